@@ -20,14 +20,16 @@ packages_of = $(VENV)/bin/python -c 'import tomllib; \
 # The tests of a file run on one worker: what they share is made once.
 PYTEST = $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 FAST = not slow and not corpus and not thorough
+# Another index of packages for `make test-extras`: one that has PyTorch without CUDA saves gigabytes.
+EXTRAS_INDEX ?=
 KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.py tests/unit/test_machines*.py \
   tests/oracle/test_machine*.py tests/unit/test_acyclic.py tests/oracle/test_acyclic.py \
   tests/oracle/test_feedback.py tests/oracle/test_gibbs*.py tests/oracle/test_lazy.py \
-  tests/unit/test_threads.py)
+  tests/oracle/test_emissions.py tests/unit/test_emissions.py tests/unit/test_threads.py)
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 
-.PHONY: demo test test-long check lint format kernel sanitize fuzz foreign-tests bench bench-compare coverage docs clean tools
+.PHONY: demo test test-long test-extras test-page test-without-pynini wheel check lint format kernel sanitize sanitize-threads fuzz test-faults foreign-tests bench bench-compare coverage docs clean tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -38,6 +40,30 @@ test: $(VENV)/.kernel
 
 test-long: $(VENV)/.kernel
 	HYPOTHESIS_PROFILE=nightly $(PYTEST)
+
+# The quick tests where pynini cannot be imported: whoever has another platform has no other fstcrf.
+test-without-pynini: $(VENV)/.kernel
+	HYPOTHESIS_PROFILE=check PYTHONPATH="$(abspath tests/absent)" $(PYTEST) -m "$(FAST)"
+
+# A wheel for this machine, its tag and its binary interface checked, in build/wheels.
+wheel: $(VENV)/.packaging
+	rm -rf build/wheels
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(PIP) wheel --no-deps --no-build-isolation \
+	    --wheel-dir build/wheels/plain .
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/auditwheel repair --wheel-dir build/wheels \
+	    build/wheels/plain/*.whl 2>/dev/null
+	$(VENV)/bin/abi3audit --strict build/wheels/*.whl
+	$(VENV)/bin/cibuildwheel --print-build-identifiers --platform linux . >/dev/null
+	$(VENV)/bin/zizmor --offline --quiet .github
+	$(VENV)/bin/python -m tests.environments build/wheels/*.whl
+
+# What needs PyTorch, JAX, spaCy, Arrow, ...: in an environment of its own, which must be downloaded.
+test-extras: $(VENV)-extras/.kernel
+	FSTCRF_EXTRAS=1 $(VENV)-extras/bin/python -m pytest -p no:cacheprovider tests/extras
+
+# The page of `fstcrf inspect` in a browser: needs chromium and chromedriver on the path.
+test-page: $(VENV)-page/.installed
+	FSTCRF_EXTRAS=1 $(VENV)-page/bin/python -m pytest -p no:cacheprovider tests/extras/test_inspector_page.py
 
 check: lint
 	HYPOTHESIS_PROFILE=check $(PYTEST) -m "$(FAST)"
@@ -61,11 +87,28 @@ sanitize: $(VENV)-sanitize/.kernel
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
 	    UBSAN_OPTIONS=print_stacktrace=1 PYTHONMALLOC=malloc HYPOTHESIS_PROFILE=ci \
 	    $(VENV)-sanitize/bin/python -m pytest --capture=sys -m "not slow" \
-	        -p no:cacheprovider $(KERNEL_TESTS)
+	        -p no:cacheprovider -n $(JOBS) --dist loadfile --no-loadscope-reorder $(KERNEL_TESTS)
 
-# Mutated model files of every format that is read; make fuzz FUZZ="--files 1000 --format crfsuite".
-fuzz: $(VENV)/.kernel
-	$(VENV)/bin/python -m tests.fuzz $(FUZZ)
+# Threads under ThreadSanitizer: THREADS="-m 'not slow'" for the long ones, too.
+THREADS ?= -m "not slow and not thorough"
+sanitize-threads: $(VENV)-threads/.kernel
+	LD_PRELOAD="$$($(CC) -print-file-name=libtsan.so)" \
+	    TSAN_OPTIONS="suppressions=$(abspath tests/threads.supp) exitcode=66" HYPOTHESIS_PROFILE=ci \
+	    $(VENV)-threads/bin/python -m pytest --capture=sys -p no:cacheprovider $(THREADS) \
+	        tests/unit/test_threads.py
+
+# Every reader and the kernel, by an engine that sees which code is reached, under sanitizers: what it
+# finds and how many inputs there were is kept in build/fuzz; FUZZ="--target journal --turn 300".
+SECONDS ?= 600
+fuzz: $(VENV)-sanitize/.fuzz
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 FSTCRF_KERNEL=base \
+	    PYTHONMALLOC=malloc $(VENV)-sanitize/bin/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ)
+
+# Disks that fail, kills at random, lost power, with all that writes: a step or a moment after the other. Hours;
+# make test-faults FAULTS="kills train --most 200 --record build/kills.jsonl" goes on where it was stopped.
+test-faults: $(VENV)/.kernel
+	$(if $(FAULTS),$(VENV)/bin/python -m tests.faults $(FAULTS),for mode in fail die power full read-only kills; do \
+	    $(VENV)/bin/python -m tests.faults $$mode || exit 1; done)
 
 # Test suites of other packages, unchanged, against the drop-ins: make foreign-tests SUITES=folder.
 foreign-tests: $(VENV)/.foreign
@@ -97,7 +140,7 @@ kernel: $(VENV)/.dev
 	@touch $(VENV)/.kernel $(VENV)/.installed
 
 clean:
-	rm -rf build dist $(VENV) $(VENV)-sanitize .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf build dist $(VENV) $(VENV)-sanitize $(VENV)-threads $(VENV)-extras $(VENV)-page .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 	    .import_linter_cache .coverage docs/reference/api fstcrf/_kernel.*.so
 	find fstcrf tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -124,19 +167,67 @@ $(VENV)/.foreign: pyproject.toml | $(VENV)/.kernel
 	$(call packages_of,foreign)
 	@touch $@
 
+$(VENV)/.packaging: pyproject.toml | $(VENV)/.dev
+	$(call packages_of,packaging)
+	@touch $@
+
 $(VENV)/.bench: pyproject.toml | $(VENV)/.kernel
 	$(call packages_of,bench)
 	@touch $@
 
 # Another kernel, the same packages: those of the first environment are put on its path.
-$(VENV)-sanitize/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
-	$(PYTHON) -m venv --clear $(VENV)-sanitize
+define other_kernel
+	$(PYTHON) -m venv --clear $(VENV)-$(1)
 	$(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
-	    > "$$($(VENV)-sanitize/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
-	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)-sanitize/bin/python -m pip --quiet \
+	    > "$$($(VENV)-$(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)-$(1)/bin/python -m pip --quiet \
 	    --disable-pip-version-check install --no-deps --no-build-isolation --editable . \
-	    --config-settings=build-dir=build/sanitize \
-	    --config-settings=cmake.define.FSTCRF_SANITIZE=ON
+	    --config-settings=build-dir=build/$(1) \
+	    --config-settings=cmake.define.FSTCRF_SANITIZE=$(2)
+endef
+
+$(VENV)-sanitize/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
+	$(call other_kernel,sanitize,address)
+	@touch $@
+
+$(VENV)-threads/.kernel: $(VENV)/.dev $(BUILD_INPUTS)
+	$(call other_kernel,threads,thread)
+	@touch $@
+
+$(VENV)-sanitize/.fuzz: pyproject.toml $(VENV)-sanitize/.kernel
+	$(VENV)-sanitize/bin/python -m pip --quiet --disable-pip-version-check install "$$($(VENV)/bin/python \
+	    -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"] \
+	["optional-dependencies"]["fuzz"])')"
+	@touch $@
+
+# The first environment and Selenium, which linters are to do without.
+$(VENV)-page/.installed: $(VENV)/.kernel
+	$(PYTHON) -m venv --clear $(VENV)-page
+	$(VENV)/bin/python -c 'import sysconfig; \
+	  print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
+	    > "$$($(VENV)-page/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	$(VENV)-page/bin/python -m pip --disable-pip-version-check --quiet install \
+	    "$$($(VENV)/bin/python -c 'import tomllib; \
+	  names = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["extras"]; \
+	  print(next(name for name in names if name.startswith("selenium")))')"
+	@touch $@
+
+# The packages of the extras, pinned, and the kernel; it says why where they cannot be had.
+$(VENV)-extras/.kernel: $(VENV)/.kernel
+	$(PYTHON) -m venv $(VENV)-extras
+	$(VENV)/bin/python -c 'import tomllib; \
+	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  print(*project["dependencies"], *project["optional-dependencies"]["extras"], sep="\n")' \
+	  > $(VENV)-extras/extras.txt
+	$(VENV)-extras/bin/python -m pip --disable-pip-version-check --quiet install \
+	    $(if $(EXTRAS_INDEX),--extra-index-url $(EXTRAS_INDEX)) --requirement $(VENV)-extras/extras.txt \
+	    || { echo "make test-extras: the packages of $(VENV)-extras/extras.txt cannot be installed, as pip" \
+	    "says above; it needs about 4 GB and a connection to PyPI" >&2; exit 1; }
+	$(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	    > "$$($(VENV)-extras/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/main.pth"
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)-extras/bin/python -m pip --quiet \
+	    --disable-pip-version-check install --no-deps --no-build-isolation --editable . \
+	    --config-settings=build-dir=build/extras
 	@touch $@
 
 # One line that names the Debian packages of whatever is missing.

@@ -11,7 +11,7 @@
 #ifndef FSTCRF_ADVANCE_H
 #define FSTCRF_ADVANCE_H
 
-#include "tensor.h"
+#include "rest.h"
 
 typedef enum { FORWARD = 0, BACKWARD = 1 } direction;
 
@@ -45,6 +45,38 @@ static inline void sparse_row(semiring K, part p, const loaded_axis *a, const in
     }
 }
 
+/* An axis most of whose pairs have one weight: [S][W] cells from x to y, W a multiple of FC_LANES. */
+static inline void rest_step(semiring K, part p, const loaded_axis *a, direction d, int64_t W,
+                             const double *x, double *y, const double *best) {
+    const spokes s = spokes_into(a, d == FORWARD);
+    const others_list list = {a->listed_row, a->listed_lane, a->listed_value};
+    if (p == SHIFTED) {
+        rest_exps(&s, W, x, best, y, a->listed_value);
+    } else if (K == SUM_TIMES) {
+        rest_sums(&s, W, x, y);
+    } else {
+        rest_maxima(&s, W, x, y, &list);
+    }
+}
+
+/* The same for the rows of a last axis, whose states lie side by side. */
+static inline void rest_rows(semiring K, part p, const loaded_axis *a, direction d, int64_t P,
+                             int64_t rows, const double *x, double *y, const double *best) {
+    double *in = a->lanes[0], *out = a->lanes[1], *less = a->lanes[2];
+    for (int64_t r = 0; r < rows; r += FC_LANES) {
+        const int64_t n = rows - r < FC_LANES ? rows - r : FC_LANES;
+        rows_into_lanes(n, P, none(K), x + r * P, in);
+        if (p == SHIFTED) {
+            rows_into_lanes(n, P, 0.0, best + r * P, less);
+            rows_into_lanes(n, P, 0.0, y + r * P, out);
+        }
+        rest_step(K, p, a, d, FC_LANES, in, out, less);
+        lanes_into_rows(n, P, out, y + r * P);
+        if (p == WHOLE)
+            for (int64_t k = r; k < r + n; k++) fc_fill(P - a->S, none(K), y + k * P + a->S);
+    }
+}
+
 /* Adds up over one table of arcs: [S][post] cells from x to y. */
 static inline void sparse_block(semiring K, part p, const loaded_axis *a, direction d,
                                 const double *weight, const double *x, double *y,
@@ -52,6 +84,10 @@ static inline void sparse_block(semiring K, part p, const loaded_axis *a, direct
     const int32_t *from = d == FORWARD ? a->axis->source : a->axis->target;
     const int32_t *to = d == FORWARD ? a->axis->target : a->axis->source;
     const int64_t W = a->post;
+    if (a->full) {
+        rest_step(K, p, a, d, W, x, y, best);
+        return;
+    }
     if (p == WHOLE) fc_fill(a->S * W, none(K), y);
     if (W == 1 && p == SHIFTED) {
         sparse_row(LOG_PLUS, SHIFTED, a, from, to, weight, x, y, best);
@@ -98,6 +134,10 @@ static inline void last_step(semiring K, part p, const tensor *m, const loaded_a
         const int64_t context = place == NULL ? 0 : place[r % m->outer];
         run = place == NULL ? rows : 1;
         while (r + run < rows && place != NULL && place[(r + run) % m->outer] == context) run++;
+        if (a->full) {
+            rest_rows(K, p, a, d, P, run, x + r * P, y + r * P, best + r * P);
+            continue;
+        }
         if (a->dense) {
             const double *M = (d == FORWARD ? a->weight : a->turned) + context * a->size;
             const block b = {.rows = run,
@@ -127,7 +167,7 @@ static inline void inner_step(semiring K, part p, const tensor *m, const loaded_
     for (int64_t r = 0; r < m->Q * a->pre; r++) {
         const int64_t context = a->axis->place == NULL ? 0 : a->axis->place[r % a->pre];
         const double *M = a->weight + context * a->size;
-        if (!a->dense) {
+        if (!a->dense || a->full) {
             sparse_block(K, p, a, d, M, x + r * cells, y + r * cells, best + r * cells);
             continue;
         }
@@ -168,7 +208,7 @@ static inline void finish_log(int64_t n, const double *best, double *y) {
 static inline void axis_step(tensor *m, semiring K, int64_t c, direction d, const double *x,
                              double *y) {
     const loaded_axis *a = &m->axis[c];
-    if (K != LOG_PLUS && m->single && a->dense) {
+    if (K != LOG_PLUS && m->single && a->dense && !a->full) {
         (K == SUM_TIMES ? row_sum : row_max)(m->S, m->P, x, d == FORWARD ? a->weight : a->turned,
                                              y);
         return;

@@ -80,10 +80,10 @@ fc_status fc_block_sample(const fc_machine *machine, const fc_block *b, int64_t 
     lay_out_block(&m, machine, b->n, work);
     m.forgets = 1;
     if (block_backward(&m, K, b, &total) == LOST) return FC_ERANGE;
-    for (int64_t k = 0; k < n; k++) {
-        int32_t *one = path + k * stride;
-        for (int64_t i = 0; i < b->n; i++) {
-            if (K == SUM_TIMES && b->t + i > 0) load_arcs(&m, K, b->first + i);
+    for (int64_t i = 0; i < b->n; i++) {
+        if (b->t + i > 0) load_arcs(&m, K, b->first + i);
+        for (int64_t k = 0; k < n; k++) {
+            int32_t *one = path + k * stride;
             const int32_t before = b->t + i > 0 ? one[i - 1] : 0;
             const int64_t cells = row_of(&m, K, b, i, before, residual[k]);
             const double top = fc_max(cells, m.row);
@@ -142,6 +142,7 @@ fc_status fc_block_marginals(const fc_machine *machine, const fc_block *b, doubl
     for (int64_t c = 0; c < m.n; c++) {
         out.node[c] = node[c];
         out.arc[c] = arc == NULL ? NULL : arc[c];
+        m.whole |= out.arc[c] != NULL;
     }
     if (block_backward(&m, K, b, &total) != DONE) return FC_ERANGE;
     return block_forward(&m, K, b, &out) == DONE ? FC_OK : FC_ERANGE;

@@ -35,7 +35,7 @@ fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *in
 }
 
 static int has_arc(const fc_axis *g, int32_t i, int32_t j) {
-    if (g->A == 0) return 1;
+    if (g->A == 0 || g->rest != NULL) return 1;
     for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
         if (g->target[a] == j) return 1;
     return 0;
@@ -78,6 +78,18 @@ static int arcs_ok(int64_t S, int64_t A, const int64_t *row, const int32_t *sour
     return 1;
 }
 
+/* Rising targets of each source, below S. */
+static int lists_ok(int64_t S, const int64_t *row, const int32_t *target) {
+    if (row == NULL || target == NULL || row[0] != 0) return 0;
+    for (int64_t i = 0; i < S; i++) {
+        if (row[i] > row[i + 1]) return 0;
+        for (int64_t k = row[i]; k < row[i + 1]; k++)
+            if (target[k] < 0 || target[k] >= S || (k > row[i] && target[k - 1] >= target[k]))
+                return 0;
+    }
+    return 1;
+}
+
 /* At most one state begins, and no labels have two edges: searches follow the first, sums would take both. */
 static int deterministic(const fc_residual *r) {
     int64_t begins = 0;
@@ -94,11 +106,41 @@ static int deterministic(const fc_residual *r) {
     return 1;
 }
 
+/* Each state is listed once, in its class. */
+static int classes_ok(int64_t S, const fc_classes *c) {
+    if (c->n < 0 || c->of == NULL || c->row == NULL || c->state == NULL) return 0;
+    int64_t listed = 0;
+    for (int64_t j = 0; j < S; j++) {
+        if (c->of[j] < -1 || c->of[j] >= c->n) return 0;
+        listed += c->of[j] >= 0;
+    }
+    if (c->row[0] != 0 || c->row[c->n] != listed) return 0;
+    for (int64_t k = 0; k < c->n; k++)
+        if (c->row[k] > c->row[k + 1]) return 0;
+    for (int64_t k = 0; k < c->n; k++)
+        for (int64_t i = c->row[k]; i < c->row[k + 1]; i++) {
+            if (c->state[i] < 0 || c->state[i] >= S || c->of[c->state[i]] != k) return 0;
+            if (i > c->row[k] && c->state[i - 1] >= c->state[i]) return 0;
+        }
+    return 1;
+}
+
+static fc_status check_classes(const fc_axis *a) {
+    if (a->leave == NULL && a->enter == NULL) return FC_OK;
+    if (a->leave == NULL || a->enter == NULL || a->rest == NULL || a->A == 0) return FC_EINVAL;
+    const int same = a->leave->n == a->enter->n;
+    return same && classes_ok(a->S, a->leave) && classes_ok(a->S, a->enter) ? FC_OK : FC_EINVAL;
+}
+
 static fc_status check_axis(const fc_axis *a, int64_t pre) {
     if (a->S < 1 || a->S > INT32_MAX / 2 || a->A < 0) return FC_EINVAL;
     if (a->A == 0 && a->S > 32768) return FC_EINVAL;
     if (a->A > 0 && !arcs_ok(a->S, a->A, a->row, a->source, a->target, 1)) return FC_EINVAL;
     if (!places_ok(pre, a->contexts, a->place)) return FC_EINVAL;
+    if (a->rest != NULL && (a->moving || a->contexts != 1)) return FC_EINVAL;
+    if (a->rest != NULL && a->A == 0 && !lists_ok(a->S, a->row, a->target)) return FC_EINVAL;
+    if (a->rest != NULL && !(*a->rest > FC_NEVER && allowed(*a->rest))) return FC_ENUMERIC;
+    if (check_classes(a) != FC_OK) return FC_EINVAL;
     const int64_t arcs = a->A == 0 ? a->S * a->S : a->A;
     return a->moving || fc_first_invalid(a->contexts * arcs, a->score) < 0 ? FC_OK : FC_ENUMERIC;
 }

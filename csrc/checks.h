@@ -42,8 +42,16 @@ static inline int64_t longest_of(int64_t B, const int64_t *offsets) {
 
 /* A machine of one axis: what learners, samplers and the sweep run on. Its node potentials, where they
  * are read, are one row a token. */
-static inline int is_chain(const fc_machine *m) {
+static inline int is_line(const fc_machine *m) {
     return m->axes == 1 && m->residual == NULL && m->axis->contexts == 1;
+}
+
+/* The same where a rest is that of all pairs. */
+static inline int is_chain(const fc_machine *m) { return is_line(m) && m->axis->leave == NULL; }
+
+/* Whether states i and j, where they have no arc, have the rest. */
+static inline int has_rest(const fc_axis *g, int64_t i, int64_t j) {
+    return g->leave == NULL || (g->leave->of[i] >= 0 && g->leave->of[i] == g->enter->of[j]);
 }
 
 static inline int domain_known(fc_domain domain) {

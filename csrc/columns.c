@@ -194,6 +194,19 @@ fc_status fc_read_lines(fc_lines *l) {
 
 /* --- Numbers to lines -------------------------------------------------------------------------- */
 
+typedef struct {
+    int64_t begin, size; /* size < 0: there is no such string, or it is not in the text */
+} extent;
+
+/* The string of token n. Its numbers are looked at once: they may change between two calls. */
+static extent string_at(const fc_column *column, int64_t n) {
+    const int32_t id = column->ids[n];
+    if (id < 0 || id >= column->count) return (extent){0, -1};
+    const int64_t begin = column->offset[id], end = column->offset[id + 1];
+    if (begin < 0 || end < begin || end > column->size) return (extent){0, -1};
+    return (extent){begin, end - begin};
+}
+
 fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *column, int64_t n_separator,
                        const int32_t *breaks, int64_t *size, int64_t *where) {
     int64_t total = N * (1 + (C - 1) * n_separator);
@@ -202,11 +215,10 @@ fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *column, int64_t n_
     for (int64_t c = 0; c < C; c++) {
         const fc_column *from = column + c;
         for (int64_t n = 0; n < N; n++) {
-            const int32_t id = from->ids[n];
+            const int64_t length = string_at(from, n).size;
             *where = n;
-            if (id < 0 || id >= from->count) return FC_EINVAL;
-            if (from->offset[id] < 0 || from->offset[id + 1] < from->offset[id]) return FC_EINVAL;
-            total += from->offset[id + 1] - from->offset[id];
+            if (length < 0) return FC_EINVAL;
+            total += length;
         }
     }
     for (int64_t n = 0; n < N; n++) {
@@ -224,18 +236,17 @@ fc_status fc_write_rows(int64_t N, int64_t C, const fc_column *column, int64_t n
     int64_t at = 0;
     for (int64_t n = 0; n < N; n++) {
         for (int64_t c = 0; c < C; c++) {
-            const fc_column *from = column + c;
-            const int64_t begin = from->offset[from->ids[n]];
-            const int64_t length = from->offset[from->ids[n] + 1] - begin;
+            const extent from = string_at(column + c, n);
             const int64_t between = c + 1 < C ? n_separator : 0;
-            if (at + length + between > size) return FC_EINVAL;
-            memcpy(out + at, from->text + begin, (size_t)length);
-            memcpy(out + at + length, separator, (size_t)between);
-            at += length + between;
+            if (from.size < 0 || from.size + between > size - at) return FC_EINVAL;
+            memcpy(out + at, column[c].text + from.begin, (size_t)from.size);
+            memcpy(out + at + from.size, separator, (size_t)between);
+            at += from.size + between;
         }
-        if (at + 1 + breaks[n] > size) return FC_EINVAL;
-        memset(out + at, '\n', (size_t)breaks[n] + 1);
-        at += 1 + breaks[n];
+        const int64_t ends = 1 + (int64_t)breaks[n];
+        if (ends < 1 || ends > size - at) return FC_EINVAL;
+        memset(out + at, '\n', (size_t)ends);
+        at += ends;
     }
     return at == size ? FC_OK : FC_EINVAL;
 }

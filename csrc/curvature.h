@@ -9,7 +9,11 @@
 #define FSTCRF_CURVATURE_H
 
 int64_t fc_curvature_work(const fc_machine *g, const fc_shard *s) {
-    return fc_sweep_work(g, s) + (g->S + 3) / 4 * 4 * padded(g->S);
+    sweep v;
+    abreast w;
+    const int64_t size = lay_out(&v, g, s, NULL);
+    return size + (g->axis->A == 0 ? (g->S + 3) / 4 * 4 * padded(g->S)
+                                   : lay_out_abreast(&w, g, s, 1, NULL));
 }
 
 /* total += weight a n, squares += weight a^2 n^2, of the rows of a sentence, which are lost. */
@@ -24,22 +28,24 @@ static void add_arcs(sweep *w, int64_t T, double weight, double *total, double *
     outer(T - 1, w->S, Q, a, n + Q, squares);
 }
 
-static void add_variances(int64_t n, double weight, const double *p, double *sum) {
-    for (int64_t j = 0; j < n; j++) sum[j] += weight * fmax(p[j] * (1.0 - p[j]), 0.0);
-}
-
 fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float *weight,
-                       const float *row_square, const float *single_square, float *variance,
+                       const float *row_square, const float *single_square, float *variance_sum,
                        double *arc, double *begin, double *end, double *work) {
-    if (!is_dense_chain(machine)) return FC_EINVAL;
-    sweep w;
-    lay_out(&w, machine, s, work + (machine->S + 3) / 4 * 4 * padded(machine->S));
-    load(&w);
-    const int64_t S = w.S, Q = w.Q, P = s->P, cells = (S + 3) / 4 * 4 * Q;
-    double *total = w.total, *squares = work;
+    if (!is_full_chain(machine)) return FC_EINVAL;
     fc_shard squared = *s;
     squared.row_value = row_square;
     squared.single_value = single_square;
+    if (machine->axis->A > 0) {
+        double loss = 0.0;
+        int64_t rescued = 0;
+        return sweep_abreast(machine, s, &squared, 1, weight, variance_sum, &loss, arc, begin, end,
+                             &rescued, work);
+    }
+    sweep w;
+    double *const squares = work + lay_out(&w, machine, s, work);
+    load(&w);
+    const int64_t S = w.S, Q = w.Q, P = s->P, cells = (S + 3) / 4 * 4 * Q;
+    double *total = w.total;
     int always = 1;
     for (int64_t a = 0; a < S * S; a++) always &= machine->axis->score[a] > FC_NEVER;
     for (int64_t j = 0; j < S; j++) always &= machine->initial[j] > FC_NEVER;
@@ -58,26 +64,27 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float
         if (!(s->weight[b] > 0.0)) continue;
         memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
         memset(w.end, 0, (size_t)Q * sizeof *w.end);
-        for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
+        for (int64_t t = 0; t < T; t++)
+            potentials(s, first + t, first + t + 1, weight, w.slots + t * P);
         if (forward_rows(&w, T, always, &log_z) && backward_rows(&w, T, always, 1.0, &log_z)) {
             add_arcs(&w, T, s->weight[b], total, squares);
         } else { /* arcs: at most what is expected */
             memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
             memset(w.end, 0, (size_t)Q * sizeof *w.end);
-            for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
-            in_double(&w, T, 1.0, &log_z);
+            for (int64_t t = 0; t < T; t++)
+                potentials(s, first + t, first + t + 1, weight, w.slots + t * P);
+            const fc_status status = in_double(&w, T, 1.0, &log_z);
+            if (status != FC_OK) return status;
             for (int64_t a = 0; a < S * S; a++) arc[a] += s->weight[b] * w.arc[a];
         }
-        add_variances(S, s->weight[b], w.begin, begin);
-        add_variances(S, s->weight[b], w.end, end);
+        for (int64_t j = 0; j < S; j++) {
+            begin[j] += variance(s->weight[b], w.begin[j]);
+            end[j] += variance(s->weight[b], w.end[j]);
+        }
         const float c = (float)s->weight[b];
         for (int64_t t = 0; t < T; t++) {
-            float *p = w.slots + t * P;
-            for (int64_t j = 0; j < P; j++) {
-                const float x = p[j] * (1.0f - p[j]);
-                p[j] = x > 0.0f ? c * x : 0.0f;
-            }
-            scatter(&squared, first + t, p, variance);
+            spread_of(P, c, w.slots + t * P);
+            scatter(&squared, first + t, first + t + 1, w.slots + t * P, variance_sum);
         }
     }
     for (int64_t i = 0; i < S; i++)

@@ -24,6 +24,7 @@ typedef struct {
     int64_t *into;          /* [S + 1] arcs that carry to the states of `mine` */
     int64_t *from, *to;     /* [arcs that carry] ends among the states of the type */
     int64_t *arc, *back;    /* [arcs that carry] places of their weights, and turned */
+    int64_t *leave, *order; /* [S + 1], [arcs that carry] the same by their sources */
     double *along;          /* [arcs that carry] their weights at a token, one axis */
     double *shut, *on;      /* [S] shares of what ends in a state, and of what goes on from it */
     double *x, *y;          /* [cells][W] lanes, and scratch */
@@ -36,9 +37,9 @@ typedef struct {
     double *token;          /* [full] what closes at a token */
     double *read, *ahead;   /* [full] F' and the next F */
     double *begin, *close,
-        *turned;     /* weights of the arcs that open, and of those that do not carry */
-    double *opening; /* one dense axis: begin by target, else NULL */
-    int64_t cursor;  /* of the spans asked for */
+        *turned;    /* weights of the arcs that open, and of those that do not carry */
+    uint8_t *only;  /* [S] all arcs into a state of `mine` open a span or carry one */
+    int64_t cursor; /* of the spans asked for */
 } follower;
 
 static int64_t *take_longs(double **work, int64_t n) { return (int64_t *)take(work, n); }
@@ -64,11 +65,6 @@ static int64_t lay_out_lanes(follower *s, const tensor *m, const fc_segments *la
     return memory - start;
 }
 
-/* One dense axis without a residual automaton: few of its states can be summed up by themselves. */
-static int plain_dense(const tensor *m) {
-    return m->n == 1 && m->machine->residual == NULL && m->axis[0].dense;
-}
-
 static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     double *const start = work;
     const int64_t types = s->labels->types;
@@ -92,6 +88,8 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     s->to = take_longs(&work, carries);
     s->arc = take_longs(&work, carries);
     s->back = take_longs(&work, carries);
+    s->leave = take_longs(&work, a->S + 1);
+    s->order = take_longs(&work, carries);
     s->y = take(&work, s->cells * s->W);
     s->value = take(&work, s->W);
     s->mass = take(&work, s->W);
@@ -100,32 +98,67 @@ static int64_t lay_out_scratch(follower *s, const tensor *m, double *work) {
     s->begin = take(&work, weights);
     s->close = take(&work, weights);
     s->turned = take(&work, weights);
-    s->opening = plain_dense(m) ? take(&work, weights) : NULL;
+    s->only = (uint8_t *)take(&work, a->S / 8 + 1);
     return work - start;
 }
 
-/* Sorts the arcs that carry by their targets, in the order of `mine`: into[i] ... into[i + 1] - 1. */
+/* The place among `mine` of a state that belongs to spans. */
+FC_INLINE int64_t place_of(const follower *s, const int64_t *local, int64_t state) {
+    return s->states[s->labels->type[state]] + local[state];
+}
+
+/* The next arc from k on that carries; the number of arcs where there is none. */
+FC_INLINE int64_t next_carrying(const follower *s, const loaded_axis *a, int64_t k) {
+    const uint8_t *kind = s->labels->arc;
+    const uint8_t *found = memchr(kind + k, FC_CARRIES, (size_t)(a->arcs - k));
+    return found == NULL ? a->arcs : found - kind;
+}
+
+/* Bounds of groups from the number in each: ends first, which become starts as they are filled. */
+FC_INLINE void add_up(int64_t n, int64_t *bounds) {
+    for (int64_t i = 0, sum = 0; i <= n; i++) bounds[i] = sum += bounds[i];
+}
+
+/* Sorts the arcs that carry by their targets, in the order of `mine`: into[i] ... into[i + 1] - 1; and
+ * their numbers by their sources. */
 static void sort_arcs(follower *s, const loaded_axis *a, int64_t P, const int64_t *local) {
-    const fc_segments *g = s->labels;
-    const int64_t n = s->states[g->types];
-    for (int64_t i = 0; i <= n; i++) s->into[i] = 0;
-    for (int64_t k = 0; k < a->arcs; k++) {
-        if (g->arc[k] != FC_CARRIES) continue;
-        const int64_t j = a->dense ? k % a->S : a->axis->target[k];
-        s->into[s->states[g->type[j]] + local[j]]++;
+    const int64_t n = s->states[s->labels->types], S = a->S;
+    for (int64_t i = 0; i <= n; i++) s->into[i] = s->leave[i] = 0;
+    for (int64_t pass = 0; pass < 2; pass++) {
+        for (int64_t k = next_carrying(s, a, 0); k < a->arcs; k = next_carrying(s, a, k + 1)) {
+            const int64_t i = a->dense ? k / S : a->axis->source[k];
+            const int64_t j = a->dense ? k % S : a->axis->target[k];
+            const int64_t from = place_of(s, local, i), to = place_of(s, local, j);
+            if (pass == 0) {
+                s->into[to]++;
+                s->leave[from]++;
+                continue;
+            }
+            const int64_t place = --s->into[to];
+            s->order[--s->leave[from]] = place;
+            s->from[place] = local[i];
+            s->to[place] = local[j];
+            s->arc[place] = a->dense && a->last ? i * P + j : k;
+            s->back[place] = j * P + i;
+        }
+        if (pass == 0) {
+            add_up(n, s->into);
+            add_up(n, s->leave);
+        }
     }
-    for (int64_t i = 0, sum = 0; i <= n; i++)
-        s->into[i] = sum += s->into[i]; /* ends, then starts */
-    for (int64_t k = a->arcs - 1; k >= 0; k--) {
-        if (g->arc[k] != FC_CARRIES) continue;
-        const int64_t i = a->dense ? k / a->S : a->axis->source[k];
-        const int64_t j = a->dense ? k % a->S : a->axis->target[k];
-        const int64_t place = --s->into[s->states[g->type[j]] + local[j]];
-        s->from[place] = local[i];
-        s->to[place] = local[j];
-        s->arc[place] = a->dense && a->last ? i * P + j : k;
-        s->back[place] = j * P + i;
+}
+
+/* s->only: states into which all arcs open a span or carry one; `other` [S] is scratch. */
+static void find_only(follower *s, const loaded_axis *a, uint8_t *restrict other) {
+    const int64_t n = s->states[s->labels->types], S = a->S;
+    memset(other, 0, (size_t)S);
+    for (int64_t i = 0; a->dense && i < S; i++) {
+        const uint8_t *restrict kind = s->labels->arc + i * S;
+        for (int64_t j = 0; j < S; j++) other[j] |= kind[j] == 0;
     }
+    for (int64_t k = 0; !a->dense && k < a->arcs; k++)
+        other[a->axis->target[k]] |= s->labels->arc[k] == 0;
+    for (int64_t i = 0; i < n; i++) s->only[i] = !other[s->mine[i]];
 }
 
 /* Sorts states by type, and arcs that carry; `local` [S] is scratch. */
@@ -142,6 +175,7 @@ static void sort_states(follower *s, const loaded_axis *a, int64_t P, int64_t *l
     }
     s->states[g->types] = n;
     sort_arcs(s, a, P, local);
+    find_only(s, a, (uint8_t *)local);
 }
 
 /* Lists the cells of each type: the tensor with the states of the type alone on the axis. */
@@ -163,16 +197,6 @@ static void list_cells(follower *s, const tensor *m) {
     }
 }
 
-/* s->opening: the weights of the arcs that open a span, by target. */
-static void part_turned(follower *s, const loaded_axis *a, int64_t P, semiring K) {
-    fc_fill(a->size, none(K), s->opening);
-    for (int64_t i = 0; i < a->S; i++) {
-        const uint8_t *kind = s->labels->arc + i * a->S;
-        for (int64_t j = 0; j < a->S; j++)
-            if (kind[j] == FC_OPENS) s->opening[j * P + i] = a->turned[j * P + i];
-    }
-}
-
 /* The weights of the arcs that open, and of those that do not carry, into the token that is loaded. */
 static void part_weights(follower *s, const tensor *m, semiring K) {
     const loaded_axis *a = &m->axis[s->labels->axis];
@@ -183,7 +207,6 @@ static void part_weights(follower *s, const tensor *m, semiring K) {
     fc_fill(weights, none(K), s->begin);
     memcpy(s->close, a->weight, (size_t)weights * sizeof *s->close);
     if (a->turned != NULL) memcpy(s->turned, a->turned, (size_t)weights * sizeof *s->turned);
-    if (s->opening != NULL) part_turned(s, a, m->P, K);
     for (int64_t c = 0; c < weights; c += a->size) {
         for (int64_t i = 0; i < rows; i++) {
             const uint8_t *kind = s->labels->arc + i * width;

@@ -29,11 +29,21 @@ typedef struct {
     double *score;
 } explorer;
 
-/* What a search does is counted in operations: 80 and one a cell for a row of successors, with what
- * belongs to it, and 5 for a comparison, as measured once. They take a nanosecond each, roughly, as do
- * those in which the product is counted before it is run. To hand a sentence over to the product takes
- * as long as some more. */
-enum { ROW = 80, COMPARISON = 5, HANDING_OVER = 16384 };
+/* What a search does is counted in operations, which take a nanosecond each, roughly, as do those in
+ * which the product is counted before it is run: a row of successors with what belongs to it, beside half
+ * a one for each cell, and of several axes more for each and for their states together; a token of the walk, beside a quarter; a comparison; an acceptor that reads a label;
+ * and one for every 2^FAR visits each time another one is made, since many lie far from the processor. */
+enum { ROW = 40, AXIS = 25, STEP = 12, COMPARISON = 3, READ = 2, FAR = 7 };
+
+/* Breaches from which on a search takes longer than a product, as good as always; refused successors
+ * of a visit that are passed over on the way to a legal path. */
+enum { MANY = 7, REFUSED = 64 };
+
+/* Of the way to several paths, what the first one is. */
+#define FIRST_SHARE 0.3
+
+/* Of a candidate whose next sibling has not been looked for. */
+enum { UNKNOWN = -2 };
 
 /* --- Order ----------------------------------------------------------------------------------- */
 
@@ -77,13 +87,16 @@ static inline int sooner(const explorer *s, const fc_candidate *x, const fc_cand
 
 FC_HEAP(candidates, const explorer *, fc_candidate, sooner)
 
-static inline void enqueue(explorer *s, double priority, double value, int64_t visit,
-                           int64_t cell) {
-    candidates_push(s, s->a->queue, &s->a->queued,
-                    (fc_candidate){priority, value, (int32_t)visit, (int32_t)cell});
+static inline double priority_of(const fc_visit *v) { return v->core + v->gain + v->ahead; }
+
+static inline void enqueue(explorer *s, fc_candidate c) {
+    candidates_push(s, s->a->queue, &s->a->queued, c);
 }
 
-static inline double priority_of(const fc_visit *v) { return v->core + v->gain + v->ahead; }
+static inline void enqueue_visit(explorer *s, int64_t visit) {
+    const double priority = priority_of(&s->a->visit[visit]);
+    enqueue(s, (fc_candidate){.priority = priority, .visit = (int32_t)visit, .cell = -1});
+}
 
 /* --- Successors ------------------------------------------------------------------------------ */
 
@@ -94,29 +107,62 @@ static inline int64_t row_behind(const explorer *s, const fc_visit *v) {
         return m->full;
     }
     const int64_t t = v->token + 1;
+    if (table_at_hand(m)) {
+        const double *arcs = m->axis[0].weight + v->state * m->P, *suffix = m->suffix + t * m->P;
+        for (int64_t j = 0; j < m->P; j++) m->row[j] = arcs[j] + suffix[j];
+        return m->P;
+    }
     successor_row(m, MAX_PLUS, s->first + t, v->state,
                   m->suffix + t * m->full + v->residual * m->plane, m->row);
     return m->plane;
 }
 
-/* Queues the best successor that comes behind a cell of this value; cell -1: the best of all. */
-static inline void queue_successor(explorer *s, int64_t visit, double value, int64_t cell) {
+static inline int64_t row_operations(const explorer *s, int64_t cells) {
     const tensor *m = s->m;
+    const int64_t several = m->n == 1 ? 0 : AXIS * (m->n - 1) + m->outer * 3 / 2;
+    return ROW + cells / 2 + several;
+}
+
+/* The best successor of a visit; 0: there is none. Scores that have changed meanwhile may be NaN:
+ * then no cell is the best. */
+static inline int best_behind(explorer *s, int64_t visit, fc_candidate *best) {
     const fc_visit *v = &s->a->visit[visit];
     const int64_t cells = row_behind(s, v);
-    s->a->work += ROW + cells;
-    const double top = fc_max(cells, m->row);
-    double next = top;
-    if (cell >= 0) {
+    s->a->work += row_operations(s, cells);
+    choice c = {.second = FC_NEVER};
+    find_choice(s->m, cells, &c);
+    *best = (fc_candidate){.priority = priority_of(v),
+                           .value = c.top,
+                           .second = c.second,
+                           .visit = (int32_t)visit,
+                           .cell = c.cell,
+                           .other = c.other};
+    return c.cell >= 0;
+}
+
+/* The best successor behind that of a candidate in the order of its row; 0: there is none. */
+static inline int next_behind(explorer *s, const fc_candidate *c, fc_candidate *next) {
+    const fc_visit *v = &s->a->visit[c->visit];
+    double value = c->second, top = c->value;
+    int32_t cell = c->other;
+    if (cell == UNKNOWN) {
+        const int64_t cells = row_behind(s, v);
+        s->a->work += row_operations(s, cells);
+        top = fc_max(cells, s->m->row);
         for (int64_t j = 0; j < cells; j++) {
-            const int taken = m->row[j] > value || (m->row[j] == value && j <= cell);
-            m->row[j] = taken ? FC_NEVER : m->row[j];
+            double *x = &s->m->row[j];
+            *x = *x > c->value || (*x == c->value && j <= c->cell) ? FC_NEVER : *x;
         }
-        next = fc_max(cells, m->row);
+        value = fc_max(cells, s->m->row);
+        cell = value > FC_NEVER ? (int32_t)first_equal(cells, s->m->row, value) : -1;
     }
-    if (next == FC_NEVER) return;
-    const double core = next == top ? v->core : v->core - top + next;
-    enqueue(s, core + v->gain + v->ahead, next, visit, first_equal(cells, m->row, next));
+    const double core = value == top ? v->core : v->core - top + value;
+    *next = (fc_candidate){.priority = core + v->gain + v->ahead,
+                           .value = value,
+                           .visit = c->visit,
+                           .cell = cell,
+                           .other = UNKNOWN};
+    return cell >= 0;
 }
 
 /* What the acceptors say of one more token: their states, what they score and may still score. */
@@ -147,7 +193,10 @@ static inline int64_t make_visit(explorer *s, const fc_candidate *c) {
     const int64_t q = t == 0 ? c->cell / plane : v->residual,
                   cell = t == 0 ? c->cell % plane : c->cell;
     const int32_t state = joint_state(s->m, cell);
+    const int64_t residual = next_state(s->m, q, cell);
     double gain = v->gain, ahead = 0.0;
+    a->work += READ * s->g->acceptors + (a->visits >> FAR);
+    if (residual < 0) return -1; /* only where scores have changed meanwhile */
     if (!read_labels(s, a->states + c->visit * words, state, s->T - 1 - t,
                      a->states + a->visits * words, &gain, &ahead))
         return -1;
@@ -158,7 +207,7 @@ static inline int64_t make_visit(explorer *s, const fc_candidate *c) {
                                      .ahead = ahead,
                                      .parent = c->visit,
                                      .state = state,
-                                     .residual = (int32_t)next_state(s->m, q, cell),
+                                     .residual = (int32_t)residual,
                                      .token = (int32_t)t};
     return a->visits++;
 }
@@ -234,7 +283,7 @@ static inline void begin_search(explorer *s) {
     fc_arena *a = s->a;
     for (int64_t w = 0; w < s->g->words; w++) a->states[w] = 0;
     a->visits = 1;
-    a->queued = 0;
+    a->queued = a->ready = 0;
     first_row(s->m, MAX_PLUS, s->m->row);
     a->visit[0] =
         (fc_visit){.core = fc_max(s->m->full, s->m->row), .parent = -1, .state = -1, .token = -1};
@@ -245,50 +294,237 @@ static inline void begin_search(explorer *s) {
     }
 }
 
-static inline int has_room(const fc_arena *a) {
-    return a->visits < a->visit_room && a->queued + 2 <= a->queue_room;
+static inline int has_room(const fc_arena *a, int64_t visits) {
+    return a->visits + visits <= a->visit_room && a->queued + visits + 2 <= a->queue_room;
 }
 
-/* Takes the best candidate, and queues what comes behind it. Returns its visit; -1: the grammar refuses
- * it, or its turn comes later. */
-static inline int64_t take_best(explorer *s) {
-    const fc_candidate c = candidates_pop(s, s->a->queue, &s->a->queued);
-    if (c.cell < 0) return c.visit;
-    queue_successor(s, c.visit, c.value, c.cell);
-    const int64_t visit = make_visit(s, &c);
-    if (visit < 0) return -1;
-    const double priority = priority_of(&s->a->visit[visit]);
-    if (priority >= c.priority) return visit;
-    enqueue(s, priority, 0.0, visit, -1);
+/* Takes a candidate and queues what comes behind it. Returns its visit; -1: the grammar refuses it, or
+ * its turn comes later. */
+static inline int64_t take_candidate(explorer *s, const fc_candidate *c) {
+    fc_candidate next;
+    if (c->cell < 0) return c->visit;
+    if (next_behind(s, c, &next)) enqueue(s, next);
+    const int64_t visit = make_visit(s, c);
+    if (visit < 0 || priority_of(&s->a->visit[visit]) >= c->priority) return visit;
+    enqueue_visit(s, visit);
     return -1;
 }
 
+/* Whether the search has an allowance. */
+static inline int is_bound(const explorer *s) {
+    const fc_arena *a = s->a;
+    return a->most > 0 && (!a->hands_over || s->T <= a->longest);
+}
+
+/* Whether a product answers instead of a search that is not worth going on with. */
+static inline int is_handed_over(const explorer *s) { return s->a->hands_over && is_bound(s); }
+
+/* No path that has not been found scores more. */
+static inline double bound_of(const fc_arena *a) {
+    if (a->ready) return a->next.priority;
+    return a->queued > 0 ? a->queue[0].priority : FC_NEVER;
+}
+
+/* Takes all cells out of the row that the acceptor refuses which refuses a state: they are of its class. */
+static inline void pass_over(const explorer *s, const uint64_t *from, int32_t state, int64_t left,
+                             int64_t cells) {
+    const tensor *m = s->m;
+    for (int64_t i = 0; i < s->g->acceptors; i++) {
+        const fc_acceptor *a = &s->g->acceptor[i];
+        const int64_t q = (int64_t)(from[a->word] >> a->shift & ~(~UINT64_C(0) << a->bits));
+        const int32_t class = a->place[state], next = a->target[q * a->classes + class];
+        const int64_t row = left < a->rows ? left : a->rows - 1;
+        if (next >= 0 && (a->ahead == NULL || a->ahead[row * a->Q + next] > FC_NEVER)) continue;
+        for (int64_t k = 0; k < cells; k++)
+            if (m->row[k] > FC_NEVER && a->place[joint_state(m, k % m->plane)] == class)
+                m->row[k] = FC_NEVER;
+        return;
+    }
+}
+
+/* What the path scores that goes on with the best successor that the acceptors read, from the beginning
+ * on; -inf: it comes to an end before the sentence. What that takes is not counted: when it is looked for
+ * depends on the allowance, and where a search ends must not. There must be room for two visits: their states are
+ * scratch. */
+static inline double score_at_once(const explorer *s) {
+    const fc_arena *a = s->a;
+    const int64_t words = s->g->words;
+    uint64_t *now = a->states + a->visits * words, *next = now + words;
+    fc_visit v = a->visit[0];
+    memcpy(now, a->states, (size_t)words * sizeof *now);
+    while (v.token < s->T - 1) {
+        const int64_t cells = row_behind(s, &v), left = s->T - 2 - v.token;
+        const double top = fc_max(cells, s->m->row);
+        double value = top, gain, ahead;
+        for (int tries = 0;; tries++) {
+            const int64_t cell = value > FC_NEVER ? first_equal(cells, s->m->row, value) : -1;
+            if (cell < 0 || tries == REFUSED) return FC_NEVER;
+            const int64_t place = cell % s->m->plane,
+                          q = v.token < 0 ? cell / s->m->plane : v.residual;
+            const int64_t residual = next_state(s->m, q, place);
+            gain = v.gain;
+            ahead = 0.0;
+            v.state = joint_state(s->m, place);
+            if (residual >= 0 && read_labels(s, now, v.state, left, next, &gain, &ahead)) {
+                v.residual = (int32_t)residual;
+                break;
+            }
+            s->m->row[cell] = FC_NEVER;
+            if (residual >= 0) pass_over(s, now, v.state, left, cells);
+            value = fc_max(cells, s->m->row);
+        }
+        v.core -= top - value;
+        v.gain = gain;
+        v.ahead = ahead;
+        v.token++;
+        uint64_t *swap = now;
+        now = next;
+        next = swap;
+    }
+    return priority_of(&v);
+}
+
+/* Where searches for one path have fallen by such a share of what they would fall by if the path that is
+ * found at once were the best one, those that still end do so soon. */
+#define NEAR 0.55
+
+/* How far a search for one path has come; by the tokens of the longest one where none is found at once. */
+static inline double share_come(const explorer *s) {
+    fc_arena *a = s->a;
+    if (isnan(a->aim)) a->aim = score_at_once(s);
+    if (a->aim == FC_NEVER) return (double)a->tokens / (double)s->T;
+    const double all = NEAR * (priority_of(&a->visit[0]) - a->aim),
+                 fallen = priority_of(&a->visit[0]) - bound_of(a);
+    return fallen < all ? fallen / all : 1.0;
+}
+
+/* ... for several: how many have been found, and tokens of the longest path. */
+static inline double share_found(const explorer *s) {
+    const double found = (double)s->a->found / (double)s->n;
+    return (double)s->a->tokens / (double)s->T * (FIRST_SHARE + (1.0 - FIRST_SHARE) * found);
+}
+
+/* The further a search has come, the sooner it will end. There must be room for two visits. */
 static inline int too_long(const explorer *s) {
-    return s->a->allowance > 0 && (s->a->work - HANDING_OVER) / s->T >= s->a->allowance;
+    const fc_arena *a = s->a;
+    const double least = (double)a->least * (double)s->T, most = (double)a->most * (double)s->T;
+    if (!is_bound(s) || (double)a->work < least) return 0;
+    if (s->n > 1) return (double)a->work >= least + (most - least) * share_found(s);
+    return (double)a->work >= most * share_come(s);
+}
+
+static inline void note_length(const explorer *s, int64_t tokens) {
+    if (tokens > s->a->tokens) s->a->tokens = tokens;
 }
 
 typedef enum { ON, AT_THE_LIMIT, TOO_LONG } verdict;
+
+/* From a visit to its best successor: at once where nothing in the queue comes sooner. */
+static inline void go_on(explorer *s, int64_t visit) {
+    fc_arena *a = s->a;
+    if (!best_behind(s, visit, &a->next)) return;
+    a->ready = a->queued == 0 || sooner(s, &a->next, &a->queue[0]);
+    if (!a->ready) enqueue(s, a->next);
+}
 
 /* Takes candidates until n paths are found or none is left (FC_OK), room or steps are used up, or
  * `limit` states have been taken or it takes too long: then *over says so. */
 static inline fc_status explore(explorer *s, int64_t limit, int64_t *steps, verdict *over) {
     fc_arena *a = s->a;
-    while (a->queued > 0 && a->found < s->n) {
+    while ((a->ready || a->queued > 0) && a->found < s->n) {
+        if (!has_room(a, 2)) return FC_EFULL;
         *over = a->popped >= limit ? AT_THE_LIMIT : too_long(s) ? TOO_LONG : ON;
         if (*over != ON) return FC_OK;
-        if (!has_room(a)) return FC_EFULL;
-        if (*steps == 0) return FC_EPAUSED;
-        const int64_t visit = take_best(s);
+        if (*steps <= 0) return FC_EPAUSED;
+        const fc_candidate c = a->ready ? a->next : candidates_pop(s, a->queue, &a->queued);
+        a->ready = 0;
+        const int64_t visit = take_candidate(s, &c);
         if (visit < 0 || !worth_taking(s, visit)) continue;
         a->popped++;
         --*steps;
+        note_length(s, a->visit[visit].token + 1);
         if (a->visit[visit].token == s->T - 1) {
             write_path(s, visit);
         } else {
-            queue_successor(s, visit, 0.0, -1);
+            go_on(s, visit);
         }
     }
     return FC_OK;
+}
+
+/* Follows the best path of the machine for as long as the acceptors let it score what it may: nothing
+ * is queued on the way. Returns the last visit. */
+static inline int64_t walk_down(explorer *s) {
+    fc_arena *a = s->a;
+    int64_t visit = 0;
+    while (a->visit[visit].token < s->T - 1) {
+        const fc_visit *v = &a->visit[visit];
+        const int64_t cells = row_behind(s, v);
+        a->work += STEP + cells / 4;
+        const double top = fc_max(cells, s->m->row);
+        const int64_t cell = top > FC_NEVER ? first_equal(cells, s->m->row, top) : -1;
+        if (cell < 0) break;
+        const fc_candidate best = {.priority = priority_of(v),
+                                   .value = top,
+                                   .visit = (int32_t)visit,
+                                   .cell = (int32_t)cell};
+        const int64_t next = make_visit(s, &best);
+        if (next < 0) break;
+        if (priority_of(&a->visit[next]) < best.priority) {
+            a->visits--;
+            break;
+        }
+        visit = next;
+        a->popped++;
+    }
+    return visit;
+}
+
+/* How often the grammar breaks with the best path of the machine, from a visit on: runs of tokens at which
+ * it refuses the label, which then is not read, or lets the path score less than it might. Counts to
+ * MANY. There must be room for two visits: their states are scratch. */
+static inline int64_t count_breaches(const explorer *s, int64_t visit) {
+    fc_arena *a = s->a;
+    const int64_t words = s->g->words;
+    uint64_t *now = a->states + a->visits * words, *next = now + words;
+    fc_visit v = a->visit[visit];
+    int64_t found = 0;
+    memcpy(now, a->states + visit * words, (size_t)words * sizeof *now);
+    for (int broken = 0; v.token < s->T - 1 && found < MANY; v.token++) {
+        const int64_t cells = row_behind(s, &v), left = s->T - 2 - v.token;
+        a->work += STEP + cells / 4 + READ * s->g->acceptors;
+        const double top = fc_max(cells, s->m->row);
+        const int64_t cell = top > FC_NEVER ? first_equal(cells, s->m->row, top) : -1;
+        if (cell < 0) break;
+        const int64_t place = cell % s->m->plane;
+        v.state = joint_state(s->m, place);
+        v.residual =
+            (int32_t)next_state(s->m, v.token < 0 ? cell / s->m->plane : v.residual, place);
+        if (v.residual < 0) break;
+        double gain = v.gain, ahead = 0.0;
+        const int reads = read_labels(s, now, v.state, left, next, &gain, &ahead);
+        const int breaks = !reads || gain + ahead < v.gain + v.ahead;
+        found += breaks && !broken;
+        broken = breaks;
+        if (!reads) continue;
+        v.gain = gain;
+        v.ahead = ahead;
+        uint64_t *swap = now;
+        now = next;
+        next = swap;
+    }
+    return found;
+}
+
+/* Queues what the search would have queued on the way down to a visit, and goes on from there. */
+static inline void queue_others(explorer *s, int64_t last) {
+    fc_candidate c, next;
+    for (int64_t visit = 0; visit < last; visit++) {
+        worth_taking(s, visit + 1);
+        if (best_behind(s, visit, &c) && next_behind(s, &c, &next)) enqueue(s, next);
+    }
+    note_length(s, last);
+    go_on(s, last);
 }
 
 /* --- Giving up -------------------------------------------------------------------------------- */
@@ -305,10 +541,13 @@ static inline fc_status beam_step(explorer *s, int64_t width, const int64_t *fro
     fc_arena *a = s->a;
     a->queued = 0;
     *n_to = 0;
-    for (int64_t k = 0; k < n_from; k++) queue_successor(s, from[k], 0.0, -1);
+    fc_candidate best;
+    for (int64_t k = 0; k < n_from; k++)
+        if (best_behind(s, from[k], &best)) enqueue(s, best);
     while (a->queued > 0 && *n_to < width) {
-        if (!has_room(a)) return FC_EFULL;
-        const int64_t visit = take_best(s);
+        if (!has_room(a, 1)) return FC_EFULL;
+        best = candidates_pop(s, a->queue, &a->queued);
+        const int64_t visit = take_candidate(s, &best);
         if (visit >= 0 && !among(s, to, *n_to, visit)) to[(*n_to)++] = visit;
     }
     return FC_OK;
@@ -352,18 +591,23 @@ static inline double arcs_between(const tensor *m, int64_t token, int64_t from, 
     return total;
 }
 
-/* Score of a path of the machine, added up token by token. */
-static inline double machine_score(const tensor *m, int64_t first, int64_t T, const int32_t *path) {
-    double total = 0.0;
-    for (int64_t t = 0; t < T; t++) {
-        const int64_t cell = path[t] / m->S * m->P + path[t] % m->S;
-        node_scores(m, first + t, m->node);
-        if (t == 0) total = m->initial[cell];
-        if (t > 0) total += arcs_between(m, first + t, path[t - 1], path[t]);
-        total += m->node[cell];
-        if (t == T - 1) total += m->final[cell];
+/* Scores of n paths of the machine, path k at paths + k * N, added up token by token. */
+static inline void machine_scores(const explorer *s, const int32_t *paths, int64_t n,
+                                  double *score) {
+    const tensor *m = s->m;
+    const int plain = table_at_hand(m);
+    for (int64_t t = 0; t < s->T; t++) {
+        node_scores(m, s->first + t, m->node);
+        for (int64_t k = 0; k < n; k++) {
+            const int32_t *path = paths + k * s->N;
+            const int64_t cell = path[t] / m->S * m->P + path[t] % m->S;
+            if (t == 0) score[k] = m->initial[cell];
+            if (t > 0 && plain) score[k] += m->axis[0].weight[path[t - 1] * m->P + cell];
+            if (t > 0 && !plain) score[k] += arcs_between(m, s->first + t, path[t - 1], path[t]);
+            score[k] += m->node[cell];
+            if (t == s->T - 1) score[k] += m->final[cell];
+        }
     }
-    return total;
 }
 
 /* What the acceptors add to it; states [2][words] is scratch. */

@@ -31,8 +31,8 @@ static inline fc_status check_learner(const fc_machine *machine, const fc_batch 
                                       const int64_t *order, int64_t *where) {
     const fc_status status = check_offsets(batch, where);
     if (status != FC_OK) return status;
-    if (!is_chain(machine) || machine->axis->moving || learner->K < 1 || learner->W < FC_LANES ||
-        learner->W % FC_LANES != 0)
+    if (!is_chain(machine) || machine->axis->moving || machine->axis->rest != NULL ||
+        learner->K < 1 || learner->W < FC_LANES || learner->W % FC_LANES != 0)
         return FC_EINVAL;
     for (int64_t i = 0; i < machine->S * learner->K; i++)
         if (learner->slot[i] < 0 || learner->slot[i] >= learner->W)

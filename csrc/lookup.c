@@ -21,10 +21,12 @@ FC_INLINE uint64_t home(uint64_t key, int64_t shift) {
     return ((key ^ (key >> 31)) * 0x9E3779B97F4A7C15u) >> shift;
 }
 
-/* A run: tokens first .. first + size - 1, and how many tokens of its sentence stand before and
- * after each of them. */
+/* A run: tokens first .. first + size - 1, or of a list, and how many tokens of its sentence stand
+ * before and after each of them. */
 typedef struct {
     int64_t first, size;
+    const int64_t
+        *token; /* NULL, or those of the list; then their own codes are not where they lie */
     int32_t before[RUN], after[RUN];
 } run;
 
@@ -37,23 +39,49 @@ static void measure(run *r, const int64_t *offsets, int64_t *sentence) {
     }
 }
 
+/* Numbers of strings: [K][stride], of the tokens begin .. end - 1; own: [K][M] those of listed
+ * tokens themselves. */
+typedef struct {
+    const int32_t *code, *own;
+    int64_t stride, M, begin, end;
+} all_codes;
+
+/* Codes of one term at successive tokens; -1 outside the batch. */
+FC_INLINE void successive(const run *r, const fc_term *term, const all_codes *codes,
+                          int32_t *restrict c) {
+    const int32_t *code = codes->code + term->column * codes->stride;
+    const int64_t from = r->first + term->offset;
+    const int64_t lowest = from < codes->begin ? codes->begin - from : 0;
+    const int64_t highest = from + r->size > codes->end ? codes->end - from : r->size;
+    for (int64_t i = 0; i < lowest && i < r->size; i++) c[i] = -1;
+    for (int64_t i = lowest; i < highest; i++) c[i] = code[from + i];
+    for (int64_t i = highest > 0 ? highest : 0; i < r->size; i++) c[i] = -1;
+}
+
+/* The same at listed tokens; anything outside the sentence. */
+FC_INLINE void listed(const run *r, const fc_term *term, const all_codes *codes,
+                      const int32_t *margin, int32_t step, int32_t *restrict c) {
+    const int32_t *code = codes->code + term->column * codes->stride + term->offset;
+    const int32_t *own = codes->own + term->column * codes->M + r->first;
+    for (int64_t i = 0; i < r->size; i++)
+        c[i] = step == 0 ? own[i] : margin[i] >= step ? code[r->token[i]] : -1;
+}
+
 /* Appends the codes of one term to the keys; `absent` gets a negative number where there is none.
  * Codes outside the sentence: the pads before it have the numbers 0, 1, .. by distance, those
- * behind it follow from `reach` on. Tokens of the batch are first_of_all .. end_of_all - 1. */
-FC_INLINE void append(const run *r, const fc_term *term, const int32_t *code, int64_t reach,
-                      int64_t first_of_all, int64_t end_of_all, uint64_t *restrict key,
-                      int32_t *restrict absent) {
+ * behind it follow from `reach` on. */
+FC_INLINE void append(const run *r, const fc_term *term, const all_codes *codes, int64_t reach,
+                      uint64_t *restrict key, int32_t *restrict absent) {
     const int32_t step = (int32_t)(term->offset < 0 ? -term->offset : term->offset);
     const int32_t *margin = term->offset < 0 ? r->before : r->after;
     const int32_t pad = (int32_t)(term->offset < 0 ? 0 : reach) + step - 1;
     const int32_t drop = term->pads ? 0 : -1; /* or'ed to what is outside */
-    const int64_t from = r->first + term->offset;
-    const int64_t lowest = from < first_of_all ? first_of_all - from : 0;
-    const int64_t highest = from + r->size > end_of_all ? end_of_all - from : r->size;
     int32_t c[RUN];
-    for (int64_t i = 0; i < lowest && i < r->size; i++) c[i] = -1;
-    for (int64_t i = lowest; i < highest; i++) c[i] = code[from + i];
-    for (int64_t i = highest > 0 ? highest : 0; i < r->size; i++) c[i] = -1;
+    if (r->token == NULL) {
+        successive(r, term, codes, c);
+    } else {
+        listed(r, term, codes, margin, step, c);
+    }
     for (int64_t i = 0; i < r->size; i++)
         c[i] = margin[i] >= step ? c[i] : ((pad - margin[i]) | drop);
     for (int64_t i = 0; i < r->size; i++) {
@@ -73,8 +101,17 @@ FC_INLINE void restrain(const run *r, fc_firing firing, int32_t *restrict absent
     }
 }
 
+/* The row of a key in sorted lists; in bounds whatever these hold. */
+static int32_t listed_row(const fc_family *f, uint64_t key) {
+    const uint64_t *from = f->key;
+    if (f->size == 0) return -1;
+    for (int64_t n = f->size; n > 1; n -= n / 2) from += from[n / 2] <= key ? n / 2 : 0;
+    return *from == key ? f->row[from - f->key] : -1;
+}
+
 FC_INLINE int32_t row_of(const fc_family *f, uint64_t key) {
     if (f->direct != NULL) return key < (uint64_t)f->size ? f->direct[key] : -1;
+    if (f->slot == NULL) return listed_row(f, key);
     const uint64_t mask = (uint64_t)f->size - 1;
     uint64_t i = home(key, f->shift);
     while (f->slot[i].row >= 0 && f->slot[i].key != key) i = (i + 1) & mask;
@@ -84,8 +121,52 @@ FC_INLINE int32_t row_of(const fc_family *f, uint64_t key) {
 FC_INLINE void ask(const fc_family *f, uint64_t key) {
     if (f->direct != NULL)
         __builtin_prefetch(f->direct + (key < (uint64_t)f->size ? key : 0));
-    else
+    else if (f->slot != NULL)
         __builtin_prefetch(f->slot + home(key, f->shift));
+}
+
+/* Rows of the families at the tokens of a run: all of its keys, then all of its slots. */
+static void find_run(const run *r, const all_codes *codes, int64_t reach, int64_t F,
+                     const fc_family *families, int32_t *rows) {
+    for (int64_t f0 = 0; f0 < F; f0 += TOGETHER) {
+        const int64_t n = F - f0 < TOGETHER ? F - f0 : TOGETHER;
+        uint64_t key[TOGETHER][RUN];
+        int32_t absent[TOGETHER][RUN];
+        for (int64_t k = 0; k < n; k++) {
+            const fc_family *f = families + f0 + k;
+            restrain(r, f->firing, absent[k]);
+            for (int64_t i = 0; i < r->size; i++) key[k][i] = 0;
+            for (int64_t m = 0; m < f->M; m++)
+                append(r, f->term + m, codes, reach, key[k], absent[k]);
+            for (int64_t i = 0; i < r->size; i++) ask(f, key[k][i]);
+        }
+        for (int64_t k = 0; k < n; k++) {
+            int32_t *to = rows + f0 + k;
+            for (int64_t i = 0; i < r->size; i++)
+                to[i * F] = absent[k][i] < 0 ? -1 : row_of(families + f0 + k, key[k][i]);
+        }
+    }
+}
+
+/* Sizes and columns of families are sound. */
+static fc_status check_families(int64_t K, int64_t reach, int64_t F, const fc_family *families,
+                                int64_t *where) {
+    for (int64_t f = 0; f < F; f++) {
+        const fc_family *family = families + f;
+        if (family->slot != NULL && (family->shift < 1 || family->shift > 63 ||
+                                     family->size != (int64_t)1 << (64 - family->shift)))
+            return fail(FC_EINVAL, f, where);
+        const int lists = family->size == 0 || (family->key != NULL && family->row != NULL);
+        if (family->size < 0 || (family->direct == NULL && family->slot == NULL && !lists))
+            return fail(FC_EINVAL, f, where);
+        for (int64_t m = 0; m < family->M; m++) {
+            const fc_term *term = family->term + m;
+            if (term->column < 0 || term->column >= K || term->width < 0 || term->width > 63 ||
+                (term->pads && reach < (term->offset < 0 ? -term->offset : term->offset)))
+                return fail(FC_EINVAL, f, where);
+        }
+    }
+    return FC_OK;
 }
 
 fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t stride,
@@ -95,43 +176,39 @@ fc_status fc_find_rows(int64_t B, const int64_t *offsets, int64_t K, int64_t str
     if (B < 0 || reach < 0 || offsets[0] < 0 || offsets[B] > stride) return FC_EINVAL;
     for (int64_t b = 0; b < B; b++)
         if (offsets[b] > offsets[b + 1]) return fail(FC_EINVAL, b, where);
-    for (int64_t f = 0; f < F; f++) {
-        const fc_family *family = families + f;
-        if (family->direct == NULL && (family->shift < 1 || family->shift > 63 ||
-                                       family->size != (int64_t)1 << (64 - family->shift)))
-            return fail(FC_EINVAL, f, where);
-        for (int64_t m = 0; m < family->M; m++) {
-            const fc_term *term = family->term + m;
-            if (term->column < 0 || term->column >= K || term->width < 0 || term->width > 63 ||
-                (term->pads && reach < (term->offset < 0 ? -term->offset : term->offset)))
-                return fail(FC_EINVAL, f, where);
-        }
-    }
-    const int64_t begin = offsets[0], end = offsets[B];
+    const fc_status status = check_families(K, reach, F, families, where);
+    if (status != FC_OK) return status;
+    const all_codes all = {.code = codes, .stride = stride, .begin = offsets[0], .end = offsets[B]};
     int64_t sentence = 0;
-    run r;
-    for (r.first = begin; r.first < end; r.first += RUN) {
-        r.size = end - r.first < RUN ? end - r.first : RUN;
+    run r = {.token = NULL};
+    for (r.first = all.begin; r.first < all.end; r.first += RUN) {
+        r.size = all.end - r.first < RUN ? all.end - r.first : RUN;
         measure(&r, offsets, &sentence);
-        for (int64_t f0 = 0; f0 < F; f0 += TOGETHER) {
-            const int64_t n = F - f0 < TOGETHER ? F - f0 : TOGETHER;
-            uint64_t key[TOGETHER][RUN];
-            int32_t absent[TOGETHER][RUN];
-            for (int64_t k = 0; k < n; k++) {
-                const fc_family *f = families + f0 + k;
-                restrain(&r, f->firing, absent[k]);
-                for (int64_t i = 0; i < r.size; i++) key[k][i] = 0;
-                for (int64_t m = 0; m < f->M; m++)
-                    append(&r, f->term + m, codes + f->term[m].column * stride, reach, begin, end,
-                           key[k], absent[k]);
-                for (int64_t i = 0; i < r.size; i++) ask(f, key[k][i]);
-            }
-            for (int64_t k = 0; k < n; k++) {
-                int32_t *to = rows + (r.first - begin) * F + f0 + k;
-                for (int64_t i = 0; i < r.size; i++)
-                    to[i * F] = absent[k][i] < 0 ? -1 : row_of(families + f0 + k, key[k][i]);
-            }
-        }
+        find_run(&r, &all, reach, F, families, rows + (r.first - all.begin) * F);
+    }
+    return FC_OK;
+}
+
+fc_status fc_find_rows_at(int64_t M, const int64_t *token, const int32_t *before,
+                          const int32_t *after, const int32_t *own, int64_t K, int64_t stride,
+                          const int32_t *codes, int64_t reach, int64_t F, const fc_family *families,
+                          int32_t *rows, int64_t *where) {
+    *where = 0;
+    if (M < 0 || reach < 0) return FC_EINVAL;
+    for (int64_t i = 0; i < M; i++)
+        if (token[i] < 0 || token[i] >= stride || before[i] < 0 || before[i] > token[i] ||
+            after[i] < 0 || after[i] >= stride - token[i])
+            return fail(FC_EINVAL, i, where);
+    const fc_status status = check_families(K, reach, F, families, where);
+    if (status != FC_OK) return status;
+    const all_codes all = {.code = codes, .own = own, .stride = stride, .M = M};
+    run r;
+    for (r.first = 0; r.first < M; r.first += RUN) {
+        r.size = M - r.first < RUN ? M - r.first : RUN;
+        r.token = token + r.first;
+        memcpy(r.before, before + r.first, (size_t)r.size * sizeof *before);
+        memcpy(r.after, after + r.first, (size_t)r.size * sizeof *after);
+        find_run(&r, &all, reach, F, families, rows + r.first * F);
     }
     return FC_OK;
 }
@@ -146,6 +223,39 @@ fc_status fc_fill_slots(int64_t n, const uint64_t *key, const int32_t *row, int6
         uint64_t i = home(key[k], shift);
         while (slot[i].row >= 0) i = (i + 1) & mask;
         slot[i] = (fc_slot){key[k], row[k]};
+    }
+    return FC_OK;
+}
+
+fc_status fc_check_keys(int64_t n, const uint64_t *key, int64_t M, const int64_t *width,
+                        const int64_t *limit, int64_t *where) {
+    int64_t bits = 0;
+    *where = 0;
+    if (n < 0 || M < 0) return FC_EINVAL;
+    for (int64_t m = 0; m < M; m++) {
+        if (width[m] < 0 || width[m] > 63 || limit[m] < 0) return fail(FC_EINVAL, m, where);
+        bits += width[m];
+    }
+    if (bits > 63) return FC_EINVAL;
+    for (int64_t k = 1; k < n; k++)
+        if (key[k] <= key[k - 1]) return fail(FC_EINVAL, k, where);
+    if (M > 0 && n > 0 && key[n - 1] >> bits) return fail(FC_EINVAL, n - 1, where);
+    int64_t shift = 0;
+    for (int64_t m = M - 1; m >= 0; shift += width[m--]) {
+        const uint64_t mask = ((uint64_t)1 << width[m]) - 1, end = (uint64_t)limit[m];
+        int64_t beyond = 0;
+        for (int64_t k = 0; k < n; k++) beyond += (key[k] >> shift & mask) >= end;
+        if (beyond) return fail(FC_EINVAL, m, where);
+    }
+    return FC_OK;
+}
+
+fc_status fc_check_permutation(int64_t n, const int32_t *row, uint8_t *seen, int64_t *where) {
+    *where = 0;
+    if (n < 0) return FC_EINVAL;
+    for (int64_t i = 0; i < n; i++) {
+        if (row[i] < 0 || row[i] >= n || seen[row[i]]) return fail(FC_EINVAL, i, where);
+        seen[row[i]] = 1;
     }
     return FC_OK;
 }

@@ -2,15 +2,41 @@
  *
  * Batches of sentences over one composition. */
 
+#include "abreast.h"
 #include "rescore.h"
 #include "checks.h"
-
-#define MOST_CHOICES 500000
 
 int64_t fc_machine_work(const fc_machine *machine, int64_t longest) {
     tensor m;
     /* With the residual states of a path, or the trace of a sentence. */
     return lay_out_tensor(&m, machine, longest, NULL) + longest * (m.full + 3) + m.P;
+}
+
+int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t longest) {
+    side_by_side w;
+    tensor m;
+    const int64_t alone = fc_machine_work(machine, longest);
+    lay_out_tensor(&m, machine, longest, NULL);
+    const int abreast = is_chain(machine) && machine->axis->rest != NULL;
+    return alone + (abreast ? lay_out_side_by_side(&w, &m, B, longest, NULL) : 0);
+}
+
+/* Makes ready to take sentences side by side; 0: that cannot be. */
+static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const int64_t *offsets,
+                        double *work) {
+    const int64_t longest = longest_of(B, offsets);
+    if (!full_chain(m->machine)) return 0;
+    lay_out_side_by_side(w, m, B, longest, work + fc_machine_work(m->machine, longest));
+    load_static(m, K);
+    by_length(B, offsets, longest, w->order);
+    return 1;
+}
+
+static void best_alone(tensor *m, int64_t first, int64_t T, int32_t *path, double *score,
+                       int32_t *q) {
+    double top;
+    backward(m, MAX_PLUS, first, T, &top);
+    *score = walk_best(m, first, T, path + first, q);
 }
 
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -19,61 +45,76 @@ fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *o
     const fc_status status = check_bounds(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
-    const int64_t longest = longest_of(B, offsets);
-    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
+    side_by_side w;
+    group g;
+    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest_of(B, offsets), work));
     m.forgets = 1;
-    for (int64_t b = 0; b < B; b++) {
-        const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        double top;
-        backward(&m, MAX_PLUS, first, T, &top);
-        score[b] = walk_best(&m, first, T, path + first, q);
+    const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
+    for (int64_t b = 0; b < B && !abreast; b++)
+        best_alone(&m, offsets[b], offsets[b + 1] - offsets[b], path, score + b, q);
+    for (int64_t at = 0; at < B && abreast; at += g.n) {
+        if (!make_group(&w, B, offsets, at, &g)) {
+            best_alone(&m, g.first[0], g.T[0], path, score + g.b[0], q);
+            continue;
+        }
+        backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+        for (int64_t l = 0; l < g.n; l++)
+            score[g.b[l]] = walk_lane(&w, &m, &g, l, path + g.first[l]);
     }
     return FC_OK;
 }
 
-/* Rows that n best search remembers: none where that would take more memory than the search. */
-static int64_t choices_of(const tensor *m, int64_t longest) {
-    const int64_t rows = longest * m->Q * m->outer * m->S;
-    return rows <= MOST_CHOICES ? rows : 0;
-}
-
 int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest) {
     tensor m;
+    queue h;
     lay_out_tensor(&m, machine, longest, NULL);
-    /* A deviation is four doubles, a residual state half a one, a choice four. */
-    return 5 * (n * (longest + 1) + 1) + 4 * choices_of(&m, longest);
+    return lay_out_queue(&h, &m, n, longest, NULL);
 }
 
 fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
-                           const double *floor, int32_t *path, double *score, int64_t *count,
-                           double *work, double *scratch) {
+                           const double *floor, double within, int32_t *path, double *score,
+                           int64_t *count, double *work, double *scratch) {
     int64_t where;
-    if (n < 1 || n > INT32_MAX) return FC_EINVAL;
+    if (n < 1 || n > INT32_MAX || !(within >= 0.0)) return FC_EINVAL;
     const fc_status status = check_bounds(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     const int64_t N = offsets[B], longest = longest_of(B, offsets);
     lay_out_tensor(&m, machine, longest, work);
-    queue h = {.heap = (deviation *)scratch, .longest = longest};
-    h.q = (int32_t *)(h.heap + n * (longest + 1) + 1);
-    const int64_t choices = choices_of(&m, longest);
-    if (choices > 0) {
-        h.choices = (choice *)(scratch + 5 * (n * (longest + 1) + 1));
-        for (int64_t i = 0; i < choices; i++) h.choices[i].stamp = 0;
-    }
+    queue h;
+    lay_out_queue(&h, &m, n, longest, scratch);
+    h.within = within;
     for (int64_t i = 0; i < n * N; i++) path[i] = -1;
     for (int64_t i = 0; i < n * B; i++) score[i] = FC_NEVER;
     m.forgets = 1;
-    for (int64_t b = 0; b < B; b++) {
-        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+    side_by_side w;
+    group g;
+    const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
+    for (int64_t b = 0, at = 0; b < B; b++) {
+        if (abreast && b == at) { /* in the order of lengths */
+            if (make_group(&w, B, offsets, at, &g)) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+            at += g.n;
+        }
+        const int64_t own = abreast ? w.order[b] : b, first = offsets[own];
+        const int64_t T = offsets[own + 1] - first;
         double top;
-        count[b] = 0;
-        h.stamp = b + 1;
-        h.floor = floor == NULL ? FC_NEVER : floor[b];
-        if (backward(&m, MAX_PLUS, first, T, &top) == DONE)
-            count[b] = walk_nbest(&m, &h, first, T, n, N, path, score + b * n);
+        h.stamp = own + 1;
+        h.floor = floor == NULL ? FC_NEVER : floor[own];
+        count[own] = 0;
+        int found = 1;
+        if (abreast && T <= w.most) {
+            suffix_of(&w, &m, MAX_PLUS, b - (at - g.n), T);
+        } else {
+            found = backward(&m, MAX_PLUS, first, T, &top) == DONE;
+        }
+        if (found) count[own] = walk_nbest(&m, &h, first, T, n, N, path, score + own * n);
     }
     return FC_OK;
+}
+
+/* The domain for a sentence that the linear one did not hold beside others, or was too long for that. */
+static fc_domain again(fc_domain domain, int tried) {
+    return tried && domain == FC_AUTO ? FC_LOG : domain;
 }
 
 fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -85,11 +126,26 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
     tensor m;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
     m.forgets = 1;
-    for (int64_t b = 0; b < B; b++) {
-        semiring K;
-        const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        *where = b;
-        if (backward_sums(&m, first, T, domain, &K, log_z + b) == LOST) return FC_ERANGE;
+    side_by_side w;
+    group g;
+    semiring K;
+    const int abreast = domain != FC_LOG && take_abreast(&w, &m, SUM_TIMES, B, offsets, work);
+    for (*where = 0; *where < B && !abreast; ++*where) {
+        const int64_t first = offsets[*where], T = offsets[*where + 1] - first;
+        if (backward_sums(&m, first, T, domain, &K, log_z + *where) == LOST) return FC_ERANGE;
+    }
+    for (int64_t at = 0; at < B && abreast; at += g.n) {
+        const int together = make_group(&w, B, offsets, at, &g);
+        load_static(&m, SUM_TIMES);
+        if (together) backward_lanes(&w, &m, SUM_TIMES, &g, 0);
+        for (int64_t l = 0; l < g.n; l++) {
+            *where = g.b[l];
+            log_z[*where] = g.total[l];
+            if (together && !g.lost[l]) continue;
+            if (backward_sums(&m, g.first[l], g.T[l], again(domain, together), &K,
+                              log_z + *where) == LOST)
+                return FC_ERANGE;
+        }
     }
     return FC_OK;
 }
@@ -102,6 +158,36 @@ static void sentence_answers(const tensor *m, int64_t first, double *const *node
         out->arc[c] = arc == NULL || arc[c] == NULL ? NULL : arc[c] + first * m->axis[c].arcs;
         out->sum[c] = sum == NULL ? NULL : sum[c];
     }
+}
+
+/* Posteriors of states, and sums of those of the arcs that a rest leaves, of a batch side by side. */
+static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
+                                   const int64_t *offsets, fc_domain domain, const double *weight,
+                                   double *log_z, double *node, double *sum, int64_t *where) {
+    group g;
+    for (int64_t at = 0; at < B; at += g.n) {
+        const int together = make_group(w, B, offsets, at, &g);
+        for (int64_t l = 0; l < g.n && weight != NULL; l++) g.weight[l] = weight[g.b[l]];
+        load_static(m, SUM_TIMES);
+        if (together) posteriors_of_group(w, m, &g, node, sum);
+        for (int64_t l = 0; l < g.n; l++) {
+            *where = g.b[l];
+            log_z[*where] = g.total[l];
+            if (together && !g.lost[l]) continue;
+            const answers out = {
+                .weight = g.weight[l], .node = {node + g.first[l] * m->S}, .sum = {sum}};
+            if (sentence_marginals(m, g.first[l], g.T[l], again(domain, together), log_z + *where,
+                                   &out) == LOST)
+                return FC_ERANGE;
+        }
+    }
+    return FC_OK;
+}
+
+static int any_of(double *const *rows, int64_t n) {
+    for (int64_t c = 0; c < n && rows != NULL; c++)
+        if (rows[c] != NULL) return 1;
+    return 0;
 }
 
 fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
@@ -117,6 +203,16 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     for (int64_t c = 0; c < m.n && sum != NULL; c++)
         if (sum[c] != NULL) fc_fill(m.axis[c].arcs, 0.0, sum[c]);
     if (m.single) fc_fill(m.axis[0].size, 0.0, m.outer_sum);
+    m.whole = any_of(arc, m.n) || any_of(sum, m.n);
+    side_by_side w;
+    const int few = !any_of(arc, m.n) && entropy == NULL && domain != FC_LOG &&
+                    (!any_of(sum, m.n) || !m.axis[0].dense);
+    if (few && take_abreast(&w, &m, SUM_TIMES, B, offsets, work)) {
+        const fc_status done = marginals_abreast(&w, &m, B, offsets, domain, weight, log_z, node[0],
+                                                 sum == NULL ? NULL : sum[0], where);
+        if (done == FC_OK && sum != NULL && sum[0] != NULL) collect_outer(&m, sum[0]);
+        return done;
+    }
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         answers out = {.weight = weight == NULL ? 1.0 : weight[b],
@@ -132,6 +228,16 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
     return FC_OK;
 }
 
+/* Max-marginals of a sentence; with `path`, its best one, too. */
+static void max_alone(tensor *m, int64_t first, int64_t T, const answers *out, int32_t *path,
+                      double *score, int32_t *q) {
+    double top;
+    const outcome result = backward(m, MAX_PLUS, first, T, &top);
+    if (path != NULL) *score = walk_best(m, first, T, path + first, q);
+    if (result == DONE || out->begun != NULL) forward(m, MAX_PLUS, first, T, out);
+    if (result != DONE) fill_answers(m, T, FC_NEVER, out);
+}
+
 fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const int64_t *offsets,
                                    double *const *node, int32_t *path, double *score, double *begun,
                                    double *ahead, double *work) {
@@ -139,20 +245,30 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
     const fc_status status = check_bounds(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
-    const int64_t longest = longest_of(B, offsets);
-    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest, work));
+    side_by_side w;
+    group g;
+    int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest_of(B, offsets), work));
     const int64_t cells = m.Q * m.outer * m.S;
-    for (int64_t b = 0; b < B; b++) {
+    const int abreast =
+        begun == NULL && ahead == NULL && take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
+    for (int64_t b = 0; b < B && !abreast; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
-        double top;
         answers out = {.weight = 1.0,
                        .begun = begun == NULL ? NULL : begun + first * cells,
                        .ahead = ahead == NULL ? NULL : ahead + first * cells};
         sentence_answers(&m, first, node, NULL, NULL, &out);
-        const outcome result = backward(&m, MAX_PLUS, first, T, &top);
-        if (path != NULL) score[b] = walk_best(&m, first, T, path + first, q);
-        if (result == DONE || begun != NULL) forward(&m, MAX_PLUS, first, T, &out);
-        if (result != DONE) fill_answers(&m, T, FC_NEVER, &out);
+        max_alone(&m, first, T, &out, path, path == NULL ? NULL : score + b, q);
+    }
+    for (int64_t at = 0; at < B && abreast; at += g.n) {
+        if (!make_group(&w, B, offsets, at, &g)) {
+            const answers out = {.weight = 1.0, .node = {node[0] + g.first[0] * m.S}};
+            max_alone(&m, g.first[0], g.T[0], &out, path, path == NULL ? NULL : score + g.b[0], q);
+            continue;
+        }
+        backward_lanes(&w, &m, MAX_PLUS, &g, 1);
+        for (int64_t l = 0; l < g.n && path != NULL; l++)
+            score[g.b[l]] = walk_lane(&w, &m, &g, l, path + g.first[l]);
+        forward_lanes(&w, &m, MAX_PLUS, &g, 0, node[0]);
     }
     return FC_OK;
 }
@@ -171,14 +287,17 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         semiring K;
         double log_z;
-        const outcome result = backward_sums(&m, first, T, FC_AUTO, &K, &log_z);
-        for (int64_t k = 0; k < n; k++) {
-            int32_t *one = path + k * N + first;
-            int alive = result == DONE;
+        const int alive = backward_sums(&m, first, T, FC_AUTO, &K, &log_z) == DONE;
+        for (int64_t k = 0; k < n; k += longest) { /* so many residual states are kept */
+            const int64_t end = n - k < longest ? n : k + longest;
             for (int64_t t = 0; t < T; t++) {
-                if (alive && K == SUM_TIMES && t > 0) load_arcs(&m, K, first + t);
-                alive = alive && draw_step(&m, K, first, t, uniform[k * N + first + t], one, q);
-                if (!alive) one[t] = -1;
+                if (alive && t > 0) load_arcs(&m, K, first + t);
+                for (int64_t i = k; i < end; i++) {
+                    int32_t *one = path + i * N + first;
+                    const double u = uniform[i * N + first + t];
+                    const int goes_on = alive && (t == 0 || one[t - 1] >= 0);
+                    if (!goes_on || !draw_step(&m, K, first, t, u, one, q + i - k)) one[t] = -1;
+                }
             }
         }
     }

@@ -59,8 +59,9 @@ fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const
                 __builtin_prefetch(place + index[e] * W + slot[k + 1]);
         for (int64_t e = indptr[token[k]]; e < indptr[token[k] + 1]; e++) {
             const int32_t to = place[index[e] * W + slot[k]];
-            if (to >= 0 && to < size)
-                out[to] += value == NULL ? mass[k] : mass[k] * (double)value[e];
+            if (to < 0) continue;
+            if (to >= size) return fail(FC_EINVAL, k, where);
+            out[to] += value == NULL ? mass[k] : mass[k] * (double)value[e];
         }
     }
     return FC_OK;

@@ -15,21 +15,25 @@
 #include "advance.h"
 #include "heap.h"
 
-/* Weights of the arcs that leave state i under a context, as a row of S. Scores are read where they
- * lie, whatever token is loaded; linear weights must have been loaded. */
+/* Weights of the arcs that leave state i under a context, as a row of S. Where scores are compared they
+ * are read where they lie, whatever token is loaded; what is summed is shifted, and must have been
+ * loaded. */
 static inline const double *arc_row(const tensor *m, semiring K, const loaded_axis *a,
                                     int64_t token, int64_t context, int64_t i, double *scratch) {
     const fc_axis *axis = a->axis;
     const double *table;
     int64_t stride = a->S;
-    if (K == SUM_TIMES) {
+    if (a->full && K != MAX_PLUS) {
+        table = a->outward;
+    } else if (K != MAX_PLUS) {
         table = a->weight + context * a->size;
         if (a->last) stride = m->P;
     } else {
         table = axis->score + ((axis->moving ? token * axis->contexts : 0) + context) * a->arcs;
     }
-    if (a->dense) return table + i * stride;
-    fc_fill(a->S, none(K), scratch);
+    if (a->dense && !(a->full && K != MAX_PLUS)) return table + i * stride;
+    const double other = !a->full ? none(K) : K == MAX_PLUS ? *axis->rest : a->rest;
+    fc_fill(a->S, other, scratch);
     for (int64_t k = axis->row[i]; k < axis->row[i + 1]; k++) scratch[axis->target[k]] = table[k];
     return scratch;
 }
@@ -134,6 +138,11 @@ static inline int64_t first_best(int64_t n, const double *x, const double *y, do
     return -1;
 }
 
+/* A single dense axis whose arcs are loaded, the same at every token. */
+static inline int table_at_hand(const tensor *m) {
+    return m->single && m->axis[0].dense && !m->axis[0].full && !m->axis[0].axis->moving;
+}
+
 /* Cells of the row into a token of a path: all residual states at the first token, one later. */
 static inline int64_t row_into(const tensor *m, semiring K, int64_t first, int64_t t,
                                const int32_t *path, const int32_t *q, double *row) {
@@ -141,7 +150,7 @@ static inline int64_t row_into(const tensor *m, semiring K, int64_t first, int64
         first_row(m, K, row);
         return m->full;
     }
-    if (K == MAX_PLUS && m->single && m->axis[0].dense && !m->axis[0].axis->moving) {
+    if (K == MAX_PLUS && table_at_hand(m)) {
         const double *arcs = m->axis[0].weight + path[t - 1] * m->P, *suffix = m->suffix + t * m->P;
         for (int64_t j = 0; j < m->P; j++) row[j] = arcs[j] + suffix[j];
         return m->P;
@@ -176,7 +185,7 @@ static inline double walk_single(const tensor *m, int64_t T, int32_t *path) {
 static inline double walk_best(const tensor *m, int64_t first, int64_t T, int32_t *path,
                                int32_t *q) {
     double score = FC_NEVER;
-    if (m->single && m->axis[0].dense && !m->axis[0].axis->moving) return walk_single(m, T, path);
+    if (table_at_hand(m)) return walk_single(m, T, path);
     for (int64_t t = 0; t < T; t++) {
         const int64_t cells = row_into(m, MAX_PLUS, first, t, path, q, m->row);
         const double top = fc_max(cells, m->row);
@@ -218,8 +227,28 @@ typedef struct {
     int64_t N;
     choice *choices; /* [longest][joint states], or NULL where those are too many */
     int64_t stamp;
-    double floor; /* paths behind the first are wanted where they score more */
+    double floor;  /* paths behind the first are wanted where they score more */
+    double within; /* ... and are no more than this below it */
 } queue;
+
+/* Choices that are kept: none where they would take more memory than the search. */
+#define MOST_CHOICES 500000
+
+/* Lays a queue for n paths of sentences of up to `longest` tokens out over scratch; returns the doubles
+ * it takes. A deviation is four of them, a residual state half a one, a choice four. */
+static inline int64_t lay_out_queue(queue *h, const tensor *m, int64_t n, int64_t longest,
+                                    double *scratch) {
+    const int64_t rows = longest * m->Q * m->outer * m->S, room = n * (longest + 1) + 1;
+    const int64_t choices = rows <= MOST_CHOICES ? rows : 0;
+    *h = (queue){.longest = longest, .floor = FC_NEVER, .within = (double)INFINITY};
+    if (scratch != NULL) {
+        h->heap = (deviation *)scratch;
+        h->q = (int32_t *)(h->heap + room);
+        h->choices = choices > 0 ? (choice *)(scratch + 5 * room) : NULL;
+        for (int64_t i = 0; i < choices; i++) h->choices[i].stamp = 0;
+    }
+    return 5 * room + 4 * choices;
+}
 
 static inline int32_t state_at(const queue *h, const deviation *d, int64_t t) {
     if (t < d->t) return h->paths[d->path * h->N + t];
@@ -324,7 +353,8 @@ static inline int64_t walk_nbest(const tensor *m, queue *h, int64_t first, int64
     const double floor = h->floor;
     h->floor = FC_NEVER; /* the best path is always wanted */
     queue_best(m, h, cells, 0.0, 0, 0);
-    h->floor = floor;
+    const double least = h->size > 0 ? h->heap[0].priority - h->within : floor;
+    h->floor = least > floor ? least : floor;
     int64_t found = 0;
     for (; found < n && h->size > 0; found++) {
         const deviation d = pop(h);
@@ -364,18 +394,31 @@ static inline int64_t drawn(int64_t cells, const double *row, double u) {
     return last;
 }
 
-/* One more token of a sample, from suffixes that are sums (LOG_PLUS: logs of sums). */
+/* One more token of a sample, from suffixes that are sums (LOG_PLUS: logs of sums); the arcs into it are
+ * loaded. The residual state goes on with it. */
 static inline int draw_step(const tensor *m, semiring K, int64_t first, int64_t t, double u,
-                            int32_t *path, int32_t *q) {
-    const int64_t cells = row_into(m, K, first, t, path, q, m->row);
+                            int32_t *path, int32_t *residual) {
+    int64_t cells = m->full, from = t > 0 ? *residual : 0;
+    if (t == 0) {
+        first_row(m, K, m->row);
+    } else {
+        cells = m->plane;
+        successor_row(m, K, first + t, path[t - 1], m->suffix + t * m->full + from * m->plane,
+                      m->row);
+    }
     if (K == LOG_PLUS) {
         const double top = fc_max(cells, m->row);
         if (top == FC_NEVER) return 0;
         for (int64_t j = 0; j < cells; j++) m->row[j] = fc_exp(m->row[j] - top);
     }
     const int64_t cell = drawn(cells, m->row, u);
-    if (cell >= 0) step_to(m, t, cell, path, q);
-    return cell >= 0;
+    if (cell < 0) return 0;
+    if (t == 0) from = cell / m->plane;
+    const int64_t place = t > 0 ? cell : cell - from * m->plane;
+    path[t] = joint_state(m, place);
+    const int64_t to = next_state(m, from, place);
+    *residual = to < 0 ? 0 : (int32_t)to; /* refused only where scores have changed meanwhile */
+    return 1;
 }
 
 #endif

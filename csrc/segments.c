@@ -32,24 +32,23 @@ static int share_out(tensor *m, semiring K, const double *F, const double *G, do
     return 1;
 }
 
-/* Cells of the types of which a span may begin at token t and be of interest: s->likely says which. m->row
- * has the shares of the cells. */
-static int64_t may_begin(follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
-    int64_t cells = 0;
+/* Whether a span may begin at token t and be of interest: s->likely says of which types. m->row has the
+ * shares of the cells. */
+static int may_begin(follower *s, const fc_segment_search *f, const tensor *m, int64_t t) {
+    int any = 0;
     if (f->mode == FC_ASKED) {
         for (int64_t k = 0; k < s->labels->types; k++) s->likely[k] = 0;
-        for (int64_t c = s->cursor; c < f->asked && f->span[3 * c] == t; c++)
+        for (int64_t c = s->cursor; c < f->asked && f->span[3 * c] == t; c++, any = 1)
             s->likely[f->span[3 * c + 2]] = 1;
-        for (int64_t k = 0; k < s->labels->types; k++) cells += s->likely[k] ? s->count[k] : 0;
-        return cells;
+        return any;
     }
     for (int64_t k = 0; k < s->labels->types; k++) {
         double share = 0.0;
         for (int64_t i = s->base[k]; i < s->base[k] + s->count[k]; i++) share += m->row[s->cell[i]];
         s->likely[k] = share > f->floor * SLACK;
-        cells += s->likely[k] ? s->count[k] : 0;
+        any |= s->likely[k] != 0;
     }
-    return cells;
+    return any;
 }
 
 static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t stop) {
@@ -62,18 +61,28 @@ static void open_lane(follower *s, int64_t k, int64_t t, int64_t next, int64_t s
 }
 
 /* Opens a lane for what begins at token t, where more than the floor begins. */
-static void open_above(follower *s, semiring K, double floor, int64_t t, const double *G,
-                       double mass) {
+FC_INLINE void open_above_in(follower *s, semiring K, double floor, int64_t t,
+                             const double *restrict G, double mass) {
     const double share = 1.0 / mass;
     for (int64_t k = 0; k < s->labels->types; k++) {
+        const int64_t *restrict cell = s->cell + s->base[k];
         double sum = 0.0;
         if (!s->likely[k]) continue;
-        for (int64_t i = s->base[k]; i < s->base[k] + s->count[k]; i++) {
-            const double u = s->begun[s->cell[i]], g = G[s->cell[i]];
+        for (int64_t i = 0; i < s->count[k]; i++) {
+            const double u = s->begun[cell[i]], g = G[cell[i]];
             sum += K == SUM_TIMES ? u * g : fc_exp(u + g - mass);
         }
         if (K == SUM_TIMES) sum *= share;
         if (sum > floor * SLACK && s->open[k] < s->W) open_lane(s, k, t, 0, 0);
+    }
+}
+
+static void open_above(follower *s, semiring K, double floor, int64_t t, const double *G,
+                       double mass) {
+    if (K == SUM_TIMES) {
+        open_above_in(s, SUM_TIMES, floor, t, G, mass);
+    } else {
+        open_above_in(s, LOG_PLUS, floor, t, G, mass);
     }
 }
 
@@ -114,15 +123,15 @@ static void open_spans(follower *s, semiring K, const fc_segment_search *f, int6
     }
 }
 
-/* Cells of the types with open spans, if any of those counts that end before token `end`. */
-static int64_t may_end(const follower *s, const fc_segment_search *f, int64_t end) {
-    int64_t cells = 0, counts = f->mode != FC_ASKED;
+/* Whether spans are open, and any of those counts that end before token `end`. */
+static int may_end(const follower *s, const fc_segment_search *f, int64_t end) {
+    int open = 0, counts = f->mode != FC_ASKED;
     for (int64_t k = 0; k < s->labels->types; k++) {
-        if (s->open[k] > 0) cells += s->count[k];
+        open |= s->open[k] > 0;
         for (int64_t l = k * s->W; !counts && l < k * s->W + s->open[k]; l++)
             counts = f->span[3 * s->next[l] + 1] == end;
     }
-    return counts ? cells : 0;
+    return open && counts;
 }
 
 static inline double at_most_one(double p) { return p > 1.0 ? 1.0 : p; }
@@ -151,38 +160,14 @@ static fc_status write_spans(follower *s, fc_segment_search *f, int64_t k, int64
 static void masked_axes(follower *s, tensor *m, semiring K, direction d, const double *x) {
     loaded_axis *a = &m->axis[s->labels->axis];
     double *weight = a->weight, *turned = a->turned;
+    const int full = a->full;
     a->weight = d == FORWARD ? s->begin : s->close;
     if (turned != NULL) a->turned = s->turned;
+    a->full = 0;
     all_axes(m, K, d, x);
     a->weight = weight;
     a->turned = turned;
-}
-
-/* A product of few cells costs more than a whole step from so many of them on. */
-#define FEW 1
-
-/* s->token: what closes the open spans between two tokens. */
-static void close_row(follower *s, tensor *m, semiring K, const double *G, int64_t cells) {
-    if (K != SUM_TIMES || s->opening == NULL || FEW * cells > m->S) {
-        masked_axes(s, m, K, BACKWARD, G);
-        memcpy(s->token, m->x, (size_t)m->full * sizeof *m->x);
-        return;
-    }
-    for (int64_t k = 0; k < s->labels->types; k++)
-        for (int64_t i = s->base[k]; s->open[k] > 0 && i < s->base[k] + s->count[k]; i++)
-            s->token[s->cell[i]] = s->ends[i] ? fc_dot(m->P, s->close + s->cell[i] * m->P, G) : 0.0;
-}
-
-/* s->begun: the likely spans that begin at the second of two tokens. */
-static void begin_row(follower *s, tensor *m, semiring K, int64_t cells) {
-    if (K != SUM_TIMES || s->opening == NULL || FEW * cells > m->S) {
-        masked_axes(s, m, K, FORWARD, s->read);
-        memcpy(s->begun, m->x, (size_t)m->full * sizeof *m->x);
-        return;
-    }
-    for (int64_t k = 0; k < s->labels->types; k++)
-        for (int64_t i = s->base[k]; s->likely[k] && i < s->base[k] + s->count[k]; i++)
-            s->begun[s->cell[i]] = fc_dot(m->P, s->opening + s->cell[i] * m->P, s->read);
+    a->full = full;
 }
 
 /* s->begun of a sentence's first token. */
@@ -235,35 +220,120 @@ typedef struct {
     int64_t t;          /* number of the second one */
     const double *node; /* potentials of the first one, and what F was scaled with there */
     double scale;
-    const double *G;     /* suffix of the second one */
-    double mass;         /* its F (x) G */
-    const double *close; /* what ends between them, or NULL */
+    const double *before; /* suffix of the first one, and one through its F (x) G */
+    double passing;
+    const double *G; /* suffix of the second one, its F (x) G, and one through it */
+    double mass, share;
+    int ends;            /* spans may end between them */
+    const double *close; /* what ends there, unless the machine is plain */
 } between;
+
+/* --- One axis, linear, no residual automaton ------------------------------------------------------
+ *
+ * Reading, stepping and weighing are one linear map of a type's few states. What ends or begins between
+ * two tokens is what passes there less what is carried:
+ *
+ *   ends in i     U_t[i] (G_t[i] / mass_t - sum over carrying arcs i -> j)
+ *   begins in j   F_{t+1}[j] - sum over carrying arcs i -> j of F'_t[i]
+ *
+ * Where most is carried the difference would be rounding, and the other arcs are summed up. */
+#define MOST 0.5
+
+static int is_plain(const tensor *m, semiring K) {
+    return m->n == 1 && K == SUM_TIMES && m->machine->residual == NULL;
+}
+
+static inline const double *plain_weights(const tensor *m) {
+    const loaded_axis *a = &m->axis[0];
+    return a->weight + (a->axis->place == NULL ? 0 : a->axis->place[0]) * a->size;
+}
+
+/* Sum over the arcs that leave state i and do not carry. */
+static double sum_closing(follower *s, const tensor *m, int64_t i, const double *G) {
+    const loaded_axis *a = &m->axis[0];
+    const double *weight = plain_weights(m);
+    if (a->dense) {
+        const uint8_t *kind = s->labels->arc + i * a->S;
+        memcpy(s->token, weight + i * m->P, (size_t)m->P * sizeof *weight);
+        for (int64_t j = 0; j < a->S; j++) s->token[j] = kind[j] == FC_CARRIES ? 0.0 : s->token[j];
+        return fc_dot(m->P, s->token, G);
+    }
+    double sum = 0.0;
+    for (int64_t k = a->axis->row[i]; k < a->axis->row[i + 1]; k++)
+        if (s->labels->arc[k] != FC_CARRIES) sum += weight[k] * G[a->axis->target[k]];
+    return sum;
+}
+
+/* Sum over the arcs that open a span in state j. */
+static double sum_opening(follower *s, const tensor *m, int64_t j, const double *read) {
+    const loaded_axis *a = &m->axis[0];
+    const uint8_t *kind = s->labels->arc;
+    double sum = 0.0;
+    if (a->dense) {
+        memcpy(s->token, a->turned + j * m->P, (size_t)m->P * sizeof *s->token);
+        for (int64_t i = 0; i < a->S; i++)
+            s->token[i] = kind[i * a->S + j] == FC_OPENS ? s->token[i] : 0.0;
+        return fc_dot(m->P, s->token, read);
+    }
+    const double *weight = plain_weights(m);
+    for (int64_t k = 0; k < a->arcs; k++)
+        if (a->axis->target[k] == j && kind[k] == FC_OPENS)
+            sum += weight[k] * read[a->axis->source[k]];
+    return sum;
+}
+
+/* s->begun: the likely spans that begin at the second of two tokens; F' of the first, F of the second. */
+static void begin_plain(follower *s, const tensor *m, const double *read, const double *ahead) {
+    const double *restrict weight = plain_weights(m);
+    const int64_t *restrict into = s->into, *restrict from = s->from, *restrict arc = s->arc;
+    double *restrict begun = s->begun;
+    for (int64_t k = 0; k < s->labels->types; k++) {
+        const int64_t first = s->base[k], size = s->count[k], *restrict cell = s->cell + first;
+        if (!s->likely[k]) continue;
+        for (int64_t i = 0; i < size; i++) {
+            const double all = ahead[cell[i]];
+            double carried = 0.0;
+            for (int64_t e = into[first + i]; e < into[first + i + 1]; e++)
+                carried += read[cell[from[e]]] * weight[arc[e]];
+            begun[cell[i]] = s->only[first + i] && carried <= MOST * all
+                                 ? all - carried
+                                 : sum_opening(s, m, cell[i], read);
+        }
+    }
+}
+
+/* s->along, s->on, s->shut: what arcs carry, and the shares of what goes on and what ends. */
+static void weigh_plain(follower *s, const tensor *m, int64_t k, const between *w) {
+    const double *restrict weight = plain_weights(m), *restrict G = w->G;
+    const int64_t first = s->base[k], size = s->count[k], *restrict cell = s->cell + first;
+    const int64_t *restrict leave = s->leave + first, *restrict order = s->order;
+    double *restrict along = s->along, *restrict on = s->on, *restrict shut = s->shut;
+    for (int64_t i = 0; i < size; i++) {
+        const double read = w->node[cell[i]] * w->scale, all = w->before[cell[i]] * w->passing;
+        double goes = 0.0;
+        for (int64_t x = leave[i]; x < leave[i + 1]; x++) {
+            const int64_t e = order[x];
+            along[e] = read * weight[s->arc[e]];
+            goes += along[e] * G[cell[s->to[e]]];
+        }
+        on[i] = goes *= w->share;
+        shut[i] = 0.0;
+        if (!w->ends || !s->ends[first + i]) continue;
+        shut[i] = goes <= MOST * all ? all - goes : read * w->share * sum_closing(s, m, cell[i], G);
+    }
+}
 
 typedef double eight __attribute__((vector_size(8 * FC_LANES), aligned(8), may_alias));
 
-/* One axis, linear, no residual automaton: reading, stepping and weighing are one linear map of a
- * type's few states. s->value, s->mass: the shares of what ends and of what goes on. */
+/* s->value, s->mass: the shares of what ends and of what goes on. */
 static void carry_plain(follower *s, const tensor *m, int64_t k, const between *w) {
-    const loaded_axis *a = &m->axis[0];
-    const int64_t first = s->base[k], size = s->count[k], W = s->W, states = s->states[k];
-    const double *weight = a->weight + (a->axis->place == NULL ? 0 : a->axis->place[0]) * a->size;
-    const double share = 1.0 / w->mass;
-    double *restrict shut = s->shut, *restrict on = s->on;
-    for (int64_t i = 0; i < size; i++) {
-        const int64_t cell = s->cell[first + i];
-        const double read = w->node[cell] * w->scale;
-        on[i] = 0.0;
-        shut[i] = w->close != NULL && s->ends[first + i] ? read * share * w->close[cell] : 0.0;
-    }
-    for (int64_t e = s->into[states]; e < s->into[states + size]; e++) {
-        const int64_t i = s->from[e];
-        s->along[e] = w->node[s->cell[first + i]] * w->scale * weight[s->arc[e]];
-        on[i] += s->along[e] * share * w->G[s->cell[first + s->to[e]]];
-    }
+    const int64_t first = s->base[k], size = s->count[k], W = s->W;
+    const int64_t *restrict into = s->into + first, *restrict from = s->from;
+    const double *restrict along = s->along, *restrict on = s->on, *restrict shut = s->shut;
+    weigh_plain(s, m, k, w);
     for (int64_t l = 0; l < s->open[k]; l += FC_LANES) {
-        const double *x = s->x + first * W + l;
-        double *y = s->y + first * W + l;
+        const double *restrict x = s->x + first * W + l;
+        double *restrict y = s->y + first * W + l;
         eight ends = {0}, goes = {0};
         for (int64_t i = 0; i < size; i++) {
             const eight u = *(const eight *)(x + i * W);
@@ -274,12 +344,14 @@ static void carry_plain(follower *s, const tensor *m, int64_t k, const between *
         *(eight *)(s->mass + l) = goes;
         for (int64_t j = 0; j < size; j++) {
             eight sum = {0};
-            for (int64_t e = s->into[states + j]; e < s->into[states + j + 1]; e++)
-                sum += *(const eight *)(x + s->from[e] * W) * s->along[e];
+            for (int64_t e = into[j]; e < into[j + 1]; e++)
+                sum += *(const eight *)(x + from[e] * W) * along[e];
             *(eight *)(y + j * W) = sum;
         }
     }
 }
+
+/* --- Any machine ------------------------------------------------------------------------------- */
 
 /* The same for any machine; lanes end where they were, or in the scratch, as axes are odd or even. */
 static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const between *w) {
@@ -300,7 +372,7 @@ static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const
 /* All open spans go from token to token. */
 static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_search *f,
                        const between *w) {
-    const int plain = m->n == 1 && K == SUM_TIMES && m->machine->residual == NULL;
+    const int plain = is_plain(m, K);
     const double floor = f->mode == FC_ABOVE ? f->floor * SLACK : -1.0;
     for (int64_t k = 0; k < s->labels->types; k++) {
         if (s->open[k] == 0) continue;
@@ -309,7 +381,7 @@ static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_sear
         } else {
             carry_any(s, m, K, k, w);
         }
-        const fc_status status = w->close == NULL ? FC_OK : write_spans(s, f, k, w->t);
+        const fc_status status = w->ends ? write_spans(s, f, k, w->t) : FC_OK;
         if (status != FC_OK) return status;
         if (f->mode != FC_COUNTED) keep_lanes(s, k, floor, m->n % 2 == 1 ? s->y : s->x);
     }
@@ -325,23 +397,31 @@ static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_sear
 static fc_status next_token(follower *s, tensor *m, semiring K, fc_segment_search *f, int64_t token,
                             between *w) {
     const size_t bytes = (size_t)m->full * sizeof *m->x;
-    memcpy(s->read, m->x, bytes);
+    const int plain = is_plain(m, K); /* one step exchanges x and y */
     load_arcs(m, K, token + 1);
-    if (m->axis[s->labels->axis].axis->moving) part_weights(s, m, K);
-    all_axes(m, K, FORWARD, s->read);
+    if (!plain) memcpy(s->read, m->x, bytes);
+    if (!plain && m->axis[s->labels->axis].axis->moving) part_weights(s, m, K);
+    all_axes(m, K, FORWARD, plain ? m->x : s->read);
+    if (!plain) memcpy(s->ahead, m->x, bytes);
     if (K == SUM_TIMES && any_lost(m)) return FC_ERANGE;
-    memcpy(s->ahead, m->x, bytes);
-    if (!share_out(m, K, s->ahead, w->G, &w->mass)) return FC_ERANGE;
-    const int64_t begins = may_begin(s, f, m, w->t), ends = may_end(s, f, w->t);
-    w->close = ends > 0 ? s->token : NULL;
-    if (ends > 0) close_row(s, m, K, w->G, ends);
+    if (!share_out(m, K, m->x, w->G, &w->mass)) return FC_ERANGE;
+    w->share = 1.0 / w->mass;
+    const int begins = may_begin(s, f, m, w->t);
+    w->ends = may_end(s, f, w->t);
+    if (w->ends && !plain) {
+        masked_axes(s, m, K, BACKWARD, w->G);
+        memcpy(s->token, m->x, bytes);
+        w->close = s->token;
+    }
     const fc_status status = carry(s, m, K, f, w);
     if (status != FC_OK) return status;
-    if (begins > 0) {
-        begin_row(s, m, K, begins);
-        open_spans(s, K, f, w->t, w->G, w->mass);
+    if (begins && plain) begin_plain(s, m, m->y, m->x);
+    if (begins && !plain) {
+        masked_axes(s, m, K, FORWARD, s->read);
+        memcpy(s->begun, m->x, bytes);
     }
-    memcpy(m->x, s->ahead, bytes);
+    if (begins) open_spans(s, K, f, w->t, w->G, w->mass);
+    if (!plain) memcpy(m->x, s->ahead, bytes);
     return FC_OK;
 }
 
@@ -354,39 +434,44 @@ static void keep_for_next(follower *s, const tensor *m) {
             memcpy(s->kept + i * s->W, s->x + i * s->W, (size_t)s->open[k] * sizeof *s->x);
 }
 
-/* F of the first token, and what is open there. */
+/* F of the first token, its F (x) G, and what is open there. */
 static fc_status enter_block(follower *s, tensor *m, semiring K, const fc_block *b,
-                             const fc_segment_search *f) {
-    double mass;
-    part_weights(s, m, K);
+                             const fc_segment_search *f, double *mass) {
+    if (!is_plain(m, K)) part_weights(s, m, K);
     fc_fill(s->cells * s->W, none(K), s->y);
     if (b->t > 0) {
         memcpy(m->x, s->before, (size_t)m->full * sizeof *m->x);
-        return FC_OK;
+        return share_out(m, K, m->x, m->suffix, mass) ? FC_OK : FC_ERANGE;
     }
     for (int64_t k = 0; k < s->labels->types; k++) s->open[k] = 0;
     fc_fill(s->cells * s->W, none(K), s->x);
     spread_ends(m, K, m->initial, m->ends[0], m->x);
     first_spans(s, m, K);
-    if (!share_out(m, K, m->x, m->suffix, &mass)) return FC_ERANGE;
+    if (!share_out(m, K, m->x, m->suffix, mass)) return FC_ERANGE;
     may_begin(s, f, m, 0);
-    open_spans(s, K, f, 0, m->suffix, mass);
+    open_spans(s, K, f, 0, m->suffix, *mass);
     return FC_OK;
 }
 
 /* The block's tokens, whose suffixes are there. */
 static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
                         fc_segment_search *f) {
-    fc_status status = enter_block(s, m, K, b, f);
+    double mass = 0.0;
+    fc_status status = enter_block(s, m, K, b, f, &mass);
     for (int64_t i = 0; status == FC_OK && i < b->n; i++) {
-        const double *node = m->node + i * m->plane;
+        const double *node = m->node + i * m->plane, *G = m->suffix + i * m->full;
         forget_underflow(); /* what a lane loses is harmless */
         const double scale = read_row(m, K, node);
         if (i + 1 == b->n && sentence_ends(b))
             return end_sentence(s, m, K, f, b->t + b->n, node, scale);
-        between w = {
-            .t = b->t + i + 1, .node = node, .scale = scale, .G = m->suffix + (i + 1) * m->full};
+        between w = {.t = b->t + i + 1,
+                     .node = node,
+                     .scale = scale,
+                     .before = G,
+                     .passing = 1.0 / mass,
+                     .G = G + m->full};
         status = next_token(s, m, K, f, b->first + i, &w);
+        mass = w.mass;
     }
     if (status == FC_OK) keep_for_next(s, m);
     return status;
@@ -395,6 +480,7 @@ static fc_status follow(follower *s, tensor *m, semiring K, const fc_block *b,
 static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_segments *labels,
                     int64_t n, int64_t lanes, double *memory, double *work) {
     work += lay_out_block(m, machine, n, work);
+    m->whole = 1;
     lay_out_lanes(s, m, labels, lanes, memory);
     work += lay_out_scratch(s, m, work);
     const loaded_axis *a = &m->axis[labels->axis];
@@ -403,6 +489,12 @@ static void prepare(follower *s, tensor *m, const fc_machine *machine, const fc_
 }
 
 /* --- Entry points --------------------------------------------------------------------------------- */
+
+/* What an arc does does not agree with the types of its ends. */
+FC_INLINE int arc_odd(int32_t kind, int32_t from, int32_t to) {
+    return (kind > FC_CARRIES) | ((kind == FC_OPENS) & (to < 0)) |
+           ((kind == FC_CARRIES) & ((from < 0) | (from != to)));
+}
 
 /* Types of the ends of arcs agree with what the arcs do, and every type has a state. */
 static int segments_ok(const fc_machine *machine, const fc_segments *g) {
@@ -416,18 +508,13 @@ static int segments_ok(const fc_machine *machine, const fc_segments *g) {
     }
     for (int64_t i = 0; i < a->S; i++)
         if (g->type[i] < -1 || g->type[i] >= g->types) return 0;
-    const int64_t arcs = a->A == 0 ? a->S * a->S : a->A;
-    for (int64_t k = 0, i = 0, j = 0; k < arcs; k++, j++) {
-        if (j == a->S) {
-            i++;
-            j = 0;
-        }
-        const int32_t from = g->type[a->A == 0 ? i : a->source[k]];
-        const int32_t to = g->type[a->A == 0 ? j : a->target[k]];
-        if (g->arc[k] > FC_CARRIES || (g->arc[k] == FC_OPENS && to < 0)) return 0;
-        if (g->arc[k] == FC_CARRIES && (from < 0 || from != to)) return 0;
-    }
-    return 1;
+    int bad = 0;
+    for (int64_t i = 0; a->A == 0 && i < a->S; i++)
+        for (int64_t j = 0; j < a->S; j++)
+            bad |= arc_odd(g->arc[i * a->S + j], g->type[i], g->type[j]);
+    for (int64_t k = 0; k < a->A; k++)
+        bad |= arc_odd(g->arc[k], g->type[a->source[k]], g->type[a->target[k]]);
+    return !bad;
 }
 
 static int search_ok(const fc_segments *g, const fc_segment_search *f, int64_t begin, int64_t end) {

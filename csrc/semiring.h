@@ -80,6 +80,19 @@ FC_INLINE uint64_t reg_equal(reg a, double value) {
 #endif
 }
 
+/* One bit for each lane of a that is less than that of b. */
+FC_INLINE uint64_t reg_below(reg a, reg b) {
+#if defined(__AVX512F__)
+    return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LT_OQ);
+#elif defined(__AVX__)
+    return (uint64_t)_mm256_movemask_pd(_mm256_cmp_pd((__m256d)a, (__m256d)b, _CMP_LT_OQ));
+#elif defined(__SSE2__)
+    return (uint64_t)_mm_movemask_pd(_mm_cmplt_pd((__m128d)a, (__m128d)b));
+#else
+    return (uint64_t)(a[0] < b[0]) | (uint64_t)(a[1] < b[1]) << 1;
+#endif
+}
+
 /* Zero of the semiring: what an empty sum is. */
 FC_INLINE double none(const semiring K) { return K == SUM_TIMES ? 0.0 : FC_NEVER; }
 

@@ -47,6 +47,7 @@ const char *fc_text(fc_status status) {
         case FC_EFULL: return "no room for another string";
         case FC_EROW: return "a line has other fields than it must have";
         case FC_EPAUSED: return "not yet done: call again";
+        case FC_EPRODUCT: return "a search takes too long, and there is no product";
     }
     return "unknown status";
 }

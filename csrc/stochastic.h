@@ -9,12 +9,16 @@
  * so a step changes u and v of its own rows alone. Where s has become small, both are made anew.
  *
  * Most arcs of a corpus with many labels have no weight; a step looks at those that have: their
- * potentials go into the matrices, whose other cells change with the common shift of arcs alone. */
+ * potentials go into the matrices, whose other cells change with the common shift of arcs alone. Where
+ * they are few, there are no matrices: rows are summed over exceptions. */
 #ifndef FSTCRF_STOCHASTIC_H
 #define FSTCRF_STOCHASTIC_H
 
 #define SHIFT_STEP 10.0 /* arcs are shifted by multiples: e^10 is far from the limits of FAINT */
 #define LEAST_SCALE 0.05
+#define LENGTHS 64 /* longer rows are not told apart: their ends are few */
+#define ASKED \
+    256 /* numbers of a row that are asked for; the rest of a long one follows by itself */
 
 typedef struct {
     sweep w;
@@ -22,26 +26,19 @@ typedef struct {
     fc_averaged *weights;
     fc_machine machine; /* the caller's structure over potentials of the moment */
     fc_axis axis;       /* its only one */
-    int dense;          /* float32 takes dense graphs alone */
-    int always;         /* every state can be reached at every token */
-    int outer;          /* expectations of arcs are cheaper by whole outer products */
-    double *score;      /* [arcs] */
-    double *ends;       /* [2][S] */
-    double *change;     /* [D] gradient of arcs and ends */
-    float *own;         /* [n] potentials of trained arcs, then their expectations */
+    int dense;          /* float32 takes dense graphs, */
+    int full;           /* and sparse ones whose other pairs have a weight */
+    exceptions into, out;
+    float *a, *n;   /* [S][ABREAST] rows of some tokens */
+    int always;     /* every state can be reached at every token */
+    int outer;      /* expectations of arcs are cheaper by whole outer products */
+    int straight;   /* trained arc k has weight k */
+    double *score;  /* [arcs] */
+    double *ends;   /* [2][S] */
+    double *change; /* [D] gradient of arcs and ends */
+    float *own;     /* [n] weights of trained arcs */
+    float *sum;     /* [n] then their expectations */
 } stepper;
-
-/* Hands out parts of the scratch; without any, counts. */
-typedef struct {
-    char *base;
-    int64_t used;
-} arena;
-
-static void *take(arena *a, int64_t count, int64_t width) {
-    const int64_t at = a->used;
-    a->used += (count * width + 63) / 64 * 64;
-    return a->base == NULL ? NULL : a->base + at;
-}
 
 static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
                              const fc_stochastic *steps, double *work) {
@@ -60,6 +57,26 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     e->axis = *g->axis;
     e->machine.axis = &e->axis;
     e->dense = g->axis->A == 0;
+    e->full = g->axis->rest != NULL;
+    w->into = e->full ? &e->into : NULL;
+    w->out = e->full ? &e->out : NULL;
+    exceptions *side[] = {&e->into, &e->out};
+    for (int k = 0; k < 2; k++) {
+        side[k]->from = k == 0 ? g->axis->leave : g->axis->enter;
+        side[k]->at = k == 0 ? g->axis->enter : g->axis->leave;
+    }
+    w->share = take(&a, g->axis->leave == NULL ? 0 : g->axis->leave->n + 2, d);
+    const int64_t listed = e->full ? A : 0, more = e->full ? ABREAST : 1;
+    for (int k = 0; k < 2; k++) {
+        side[k]->row = take(&a, e->full ? S + 1 : 0, d);
+        side[k]->state = take(&a, e->full ? S : 0, f);
+        side[k]->arc = take(&a, listed, d);
+        side[k]->other = take(&a, listed, f);
+        side[k]->over = take(&a, listed, d);
+    }
+    w->one = take(&a, e->full ? S : 0, d);
+    e->a = take(&a, e->full ? S * ABREAST : 0, f);
+    e->n = take(&a, e->full ? S * ABREAST : 0, f);
     /* T multiply-adds for an arc, one after the other, or for all in whole registers */
     e->outer = e->dense && steps->n * 8 > S * Q;
     const int64_t matrix = e->dense ? Q4 * Q : 0;
@@ -71,8 +88,8 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     for (int k = 0; k < 4; k++) *row[k] = take(&a, Q, f);
     w->reach = take(&a, 2 * Q, 1);
     w->slots = take(&a, T * s->P, f);
-    w->emission = take(&a, (T + 1) * Q, f);
-    w->alpha = take(&a, (T + 1) * Q, f); /* outer products read whole groups of four rows */
+    w->emission = take(&a, (T + more) * Q, f);
+    w->alpha = take(&a, (T + more) * Q, f); /* outer products read whole groups of four rows */
     w->scale = take(&a, T, f);
     w->beta = take(&a, 2 * Q, f);
     w->begin = take(&a, Q, d);
@@ -83,8 +100,9 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     e->score = take(&a, A, d);
     e->ends = take(&a, 2 * S, d);
     e->change = take(&a, steps->D, d);
-    e->own = take(&a, steps->n, f);
-    w->rest = take(&a, fc_machine_work(g, T), d);
+    e->own = e->into.value = e->out.value = take(&a, e->full ? A : steps->n, f);
+    e->sum = take(&a, e->full ? A : steps->n, f);
+    lay_out_whole(w, g, T, &a);
     e->axis.score = e->score;
     e->machine.initial = e->ends;
     e->machine.final = e->ends + S;
@@ -94,6 +112,30 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
 int64_t fc_asgd_work(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps) {
     stepper e;
     return lay_out_steps(&e, machine, shard, steps, NULL) / (int64_t)sizeof(double);
+}
+
+/* Rows of arcs by their number of arcs: `at` has the state that sums each arc, `from` the other. */
+static void sort_rows(const fc_axis *g, const int32_t *at, const int32_t *from, int64_t *next,
+                      exceptions *to) {
+    const int64_t S = g->S;
+    int64_t start[LENGTHS + 1] = {0}, arcs = 0;
+    memset(next, 0, (size_t)S * sizeof *next);
+    for (int64_t k = 0; k < g->A; k++) next[at[k]]++;
+    for (int64_t j = 0; j < S; j++) start[(next[j] < LENGTHS ? next[j] : LENGTHS - 1) + 1]++;
+    for (int n = 0; n < LENGTHS; n++) start[n + 1] += start[n];
+    for (int64_t j = 0; j < S; j++)
+        to->state[start[next[j] < LENGTHS ? next[j] : LENGTHS - 1]++] = (int32_t)j;
+    for (int64_t r = 0; r < S; r++) {
+        const int64_t n = next[to->state[r]];
+        to->row[r] = next[to->state[r]] = arcs;
+        arcs += n;
+    }
+    to->row[S] = arcs;
+    for (int64_t k = 0; k < g->A; k++) {
+        const int64_t place = next[at[k]]++;
+        to->arc[place] = k;
+        to->other[place] = from[k];
+    }
 }
 
 /* What does not change from step to step. */
@@ -110,17 +152,25 @@ static void begin_steps(stepper *e, const fc_machine *g) {
         w->faint[j] = j < S ? FAINT : -1.0f;
     }
     w->shift = NAN; /* the matrices are made at the first step */
+    e->always = 1;
+    for (int64_t i = 0; i < S; i++) e->always &= g->initial[i] > FC_NEVER;
+    if (g->axis->leave != NULL) e->always = 0;
+    e->straight = !e->full || e->steps->n == A;
+    for (int64_t k = 0; k < e->steps->n; k++)
+        e->straight &= e->steps->arc_slot[e->steps->trained[k]] == k;
+    if (e->full) {
+        int64_t *next = (int64_t *)w->one; /* scratch that nobody needs yet */
+        sort_rows(g->axis, g->axis->target, g->axis->source, next, &e->into);
+        sort_rows(g->axis, g->axis->source, g->axis->target, next, &e->out);
+    }
     if (!e->dense) return;
     memset(w->forward, 0, (size_t)(w->open - (uint8_t *)w->forward));
     memset(w->open, 0, (size_t)S * (size_t)Q);
-    e->always = 1;
-    for (int64_t i = 0; i < S; i++) {
+    for (int64_t i = 0; i < S; i++)
         for (int64_t j = 0; j < S; j++) {
             w->open[i * Q + j] = g->axis->score[i * S + j] > FC_NEVER;
             e->always &= w->open[i * Q + j];
         }
-        e->always &= g->initial[i] > FC_NEVER;
-    }
 }
 
 /* --- The weights as a sentence sees them --------------------------------------------------------- */
@@ -137,18 +187,61 @@ static void fill_background(sweep *w, double shift) {
         }
 }
 
+/* The largest potential, or `top`. */
+static float top_arc(int64_t n, const float *restrict x, float top) {
+    float most[LANES];
+    for (int l = 0; l < LANES; l++) most[l] = top;
+    for (int64_t k = 0; k + LANES <= n; k += LANES)
+        for (int l = 0; l < LANES; l++) most[l] = x[k + l] > most[l] ? x[k + l] : most[l];
+    for (int64_t k = n / LANES * LANES; k < n; k++) most[0] = x[k] > most[0] ? x[k] : most[0];
+    for (int l = 0; l < LANES; l++) top = most[l] > top ? most[l] : top;
+    return top;
+}
+
+/* What weights are above the rest. */
+static void spread_weights(const fc_axis *g, double rest, exceptions *to) {
+    const float *restrict weight = to->value;
+    const int64_t *restrict arc = to->arc;
+    double *restrict over = to->over;
+    if (g->leave == NULL)
+        for (int64_t k = 0; k < g->A; k++) over[k] = (double)weight[arc[k]] - rest;
+    else
+        for (int64_t k = 0; k < g->A; k++)
+            over[k] = (double)weight[arc[k]] -
+                      (has_rest(g, g->source[arc[k]], g->target[arc[k]]) ? rest : 0.0);
+}
+
+/* Potentials of all arcs of a list, those without a weight among them: the rest is 0. */
+static void own_potentials(const stepper *e, float scale) {
+    const int32_t *restrict slot = e->steps->arc_slot;
+    const double *restrict u = e->weights->dense;
+    for (int64_t k = 0; k < e->axis.A; k++)
+        e->own[k] = slot[k] < 0 ? 0.0f : scale * (float)u[slot[k]];
+}
+
 static void load_arcs(stepper *e) {
     const fc_stochastic *s = e->steps;
     sweep *w = &e->w;
     const double *u = e->weights->dense;
     const float scale = (float)e->weights->scale;
-    float top = s->n < w->S * w->S ? 0.0f : -1e30f;
-    for (int64_t k = 0; k < s->n; k++) {
-        const float x = scale * (float)u[s->arc_slot[s->trained[k]]];
-        e->own[k] = x;
-        top = x > top ? x : top;
-    }
+    const int64_t n = e->full ? e->axis.A : s->n;
+    if (e->straight)
+        for (int64_t k = 0; k < s->n; k++) e->own[k] = scale * (float)u[k];
+    else if (e->full)
+        own_potentials(e, scale);
+    else
+        for (int64_t k = 0; k < s->n; k++) e->own[k] = scale * (float)u[s->arc_slot[s->trained[k]]];
+    const float top = top_arc(n, e->own, n < w->S * w->S ? 0.0f : -1e30f);
     const double shift = SHIFT_STEP * floor((double)top / SHIFT_STEP);
+    if (e->full) {
+        w->shift = isfinite(shift) ? shift : 0.0;
+        w->remainder = fc_exp(-w->shift);
+        const float by = (float)w->shift;
+        for (int64_t k = 0; k < n; k++) e->own[k] = expf_fast(e->own[k] - by);
+        spread_weights(&e->axis, w->remainder, &e->out);
+        spread_weights(&e->axis, w->remainder, &e->into);
+        return;
+    }
     if (!(shift == w->shift)) fill_background(w, isfinite(shift) ? shift : 0.0);
     const float less = (float)w->shift;
     for (int64_t k = 0; k < s->n; k++) e->own[k] = expf_fast(e->own[k] - less);
@@ -215,8 +308,9 @@ static void slot_sums(const fc_shard *s, int64_t n, const fc_averaged *x, float 
 
 /* Asks for the weights of token n, which are scattered over the table. */
 FC_INLINE void prefetch_token(const fc_shard *s, int64_t n, const float *table) {
+    const int64_t most = 2 * s->P < ASKED ? 2 * s->P : ASKED;
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
-        for (int64_t l = 0; l < 2 * s->P; l += LANES)
+        for (int64_t l = 0; l < most; l += LANES)
             __builtin_prefetch(table + s->row[k] * 2 * s->P + l, 1);
     for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++)
         __builtin_prefetch(table + 2 * (s->R * s->P + s->single[k]), 1);
@@ -234,22 +328,24 @@ FC_INLINE narrow_mask lanes_of(uint8_t bits, int first) {
 /* u -= value g, v += mass value g of the rows of one token where they have weights, over V vectors. */
 FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, int64_t at,
                          int64_t begin, int64_t end, float mass, const float *g, float *table) {
+    const int64_t P = s->P;
     narrow own[8];
     for (int v = 0; v < V; v++) own[v] = ((const narrow *)g)[at + v];
     for (int64_t k = begin; k < end; k++) {
         const int64_t r = s->row[k];
-        narrow *u = (narrow *)(table + r * 2 * s->P) + at, *sum = u + s->P / NARROW;
+        narrow *u = (narrow *)(table + r * 2 * P) + at, *sum = u + P / NARROW;
         const float value = s->row_value == NULL ? 1.0f : s->row_value[k];
+        const uint8_t *bits = mask == NULL ? NULL : mask + r * (P / 8);
+        narrow d[8];
         for (int v = 0; v < V; v++) {
-            narrow d = value * own[v];
-            if (mask != NULL) {
-                const int64_t slot = (at + v) * NARROW;
-                d = (narrow)((narrow_mask)d &
-                             lanes_of(mask[(r * s->P + slot) / 8], (int)(slot % 8)));
-            }
-            u[v] -= d;
-            if (mass != 0.0f) sum[v] += mass * d;
+            const int64_t slot = (at + v) * NARROW;
+            d[v] = value * own[v];
+            if (bits != NULL)
+                d[v] = (narrow)((narrow_mask)d[v] & lanes_of(bits[slot / 8], (int)(slot % 8)));
         }
+        for (int v = 0; v < V; v++) u[v] -= d[v];
+        if (mass != 0.0f)
+            for (int v = 0; v < V; v++) sum[v] += mass * d[v];
     }
 }
 
@@ -298,7 +394,8 @@ static double leave_gold(stepper *e, int64_t first, int64_t T) {
         for (int64_t i = 0; i < s->K; i++) score += (double)x[s->slot[gold[t] * s->K + i]];
     }
     for (int64_t t = 1; t < T; t++) {
-        const int32_t m = k->arc_slot[arc_between(&e->axis, gold[t - 1], gold[t])];
+        const int64_t arc = arc_between(&e->axis, gold[t - 1], gold[t]);
+        const int32_t m = arc < 0 ? -1 : k->arc_slot[arc];
         if (m < 0) continue;
         arcs += u[m];
         e->change[m] -= 1.0;
@@ -308,12 +405,73 @@ static double leave_gold(stepper *e, int64_t first, int64_t T) {
     return score + scale * arcs;
 }
 
+/* Products of an arc's two rows, `quads` times four tokens to four sums; those behind are zeros. */
+FC_INLINE quad products_of_arc(const int quads, const stepper *e, int64_t k) {
+    const quad *a = (const quad *)(e->a + (int64_t)e->axis.source[k] * ABREAST),
+               *n = (const quad *)(e->n + (int64_t)e->axis.target[k] * ABREAST);
+    const quad none = {0};
+    if (quads == 1) return a[0] * n[0];
+    if (quads == 2) return a[0] * n[0] + a[1] * n[1];
+    if (quads == 3) return (a[0] * n[0] + a[1] * n[1]) + (a[2] * n[2] + none);
+    return (a[0] * n[0] + a[1] * n[1]) + (a[2] * n[2] + a[3] * n[3]);
+}
+
+/* Adds those of ABREAST tokens to the sums of all arcs. */
+FC_INLINE void add_products(const int quads, const stepper *e, int64_t arcs) {
+    int64_t k = 0;
+    for (; k + 4 <= arcs; k += 4) { /* sums of four arcs are turned, and added side by side */
+        quad sum[4], part[4];
+        for (int l = 0; l < 4; l++) sum[l] = products_of_arc(quads, e, k + l);
+        turn((const float *)sum, 4, (float *)part, 4);
+        *(quad *)(e->sum + k) += (part[0] + part[1]) + (part[2] + part[3]);
+    }
+    for (; k < arcs; k++) {
+        const quad sum = products_of_arc(quads, e, k);
+        e->sum[k] += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    }
+}
+
+/* The same where rows are summed over exceptions: ABREAST tokens at a time. */
+static void expect_exceptions(stepper *e, int64_t T) {
+    const sweep *w = &e->w;
+    const fc_stochastic *s = e->steps;
+    const int64_t S = w->S, Q = w->Q, A = e->axis.A;
+    const int64_t end = (T - 1 + ABREAST - 1) / ABREAST * ABREAST;
+    memset(e->sum, 0, (size_t)A * sizeof *e->sum);
+    memset(w->alpha + (T - 1) * Q, 0, (size_t)((end - T + 1) * Q) * sizeof *w->alpha);
+    memset(w->emission + T * Q, 0, (size_t)((end - T + 1) * Q) * sizeof *w->emission);
+    for (int64_t t = 0; t < T - 1; t += ABREAST) {
+        rows_to_lanes(S, Q, w->alpha + t * Q, e->a);
+        rows_to_lanes(S, Q, w->emission + (t + 1) * Q, e->n);
+        const int64_t pairs = T - 1 - t;
+        if (pairs <= 4)
+            add_products(1, e, A);
+        else if (pairs <= 8)
+            add_products(2, e, A);
+        else if (pairs <= 12)
+            add_products(3, e, A);
+        else
+            add_products(4, e, A);
+    }
+    double *restrict change = e->change;
+    const float *restrict sum = e->sum, *restrict weight = e->own;
+    if (e->straight)
+        for (int64_t k = 0; k < A; k++) change[k] += (double)sum[k] * (double)weight[k];
+    else
+        for (int64_t k = 0; k < A; k++)
+            if (s->arc_slot[k] >= 0) change[s->arc_slot[k]] += (double)sum[k] * (double)weight[k];
+}
+
 /* Expectations of the trained arcs of a sentence in float32. */
 static void expect_arcs(stepper *e, int64_t T) {
     const sweep *w = &e->w;
     const fc_stochastic *s = e->steps;
     const int64_t Q = w->Q;
     double *change = e->change;
+    if (e->full) {
+        expect_exceptions(e, T);
+        return;
+    }
     if (e->outer) {
         for (int64_t k = 0; k < s->n; k++) {
             const int64_t cell = s->source[k] * Q + s->target[k];
@@ -321,7 +479,7 @@ static void expect_arcs(stepper *e, int64_t T) {
         }
         return;
     }
-    float *sum = e->own;
+    float *sum = e->sum;
     memset(sum, 0, (size_t)s->n * sizeof *sum);
     for (int64_t t = 1; t < T; t++) {
         const float *a = w->alpha + (t - 1) * Q, *n = w->emission + t * Q;
@@ -333,7 +491,8 @@ static void expect_arcs(stepper *e, int64_t T) {
     }
 }
 
-/* log Z; posteriors of slots into w->slots, expectations of arcs and ends into e->change. */
+/* log Z, NaN where the sentence has no posteriors; those of slots into w->slots, expectations of arcs and
+ * ends into e->change. */
 static double expect(stepper *e, int64_t first, int64_t T, int64_t *rescued) {
     sweep *w = &e->w;
     const fc_shard *s = w->shard;
@@ -342,7 +501,7 @@ static double expect(stepper *e, int64_t first, int64_t T, int64_t *rescued) {
     memset(w->begin, 0, (size_t)w->Q * sizeof *w->begin);
     memset(w->end, 0, (size_t)w->Q * sizeof *w->end);
     if (e->outer) memset(w->total, 0, (size_t)((w->S + 3) / 4 * 4 * w->Q) * sizeof *w->total);
-    if (e->dense && forward_rows(w, T, e->always, &log_z) &&
+    if ((e->dense || e->full) && forward_rows(w, T, e->always, &log_z) &&
         backward_rows(w, T, e->always, 1.0, &log_z)) {
         log_z += (double)(T - 1) * w->shift + w->initial_shift + w->final_shift;
         expect_arcs(e, T);
@@ -351,7 +510,7 @@ static double expect(stepper *e, int64_t first, int64_t T, int64_t *rescued) {
         load_scores(e);
         memset(w->begin, 0, (size_t)w->Q * sizeof *w->begin);
         memset(w->end, 0, (size_t)w->Q * sizeof *w->end);
-        in_double(w, T, 1.0, &log_z);
+        if (in_double(w, T, 1.0, &log_z) != FC_OK) return NAN;
         for (int64_t i = 0; i < k->n; i++)
             e->change[k->arc_slot[k->trained[i]]] += w->arc[k->trained[i]];
         *rescued += 1;
@@ -379,11 +538,12 @@ static void move(stepper *e, int64_t first, int64_t T, double step, int64_t next
         if (t < next_T) prefetch_token(s, next + t, x->table);
     }
     for (int64_t t = T; t < next_T; t++) prefetch_token(s, next + t, x->table);
-    double *u = x->dense, *v = x->dense + k->D;
+    double *restrict u = x->dense, *restrict v = x->dense + k->D;
+    const double *restrict change = e->change, mass = x->mass;
     for (int64_t m = 0; m < k->D; m++) {
-        const double d = step * e->change[m];
+        const double d = step * change[m];
         u[m] -= d;
-        v[m] += x->mass * d;
+        v[m] += mass * d;
     }
 }
 
@@ -413,46 +573,7 @@ static void settle(const stepper *e) {
     x->mass = 0.0;
 }
 
-fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps,
-                  int64_t n_order, const int64_t *order, const double *rate, double decay,
-                  int averaging, fc_averaged *weights, double *loss, int64_t *rescued, double *work,
-                  int64_t *where) {
-    stepper e;
-    const int64_t *offsets = shard->offsets;
-    lay_out_steps(&e, machine, shard, steps, work);
-    e.weights = weights;
-    begin_steps(&e, machine);
-    *loss = 0.0;
-    *rescued = 0;
-    for (int64_t k = 0; k < n_order; k++)
-        if (order[k] < 0 || order[k] >= shard->B) return fail(FC_EINVAL, k, where);
-    for (int64_t k = 0; k < n_order; k++) {
-        const int64_t b = order[k], first = offsets[b], T = offsets[b + 1] - first;
-        const int64_t c = order[k + 1 < n_order ? k + 1 : k], next = offsets[c];
-        for (int64_t t = 0; t < T; t++)
-            slot_sums(shard, first + t, weights, e.w.slots + t * shard->P);
-        if (e.dense) load_arcs(&e);
-        load_ends(&e, machine);
-        memset(e.change, 0, (size_t)steps->D * sizeof *e.change);
-        const double score = leave_gold(&e, first, T);
-        const double nll = expect(&e, first, T, rescued) - score;
-        if (!isfinite(nll)) return fail(FC_ENUMERIC, k, where);
-        *loss += shard->weight[b] * nll;
-        weights->scale *= 1.0 - rate[k] * decay;
-        const double step = rate[k] * shard->weight[b] / weights->scale;
-        if (!(weights->scale > 0.0) || !isfinite(step) || fabs(step) > 1e30)
-            return fail(FC_ENUMERIC, k, where);
-        move(&e, first, T, step, next, offsets[c + 1] - next);
-        if (averaging) {
-            weights->mass += weights->scale;
-            weights->steps += 1.0;
-        }
-        if (weights->scale < LEAST_SCALE) settle(&e);
-    }
-    return FC_OK;
-}
-
-/* --- Checks, and the way from and to the parameter vector ---------------------------------------- */
+/* --- Checks -------------------------------------------------------------------------------------- */
 
 static fc_status check_places(int64_t n, const int32_t *place, int64_t D, int64_t *where) {
     for (int64_t i = 0; i < n; i++)
@@ -482,25 +603,90 @@ static fc_status check_gold(const fc_machine *g, const fc_shard *s, const int32_
             if (gold[n] < 0 || gold[n] >= g->S) return fail(FC_EINVAL, n, where);
             if (n == s->offsets[b]) continue;
             const int64_t a = arc_between(g->axis, gold[n - 1], gold[n]);
+            if (a < 0 && g->axis->rest != NULL && has_rest(g->axis, gold[n - 1], gold[n])) continue;
             if (a < 0 || !(g->axis->score[a] > FC_NEVER)) return fail(FC_EINVAL, n, where);
         }
     return FC_OK;
 }
 
-fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
-                              const fc_layout *layout, const fc_stochastic *steps, int64_t *where) {
+/* What is trained beside attributes, and the gold paths. */
+static fc_status check_steps(const fc_machine *machine, const fc_shard *shard,
+                             const fc_stochastic *steps, int64_t *where) {
     *where = 0;
-    if (!is_chain(machine) || machine->axis->moving || steps->D < 0 || steps->n < 0)
+    if (!is_line(machine) || machine->axis->moving || steps->D < 0 || steps->n < 0)
         return FC_EINVAL;
-    fc_status status = check_attributes(machine, shard, layout, where);
-    if (status == FC_OK)
-        status = check_places(arcs_of(machine->axis), steps->arc_slot, steps->D, where);
+    const fc_axis *axis = machine->axis; /* what has no weight has the rest */
+    if (axis->rest != NULL && (axis->A == 0 || *axis->rest < 0.0 || *axis->rest > 0.0))
+        return FC_EINVAL;
+    for (int64_t k = 0; axis->rest != NULL && k < axis->A; k++)
+        if (axis->score[k] < 0.0 || axis->score[k] > 0.0) return fail(FC_EINVAL, k, where);
+    fc_status status = check_places(arcs_of(machine->axis), steps->arc_slot, steps->D, where);
     if (status == FC_OK) status = check_places(machine->S, steps->initial, steps->D, where);
     if (status == FC_OK) status = check_places(machine->S, steps->final, steps->D, where);
     if (status == FC_OK) status = check_trained(machine->axis, steps, where);
     if (status == FC_OK) status = check_gold(machine, shard, steps->gold, where);
     return status;
 }
+
+fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
+                              const fc_layout *layout, const fc_stochastic *steps, int64_t *where) {
+    const fc_status status = check_attributes(machine, shard, layout, where);
+    return status == FC_OK ? check_steps(machine, shard, steps, where) : status;
+}
+
+/* Sizes and sentences of a shard, and all that an epoch indexes by but its attributes: those are as
+ * many as the work itself, and were checked once. */
+static fc_status check_epoch(const fc_machine *machine, const fc_shard *shard,
+                             const fc_stochastic *steps, int64_t n_order, const int64_t *order,
+                             int64_t *where) {
+    fc_status status = check_sentences(machine, shard, where);
+    if (status == FC_OK) status = check_steps(machine, shard, steps, where);
+    if (status == FC_OK && n_order < 0) return FC_EINVAL;
+    for (int64_t k = 0; status == FC_OK && k < n_order; k++)
+        if (order[k] < 0 || order[k] >= shard->B) return fail(FC_EINVAL, k, where);
+    return status;
+}
+
+fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps,
+                  int64_t n_order, const int64_t *order, const double *rate, double decay,
+                  int averaging, fc_averaged *weights, double *loss, int64_t *rescued, double *work,
+                  int64_t *where) {
+    const fc_status status = check_epoch(machine, shard, steps, n_order, order, where);
+    if (status != FC_OK) return status;
+    stepper e;
+    const int64_t *offsets = shard->offsets;
+    lay_out_steps(&e, machine, shard, steps, work);
+    e.weights = weights;
+    begin_steps(&e, machine);
+    *loss = 0.0;
+    *rescued = 0;
+    for (int64_t k = 0; k < n_order; k++) {
+        const int64_t b = order[k], first = offsets[b], T = offsets[b + 1] - first;
+        const int64_t c = order[k + 1 < n_order ? k + 1 : k], next = offsets[c];
+        for (int64_t t = 0; t < T; t++)
+            slot_sums(shard, first + t, weights, e.w.slots + t * shard->P);
+        if (e.dense || e.full) load_arcs(&e);
+        load_ends(&e, machine);
+        memset(e.change, 0, (size_t)steps->D * sizeof *e.change);
+        const double score = leave_gold(&e, first, T);
+        const double nll = expect(&e, first, T, rescued) - score;
+        if (!isfinite(nll)) return fail(FC_ENUMERIC, k, where);
+        *loss += shard->weight[b] * nll;
+        weights->scale *= 1.0 - rate[k] * decay;
+        const double step = rate[k] * shard->weight[b] / weights->scale;
+        if (!(weights->scale > 0.0) || !isfinite(step) || fabs(step) > 1e30)
+            return fail(FC_ENUMERIC, k, where);
+        move(&e, first, T, step, next, offsets[c + 1] - next);
+        if (averaging) {
+            weights->mass += weights->scale;
+            weights->steps += 1.0;
+        }
+        if (weights->scale < LEAST_SCALE) settle(&e);
+    }
+    return FC_OK;
+}
+
+/* --- The way from and to the parameter vector --------------------------------------------------- */
 
 fc_status fc_asgd_spread(const fc_shard *s, const fc_layout *l, const double *theta, float *table) {
     memset(table, 0, (size_t)(2 * (s->R * s->P + s->M)) * sizeof *table);

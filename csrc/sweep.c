@@ -22,7 +22,8 @@
  * Why one guard is enough. Every reachable a_t(j) is at least FAINT before scaling. Then no b_t(j)
  * exceeds 1 / a_t(j), and whatever underflows on the way back belongs to a state whose posterior is
  * below the smallest float. Arcs that underflow in A carry less than 1e-38 / FAINT of their target.
- * A sentence that fails the guard is done in float64 by recursion.h, in the log domain if need be. */
+ * A sentence that fails the guard is done in float64 by recursion.h, in the log domain if need be.
+ * Where few pairs of states have weights of their own, sentences go side by side: background.h. */
 
 #include <stddef.h>
 
@@ -35,7 +36,7 @@
 
 /* Asks for the rows of token n, which are scattered over the table. */
 FC_INLINE void prefetch_rows(const fc_shard *s, int64_t n, const float *table) {
-    if (n >= s->N) return;
+    if (n < 0 || n >= s->N) return;
     for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
         for (int64_t l = 0; l < s->P; l += LANES)
             __builtin_prefetch(table + s->row[k] * s->P + l, 1);
@@ -60,10 +61,10 @@ FC_INLINE void add_rows(const int V, const fc_shard *s, int64_t begin, int64_t e
     for (int v = 0; v < V; v++) ((narrow *)u)[v] = acc[v];
 }
 
-/* u = sum of the weights of token n's attributes */
-static void potentials(const fc_shard *s, int64_t n, const float *weight, float *u) {
+/* u = sum of the weights of token n's attributes; `next` is the token after it */
+static void potentials(const fc_shard *s, int64_t n, int64_t next, const float *weight, float *u) {
     const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
-    prefetch_rows(s, n + 1, weight);
+    prefetch_rows(s, next, weight);
 #define BODY(V) add_rows(V, s, begin, end, weight + at * NARROW, u + at * NARROW)
     IN_GROUPS(s->P / NARROW, at, BODY);
 #undef BODY
@@ -96,10 +97,10 @@ FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_
     }
 }
 
-/* gradient of token n's attributes += p */
-static void scatter(const fc_shard *s, int64_t n, const float *p, float *gradient) {
+/* gradient of token n's attributes += p; `next` is the token after it */
+static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, float *gradient) {
     const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
-    prefetch_rows(s, n + 1, gradient);
+    prefetch_rows(s, next, gradient);
 #define BODY(V) add_to_rows(V, s, begin, end, p + at * NARROW, gradient + at * NARROW)
     IN_GROUPS(s->P / NARROW, at, BODY);
 #undef BODY
@@ -112,66 +113,125 @@ static void scatter(const fc_shard *s, int64_t n, const float *p, float *gradien
 
 /* --- One sentence --------------------------------------------------------------------------- */
 
+/* The arcs by the state that sums them: into j going forward, out of i going back. */
+typedef struct {
+    int64_t *row;   /* [S + 1] */
+    int32_t *state; /* [S] which state a row is of; by length, so that branches are foreseen */
+    int64_t *arc;   /* [A] number of each arc, */
+    float *value;   /* [A] and w by that number */
+    int32_t *other; /* [A] the state that is summed */
+    double *over;   /* [A] w - r, or w where the pair has no rest */
+    double *weight; /* [A] w = exp(score - shift) */
+    const fc_classes *from, *at; /* of the states that are summed, and of those that sum; or NULL */
+} exceptions;
+
+/* A difference of sums below this share of them has cancelled; see background.h. */
+#define CANCELS 0x1p-22
+
 typedef struct {
     const fc_shard *shard;
     const fc_machine *machine;
     int64_t S, Q; /* states; the same, padded */
     double shift, initial_shift, final_shift;
-    float *forward;      /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
-    float *backward;     /* [Q4][Q] by target */
-    float *initial;      /* [Q] exp, 0 in the padding */
-    float *final;        /* [Q] */
-    float *pad;          /* [Q] 0, and in the padding a potential that cannot win */
-    float *faint;        /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
-    uint8_t *open;       /* [S][Q] 1 where there is an arc */
-    uint8_t *reach;      /* [2][Q] */
-    float *slots;        /* [longest][P] potentials of slots, then their posteriors */
-    float *emission;     /* [longest][Q] */
-    float *alpha;        /* [longest][Q] */
-    float *scale;        /* [longest] */
-    float *beta;         /* [2][Q] */
-    double *total;       /* [Q4][Q] sums of outer products */
-    double *begin, *end; /* [Q] posteriors of first and last states */
-    double *node;        /* [longest][S] for a sentence in float64 */
-    double *posterior;   /* [longest][S] */
-    double *arc;         /* [S * S] its expectations of arcs */
-    double *rest;        /* scratch of fc_machine_marginals */
+    float *forward;         /* [Q4][Q] exp(arc - shift) by source; Q4 = S rounded up to 4 */
+    float *backward;        /* [Q4][Q] by target */
+    float *initial;         /* [Q] exp, 0 in the padding */
+    float *final;           /* [Q] */
+    float *pad;             /* [Q] 0, and in the padding a potential that cannot win */
+    float *faint;           /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
+    uint8_t *open;          /* [S][Q] 1 where there is an arc */
+    uint8_t *reach;         /* [2][Q] */
+    float *slots;           /* [longest][P] potentials of slots, then their posteriors */
+    float *emission;        /* [longest][Q] */
+    float *alpha;           /* [longest][Q] */
+    float *scale;           /* [longest] */
+    float *beta;            /* [2][Q] */
+    double *total;          /* [Q4][Q] sums of outer products */
+    double *begin, *end;    /* [Q] posteriors of first and last states */
+    double *node;           /* [longest][S] for a sentence in float64 */
+    double *posterior;      /* [longest][S] */
+    double *arc;            /* [S * S] its expectations of arcs */
+    exceptions *into, *out; /* of a sentence by itself, instead of the matrices; or NULL */
+    double remainder;       /* the weight of all other pairs */
+    double *one;            /* [S] the row that is summed */
+    double *share;          /* [classes + 2] its sums by class */
+    fc_axis whole;      /* all arcs as a list, for a sentence in float64 where there are classes */
+    int64_t *whole_row; /* [S + 1] */
+    int32_t *whole_source; /* [whole.A] */
+    int32_t *whole_target;
+    double *whole_score, *whole_sum;
+    int64_t *whole_place; /* [A] place of each arc among them */
+    double *once;         /* [2][S] ends of a sentence in float64 */
+    double *rest;         /* scratch of fc_machine_marginals */
 } sweep;
+
+/* Hands out parts of the scratch; without any, counts. */
+typedef struct {
+    char *base;
+    int64_t used;
+} arena;
+
+static void *take(arena *a, int64_t count, int64_t width) {
+    const int64_t at = a->used;
+    a->used += (count * width + 63) / 64 * 64;
+    return a->base == NULL ? NULL : a->base + at;
+}
 
 static int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
-int64_t fc_sweep_work(const fc_machine *g, const fc_shard *s) {
-    const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
-    const int64_t floats = 2 * Q4 * Q + 4 * Q + T * (s->P + 2 * Q) + padded(T) + 2 * Q + LANES;
-    const int64_t bytes = S * Q + 2 * Q;
-    const int64_t doubles = Q4 * Q + 2 * Q + 2 * T * S + S * S + fc_machine_work(g, T);
-    return (floats + 1) / 2 + bytes / 8 + 1 + doubles + LANES;
+/* Arcs, and pairs that have the rest instead. */
+static int64_t whole_arcs(const fc_axis *g) {
+    int64_t n = 0;
+    for (int64_t c = 0; c < g->leave->n; c++)
+        n += (g->leave->row[c + 1] - g->leave->row[c]) * (g->enter->row[c + 1] - g->enter->row[c]);
+    for (int64_t k = 0; k < g->A; k++) n += !has_rest(g, g->source[k], g->target[k]);
+    return n;
 }
 
-static void lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double *work) {
-    const int64_t S = g->S, Q = padded(S), Q4 = (S + 3) / 4 * 4, T = s->longest;
+/* Room for what the engine takes of a sentence by itself: it knows no classes. */
+static void lay_out_whole(sweep *w, const fc_machine *g, int64_t T, arena *a) {
+    const int classed = g->axis->leave != NULL;
+    const int64_t f = sizeof(float), d = sizeof(double), A = classed ? g->axis->A : 0;
+    fc_machine alone = *g;
+    w->whole = *g->axis;
+    if (classed) {
+        w->whole = (fc_axis){.S = g->S, .A = whole_arcs(g->axis), .contexts = 1};
+        alone.axis = &w->whole;
+    }
+    const int64_t all = classed ? w->whole.A : 0;
+    w->whole_row = take(a, classed ? g->S + 1 : 0, d);
+    w->whole_source = take(a, all, f);
+    w->whole_target = take(a, all, f);
+    w->whole_score = take(a, all, d);
+    w->whole_sum = take(a, all, d);
+    w->whole_place = take(a, A, d);
+    w->rest = take(a, fc_machine_batch_work(&alone, 1, T), d);
+}
+
+/* Room for the rows of a sentence: those of sentences side by side are laid out in background.h. */
+static int64_t lay_out(sweep *w, const fc_machine *g, const fc_shard *s, double *work) {
+    const int64_t S = g->S, Q = padded(S), T = s->longest, A = arcs_of(g->axis);
+    const int dense = g->axis->A == 0;
+    const int64_t matrix = dense ? (S + 3) / 4 * 4 * Q : 0, rows = dense ? T : 1;
+    arena a = {(char *)work, 0};
+    if (work != NULL) a.base += (64 - (uintptr_t)work % 64) % 64; /* whole cache lines */
+    const int64_t f = sizeof(float), d = sizeof(double);
     w->shard = s;
     w->machine = g;
     w->S = S;
     w->Q = Q;
-    float *f = (float *)work;
-    f += (LANES - ((uintptr_t)f / sizeof *f) % LANES) % LANES; /* whole cache lines */
+    w->into = w->out = NULL;
     float **part[] = {&w->forward, &w->backward, &w->initial, &w->final, &w->pad, &w->faint,
                       &w->slots,   &w->emission, &w->alpha,   &w->scale, &w->beta};
-    const int64_t size[] = {Q4 * Q, Q4 * Q, Q, Q, Q, Q, T * s->P, T * Q, T * Q, padded(T), 2 * Q};
-    for (int k = 0; k < 11; k++) {
-        *part[k] = f;
-        f += size[k];
-    }
-    double *d = (double *)(void *)f;
-    double **whole[] = {&w->total, &w->begin, &w->end, &w->node, &w->posterior, &w->arc, &w->rest};
-    const int64_t width[] = {Q4 * Q, Q, Q, T * S, T * S, S * S, fc_machine_work(g, T)};
-    for (int k = 0; k < 7; k++) {
-        *whole[k] = d;
-        d += width[k];
-    }
-    w->open = (uint8_t *)d;
-    w->reach = w->open + S * Q;
+    const int64_t size[] = {matrix, matrix, Q, Q, Q, Q, T * s->P, rows * Q, rows * Q, T, 2 * Q};
+    for (int k = 0; k < 11; k++) *part[k] = take(&a, size[k], f);
+    double **whole[] = {&w->total, &w->begin, &w->end, &w->node, &w->posterior, &w->arc, &w->once};
+    const int64_t width[] = {matrix, Q, Q, T * S, T * S, A, 2 * S};
+    for (int k = 0; k < 7; k++) *whole[k] = take(&a, width[k], d);
+    lay_out_whole(w, g, T, &a);
+    w->open = take(&a, dense ? S * Q : 0, 1);
+    w->reach = take(&a, 2 * Q, 1);
+    return (a.used + 64) / d;
 }
 
 static double top_of(int64_t n, const double *x) {
@@ -252,6 +312,121 @@ static void to_slots(const sweep *w, const float *restrict p, float weight, floa
         for (int64_t k = 0; k < s->K; k++) u[s->slot[j * s->K + k]] += weight * p[j];
 }
 
+typedef double two_doubles __attribute__((vector_size(16), aligned(8), may_alias));
+
+/* One cell without a subtraction; see sum_rows. */
+static __attribute__((noinline)) double sum_others(const sweep *w, const exceptions *e, int64_t r,
+                                                   const float *x) {
+    double sum = 0.0;
+    for (int64_t k = e->row[r]; k < e->row[r + 1]; k++) w->one[e->other[k]] = 0.0;
+    if (e->from == NULL) {
+        for (int64_t i = 0; i < w->S; i++) sum += w->one[i];
+    } else { /* of some class: what has none does not cancel */
+        const int64_t c = e->at->of[e->state[r]];
+        for (int64_t i = e->from->row[c]; i < e->from->row[c + 1]; i++)
+            sum += w->one[e->from->state[i]];
+    }
+    sum *= w->remainder;
+    for (int64_t k = e->row[r]; k < e->row[r + 1]; k++) {
+        w->one[e->other[k]] = (double)x[e->other[k]];
+        sum += (double)e->value[e->arc[k]] * w->one[e->other[k]];
+    }
+    return sum;
+}
+
+/* Two numbers from anywhere. */
+FC_INLINE two_doubles two_of(const double *x, const int32_t *at) {
+    uint64_t both;
+    memcpy(&both, at, sizeof both);
+    return (two_doubles){x[both & UINT32_MAX], x[both >> 32]};
+}
+
+static double sum_of_doubles(int64_t n, const double *x) {
+    double lane[8] = {0}, total = 0.0;
+    for (int64_t i = 0; i + 8 <= n; i += 8)
+        for (int l = 0; l < 8; l++) lane[l] += x[i + l];
+    for (int64_t i = n / 8 * 8; i < n; i++) lane[0] += x[i];
+    for (int l = 0; l < 8; l++) total += lane[l];
+    return total;
+}
+
+/* Sums of the states of each class, times `by`; the last place but one is that of no class. */
+static void sum_classes(const fc_classes *c, int64_t S, double by, const double *restrict x,
+                        double *restrict sum) {
+    memset(sum, 0, (size_t)(c->n + 2) * sizeof *sum);
+    for (int64_t i = 0; i < S; i++) sum[c->of[i] < 0 ? c->n + 1 : c->of[i]] += x[i];
+    for (int64_t k = 0; k < c->n; k++) sum[k] *= by;
+}
+
+static double class_share(const double *sum, const fc_classes *c, int64_t j) {
+    return sum[c->of[j] < 0 ? c->n : c->of[j]];
+}
+
+/* y_j = r sum_i x_i + sum of (w - r) x_i over exceptions: the product of background.h for a sentence
+ * by itself. */
+FC_INLINE void sum_rows_of(const int classed, const sweep *w, const exceptions *e,
+                           const float *restrict x, float *restrict y) {
+    const int64_t S = w->S, *restrict row = e->row;
+    const int32_t *restrict other = e->other, *restrict state = e->state;
+    const double *restrict over = e->over;
+    double *restrict one = w->one;
+    for (int64_t i = 0; i < S; i++) one[i] = (double)x[i];
+    double total = 0.0;
+    if (classed)
+        sum_classes(e->from, S, w->remainder, one, w->share);
+    else
+        total = w->remainder * sum_of_doubles(S, one);
+    for (int64_t r = 0; r < S; r++) {
+        if (classed) total = class_share(w->share, e->at, state[r]);
+        two_doubles sums = {total, 0.0}; /* of even and of odd arcs: two loads an arc, not three */
+        const int64_t last = row[r + 1];
+        int64_t k = row[r];
+        for (; k + 4 <= last; k += 4) {
+            sums += *(const two_doubles *)(over + k) * two_of(one, other + k);
+            sums += *(const two_doubles *)(over + k + 2) * two_of(one, other + k + 2);
+        }
+        if (k + 2 <= last) {
+            sums += *(const two_doubles *)(over + k) * two_of(one, other + k);
+            k += 2;
+        }
+        if (k < last) sums[0] += over[k] * one[other[k]];
+        const double sum = sums[0] + sums[1];
+        y[state[r]] = (float)(sum < CANCELS * total ? sum_others(w, e, r, x) : sum);
+    }
+    for (int64_t j = S; j < w->Q; j++) y[j] = 0.0f;
+}
+
+static void sum_rows(const sweep *w, const exceptions *e, const float *restrict x,
+                     float *restrict y) {
+    if (e->from == NULL)
+        sum_rows_of(0, w, e, x, y);
+    else
+        sum_rows_of(1, w, e, x, y);
+}
+
+/* `guard` over exceptions, all of which are arcs. */
+static __attribute__((noinline)) int guard_listed(sweep *w, int64_t t) {
+    const exceptions *e = w->into;
+    uint8_t *now = w->reach, *then = w->reach + w->Q;
+    memset(then, 0, (size_t)w->Q);
+    for (int64_t j = 0; j < w->S; j++) w->one[j] = t > 0 ? (double)now[j] : 0.0;
+    const int listed = e->from != NULL;
+    const double any = listed ? 0.0 : sum_of_doubles(w->S, w->one);
+    if (listed) sum_classes(e->from, w->S, 1.0, w->one, w->share);
+    for (int64_t r = 0; r < w->S; r++) {
+        const int64_t j = e->state[r];
+        int open = t == 0 ? w->machine->initial[j] > FC_NEVER
+                          : (listed ? class_share(w->share, e->at, j) : any) > 0.0;
+        for (int64_t k = e->row[r]; !open && t > 0 && k < e->row[r + 1]; k++)
+            open = now[e->other[k]];
+        then[j] = (uint8_t)open;
+    }
+    const int same = t > 0 && memcmp(now, then, (size_t)w->Q) == 0;
+    memcpy(now, then, (size_t)w->Q);
+    for (int64_t j = 0; j < w->Q; j++) w->faint[j] = now[j] ? FAINT : -1.0f;
+    return same;
+}
+
 /* Forward rows of the sentence; 0 when a state is too faint. log Z without the shifts of arcs. */
 static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
     const int64_t S = w->S, Q = w->Q;
@@ -266,10 +441,14 @@ static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
         if (t == 0) {
             for (int64_t j = 0; j < Q; j++) a[j] = w->initial[j] * e[j];
         } else {
-            product(S, Q, w->forward, a - Q, a);
+            if (w->into != NULL) {
+                sum_rows(w, w->into, a - Q, a);
+            } else {
+                product(S, Q, w->forward, a - Q, a);
+            }
             for (int64_t j = 0; j < Q; j++) a[j] *= e[j];
         }
-        if (!always && !settled) settled = guard(w, t);
+        if (!always && !settled) settled = w->into == NULL ? guard(w, t) : guard_listed(w, t);
         const float sum = sum_of(Q, a);
         if (any_below(Q, a, w->faint) || !(sum > 0.0f)) return 0;
         const float c = 1.0f / sum;
@@ -309,7 +488,11 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
         }
         const float c = w->scale[t];
         for (int64_t j = 0; j < Q; j++) n[j] *= c * b[j];
-        product(S, Q, w->backward, n, other);
+        if (w->out != NULL) {
+            sum_rows(w, w->out, n, other);
+        } else {
+            product(S, Q, w->backward, n, other);
+        }
         if (!always) /* nothing bounds b where a is 0, and 0 * inf is no posterior */
             for (int64_t j = 0; j < Q; j++) other[j] = a[j - Q] > 0.0f ? other[j] : 0.0f;
         float *swap = b;
@@ -320,6 +503,34 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
         for (int64_t k = 0; k < (T - 1) * Q; k++) w->alpha[k] *= scaled;
     if (w->total != NULL) outer(T - 1, S, Q, w->alpha, w->emission + Q, w->total);
     return 1;
+}
+
+/* Lists all arcs, those of the rest among them. */
+static const fc_axis *list_all(sweep *w) {
+    const fc_axis *g = w->machine->axis;
+    int64_t n = 0;
+    for (int64_t i = 0; i < w->S; i++) {
+        const int32_t c = g->leave->of[i];
+        int64_t k = g->row[i], m = c < 0 ? 0 : g->enter->row[c];
+        const int64_t last = c < 0 ? 0 : g->enter->row[c + 1];
+        w->whole_row[i] = n;
+        while (k < g->row[i + 1] || m < last) {
+            const int32_t own = k < g->row[i + 1] ? g->target[k] : INT32_MAX,
+                          other = m < last ? g->enter->state[m] : INT32_MAX;
+            w->whole_source[n] = (int32_t)i;
+            w->whole_target[n] = own < other ? own : other;
+            w->whole_score[n] = own <= other ? g->score[k] : *g->rest;
+            m += other <= own;
+            if (own <= other) w->whole_place[k++] = n;
+            n++;
+        }
+    }
+    w->whole_row[w->S] = n;
+    w->whole.row = w->whole_row;
+    w->whole.source = w->whole_source;
+    w->whole.target = w->whole_target;
+    w->whole.score = w->whole_score;
+    return &w->whole;
 }
 
 /* The same in float64, for a sentence that float32 cannot hold. */
@@ -334,11 +545,15 @@ static fc_status in_double(sweep *w, int64_t T, double weight, double *log_z) {
     fc_machine one = *w->machine;
     one.factors = 1;
     one.factor = &factor;
-    double *const node[] = {w->posterior}, *const sum[] = {w->arc};
+    const int classed = w->machine->axis->leave != NULL;
+    if (classed) one.axis = list_all(w);
+    double *const node[] = {w->posterior}, *const sum[] = {classed ? w->whole_sum : w->arc};
     int64_t where;
     const fc_status status = fc_machine_marginals(&one, 1, offsets, FC_AUTO, &weight, log_z, node,
                                                   NULL, sum, NULL, w->rest, &where);
     if (status != FC_OK) return status;
+    for (int64_t k = 0; classed && k < w->machine->axis->A; k++)
+        w->arc[k] = w->whole_sum[w->whole_place[k]];
     for (int64_t t = 0; t < T; t++) {
         for (int64_t j = 0; j < w->Q; j++)
             w->beta[j] = j < S ? (float)w->posterior[t * S + j] : 0.0f;
@@ -364,20 +579,29 @@ static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int
     return FC_OK;
 }
 
-static int is_dense_chain(const fc_machine *m) {
-    return is_chain(m) && m->axis->A == 0 && !m->axis->moving;
+/* Every pair of states has a weight: its own, or that of all the rest, of some classes or all. */
+static int is_full_chain(const fc_machine *m) {
+    return is_line(m) && (m->axis->A == 0 || m->axis->rest != NULL) && !m->axis->moving;
 }
 
-/* Attributes of tokens and their parameters. */
-static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
-                                  int64_t *where) {
+/* Sizes of a shard, its sentences, and the slots of the states. */
+static fc_status check_sentences(const fc_machine *machine, const fc_shard *s, int64_t *where) {
     *where = 0;
-    if (s->P < 8 || s->P % 8 != 0 || s->R < 0 || s->M < 0) return FC_EINVAL;
+    if (s->P < 8 || s->P % 8 != 0 || s->P > UINT16_MAX + 1 || s->R < 0 || s->M < 0)
+        return FC_EINVAL;
     if (s->K < 0 || (s->K == 0 && fc_padded(machine->S) != s->P)) return FC_EINVAL;
     fc_status status = check_bounds(s->B, s->offsets, where);
     if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
     for (int64_t b = 0; status == FC_OK && b < s->B; b++)
         if (s->offsets[b + 1] - s->offsets[b] > s->longest) status = fail(FC_EINVAL, b, where);
+    if (status == FC_OK) status = check_below(machine->S * s->K, s->slot, s->P, where);
+    return status;
+}
+
+/* Attributes of tokens and their parameters. */
+static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
+                                  int64_t *where) {
+    fc_status status = check_sentences(machine, s, where);
     if (status == FC_OK) status = check_ptr(s->N, s->row_ptr, where);
     if (status == FC_OK) status = check_ptr(s->N, s->single_ptr, where);
     if (status == FC_OK) status = check_ptr(l->attributes, l->ptr, where);
@@ -386,7 +610,6 @@ static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, 
     if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
     if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
     if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
-    if (status == FC_OK) status = check_below(machine->S * s->K, s->slot, s->P, where);
     for (int64_t k = 0; status == FC_OK && k < s->single_ptr[s->N]; k++)
         if (s->single_slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
     for (int64_t k = 0; status == FC_OK && k < l->ptr[l->attributes]; k++)
@@ -397,20 +620,43 @@ static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, 
 fc_status fc_check_shard(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
                          int64_t *where) {
     *where = 0;
-    if (!is_dense_chain(machine)) return FC_EINVAL;
+    if (!is_full_chain(machine)) return FC_EINVAL;
     return check_attributes(machine, s, l, where);
 }
 
-static int within(int64_t m, const int64_t *runs, int64_t size) {
-    for (int64_t i = 0; i < m; i++)
-        if (runs[2 * i] < 0 || runs[2 * i] > runs[2 * i + 1] || runs[2 * i + 1] > size) return 0;
-    return m >= 0;
+/* x = c x (1 - x) of n posteriors, and of one */
+static void spread_of(int64_t n, float c, float *x) {
+    for (int64_t j = 0; j < n; j++) {
+        const float y = x[j] * (1.0f - x[j]);
+        x[j] = y > 0.0f ? c * y : 0.0f;
+    }
+}
+
+static double variance(double weight, double p) { return weight * fmax(p * (1.0 - p), 0.0); }
+
+static void add_ends(int64_t n, double weight, int curved, const float *p, double *sum) {
+    for (int64_t j = 0; j < n; j++)
+        sum[j] += curved ? variance(weight, (double)p[j]) : weight * (double)p[j];
+}
+
+#include "background.h"
+
+int64_t fc_sweep_work(const fc_machine *g, const fc_shard *s) {
+    sweep v;
+    abreast w;
+    const int64_t size = lay_out(&v, g, s, NULL);
+    return size + (g->axis->A == 0 ? 0 : lay_out_abreast(&w, g, s, 0, NULL));
 }
 
 fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *weight,
                    float *gradient, double *loss, double *arc, double *begin, double *end,
                    int64_t *rescued, double *work) {
-    if (!is_dense_chain(machine)) return FC_EINVAL;
+    if (!is_full_chain(machine)) return FC_EINVAL;
+    *loss = 0.0;
+    *rescued = 0;
+    if (machine->axis->A > 0)
+        return sweep_abreast(machine, s, s, 0, weight, gradient, loss, arc, begin, end, rescued,
+                             work);
     sweep w;
     lay_out(&w, machine, s, work);
     load(&w);
@@ -423,24 +669,25 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
         w.faint[j] = j < S ? FAINT : -1.0f;
     }
     memset(arc, 0, (size_t)(S * S) * sizeof *arc);
-    *loss = 0.0;
-    *rescued = 0;
     for (int64_t b = 0; b < s->B; b++) {
         const int64_t first = s->offsets[b], T = s->offsets[b + 1] - first;
         double log_z = 0.0;
-        for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
+        for (int64_t t = 0; t < T; t++)
+            potentials(s, first + t, first + t + 1, weight, w.slots + t * P);
         if (forward_rows(&w, T, always, &log_z) &&
             backward_rows(&w, T, always, s->weight[b], &log_z)) {
             log_z += (double)(T - 1) * w.shift + w.initial_shift + w.final_shift;
         } else {
-            for (int64_t t = 0; t < T; t++) potentials(s, first + t, weight, w.slots + t * P);
+            for (int64_t t = 0; t < T; t++)
+                potentials(s, first + t, first + t + 1, weight, w.slots + t * P);
             const fc_status status = in_double(&w, T, s->weight[b], &log_z);
             if (status != FC_OK) return status;
             for (int64_t a = 0; a < S * S; a++) arc[a] += w.arc[a];
             *rescued += 1;
         }
         *loss += s->weight[b] * log_z;
-        for (int64_t t = 0; t < T; t++) scatter(s, first + t, w.slots + t * P, gradient);
+        for (int64_t t = 0; t < T; t++)
+            scatter(s, first + t, first + t + 1, w.slots + t * P, gradient);
     }
     for (int64_t i = 0; i < S; i++)
         for (int64_t j = 0; j < S; j++)
@@ -452,30 +699,26 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
 
 /* --- Between the parameter vector and a shard's weights ------------------------------------- */
 
-fc_status fc_spread(const fc_shard *s, const fc_layout *l, const double *theta, float *weight) {
+fc_status fc_spread(const fc_shard *s, const fc_layout *l, const float *theta, float *weight) {
     memset(weight, 0, (size_t)(s->R * s->P) * sizeof *weight);
     for (int64_t r = 0; r < s->R; r++) {
         float *row = weight + r * s->P;
         for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
-            row[l->slot[k]] = (float)theta[k];
+            row[l->slot[k]] = theta[k];
     }
     float *single = weight + s->R * s->P;
-    for (int64_t i = 0; i < s->M; i++) single[i] = (float)theta[s->singles[i]];
+    for (int64_t i = 0; i < s->M; i++) single[i] = theta[s->singles[i]];
     return FC_OK;
 }
 
-fc_status fc_collect(const fc_shard *s, const fc_layout *l, int64_t m, const int64_t *row_runs,
-                     int64_t k, const int64_t *single_runs, const float *gradient, double *theta) {
-    if (!within(m, row_runs, s->R) || !within(k, single_runs, s->M)) return FC_EINVAL;
-    for (const int64_t *run = row_runs; run < row_runs + 2 * m; run += 2)
-        for (int64_t r = run[0]; r < run[1]; r++) {
-            const float *row = gradient + r * s->P;
-            for (int64_t j = l->ptr[s->rows[r]]; j < l->ptr[s->rows[r] + 1]; j++)
-                theta[j] += (double)row[l->slot[j]];
-        }
+fc_status fc_collect(const fc_shard *s, const fc_layout *l, const float *gradient, double *theta) {
+    for (int64_t r = 0; r < s->R; r++) {
+        const float *row = gradient + r * s->P;
+        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
+            theta[k] += (double)row[l->slot[k]];
+    }
     const float *single = gradient + s->R * s->P;
-    for (const int64_t *run = single_runs; run < single_runs + 2 * k; run += 2)
-        for (int64_t i = run[0]; i < run[1]; i++) theta[s->singles[i]] += (double)single[i];
+    for (int64_t i = 0; i < s->M; i++) theta[s->singles[i]] += (double)single[i];
     return FC_OK;
 }
 

@@ -19,6 +19,17 @@ typedef struct {
     double *weight; /* [contexts][S][S], [contexts][S][P] on the last axis, or [contexts][A] */
     double *turned; /* the same by target, dense last axis only */
     double shift;
+    /* Where most pairs have one weight, the rest: the others by source and by target, and how much
+     * they are above it; steps go over these. Scratch of a step (rest.h). */
+    int full;
+    int64_t listed; /* how many others there are, E */
+    double rest;
+    int64_t *into;                                         /* [S + 1] */
+    int32_t *from;                                         /* [E] */
+    double *outward, *inward, *outward_over, *inward_over; /* [E] */
+    double *lanes[3];                                      /* [P][FC_LANES] */
+    int32_t *listed_row, *listed_lane;                     /* [S * FC_LANES] */
+    double *listed_value;
 } loaded_axis;
 
 typedef struct {
@@ -32,6 +43,7 @@ typedef struct {
     double *columns;    /* [S_0][S_0] pruned: scratch for the arcs into the states that are left */
     int single;         /* one axis and no residual automaton: a tensor is a row of states */
     int plain;          /* ... whose node potentials are one row a token */
+    int whole;          /* weights of all arcs are wanted, also of an axis that has a rest */
     int forgets;        /* nothing runs forward: one row of node potentials will do */
     int loaded;         /* static weights: 0 none, else 1 + the semiring */
     double *begun;      /* [longest][P] single: F_t (x) node_t, where paths into t + 1 come from */
@@ -61,6 +73,21 @@ static inline double *take(double **work, int64_t n) {
     return found;
 }
 
+/* What steps over a rest and others take. */
+static inline void lay_out_rest(loaded_axis *a, double **work) {
+    const int64_t E = a->full ? a->axis->row[a->S] : 0, S = a->full ? a->S : 0;
+    const int64_t cells = fc_padded(S) * FC_LANES;
+    a->listed = E;
+    a->into = (int64_t *)take(work, a->full ? S + 1 : 0);
+    a->from = (int32_t *)take(work, E);
+    double **each[] = {&a->outward, &a->inward, &a->outward_over, &a->inward_over};
+    for (int k = 0; k < 4; k++) *each[k] = take(work, E);
+    for (int k = 0; k < 3; k++) a->lanes[k] = take(work, cells);
+    a->listed_row = (int32_t *)take(work, cells);
+    a->listed_lane = (int32_t *)take(work, cells);
+    a->listed_value = take(work, cells);
+}
+
 /* Lays a machine out over scratch; returns the doubles it takes. */
 static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64_t longest,
                                      double *work) {
@@ -74,7 +101,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->plane = m->outer * m->P;
     m->full = m->Q * m->plane;
     m->loaded = 0;
-    m->forgets = 0;
+    m->forgets = m->whole = 0;
     m->lost = m->static_lost = 0;
     int64_t pre = 1, widest = 0, arcs = 0;
     for (int64_t c = 0; c < m->n; c++) {
@@ -90,6 +117,8 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
         a->size = a->dense && a->last ? a->S * m->P : a->arcs;
         a->weight = take(&work, a->axis->contexts * a->size);
         a->turned = a->dense && a->last ? take(&work, a->axis->contexts * a->size) : NULL;
+        a->full = a->axis->rest != NULL;
+        lay_out_rest(a, &work);
         widest = a->S > widest ? a->S : widest;
         arcs = a->size > arcs ? a->size : arcs;
     }
@@ -169,10 +198,44 @@ static inline void copy_rows(tensor *m, semiring K, int64_t rows, int64_t width,
     }
 }
 
+/* The arcs of an axis that have not the weight of most pairs, by source and by target. */
+static inline void load_rest(tensor *m, semiring K, loaded_axis *a) {
+    const fc_axis *g = a->axis;
+    const int64_t S = a->S;
+    int64_t *into = a->into;
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t k = g->row[i]; k < g->row[i + 1]; k++)
+            a->outward[k] = g->score[a->dense ? i * S + g->target[k] : k];
+    if (K != MAX_PLUS) a->shift = fmax(largest(a->listed, a->outward), *g->rest);
+    copy_scores(m, K, a->listed, a->shift, a->outward, a->outward);
+    copy_scores(m, K, 1, a->shift, g->rest, &a->rest);
+    memset(into, 0, (size_t)(S + 1) * sizeof *into);
+    for (int64_t k = 0; k < a->listed; k++)
+        if (g->target[k] + 1 < S) into[g->target[k] + 2]++;
+    for (int64_t j = 2; j <= S; j++) into[j] += into[j - 1];
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t k = g->row[i]; k < g->row[i + 1]; k++) {
+            const int64_t place = into[g->target[k] + 1]++; /* into[j + 1]: the next of j */
+            const double over = a->outward[k] - a->rest;
+            a->from[place] = (int32_t)i;
+            a->inward[place] = a->outward[k];
+            a->outward_over[k] = a->inward_over[place] = over;
+        }
+}
+
 static inline void load_axis(tensor *m, semiring K, loaded_axis *a, int64_t token) {
     const int64_t contexts = a->axis->contexts, n = contexts * a->arcs;
     const double *score = a->axis->score + (a->axis->moving ? token * n : 0);
-    a->shift = shift_of(K, n, score);
+    if (a->full) {
+        const int64_t lost = m->lost;
+        a->shift = 0.0;
+        load_rest(m, K, a);
+        if (!a->dense) memcpy(a->weight, a->outward, (size_t)a->arcs * sizeof *a->weight);
+        if (!a->dense || !(m->whole || (m->pruned && K == MAX_PLUS))) return;
+        m->lost = lost; /* all scores follow, these among them */
+    } else {
+        a->shift = shift_of(K, n, score);
+    }
     if (a->turned == NULL) {
         copy_scores(m, K, n, a->shift, score, a->weight);
         return;
@@ -200,10 +263,38 @@ static inline void load_residual(tensor *m, semiring K) {
     }
 }
 
+/* A lower bound of the leads of an axis that has a rest: arcs into j are compared with the rest, too. */
+static inline void load_few_leads(tensor *m, const loaded_axis *a) {
+    const int64_t S = a->S;
+    const double *arc = a->weight;
+    double *restrict least = m->columns; /* [S] rest - arc[h -> j], at most 0 */
+    fc_fill(S, 0.0, least);
+    for (int64_t k = 0; k < a->listed; k++) {
+        const int32_t j = a->axis->target[k];
+        const double by = a->rest - a->outward[k];
+        least[j] = by < least[j] ? by : least[j];
+    }
+    for (int64_t i = 0; i < S; i++) {
+        double *restrict lead = m->lead_by + i * S;
+        memcpy(lead, least, (size_t)S * sizeof *lead);
+        for (int64_t k = a->into[i]; k < a->into[i + 1]; k++) {
+            const double *restrict row = arc + a->from[k] * S, own = a->inward[k];
+            for (int64_t j = 0; j < S; j++) {
+                const double by = own - row[j];
+                lead[j] = by < lead[j] ? by : lead[j];
+            }
+        }
+    }
+}
+
 /* lead_by[i][j] = min over h of arc[h -> i] - arc[h -> j]; both forbidden: no matter. */
 static inline void load_leads(tensor *m) {
     const int64_t S = m->axis[0].S;
     const double *arc = m->axis[0].weight;
+    if (m->axis[0].full) {
+        load_few_leads(m, &m->axis[0]);
+        return;
+    }
     for (int64_t i = 0; i < S; i++) {
         double *restrict lead = m->lead_by + i * S;
         fc_fill(S, (double)INFINITY, lead);

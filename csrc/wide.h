@@ -25,47 +25,6 @@ typedef int32_t wide_mask __attribute__((vector_size(4 * WIDE), aligned(4), may_
 typedef float narrow __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
 typedef int32_t narrow_mask __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
 
-/* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
-#define IN_GROUPS(n, at, body)                  \
-    do {                                        \
-        int64_t at = 0;                         \
-        for (; at + 8 <= (n); at += 8) body(8); \
-        switch ((n) - at) {                     \
-            case 7: body(7); break;             \
-            case 6: body(6); break;             \
-            case 5: body(5); break;             \
-            case 4: body(4); break;             \
-            case 3: body(3); break;             \
-            case 2: body(2); break;             \
-            case 1: body(1); break;             \
-            default: break;                     \
-        }                                       \
-    } while (0)
-
-/* exp(x) for x <= 88, to 2e-7 relative; 0 below -87. As fc_exp (vec.h), with six terms. */
-FC_INLINE float expf_fast(float x) {
-    const float magic = 12582912.0f; /* 1.5 * 2^23 */
-    const float c = x < -87.0f ? -87.0f : x;
-    const float shifted = c * 1.44269504f + magic;
-    const float n = shifted - magic;
-    const float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
-    float p = 1.0f / 5040.0f;
-    p = p * r + 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 23) + ((uint32_t)127 << 23);
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    const float y = p * power;
-    return x < -87.0f ? 0.0f : y;
-}
-
 FC_INLINE wide wide_max(wide a, wide b) {
     const wide_mask larger = a > b;
     return (wide)(((wide_mask)a & larger) | ((wide_mask)b & ~larger));

@@ -45,8 +45,18 @@ myst_heading_anchors = 4  # those that the repository's own pages have
 
 # --- The Python interface -------------------------------------------------------------------------
 
-INSIDE = frozenset({"arguments", "arrays", "cli", "interruption", "lazy", "loading", "once"})
-"""Modules that nobody imports from outside; of the commands there is a page."""
+INSIDE = frozenset(
+    {
+        *("arguments", "arrays", "cli", "cluster", "display", "interruption", "jax", "lazy"),
+        *("loading", "locks", "once", "pictures", "torch"),
+    }
+)
+"""Modules that nobody imports from outside; of the commands there is a page.
+Those of packages that need not be installed are described in the guides."""
+
+
+ROUTING = "get_metadata_routing, set_fit_request, set_score_request"
+"""What scikit-learn gives its estimators, with references that only its own site has."""
 
 
 def public_modules() -> list[str]:
@@ -70,7 +80,14 @@ def directive(value: Any) -> tuple[str, ...]:
     """Return the directive that describes a value, and its options."""
     if inspect.isclass(value):
         beyond = "object, tuple, dict, str, int, float, Enum, BaseException, ImportError, OSError"
-        return "autoclass", ":members:", f":inherited-members: {beyond}", ":show-inheritance:"
+        inherited = f":inherited-members: {beyond}"
+        return (
+            "autoclass",
+            ":members:",
+            inherited,
+            f":exclude-members: {ROUTING}",
+            ":show-inheritance:",
+        )
     if inspect.isroutine(value):
         return ("autofunction",)
     return ("autodata",) if isinstance(value, str | int | float) else ("autodata", ":no-value:")

@@ -15,10 +15,12 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf import arguments as arguments
+    from fstcrf import calibration as calibration
     from fstcrf import compat, constraints
     from fstcrf import corpus as corpus
     from fstcrf import demo as demo
     from fstcrf import documents as documents
+    from fstcrf import emissions as emissions
     from fstcrf import errors as errors
     from fstcrf import evaluate as evaluate
     from fstcrf import features as features
@@ -29,14 +31,20 @@ if TYPE_CHECKING:
     from fstcrf import joint as joint
     from fstcrf import kernel as kernel
     from fstcrf import lattice as lattice
+    from fstcrf import lexicon as lexicon
     from fstcrf import model as model
     from fstcrf import openfst as openfst
     from fstcrf import pipelines as pipelines
     from fstcrf import plans as plans
     from fstcrf import recipes as recipes
+    from fstcrf import rules as rules
+    from fstcrf import semimarkov as semimarkov
+    from fstcrf import spacy as spacy
     from fstcrf import storage as storage
+    from fstcrf import tokens as tokens
     from fstcrf import topology as topology
     from fstcrf import train as train
+    from fstcrf.arrow import tag_batches
     from fstcrf.corpus import (
         Corpus,
         Sentence,
@@ -46,6 +54,7 @@ if TYPE_CHECKING:
         stream_conllu,
         write_columns,
     )
+    from fstcrf.emissions import Emissions, decode
     from fstcrf.evaluate import evaluate_spans, evaluate_tokens
     from fstcrf.features import TemplateSet, parse_template, read_template
     from fstcrf.grammar import Grammar
@@ -54,25 +63,37 @@ if TYPE_CHECKING:
     from fstcrf.joint import CRF, Composition, compose
     from fstcrf.kernel import Budget
     from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, sample
+    from fstcrf.lexicon import Lexicon
     from fstcrf.loading import load
     from fstcrf.pipelines import Pipeline, Task, load_pipeline, read_pipeline
+    from fstcrf.rules import learn_rules
+    from fstcrf.semimarkov import SegmentCRF
+    from fstcrf.tokens import TokenDecoder
+    from fstcrf.wordlattice import LatticeCRF
 
 _HOME = {
     "Budget": "kernel",
     "CRF": "joint",
     "Composition": "joint",
     "Corpus": "corpus",
+    "Emissions": "emissions",
     "Grammar": "grammar",
     "Lattice": "lattice",
+    "LatticeCRF": "wordlattice",
+    "Lexicon": "lexicon",
     "Path": "lattice",
     "Pipeline": "pipelines",
+    "SegmentCRF": "semimarkov",
     "Sentence": "corpus",
     "Task": "pipelines",
     "TemplateSet": "features",
+    "TokenDecoder": "tokens",
     "best": "lattice",
     "compose": "joint",
+    "decode": "emissions",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
+    "learn_rules": "rules",
     "load": "loading",
     "load_crfpp": "interop.crfpp",
     "load_crfsuite": "interop.crfsuite",
@@ -89,6 +110,7 @@ _HOME = {
     "sample": "lattice",
     "stream_columns": "corpus",
     "stream_conllu": "corpus",
+    "tag_batches": "arrow",
     "tune": "hyperparameters",
     "write_columns": "corpus",
 }
@@ -98,19 +120,26 @@ __all__ = [
     "Budget",
     "Composition",
     "Corpus",
+    "Emissions",
     "Grammar",
     "Lattice",
+    "LatticeCRF",
+    "Lexicon",
     "Path",
     "Pipeline",
+    "SegmentCRF",
     "Sentence",
     "Task",
     "TemplateSet",
+    "TokenDecoder",
     "best",
     "compat",
     "compose",
     "constraints",
+    "decode",
     "evaluate_spans",
     "evaluate_tokens",
+    "learn_rules",
     "load",
     "load_crfpp",
     "load_crfsuite",
@@ -127,6 +156,7 @@ __all__ = [
     "sample",
     "stream_columns",
     "stream_conllu",
+    "tag_batches",
     "tune",
     "write_columns",
 ]
@@ -141,4 +171,4 @@ def __dir__() -> list[str]:
     from pkgutil import iter_modules  # noqa: PLC0415 (only who looks needs it)
 
     packages = {m.name for m in iter_modules(__path__) if not m.name.startswith("_")}
-    return sorted({*globals(), *__all__, *packages})
+    return sorted({*globals(), *__all__, *packages} - {"jax", "torch"})  # whose packages are extras

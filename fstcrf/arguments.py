@@ -1,10 +1,11 @@
-"""What callers give as labels and as numbers, checked where it comes in."""
+"""What callers give as names, as labels and as numbers, checked where it comes in."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +16,28 @@ from fstcrf.errors import FstcrfError, OptionError, ShapeError
 LabelSet: TypeAlias = Sequence[str] | Mapping[int, str]
 """The labels of a tape: in their order, or by their numbers, 0 to L - 1."""
 
+_STR, _DOUBLE = {str}, np.dtype(np.float64)
 _REAL = "biuf"
 """Kinds of dtypes: bool, integers, floating point."""
+
+
+def one_of(name: str, given: object, known: Any) -> None:
+    """Check that an option is one of the names that a Literal type lists."""
+    if given not in get_args(known):
+        expected = ", ".join(map(repr, get_args(known)))
+        raise OptionError(f"{name} is {given!r}, expected one of {expected}")
+
+
+def whole_number(given: Any, name: str, *, least: int = 0, narrow: bool = False) -> int:
+    """Return a whole number that is at least so much, and less than 2⁶³ (`narrow`: 2³¹)."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise OptionError(f"{name} is {given!r}, expected a whole number") from None
+    if not least <= number < 1 << (31 if narrow else 63):
+        below = "2³¹" if narrow else "2⁶³"
+        raise OptionError(f"{name} is {number}, expected at least {least} and less than {below}")
+    return number
 
 
 def label_tuple(
@@ -29,6 +50,8 @@ def label_tuple(
     """
     if isinstance(labels, Mapping):
         return _numbered(labels, place, error)
+    if type(labels) in (list, tuple) and set(map(type, labels)) <= _STR:
+        return tuple(labels)
     try:
         ordered = not isinstance(labels, str | bytes | AbstractSet) and tuple(labels)
     except TypeError:
@@ -59,6 +82,8 @@ def _short(value: object) -> str:
 
 def real_array(values: ArrayLike, name: str, *, error: type[FstcrfError] = ShapeError) -> Floats:
     """Return a copy of an array as float64, in C order; complex numbers would lose a part."""
+    if type(values) is np.ndarray and values.dtype is _DOUBLE:
+        return values.copy(order="C")
     try:
         given = np.asarray(values)
         numbers = given if given.dtype.kind != "O" else _plain(given)

@@ -15,11 +15,14 @@
         ContradictionError                of any length: also a GrammarError
       NumericError (ArithmeticError)      NaN or +inf where a potential is expected; divergence
       ModelFileError (OSError)            a model file that is foreign, damaged or too new
+      ClusterError (RuntimeError)         workers elsewhere do not answer, or are of another version
       MissingDependencyError (ImportError)  an optional package is needed; says how to get it
       KernelError (RuntimeError)          the kernel reports what Python should have prevented
 
 LabelWarning (UserWarning) says what was done to gold labels that break their scheme.
 InexactWarning (UserWarning): answers are the best found, not proven to be the best
+
+RecoveryWarning (UserWarning): what a machine's end left half written was dropped
 
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
 """
@@ -27,6 +30,7 @@ Messages are one line: what (file, line, token, label, shape), what was expected
 from __future__ import annotations
 
 __all__ = [
+    "ClusterError",
     "ContradictionError",
     "DataError",
     "FstcrfError",
@@ -40,6 +44,7 @@ __all__ = [
     "NoPathError",
     "NumericError",
     "OptionError",
+    "RecoveryWarning",
     "SchemeError",
     "ShapeError",
     "TemplateError",
@@ -174,7 +179,19 @@ class ContradictionError(GrammarError, NoPathError):
 
 
 class TooLargeError(FstcrfError, ValueError):
-    """A product too large to expand; the message says how large it is and what to do."""
+    """A product too large to expand, or a sentence too long; the message says what to do.
+
+    Parameters
+    ----------
+    message : str
+        How large it is, and what to do.
+    tokens : int, optional
+        The length of the sentence that is too long.
+    """
+
+    def __init__(self, message: str, *, tokens: int | None = None) -> None:
+        self.tokens = tokens
+        super().__init__(message)
 
 
 class NumericError(FstcrfError, ArithmeticError):
@@ -185,12 +202,24 @@ class ModelFileError(FstcrfError, OSError):
     """A model file that is foreign, damaged or too new."""
 
 
+class ClusterError(FstcrfError, RuntimeError):
+    """Workers on other machines that do not answer, are gone, or have another version."""
+
+
 class MissingDependencyError(FstcrfError, ImportError):
     """An optional package is needed; the message says how to install it."""
 
 
 class LabelWarning(UserWarning):
     """Gold labels were repaired, or their sentences left out, as `on_illegal` says."""
+
+
+class MemoryWarning(UserWarning):
+    """Training is expected to take more memory than there is."""
+
+
+class RecoveryWarning(UserWarning):
+    """What had not been acknowledged when a machine stopped was dropped from a journal."""
 
 
 class KernelError(FstcrfError, RuntimeError):

@@ -57,9 +57,12 @@ class LazyModule:
 
     def __init__(self, module: str) -> None:
         self._module = module
+        self._found: ModuleType | None = None
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(importlib.import_module(self._module), name)
+        if self._found is None:
+            self._found = importlib.import_module(self._module)
+        return getattr(self._found, name)
 
 
 def optional(module: str, advice: str) -> ModuleType:

@@ -1,37 +1,94 @@
-"""Taggers from files of any format that is read."""
+"""Taggers, and decoders of token classifiers, from files of any format that is read."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fstcrf import interop, pipelines
-from fstcrf.interop.formats import HEAD, is_native
+from fstcrf.errors import ModelFileError
 from fstcrf.joint import Tagger
 from fstcrf.joint import load as load_own
+from fstcrf.lazy import LazyModule
+from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native
+
+if TYPE_CHECKING:
+    from fstcrf import semimarkov, tokens, wordlattice
+else:  # taggers do not wait for decoders
+    semimarkov, tokens = LazyModule("fstcrf.semimarkov"), LazyModule("fstcrf.tokens")
+    wordlattice = LazyModule("fstcrf.wordlattice")
+
+_WORDS = "fstcrf-words"
+
+T = TypeVar("T")
 
 
-def load(path: str | os.PathLike[str]) -> Tagger[Any, Any]:
+@overload
+def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> Tagger[Any, Any]: ...
+@overload
+def load(path: str | os.PathLike[str], kind: type[T], *, mmap: bool | None = None) -> T: ...
+def load(
+    path: str | os.PathLike[str], kind: type[T] | None = None, *, mmap: bool | None = None
+) -> Any:
     """Load a tagger from a file or folder, whose format is told from its first bytes.
 
-    A `CRF` or a `Composition` from a file of fstcrf's own, a `TrainedPipeline` from the folder of a
-    pipeline, a `CRF` from a model of CRFsuite, CRF++ or Wapiti. Those read the sentences that
-    `load_crfsuite`, `load_crfpp` and `load_wapiti` say, which also take options.
+    A `CRF`, a `Composition` or a `SegmentCRF` from a file of fstcrf's own, a `TrainedPipeline`
+    from the folder of a pipeline, a `CRF` from a model of CRFsuite, CRF++ or Wapiti. Those read the
+    sentences that `load_crfsuite`, `load_crfpp` and `load_wapiti` say, which also take options. A
+    `TokenDecoder` from the JSON file of one: it tags no sentences but logits. A `LatticeCRF` from
+    its file: it tags texts.
 
     Parameters
     ----------
     path : path
+    kind : type, optional
+        The class that is expected: `CRF`, `TokenDecoder` and so on; anything when absent. Type
+        checkers then know it, and take anything else for a tagger.
+    mmap : bool, optional
+        Map a file of fstcrf's own rather than read it: processes then share its pages, but nobody
+        may change it in place while it is used. By default files are mapped from 64 MB on.
 
     Raises
     ------
     ModelFileError
-        Of no known format, of another version, or damaged; a pipeline that is not finished.
+        Of no known format, of another version, or damaged; a pipeline that is not finished; not of
+        the kind that is expected.
     OSError
         It cannot be opened.
     """
+    found = _loaded(path, mmap=mmap)
+    if kind is not None and not isinstance(found, kind):
+        raise ModelFileError(
+            f"{os.fspath(path)}: holds a {type(found).__name__}, expected a {kind.__name__}"
+        )
+    return found
+
+
+def is_decoder(head: bytes) -> bool:
+    """Tell whether the first bytes of a file are those of a decoder: JSON, and no model is."""
+    return head.lstrip()[:1] == b"{"
+
+
+def is_words(path: str | os.PathLike[str], head: bytes) -> bool:
+    """Tell whether a file that begins like this is of a `LatticeCRF`."""
+    try:
+        return is_native(head) and file_kind(path) == _WORDS
+    except ModelFileError:  # another reader says what is wrong
+        return False
+
+
+def _loaded(
+    path: str | os.PathLike[str], *, mmap: bool | None
+) -> Tagger[Any, Any] | tokens.TokenDecoder | semimarkov.SegmentCRF | wordlattice.LatticeCRF:
     if os.path.isdir(path):  # noqa: PTH112 (the path may be any str)
         return pipelines.load_pipeline(path)
     with open(path, "rb") as file:  # noqa: PTH123 (the path may be any str)
         head = file.read(HEAD)
+    if is_decoder(head):
+        return tokens.TokenDecoder.load(path)
+    if is_words(path, head):
+        return wordlattice.LatticeCRF.load(path, mmap=mmap)
     cut = len(head) < HEAD
-    return load_own(path) if is_native(head) or cut else interop.read_tagger(path)
+    if not cut and is_native(head) and file_kind(path) == SEGMENTS:
+        return semimarkov.SegmentCRF.load(path)
+    return load_own(path, mmap=mmap) if is_native(head) or cut else interop.read_tagger(path)

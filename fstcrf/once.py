@@ -8,11 +8,14 @@ are equal; what takes long, or is told apart by identity, is `made_once` or `mem
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
-from functools import cached_property, lru_cache, wraps
+from contextlib import contextmanager, suppress
+from functools import cached_property, wraps
 from threading import RLock
 from typing import Any, Self, TypeVar, cast, overload
+
+_ABSENT: Any = object()
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -63,12 +66,25 @@ def memoised(size: int) -> Callable[[F], F]:
     """Return a decorator: the last `size` values of a function are kept, by hashable arguments."""
 
     def decorated(function: F) -> F:
-        kept = lru_cache(maxsize=size)(function)
+        kept: OrderedDict[Hashable, Any] = OrderedDict()  # the one last used comes last
 
         @wraps(function)
         def found(*arguments: Hashable, **named: Hashable) -> Any:
-            with making(function, (arguments, *named.items())):
-                return kept(*arguments, **named)
+            key = (arguments, *named.items()) if named else arguments
+            value = kept.get(key, _ABSENT)  # without a lock: most are there
+            if value is _ABSENT:
+                with making(function, key):
+                    value = kept.get(key, _ABSENT)
+                    if value is _ABSENT:
+                        value = kept[key] = function(*arguments, **named)
+            try:
+                kept.move_to_end(key)
+            except KeyError:  # another thread has dropped it
+                return value
+            with suppress(KeyError):  # another thread has dropped it
+                while len(kept) > size:
+                    kept.popitem(last=False)
+            return value
 
         return cast("F", found)
 

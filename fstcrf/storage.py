@@ -1,18 +1,20 @@
 """Named arrays and metadata in one safetensors file, checked on the way in.
 
-The metadata of the file holds ``format`` (what the file is), ``version`` and ``sha256`` over all
-arrays and all other metadata, so that a damaged or half-copied file is noticed. The header is read
-and written here rather than by the safetensors package, which copies every array and gives other
-bytes for the same contents.
+The metadata of the file holds ``format`` (what the file is), ``version`` and ``crc32`` over all
+arrays and all other metadata, so that a damaged or half-copied file is noticed (ITU-T V.42, as in
+gzip: each change within 32 bits, and all but one in 2³² others). A file of an earlier version has
+``sha256`` instead, which takes three to twenty times as long: a checksum protects from accidents,
+not from forgers, who can write it as well. The header is read and written here rather than by the
+safetensors package, which copies every array and gives other bytes for the same contents.
 """
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
-from collections.abc import Mapping
-from typing import Any
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -20,8 +22,14 @@ from numpy.typing import NDArray
 
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import ModelFileError
+from fstcrf.lazy import LazyModule
 
-__all__ = ["file_kind", "read_arrays", "write_arrays"]
+if TYPE_CHECKING:
+    import hashlib
+else:  # only earlier files need it
+    hashlib = LazyModule("hashlib")
+
+__all__ = ["HEAD", "SEGMENTS", "file_kind", "is_native", "read_arrays", "write_arrays"]
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -35,6 +43,13 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_HEADER = 100_000_000
+
+HEAD = 64
+"""Bytes from which a format is told."""
+MAPPED_FROM = 64_000_000
+"""Bytes from which a file is mapped rather than read, unless its reader chooses."""
+SEGMENTS = "fstcrf-segments"
+"""What holds a tagger of segments: told from others before its package is imported."""
 
 
 class _Tensor(msgspec.Struct, frozen=True):
@@ -71,7 +86,7 @@ def write_arrays(
     """
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     fields = {**metadata, "format": kind, "version": str(version)}
-    fields["sha256"] = _digest(whole, fields)
+    fields["crc32"] = _crc32(_covered(whole, fields))
     # Wide types first, so that every array lies at a multiple of its item's size.
     order = sorted(whole, key=lambda name: (-whole[name].itemsize, name))
     with atomic_write(path) as file:
@@ -81,14 +96,25 @@ def write_arrays(
 
 
 def read_arrays(
-    path: str | os.PathLike[str], *, kind: str, version: int
+    path: str | os.PathLike[str], *, kind: str, version: int, mapped: bool | None = None
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """Map a file that `write_arrays` wrote.
+    """Read or map a file that `write_arrays` wrote.
+
+    Parameters
+    ----------
+    path : path
+    kind, version : str, int
+        What the file must be.
+    mapped : bool, optional
+        Map the file: processes share its pages, and nobody may change it in place while it is used
+        (`write_arrays` never does: it puts a new file there). Otherwise it is read, and what is
+        checked is what is used, whatever becomes of the file. By default files are mapped from
+        `MAPPED_FROM` bytes on.
 
     Returns
     -------
     arrays : dict of str to array
-        Read-only views of the mapped file.
+        Read-only.
     metadata : dict of str to str
 
     Raises
@@ -99,7 +125,7 @@ def read_arrays(
         The file cannot be opened.
     """
     name = os.fspath(path)
-    data, tensors, metadata, start = _opened(name)
+    data, tensors, metadata, start = _opened(name, mapped=mapped)
     if metadata.get("format") != kind:
         found = metadata.get("format", "another program's file")
         raise ModelFileError(f"{name}: holds {found!r}, expected {kind!r}")
@@ -107,12 +133,16 @@ def read_arrays(
         raise ModelFileError(
             f"{name}: format version {metadata.get('version')!r}, this fstcrf reads {version}"
         )
+    _check_apart(name, tensors)
     arrays = {key: _array(name, key, tensor, data, start) for key, tensor in tensors.items()}
-    if _digest(arrays, {k: v for k, v in metadata.items() if k != "sha256"}) != metadata.get(
-        "sha256"
-    ):
+    if not _is_whole(arrays, metadata):
         raise ModelFileError(f"{name}: damaged: its contents do not match their checksum")
     return arrays, metadata
+
+
+def is_native(head: bytes) -> bool:
+    """Tell whether a file that begins like this, with `HEAD` bytes, is of fstcrf's own format."""
+    return head[8:10] == b'{"'
 
 
 def file_kind(path: str | os.PathLike[str]) -> str:
@@ -125,18 +155,24 @@ def file_kind(path: str | os.PathLike[str]) -> str:
     OSError
         The file cannot be opened.
     """
-    _, _, metadata, _ = _opened(os.fspath(path))
+    _, _, metadata, _ = _opened(os.fspath(path), mapped=True)
     return metadata.get("format", "another program's file")
 
 
-def _opened(name: str) -> tuple[mmap.mmap, dict[str, _Tensor], dict[str, str], int]:
-    """Map a file; return it, its arrays, its metadata, and where the arrays begin."""
+def _opened(
+    name: str, *, mapped: bool | None
+) -> tuple[memoryview, dict[str, _Tensor], dict[str, str], int]:
+    """Read or map a file; return it, its arrays, its metadata, and where the arrays begin."""
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         size = os.fstat(file.fileno()).st_size
         if size < 8:
             raise ModelFileError(f"{name}: not an fstcrf file: {size} bytes")
-        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return data, *_header(name, data, size)
+        if size >= MAPPED_FROM if mapped is None else mapped:
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        else:
+            whole = np.empty(size, dtype=np.uint8)
+            data = whole.data[: file.readinto(whole.data)].toreadonly()
+    return data, *_header(name, data)
 
 
 def _encoded_header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bytes:
@@ -152,11 +188,9 @@ def _encoded_header(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, s
     return len(text).to_bytes(8, "little") + text
 
 
-def _header(
-    name: str, data: mmap.mmap, size: int
-) -> tuple[dict[str, _Tensor], dict[str, str], int]:
+def _header(name: str, data: memoryview) -> tuple[dict[str, _Tensor], dict[str, str], int]:
     length = int.from_bytes(data[:8], "little")
-    if not 2 <= length <= min(_MAX_HEADER, size - 8):
+    if not 2 <= length <= min(_MAX_HEADER, len(data) - 8):
         raise ModelFileError(f"{name}: not an fstcrf file, or cut short")
     try:
         raw = msgspec.json.decode(data[8 : 8 + length], type=dict[str, msgspec.Raw])
@@ -167,7 +201,17 @@ def _header(
     return tensors, metadata, 8 + length
 
 
-def _array(name: str, key: str, tensor: _Tensor, data: mmap.mmap, start: int) -> NDArray[Any]:
+def _check_apart(name: str, tensors: Mapping[str, _Tensor]) -> None:
+    """Refuse arrays that share bytes: a small file would be as much work as a large one."""
+    places = sorted((tensor.data_offsets, key) for key, tensor in tensors.items())
+    end = 0
+    for (begin, after), key in places:
+        if begin < end and begin < after:
+            raise ModelFileError(f"{name}: array {key!r} shares bytes with another one: damaged")
+        end = max(end, after)
+
+
+def _array(name: str, key: str, tensor: _Tensor, data: memoryview, start: int) -> NDArray[Any]:
     begin, end = tensor.data_offsets
     dtype = _DTYPES.get(tensor.dtype)
     if dtype is None or any(n < 0 for n in tensor.shape):
@@ -184,12 +228,42 @@ def _array(name: str, key: str, tensor: _Tensor, data: mmap.mmap, start: int) ->
         raise ModelFileError(f"{name}: array {key!r} has an impossible shape") from None
 
 
-def _digest(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
-    digest = hashlib.sha256()
+def _is_whole(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> bool:
+    """Tell whether arrays and metadata are those that the checksum among the latter was made of."""
+    for name, checksum in _CHECKSUMS.items():
+        if name in metadata:
+            rest = {key: text for key, text in metadata.items() if key != name}
+            return checksum(_covered(arrays, rest)) == metadata[name]
+    return False
+
+
+def _covered(
+    arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]
+) -> Iterator[bytes | memoryview]:
+    """Yield what a checksum is over."""
     for key in sorted(metadata):
-        digest.update(f"{key}\0{metadata[key]}\0".encode())
+        yield f"{key}\0{metadata[key]}\0".encode()
     for key in sorted(arrays):
         array = arrays[key]
-        digest.update(f"{key}\0{array.dtype.str}\0{array.shape}\0".encode())
-        digest.update(array.data if array.size else b"")
+        yield f"{key}\0{array.dtype.str}\0{array.shape}\0".encode()
+        yield array.data if array.size else b""
+
+
+def _crc32(parts: Iterator[bytes | memoryview]) -> str:
+    value = 0
+    for part in parts:
+        value = zlib.crc32(part, value)
+    return f"{value:08x}"
+
+
+def _sha256(parts: Iterator[bytes | memoryview]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
     return digest.hexdigest()
+
+
+_CHECKSUMS: dict[str, Callable[[Iterator[bytes | memoryview]], str]] = {
+    "crc32": _crc32,
+    "sha256": _sha256,
+}

@@ -15,10 +15,11 @@ A topology is deterministic: a label sequence has at most one path.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,19 +31,49 @@ from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from fstcrf import openfst
-else:
-    openfst = LazyModule("fstcrf.openfst")
+    from numpy.typing import ArrayLike
 
-__all__ = ["START", "Topology", "arc_classes", "chain_topology", "topology_machine"]
+    from fstcrf import openfst, pictures
+    from fstcrf.corpus import files
+else:
+    openfst, pictures = LazyModule("fstcrf.openfst"), LazyModule("fstcrf.pictures")
+    files = LazyModule("fstcrf.corpus.files")
+
+__all__ = [
+    "START",
+    "Background",
+    "Cover",
+    "Rest",
+    "Topology",
+    "all_pairs_cost",
+    "arc_classes",
+    "best_alone_pays",
+    "chain_topology",
+    "check_pairs",
+    "rest_cost",
+    "rest_of",
+    "sparse_pays",
+    "topology_machine",
+]
 
 START = "<s>"
 """The history before the first token, in names of states."""
 
 # A dense step handles several arcs in the time of one sparse arc (measured: 4 to 9).
 _DENSE_ADVANTAGE = 5
+
+_PAIR_BYTES = 29  # of a pair of labels: whether it is legal, its ends, its slot
+_FEW = 4_096  # labels whose pairs fit in any machine
+_SMALL_BLOCK = 2  # times the states of a block, and fewer pairs: they are listed instead
+_NARROW, _NARROW_STATE = "base", 24.0  # the variant of narrow registers; see `best_alone_pays`
+_NEAR = 4_096  # scores of pairs that stay in the first cache
+
+
+_MOST_DRAWN, _MOST_SIDE = 12, 100
+"""States that are drawn with their arcs; states on a side of a table."""
 
 
 @dataclass(frozen=True)
@@ -218,14 +249,10 @@ class Topology:
 
     def slot_sums(self, states: Floats, width: int) -> Floats:
         """Add up state posteriors over the slots they sum: [N, S] → [N, width]."""
+        if not self.direct:
+            return _summed(states, self.node_slots, width)
         out = np.zeros((len(states), width))
-        if self.direct:
-            out[:, : self.n_states] = states
-            return out
-        # One state after the other: a fixed order of additions, hence the same bits always.
-        for state, slots in enumerate(self.node_slots.tolist()):
-            for slot in slots:
-                out[:, slot] += states[:, state]
+        out[:, : self.n_states] = states
         return out
 
     def graph(
@@ -255,6 +282,63 @@ class Topology:
             score = full
         return kernel.Graph(first, last, np.ascontiguousarray(score))
 
+    def background(self, slots: Ints) -> Background | None:
+        """Return the arcs of some slots as exceptions among all pairs of states, or of classes.
+
+        Parameters
+        ----------
+        slots : int32, sorted
+            Arc slots whose potentials differ; those of other arcs are one number.
+
+        Returns
+        -------
+        Background or None
+            None without arcs to list.
+        """
+        place = np.full(self.n_arc_slots + 1, -1, dtype=np.int32)  # of slot −1: the last
+        place[slots] = np.arange(len(slots), dtype=np.int32)
+        cover = None if self._complete else self.cover
+        listed = place[self.arc_slot] >= 0
+        if cover is not None:
+            listed |= (cover.leave[self.source] < 0) | (
+                cover.leave[self.source] != cover.enter[self.target]
+            )
+        arcs = np.flatnonzero(listed)
+        if not len(arcs) and not (cover is None or self.dense):
+            arcs = np.zeros(1, dtype=np.int64)  # any one: a list is never empty
+        if not len(arcs):
+            return None
+        own = place[self.arc_slot[arcs]]
+        return Background(self, self.source[arcs], self.target[arcs], own, cover)
+
+    @cached_property
+    def cover(self) -> Cover:
+        """Most arcs as whole blocks: every state of a class leads to every one of another.
+
+        States that the same states lead to are grouped; of the groups, the largest that share no
+        state are the blocks. Under a tagging scheme one block has what may end a span and what may
+        begin one; at order 2 there is one for each label, its pairs with those before and behind.
+        """
+        order = np.argsort(self.target, kind="stable")
+        source = self.source[order]
+        starts = np.searchsorted(self.target[order], np.arange(self.n_states + 1))
+        groups: dict[bytes, list[int]] = {}
+        for state in range(self.n_states):
+            before = source[starts[state] : starts[state + 1]]
+            if len(before):
+                groups.setdefault(before.tobytes(), []).append(state)
+        leave, enter = (np.full(self.n_states, -1, dtype=np.int32) for _ in range(2))
+        blocks = [(np.frombuffer(ends, dtype=np.int32), after) for ends, after in groups.items()]
+        blocks.sort(key=lambda block: -len(block[0]) * len(block[1]))  # stable
+        count = 0
+        for before, after in blocks:
+            small = len(before) * len(after) <= _SMALL_BLOCK * (len(before) + len(after))
+            if small or (leave[before] >= 0).any():
+                continue
+            leave[before], enter[after] = count, count
+            count += 1
+        return Cover(leave, enter, count)
+
     @cached_property
     def _dense_arc(self) -> Longs:
         return self.source.astype(np.int64) * self.n_states + self.target
@@ -279,12 +363,7 @@ class Topology:
 
     def label_sums(self, states: Floats) -> Floats:
         """Add up state posteriors over their labels: [N, S] → [N, L]."""
-        if self.direct:
-            return states
-        out = np.zeros((len(states), self.n_labels))
-        for state, label in enumerate(self.state_label.tolist()):
-            out[:, label] += states[:, state]
-        return out
+        return states if self.direct else _summed(states, self.state_label[:, None], self.n_labels)
 
     def label_max(self, states: Floats) -> Floats:
         """Take the largest state score of each label: [N, S] → [N, L], −inf where there is none."""
@@ -304,6 +383,51 @@ class Topology:
             names[self.arc_slot[arc]] = " → ".join(ends)
         return tuple(names)
 
+    def draw(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        arc_slots: ArrayLike | None = None,
+    ) -> str:
+        """Return a picture as SVG: which state may follow which.
+
+        Few states are drawn with their arcs, from one token to the next; more of them, and
+        potentials, as a table with a row for each state and what comes after it.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file ``*.svg`` to write it to, too.
+        arc_slots : float64 [arc slots], optional
+            Potentials to write into the table, such as a tagger's transitions.
+
+        Raises
+        ------
+        ShapeError
+            Potentials of another number of slots.
+        OptionError
+            A file of another kind.
+        OSError
+            The file cannot be written.
+        """
+        title = f"Topology of {self.n_states} states over {self.n_labels} labels"
+        if arc_slots is None and self.n_states <= _MOST_DRAWN:
+            arcs = list(zip(self.source.tolist(), self.target.tolist(), strict=True))
+            ends = self.initial.tolist(), self.final.tolist()
+            return files.write_picture(pictures.step(self.state_names, arcs, *ends, title), path)
+        slots = _potentials(arc_slots, self.n_arc_slots, "arc_slots")
+        shown = min(self.n_states, _MOST_SIDE)
+        value = np.full((self.n_states + 1, self.n_states), -np.inf)
+        value[0, self.initial] = 0.0
+        value[self.source + 1, self.target] = np.append(slots, 0.0)[self.arc_slot]
+        note = "a row: what may come after it; –: never"
+        if shown < self.n_states:
+            note += f"; {self.n_states - shown:,} of {self.n_states:,} states are not drawn"
+        names = self.state_names[:shown]
+        rows = (START, *names)
+        table = pictures.scores(title, names, rows, value[: shown + 1, :shown].tolist(), note=note)
+        return files.write_picture(pictures.tables([table], title), path)
+
     def arrays(self) -> dict[str, Ints | Bytes]:
         """Return the arrays that a model file stores."""
         return {
@@ -315,6 +439,158 @@ class Topology:
             "initial": self.initial.astype(np.uint8),
             "final": self.final.astype(np.uint8),
         }
+
+
+class Cover(NamedTuple):
+    """Classes of states: those of a class among `leave` lead to all of the same among `enter`.
+
+    Parameters
+    ----------
+    leave, enter : int32 [S]
+        −1: no class.
+    blocks : int
+        How many classes.
+    """
+
+    leave: Ints
+    enter: Ints
+    blocks: int
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Arcs with potentials of their own, where other pairs of states share one number.
+
+    Parameters
+    ----------
+    topology : Topology
+    source, target : int32 [E]
+        Ends of the arcs, sorted by source, then target.
+    place : int32 [E]
+        Place of each arc's slot among those that it was made of; −1: its number is that of others.
+    cover : Cover, optional
+        The others are the pairs of its classes alone; all that there are when absent.
+    """
+
+    topology: Topology
+    source: Ints
+    target: Ints
+    place: Ints
+    cover: Cover | None = None
+
+    @cached_property
+    def classes(self) -> tuple[kernel.Classes, kernel.Classes] | None:
+        """The cover as the kernel sees it."""
+        if self.cover is None:
+            return None
+        leave, enter, count = self.cover
+        return kernel.Classes.made(leave, count), kernel.Classes.made(enter, count)
+
+    def graph(
+        self, potentials: Floats, initial: Floats, final: Floats, *, rest: float = 0.0
+    ) -> kernel.Graph:
+        """Return the kernel's view of the topology with these potentials.
+
+        Parameters
+        ----------
+        potentials : float64 [slots]
+            Of the slots that the background was made of.
+        initial, final : float64 [S]
+            Potentials of beginning and ending in a state.
+        rest : float
+            Potential of all other pairs.
+        """
+        first = np.where(self.topology.initial, initial, -np.inf)
+        last = np.where(self.topology.final, final, -np.inf)
+        score = np.append(potentials, rest)[self.place]
+        return kernel.Graph(
+            first, last, score, self.source, self.target, rest=rest, classes=self.classes
+        )
+
+    def slot_sums(self, arcs: Floats, n_slots: int) -> Floats:
+        """Add up arcs over the slots: [E] → [slots]."""
+        sums = np.bincount(self.place + 1, weights=arcs, minlength=n_slots + 1)
+        return sums[1:].astype(np.float64)
+
+
+def rest_cost(states: int, arcs: int, rows: int = 1, *, turned: bool = False) -> float:
+    """Return what a step costs over some arcs, and one number for the rest; see `all_pairs_cost`.
+
+    Parameters
+    ----------
+    states, arcs : int
+    rows : int
+        Vectors of states that are stepped; eight go together.
+    turned : bool
+        Whether each vector lies by itself, so that they are turned first.
+    """
+    return -(-rows // 8) * (0.8 * arcs + (10.0 if turned else 6.0) * states)
+
+
+def all_pairs_cost(states: int, rows: int = 1) -> float:
+    """Return what a step costs over all pairs of states, in nanoseconds where it was fitted."""
+    if rows == 1:
+        return 0.083 * states * states
+    far = 0.03 * -(-rows // 4) if states * states > _NEAR else 0.0
+    return (0.03 * rows + far) * states * states
+
+
+def sparse_pays(states: int, arcs: int, rows: int = 1, *, turned: bool = False) -> bool:
+    """Tell whether steps go faster over some arcs, and one number for the rest, than over all.
+
+    The costs are those of one sentence, which takes as long as eight of a batch.
+    """
+    return rest_cost(states, arcs, rows, turned=turned) < 0.95 * all_pairs_cost(states, rows)
+
+
+def best_alone_pays(states: int, arcs: int) -> bool:
+    """Tell whether the best path of one sentence goes faster over some arcs than over all pairs.
+
+    A sentence by itself takes all lanes. A processor without AVX takes them in four parts, and
+    maxima over all pairs as fast as others do. Either way gives the same path.
+    """
+    own = _NARROW_STATE * states if kernel.variant() == _NARROW else 0.0
+    return max(own + 0.8 * arcs, rest_cost(states, arcs)) < 0.95 * all_pairs_cost(states)
+
+
+class Rest(NamedTuple):
+    """The score of most pairs of states, and the others.
+
+    Parameters
+    ----------
+    score : float
+    others : int64 [E]
+        Numbers ``i * S + j`` of the pairs with another score, rising.
+    """
+
+    score: float
+    others: Longs
+
+
+def rest_of(scores: Floats, states: int, rows: int = 1, *, turned: bool = False) -> Rest | None:
+    """Return the score of most pairs of states, float64 [S * S], where going without them pays.
+
+    None where the scores of more pairs differ, or are −inf, than `sparse_pays` allows.
+    """
+    if not sparse_pays(states, 0, rows, turned=turned):
+        return None
+    middle = len(scores) // 2  # what more than half of them are is the middle one
+    score = float(np.partition(scores, middle)[middle])
+    if not np.isfinite(score):
+        return None
+    others = np.flatnonzero(scores != score)
+    pays = sparse_pays(states, len(others), rows, turned=turned)
+    return Rest(score, others) if pays else None
+
+
+def _summed(states: Floats, places: Ints, width: int) -> Floats:
+    """Add up columns [N, S] over their places [S, K]: [N, width]."""
+    out = np.zeros((len(states), width))
+    # One state after the other: a fixed order of additions, hence the same bits always.
+    for state, mine in enumerate(places.tolist()):
+        for place in mine:
+            out[:, place] += states[:, state]
+    return out
 
 
 def _repeats(numbers: NDArray[np.integer]) -> bool:
@@ -368,6 +644,7 @@ def chain_topology(
         return _second_order(names, legal, start_label)
     if order not in (0, 1):
         raise OptionError(f"order is {order}, expected 0, 1 or 2")
+    check_pairs(len(names))
     table = np.ones((len(names), len(names)), dtype=bool)
     if allowed is not None:
         table[:] = [[legal(a, b) for b in names] for a in names]
@@ -386,6 +663,18 @@ def chain_topology(
         initial=np.asarray([legal(None, label) for label in names]),
         final=np.asarray([legal(label, None) for label in names]),
     )
+
+
+def check_pairs(n_labels: int) -> None:
+    """Refuse labels of whose pairs there are more than memory holds: OptionError."""
+    if n_labels <= _FEW:  # whatever the machine: this is asked for every lattice
+        return
+    needed = _PAIR_BYTES * n_labels * n_labels
+    if needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise OptionError(
+            f"{n_labels:,} labels: all pairs of them take {needed / 1e9:,.0f} GB of memory, more "
+            "than there is; are they labels, or words?"
+        )
 
 
 def _second_order(
@@ -561,7 +850,7 @@ def _solid(name: str) -> str:
     return "_".join(name.split())
 
 
-def _potentials(values: Floats | None, size: int, name: str) -> Floats:
+def _potentials(values: ArrayLike | None, size: int, name: str) -> Floats:
     array = np.zeros(size) if values is None else real_array(values, name)
     if array.shape != (size,):
         raise ShapeError(f"{name} is {list(array.shape)}, expected [{size}]")

@@ -10,10 +10,11 @@ import pytest
 
 import fstcrf
 
+OPTIONAL = ("fstcrf.jax", "fstcrf.torch")  # need packages that need not be there
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(fstcrf.__path__, "fstcrf.")
-    if not module.name.endswith(("._kernel", ".__main__"))
+    if not module.name.endswith(("._kernel", ".__main__")) and module.name not in OPTIONAL
 ]
 PACKAGES = [m.name for m in pkgutil.iter_modules(fstcrf.__path__, "fstcrf.") if m.ispkg]
 

@@ -16,6 +16,13 @@
  * belongs to an outer index. Axis c is advanced when the axes before it have been, so that its arcs may
  * depend on their *present* states: a step costs S_c arcs a cell for each axis, not their product. */
 typedef struct {
+    int64_t n;
+    const int32_t *of;    /* [S] class of each state; -1: none */
+    const int64_t *row;   /* [n + 1] states of class c: row[c] .. row[c + 1] - 1 */
+    const int32_t *state; /* [row[n]] rising in a class */
+} fc_classes;
+
+typedef struct {
     int64_t S, A;     /* states; arcs, or 0: every pair, arc i * S + j leads from i to j */
     int64_t contexts; /* tables of arc potentials */
     int64_t moving;   /* 1: each token has its own, for the arcs that lead into it */
@@ -24,6 +31,12 @@ typedef struct {
     const int64_t *row; /* [S + 1] arcs that leave i: row[i] .. row[i + 1] - 1; sparse only */
     const int32_t *source, *target; /* [A] sorted by source, then target; sparse only */
     const double *score;            /* [contexts][arcs] or [N][contexts][arcs] */
+    /* [1] or NULL. Sparse: score of every pair that has no arc; else those do not exist. Dense: score of
+     * every pair that row and target do not list; steps go over the others. One table, not moving. */
+    const double *rest;
+    /* or NULL. Sparse, with a rest, for training alone: the rest is the score of the pairs i, j where
+     * the class of i among `leave` is that of j among `enter`; other pairs without an arc do not exist. */
+    const fc_classes *leave, *enter;
 } fc_axis;
 
 /* Potentials that are added at every token. width: S, or 1 where they are the same for all states of
@@ -82,17 +95,20 @@ int64_t fc_machine_work(const fc_machine *machine, int64_t longest);
  *   score [B] out  -inf where no path exists */
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
                           int32_t *path, double *score, double *work);
+/* Scratch of a batch: that of fc_machine_work, and rows of sentences that go side by side (abreast.h). */
+int64_t fc_machine_batch_work(const fc_machine *machine, int64_t B, int64_t longest);
 
 /* The n best paths of each sentence, best first: exact best-first search over the backward scores,
  * in which a path's siblings are made when it is taken from the queue.
  *   floor [B]    in, or NULL  paths that do not score more are left out, but for the first
+ *   within                    and those that are so far below the first, or farther
  *   path  [n][N] out  -1 beyond the paths there are
  *   score [B][n] out  -inf beyond them
  *   count [B]    out
  *   scratch           fc_queue_size doubles */
 fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *offsets, int64_t n,
-                           const double *floor, int32_t *path, double *score, int64_t *count,
-                           double *work, double *scratch);
+                           const double *floor, double within, int32_t *path, double *score,
+                           int64_t *count, double *work, double *scratch);
 int64_t fc_queue_size(const fc_machine *machine, int64_t n, int64_t longest);
 
 /* log Z; -inf where no path exists. */

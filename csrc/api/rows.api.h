@@ -14,9 +14,10 @@ fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, cons
  *   out[place[index[e] * W + slot[k]]] += mass[k] * value[e]      e: entries of row token[k], k < K
  *
  *   token, slot [K]   in      below N and W
- *   place [R][W]      in      number of a parameter; negative where there is none, as from `size` on
+ *   place [R][W]      in      number of a parameter, below `size`; negative where there is none
  *   out   [size]      in/out
- * FC_EINVAL: *where is the k of a token or slot out of range. */
+ * FC_EINVAL: *where is the k of a token or slot out of range, before anything is added, or of a place,
+ * which is looked at when its turn comes. */
 fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
                      int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
                      const float *value, const int32_t *place, int64_t size, double *out,

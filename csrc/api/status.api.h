@@ -19,7 +19,8 @@ typedef enum {
     FC_ETARGET = 4,  /* this machine or build lacks the variant */
     FC_EFULL = 5,    /* no room for another string: give more and call again */
     FC_EROW = 6,     /* a line has other fields than it must have */
-    FC_EPAUSED = 7   /* the steps of this call are done: call again to go on */
+    FC_EPAUSED = 7,  /* the steps of this call are done: call again to go on */
+    FC_EPRODUCT = 8  /* a search takes too long: give the product, or let it go on, and call again */
 } fc_status;
 
 /* Text of a status; never NULL. */

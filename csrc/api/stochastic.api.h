@@ -24,7 +24,8 @@ typedef struct {
 } fc_averaged;
 
 /* Checks all indices once, and that gold paths exist. The graph is dense or sparse, not moving; its
- * potentials are those of what has no weight: 0 or -inf. */
+ * potentials are those of what has no weight: 0 or -inf. Where it is sparse and other pairs have a rest,
+ * that is 0, and so are all potentials. */
 fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
                               const fc_layout *layout, const fc_stochastic *steps, int64_t *where);
 
@@ -34,8 +35,10 @@ fc_status fc_check_stochastic(const fc_machine *machine, const fc_shard *shard,
  *   averaging 1: the weights after each step go into the mean
  *   loss     [1] out  sum of weight_b * (log Z_b - score(gold_b)), each before its own step
  *   rescued  [1] out  sentences that were done in float64: those that float32 could not hold, or all
- *                     of a sparse graph
+ *                     of a sparse graph whose other pairs do not exist
  *   work         fc_asgd_work doubles
+ * The shard's attributes have passed fc_check_stochastic; all else that is an index is checked.
+ * FC_EINVAL: *where is the place of what is out of range, in its own array.
  * FC_ENUMERIC with *where = k when a step leaves the finite numbers.
  * Source: Polyak and Juditsky (1992); Xu (2011), section 4, for the sums; Bottou (2010). */
 fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_stochastic *steps,

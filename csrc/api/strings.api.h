@@ -45,13 +45,14 @@ fc_status fc_read_lines(fc_lines *lines);
 
 /* A column of N tokens: strings by number. */
 typedef struct {
-    int64_t count;
+    int64_t count, size;
     const int32_t *ids;    /* [N] below count */
     const int64_t *offset; /* [count + 1] */
-    const uint8_t *text;
+    const uint8_t *text;   /* [size] */
 } fc_column;
 
-/* Checks ids and breaks once; the bytes that the next function writes. */
+/* The bytes that the next function writes. FC_EINVAL: *where is a token with an id that is none, a
+ * string outside the text, or a negative break; both functions look. */
 fc_status fc_rows_size(int64_t N, int64_t C, const fc_column *columns, int64_t n_separator,
                        const int32_t *breaks, int64_t *size, int64_t *where);
 

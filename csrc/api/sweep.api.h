@@ -2,7 +2,7 @@
  *
  * A shard: a fixed run of sentences with attributes numbered for itself. Row attributes have padded
  * rows of weights; single attributes have entries (slot, weight). Its weights are one float array:
- * R * P for the rows, then M for the singles. P is a multiple of 8. */
+ * R * P for the rows, then M for the singles. P is a multiple of 8, at most 2^16. */
 typedef struct {
     int64_t B, N, R, M, P, longest; /* longest: tokens of the longest sentence */
     int64_t K;                      /* slots a state sums; 0: states are slots */
@@ -31,11 +31,12 @@ typedef struct {
 fc_status fc_check_shard(const fc_machine *machine, const fc_shard *shard, const fc_layout *layout,
                          int64_t *where);
 
-/* One sweep: log Z and gradient of a shard over one dense axis that does not move.
+/* One sweep: log Z and gradient of a shard over one axis that does not move: a dense one, or a sparse
+ * one whose other pairs have a weight (background.h).
  *   weight   [R * P + M] in
  *   gradient [R * P + M] in/out  posterior counts are added
  *   loss     [1]         out     sum of weight_b * log Z_b
- *   arc      [S * S]     out     expected arcs
+ *   arc      [arcs]      out     expected arcs; S * S where all pairs have one
  *   begin, end [S]       out     expected first and last states
  *   rescued  [1]         out     sentences that float32 could not hold and were done in float64 */
 fc_status fc_sweep(const fc_machine *machine, const fc_shard *shard, const float *weight,
@@ -46,7 +47,7 @@ int64_t fc_sweep_work(const fc_machine *machine, const fc_shard *shard);
 /* The diagonal of the Hessian of what fc_sweep sums; arguments as there.
  *   row_square, single_square  in      squares of the shard's values, or NULL
  *   variance [R * P + M]       in/out  sums of x^2 p (1 - p) are added
- *   arc [S * S], begin, end [S] out    the same of arcs and ends; of arcs of sentences that float32
+ *   arc [arcs], begin, end [S] out     the same of arcs and ends; of arcs of sentences that float32
  *                                      cannot hold, sums of p
  *   work                       fc_curvature_work doubles */
 fc_status fc_curvature(const fc_machine *machine, const fc_shard *shard, const float *weight,
@@ -55,11 +56,9 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *shard, const f
 int64_t fc_curvature_work(const fc_machine *machine, const fc_shard *shard);
 
 /* weight = the shard's view of theta. */
-fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const double *theta,
+fc_status fc_spread(const fc_shard *shard, const fc_layout *layout, const float *theta,
                     float *weight);
 
-/* theta += the shard's gradient, of some of its rows and single entries: half-open runs
- *   row_runs [m][2] of 0 .. R,  single_runs [k][2] of 0 .. M */
-fc_status fc_collect(const fc_shard *shard, const fc_layout *layout, int64_t m,
-                     const int64_t *row_runs, int64_t k, const int64_t *single_runs,
-                     const float *gradient, double *theta);
+/* theta += the shard's gradient. */
+fc_status fc_collect(const fc_shard *shard, const fc_layout *layout, const float *gradient,
+                     double *theta);

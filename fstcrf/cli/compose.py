@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import click
 
@@ -16,28 +16,25 @@ from fstcrf.cli.models import (
     save,
     spare_inputs,
     taggers,
-    tape_columns,
 )
-from fstcrf.cli.options import NUMBERS, grammar_option, input_options, threads_option
+from fstcrf.cli.options import grammar_option, input_options, threads_option
+from fstcrf.cli.progress import progress_option
 from fstcrf.cli.reporting import say, tell
-from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.cli.weights import tuned, tuning_options, weights_option, weights_text
 from fstcrf.corpus import check_writable
 from fstcrf.errors import OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.interruption import undisturbed
 from fstcrf.joint import Composition
 from fstcrf.joint import compose as composed
-from fstcrf.joint.tuning import WeightTrial
 
 
 @click.command()
 @click.argument("paths", metavar="MODEL...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="JOINT", required=True, help="Where the model goes.")
 @grammar_option
-@click.option(
-    "--weights",
-    type=NUMBERS,
-    help="Factor of each model's potentials, one for each, at least 0.  [default: 1 for each]",
+@weights_option(
+    "Factor of each model's potentials, one for each, at least 0.  [default: 1 for each]"
 )
 @click.option(
     "--normalize",
@@ -47,21 +44,10 @@ from fstcrf.joint.tuning import WeightTrial
     "another and neither --weights nor --tune is given, product otherwise]",
 )
 @click.option("--tune", metavar="DEV", help="Held-out data: choose the weights on it.")
-@click.option(
-    "--metric",
-    metavar="both|accuracy|TAPE-F",
-    default="both",
-    show_default=True,
-    help="What --tune maximises: tokens with every tape right, the mean accuracy of the tapes, or "
-    "the F of the spans of a tape.",
-)
-@click.option(
-    "--target",
-    metavar="TAPE=COLUMN,...",
-    help="Columns of DEV that hold the labels wanted.  [default: called like the tapes]",
-)
+@tuning_options
 @input_options
 @threads_option
+@progress_option
 def compose(
     paths: tuple[str, ...],
     output: str,
@@ -99,11 +85,11 @@ def compose(
     _warn_of_columns(joint)
     if tune is not None:
         how = {"columns": columns, "kind": kind, "separator": separator}
-        joint = _tuned(joint, tune, how, metric=metric, target=target, threads=threads)
+        joint = tuned(joint, tune, how, metric=metric, target=target, threads=threads)
     tell(plan_text(joint))
     with undisturbed():
         save(joint, output)
-    say(f"{output}: {', '.join(joint.tapes)}; normalize {joint.normalize}; {_weights(joint)}")
+    say(f"{output}: {', '.join(joint.tapes)}; normalize {joint.normalize}; {weights_text(joint)}")
 
 
 def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
@@ -135,33 +121,3 @@ def _warn_of_columns(joint: Composition) -> None:
                 f"warning: {tagger.tape} was trained to read the column {column!r} of the input, "
                 f"not the tape: its template says %x[0,{column}], expected %y[0,{column}]"
             )
-
-
-def _tuned(
-    joint: Composition,
-    path: str,
-    how: dict[str, Any],
-    *,
-    metric: str,
-    target: str | None,
-    threads: int,
-) -> Composition:
-    names = [tagger.tape for tagger in joint.taggers]
-    if len(names) == 1:
-        raise click.UsageError("--tune is for two taggers or more: it chooses their weights")
-    columns = {tape: tape for tape in names}
-    if target is not None:
-        columns |= tape_columns("--target", target, names)
-    dev = model_input(joint, targets=columns.values(), **how).read(path)
-    check_columns(joint, dev)
-
-    def report(trial: WeightTrial) -> None:
-        shown = ", ".join(f"{weight:g}" for weight in trial.weights)
-        tell(f"weights {shown:<12}  {metric} {100 * trial.score:.2f}")
-
-    return joint.tune_weights(dev, targets=columns, metric=metric, threads=threads, report=report)
-
-
-def _weights(joint: Composition) -> str:
-    pairs = zip(joint.taggers, joint.weights, strict=True)
-    return "weights " + ", ".join(f"{tagger.tape} {weight:g}" for tagger, weight in pairs)

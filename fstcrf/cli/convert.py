@@ -7,12 +7,15 @@ from pathlib import Path
 import click
 
 from fstcrf.cli.models import save, spare_inputs
+from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
 from fstcrf.corpus import atomic_write, check_writable
 from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import FORMATS, written
+from fstcrf.interop.rendering import column_order
 
 _NATIVE = "fstcrf"
+_BY_NUMBER = ("crfpp", "crfpp-text", "wapiti")
 
 
 @click.command()
@@ -22,7 +25,8 @@ _NATIVE = "fstcrf"
     "--to",
     "name",
     metavar="FORMAT",
-    help="Format of OUT: fstcrf or crfsuite.  [default: what its name ends in]",
+    help="Format of OUT: fstcrf, crfsuite, crfpp, crfpp-text or wapiti.  [default: what its name "
+    "ends in]",
 )
 @click.option("--tape", metavar="NAME", help="Name of the tape that the tagger writes.")
 @click.option(
@@ -31,6 +35,7 @@ _NATIVE = "fstcrf"
     help="Names of the columns that a model of CRF++ or Wapiti reads.  [default: 0,1,...]",
 )
 @click.option("--encoding", metavar="NAME", help="Of the texts in such a model.  [default: utf-8]")
+@progress_option
 def convert(
     path: str,
     output: str,
@@ -43,36 +48,43 @@ def convert(
     """Convert a tagger: from another program's format, or to it.
 
     What IN is, its first bytes tell: a model of fstcrf, of CRFsuite, of CRF++ (text or binary) or
-    of Wapiti. What OUT becomes, the end of its name: .fstcrf or .crfsuite.
+    of Wapiti. What OUT becomes, the end of its name: .fstcrf, .crfsuite, .crfpp (binary) or
+    .wapiti. What the format of OUT cannot say is refused.
 
     \b
     fstcrf convert names.crfsuite names.fstcrf
     fstcrf convert chunks.wapiti chunks.fstcrf --columns word,pos
     fstcrf convert names.fstcrf names.crfsuite
+    fstcrf convert chunks.fstcrf chunks.wapiti
     """
     spare_inputs(output, [path], option="OUT")
     kind = _kind(output, name)
     check_writable(output)
     names = None if columns is None else tuple(columns.split(","))
-    model = read_tagger(path, tape=tape, columns=names, encoding=encoding)
-    if kind == _NATIVE:
-        save(model, output)
-    else:
-        data = written(model, kind)
-        with atomic_write(output) as file:
-            file.write(data)
+    with progress(f"converting {path}", "", 2) as meter:
+        model = read_tagger(path, tape=tape, columns=names, encoding=encoding)
+        meter.add()
+        if kind == _NATIVE:
+            save(model, output)
+        else:
+            data = written(model, kind)
+            with atomic_write(output) as file:
+                file.write(data)
     say(f"{output}: {len(model.labels)} labels, {model.space.size:,} weights")
+    if kind in _BY_NUMBER and model.columns:
+        say(f"its input has the columns {', '.join(column_order(model))}, in this order")
 
 
 def _kind(output: str, name: str | None) -> str:
     """Return the name of the format that is wanted, if something writes it."""
     suffixes = {f".{_NATIVE}": _NATIVE}
     suffixes |= {f.suffix: f.name for f in FORMATS if f.suffix and f.write}
+    names = [_NATIVE, *(f.name for f in FORMATS if f.write)]
     if name is None:
         name = suffixes.get(Path(output).suffix)
         if name is None:
             shown = " or ".join(suffixes)
             raise click.UsageError(f"{output} does not end in {shown}: say --to FORMAT")
-    if name not in suffixes.values():
-        raise click.UsageError(f"--to {name}: expected one of {', '.join(suffixes.values())}")
+    if name not in names:
+        raise click.UsageError(f"--to {name}: expected one of {', '.join(names)}")
     return name

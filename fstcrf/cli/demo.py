@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import textwrap
 import time
@@ -13,7 +12,7 @@ from pathlib import Path
 import click
 
 from fstcrf.cli.reporting import say
-from fstcrf.corpus import Column, Corpus, Sentence, read_columns, spans
+from fstcrf.corpus import Column, Corpus, Sentence, atomic_write, read_columns, spans
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.grammar import Grammar
@@ -109,7 +108,8 @@ def _copy(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     paths = [*map(corpus_path, _PARTS), *map(template_path, _TASKS), grammar_path()]
     for path in paths:
-        shutil.copyfile(path, folder / path.name)
+        with atomic_write(folder / path.name) as file:
+            file.write(path.read_bytes())
     say(f"{folder}: {', '.join(path.name for path in paths)}")
 
 

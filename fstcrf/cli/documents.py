@@ -12,11 +12,14 @@ import click
 from fstcrf import documents as library
 from fstcrf.cli.models import Model, spare_inputs, tape_columns
 from fstcrf.cli.options import SCHEME, Command, input_options, with_options
+from fstcrf.cli.progress import Meter
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.cli.tagging import (
     NOTHING,
     Outcomes,
+    done_of,
+    joined,
     label_biases,
     placed,
     shown_names,
@@ -25,6 +28,8 @@ from fstcrf.cli.tagging import (
 from fstcrf.corpus import Column, Corpus, check_writable
 from fstcrf.corpus.batches import whole_documents
 from fstcrf.errors import NoPathError
+
+_RUN_TOKENS = 2_000
 
 _OPTIONS = (
     click.option(
@@ -76,6 +81,7 @@ _OPTIONS = (
 )
 _SENTENCES = {
     **dict.fromkeys(("nbest", "decode", "joint", "search", "max_states", "max_seconds")),
+    **dict.fromkeys(("min_confidence", "calibration")),
     **dict.fromkeys(("probabilities", "marginals", "confidence", "span_probabilities"), False),
     "threads": 1,
 }
@@ -97,7 +103,7 @@ def check_alone(given: dict[str, Any]) -> None:
 
 def tag_documents(
     model: Model, source: InputFile, path: str, output: str, given: dict[str, Any]
-) -> None:
+) -> Outcomes:
     """Tag documents as a whole, by saved models of consistency or of fields."""
     for name, usual in _SENTENCES.items():
         if given[name] != usual:
@@ -122,20 +128,37 @@ def tag_documents(
         "tapes": shown_names("tape", given["names"], tagger.tapes),
     }
 
-    def answer(batch: Corpus) -> tuple[Column, ...]:
+    def answer(batch: Corpus, meter: Meter) -> tuple[Column, ...]:
         nonlocal done
-        try:
-            found = tagger.decode(batch, first=done, **asked)
-        except NoPathError as error:
-            raise placed(error, batch) from None
-        done += len(batch.document_slices())
-        found.exact[:] = True  # samples are not counted as searches that were cut short
-        outcomes.add(found)
-        return tuple(found[tape].column(missing=NOTHING) for tape in found.tapes)
+        parts = []
+        for start, end in _runs(batch):
+            run = batch[start:end]
+            try:
+                found = tagger.decode(run, first=done, **asked)
+            except NoPathError as error:
+                raise placed(error, run) from None
+            done += len(run.document_slices())
+            found.exact[:] = True  # samples are not counted as searches that were cut short
+            outcomes.add(found)
+            done_of(meter, batch, end, len(run))
+            parts.append([found[tape].column(missing=NOTHING) for tape in found.tapes])
+        return tuple(joined(parts))
 
     known = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
     write_tagged(answer, _WholeDocuments(**known), path, output)
-    outcomes.report()
+    return outcomes
+
+
+def _runs(batch: Corpus) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of runs of whole documents, so small that one hears how far they are."""
+    start = end = 0
+    for document in batch.document_slices():
+        end = document.stop
+        if batch.offsets[end] - batch.offsets[start] >= _RUN_TOKENS:
+            yield start, end
+            start = end
+    if start < len(batch):
+        yield start, end
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,14 @@ import click
 
 from fstcrf.cli.models import load_model, taggers, tape_columns
 from fstcrf.cli.options import SCHEME, input_options, threads_option
+from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
-from fstcrf.cli.sources import check_columns, model_input, scored_input
-from fstcrf.cli.tagging import tagged
-from fstcrf.corpus import Corpus
-from fstcrf.errors import DataError
+from fstcrf.cli.segmented import is_segment_model, load_segmented, read_segmented
+from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_input
+from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
+from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus.batches import batches
+from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.spans import LEAST, label_share
 from fstcrf.joint import Composition
@@ -74,6 +77,7 @@ class _Labels(NamedTuple):
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @threads_option
+@progress_option
 def evaluate(
     model_path: str | None,
     path: str | None,
@@ -198,6 +202,8 @@ def _of_model(
     threads: int,
 ) -> dict[str, _Labels]:
     """Return the labels wanted and found of each tape; of an only tape under the name ""."""
+    if is_segment_model(model_path):
+        return {"": _of_segments(model_path, path, how, target, style, threads)}
     model = load_model(model_path)
     labels = {part.tape: part.labels for part in taggers(model)}  # not of maps: they come last
     if not joint and len(labels) == 1:
@@ -205,8 +211,8 @@ def _of_model(
     asked = {} if target is None else tape_columns("--target", target, list(labels))
     wanted = {tape: asked.get(tape, tape) for tape in labels}
     needed = asked.values() if len(labels) > 1 else wanted.values()
-    data = model_input(model, targets=needed, wanted=wanted.values(), **how).read(path)
-    gold = _gold(data, wanted, asked, path)
+    data = model_input(model, path=path, targets=needed, wanted=wanted.values(), **how).read(path)
+    gold = gold_labels(data, wanted, asked, path)
     for tape, sentences in gold.items():
         style.check({label for sentence in sentences for label in sentence})
         _warn_of_unseen(sentences, labels[tape])
@@ -214,7 +220,7 @@ def _of_model(
     if joint:
         decided = tagged(model, data, threads=threads)
     else:
-        decided = cast("Composition", model).cascade(data, threads=threads)
+        decided = _cascaded(cast("Composition", model), data, threads)
     found = dict(zip(labels, decided, strict=False))
     pairs = {
         tape: _Labels(sentences, data.with_interned("%", found[tape]).column_lists("%"))
@@ -223,21 +229,31 @@ def _of_model(
     return pairs if len(labels) > 1 else {"": next(iter(pairs.values()))}
 
 
-def _gold(
-    data: Corpus, wanted: Mapping[str, str], asked: Mapping[str, str], path: str
-) -> dict[str, list[list[str]]]:
-    """Return the labels wanted of each tape; one that nobody asked for may have none."""
-    without = [tape for tape, column in wanted.items() if column not in data.columns]
-    needed = wanted if len(without) == len(wanted) else asked
-    gold = {
-        tape: data.column_lists(column)
-        for tape, column in wanted.items()
-        if tape in needed or tape not in without
-    }
-    if without:
-        name = "<stdin>" if path == "-" else path
-        say(f"{name}: not scored, as there is no column of gold labels: {', '.join(without)}")
-    return gold
+def _of_segments(
+    model_path: str, path: str, how: dict[str, Any], target: str | None, style: _Style, threads: int
+) -> _Labels:
+    """Return the labels wanted, and those that a tagger of segments finds."""
+    if how["kind"] is not None:
+        raise click.UsageError("--format is not for a tagger of segments: it reads column files")
+    model = load_segmented(model_path)
+    gold = target or model.record.target
+    data = read_segmented(model, path, how["columns"], how["separator"], gold=gold)
+    wanted = data.column_lists(gold)
+    style.check({label for sentence in wanted for label in sentence})
+    return _Labels(wanted, model.tag_all(data, threads=threads))
+
+
+def _cascaded(model: Composition, data: Corpus, threads: int) -> tuple[Column, ...]:
+    """Return what a cascade says of a corpus."""
+    parts = []
+    with progress("deciding", total=len(data)) as meter:
+        for run in batches(data, PLAIN_TOKENS):
+            try:
+                parts.append(model.cascade(run, threads=threads))
+            except NoPathError as error:
+                raise placed(error, run) from None
+            meter.add(len(run))
+    return tuple(joined(parts)) if parts else model.cascade(data, threads=threads)
 
 
 def _warn_of_unseen(gold: list[list[str]], known: Iterable[str]) -> None:

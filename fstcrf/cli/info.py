@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from fstcrf.cli.models import load_model, plan_text
+from fstcrf.cli.models import load_decoder, load_model, plan_text
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.corpus import Sentence
 from fstcrf.errors import OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.joint import CRF, Composition
+
+if TYPE_CHECKING:
+    from fstcrf.tokens import TokenDecoder
 
 
 @click.command()
@@ -32,8 +35,16 @@ from fstcrf.joint import CRF, Composition
 def info(model_path: str, *, top: int, as_json: bool) -> None:
     """Describe a model: labels, columns, templates, training, largest weights.
 
-    Of a composition, also what its taggers do together, and then the taggers one by one.
+    Of a composition, also what its taggers do together, and then the taggers one by one. Of the
+    decoder of a token classifier, how it turns logits into spans.
     """
+    decoder = load_decoder(model_path)
+    if decoder is not None:
+        known = _decoder_facts(decoder)
+        told = {"model": model_path, **known}
+        plain = "\n".join([f"{model_path}: {known['decoder']}", *_listed(_decoder_lines(known))])
+        click.echo(json.dumps(told, ensure_ascii=False) if as_json else plain)
+        return
     model = load_model(model_path)
     facts = _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
     if as_json:
@@ -56,6 +67,41 @@ def _tagger_text(name: str, facts: dict[str, Any]) -> str:
 
 def _listed(lines: list[tuple[str, str]]) -> list[str]:
     return [f"  {name:<11} {text}" for name, text in lines]
+
+
+# --- Decoders -------------------------------------------------------------------------------------
+
+
+def _decoder_facts(decoder: TokenDecoder) -> dict[str, Any]:
+    known, grammar = decoder.to_json(), decoder.grammar
+    calibration = decoder.calibration
+    return {
+        "decoder": "a decoder of a token classifier's logits",
+        **{name: known[name] for name in ("labels", "scheme", "pieces", "temperature", "biases")},
+        "types": decoder.types,
+        "thresholds": known["thresholds"],
+        "grammar": [] if grammar is None else [one.name for one in grammar.bind(decoder.labels)],
+        "calibration": None if calibration is None else calibration.kind,
+    }
+
+
+def _decoder_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    added = [f"{name} {value:g}" for name, value in facts["biases"].items() if value]
+    lines = [
+        ("labels", f"{len(facts['labels'])}: {' '.join(facts['labels'])}"),
+        ("spans", f"{facts['scheme']}: {', '.join(facts['types'])}"),
+        ("pieces", facts["pieces"]),
+        ("temperature", f"{facts['temperature']:g}"),
+        ("biases", ", ".join(added) or "none"),
+        *(("grammar", name) for name in facts["grammar"]),
+    ]
+    if facts["thresholds"] is not None:
+        least = facts["thresholds"].items()
+        shown = [f"{kind} {'never' if p is None else f'{p:g}'}" for kind, p in least]
+        lines.append(("thresholds", ", ".join(shown)))
+    if facts["calibration"] is not None:
+        lines.append(("calibration", facts["calibration"]))
+    return lines
 
 
 # --- Compositions ---------------------------------------------------------------------------------
@@ -189,7 +235,7 @@ def explain(
     fstcrf explain chunk.fstcrf test.txt --sentence 3 --token 5
     """
     model = load_model(model_path)
-    source = model_input(model, columns=columns, kind=kind, separator=separator)
+    source = model_input(model, path=path, columns=columns, kind=kind, separator=separator)
     chosen = _sentence(source, path, sentence)
     found = model.explain(chosen, token)
     words = chosen["form" if source.conllu else chosen.columns[0]]

@@ -42,17 +42,27 @@ COMMANDS = {
                       "decide together."),
     "pipeline": Listed("pipeline", "pipeline", "Train and use taggers in a row, each reading the "
                        "labels of those before it."),
+    "rules": Listed("rules", "rules", "Learn the costs of rules, a grammar file, on top of a "
+                    "tagger."),
+    "segments": Listed("segments", "segments", "Train and use taggers of segments: features of "
+                       "whole stretches of tokens."),
     "consistency": Listed("documents", "consistency", "Estimate penalties for one token sequence "
                           "with several types in a document."),
     "fields": Listed("documents", "fields", "Write a model of fields that agree throughout a "
                      "document."),
-    "tag": Listed("tag", "tag", "Tag a file."),
+    "tag": Listed("tag", "tag", "Tag a file, or files into a folder."),
+    "words": Listed("words", "words", "Find the words of unspaced text, by a lexicon."),
     "eval": Listed("evaluate", "evaluate", "Score a model on a file, or labels in files, with "
                    "conlleval's numbers."),
+    "calibrate": Listed("calibrate", "calibrate", "Put a model's probabilities right on held-out "
+                        "data."),
     "info": Listed("info", "info", "Describe a model: labels, columns, templates, training, "
                    "largest weights."),
     "explain": Listed("info", "explain", "Show which features pushed which label at one token, and "
                       "by how much."),
+    "report": Listed("report", "report", "Write one page about a model on text with gold labels: "
+                     "scores, confusions, errors."),
+    "inspect": Listed("inspector", "inspect", "Look into a model's lattices in a browser."),
     "convert": Listed("convert", "convert", "Convert a tagger: from another program's format, or "
                       "to it."),
     "recipe": Listed("recipe", "recipe", "Repeat an experiment and print its numbers beside the "
@@ -99,6 +109,8 @@ class Commands(click.Group):
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
         given = sys.argv[1:] if args is None else args
+        if "numpy" not in sys.modules:  # it starts threads of its own, which nothing here uses
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with as_json("--log-json" in given):  # options may be what is wrong: nothing is parsed yet
             status = self._status(args, extra)
         return sys.exit(status if isinstance(status, int) else 0)

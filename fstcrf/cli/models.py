@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from operator import and_
@@ -15,15 +14,19 @@ import fstcrf
 from fstcrf import interop, joint, pipelines
 from fstcrf.cli.reporting import Failure
 from fstcrf.errors import DataError, FstcrfError
-from fstcrf.interop.formats import HEAD, is_native
 from fstcrf.joint import CRF
 from fstcrf.lazy import LazyModule
+from fstcrf.storage import HEAD, file_kind, is_native
 
 if TYPE_CHECKING:
+    import tempfile
+
+    from fstcrf import loading, tokens
     from fstcrf.model.model import TrainingRecord
     from fstcrf.train import loop
-else:  # a tagger that is loaded does not wait for training
-    loop = LazyModule("fstcrf.train.loop")
+else:  # a tagger that is loaded does not wait for training, nor for decoders
+    loading, tokens = LazyModule("fstcrf.loading"), LazyModule("fstcrf.tokens")
+    loop, tempfile = LazyModule("fstcrf.train.loop"), LazyModule("tempfile")
 
 Model: TypeAlias = "CRF | joint.Composition"
 
@@ -35,14 +38,39 @@ def load_model(path: str) -> Model:
     with Path(path).open("rb") as file:
         head = file.read(HEAD)
     if is_native(head):
+        if file_kind(path) == "fstcrf-words":
+            raise DataError(
+                "a model of words of unspaced text: fstcrf words takes it for a dictionary",
+                path=path,
+            )
         return joint.load(path)
-
+    if loading.is_decoder(head):
+        raise DataError(
+            "a decoder of a token classifier's logits, or other JSON; expected the file of a "
+            "tagger (fstcrf info describes decoders)",
+            path=path,
+        )
     return interop.read_tagger(path)
+
+
+def load_decoder(path: str) -> tokens.TokenDecoder | None:
+    """Load the decoder of a token classifier; None where a file is not JSON, so a model."""
+    if not Path(path).is_file():  # `load_model` says why
+        return None
+    with Path(path).open("rb") as file:
+        head = file.read(HEAD)
+    return tokens.TokenDecoder.load(path) if loading.is_decoder(head) else None
 
 
 def _folder(path: str) -> DataError:
     """Return the error of a folder; of one that a pipeline has made, it says what to give."""
     whole = Path(path) / pipelines.trained.COMPOSITION
+    if not whole.exists() and (Path(path) / pipelines.trained.MANIFEST).exists():
+        return DataError(
+            "the folder of a pipeline whose training has not come to its end: the same "
+            f"fstcrf pipeline train FILE.toml -o {path} goes on",
+            path=path,
+        )
     if not whole.exists():
         return DataError("a folder, expected the file of a model", path=path)
     return DataError(

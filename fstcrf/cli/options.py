@@ -168,6 +168,37 @@ _INPUT = (
 )
 
 
+QUASI_NEWTON = (
+    click.option(
+        "--l2",
+        metavar="X",
+        type=click.FloatRange(min=0),
+        default=1.0,
+        show_default=True,
+        help="Strength of the penalty l2 · |weights|².",
+    ),
+    click.option(
+        "--l1",
+        metavar="X",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        show_default=True,
+        help="Strength of the penalty l1 · sum |weights|.",
+    ),
+    click.option(
+        "--max-iterations",
+        metavar="N",
+        type=click.IntRange(min=1),
+        default=200,
+        show_default=True,
+        help="Iterations at most.",
+    ),
+    click.option("--checkpoint", metavar="FILE", help="Where the state of the run is saved."),
+    click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it exists."),
+)
+"""Options of taggers that L-BFGS trains."""
+
+
 def with_options(options: Sequence[Callable[[Any], Any]], command: Command) -> Command:
     """Add options, which stand in this order in the help."""
     for option in reversed(options):

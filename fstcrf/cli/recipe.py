@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes.report import Report
@@ -31,6 +32,7 @@ _DATA = "FSTCRF_DATA"
     show_default=True,
     help="Of whatever is drawn at random.",
 )
+@progress_option
 def recipe(
     name: str | None, *, data: str | None, report: str | None, full: bool, seed: int
 ) -> None:
@@ -50,7 +52,10 @@ def recipe(
         raise click.UsageError(f"no recipe {name!r}; there are: {', '.join(RECIPES)}")
     folder = None if report is None else Path(report)
     setting = Setting(_data_folder(data), folder, full=full, seed=seed, say=say)
-    _show(run_recipe(RECIPES[name], setting))
+    with progress(f"recipe {name}", "") as meter:
+        meter.measured(lambda: setting.course.share)
+        found = run_recipe(RECIPES[name], setting)
+    _show(found)
     if report is not None:
         say(f"{report}: report.md, results.json")
 

@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.errors import FstcrfError, InexactWarning, LabelWarning, OptionError
+from fstcrf.errors import (
+    FstcrfError,
+    InexactWarning,
+    LabelWarning,
+    MemoryWarning,
+    OptionError,
+    RecoveryWarning,
+)
 from fstcrf.interruption import SIGNALS, handling
 
 if TYPE_CHECKING:
@@ -104,7 +111,7 @@ def tell(line: str) -> None:
 
 @contextmanager
 def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
-    """Tell of each warning about labels once, in one line, instead of where in the code it is."""
+    """Tell of each warning about labels or memory once, in one line, without its place in code."""
     told: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -113,7 +120,8 @@ def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
             tell_one(str(message))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", LabelWarning)
+        for kind in (LabelWarning, MemoryWarning):
+            warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield
 
@@ -158,13 +166,14 @@ def stopping(line: str) -> Iterator[None]:
 
 @contextmanager
 def warned() -> Iterator[None]:
-    """Warn of answers that are not proven in a line on stderr, not in Python's words."""
+    """Warn of unproven answers and of torn journals in a line on stderr, not in Python's words."""
     with warnings.catch_warnings():
-        warnings.simplefilter("always", InexactWarning)
+        for kind in (InexactWarning, RecoveryWarning):
+            warnings.simplefilter("always", kind)
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-            if issubclass(category, InexactWarning):
+            if issubclass(category, InexactWarning | RecoveryWarning):
                 say(f"warning: {message}")
             else:
                 others(message, category, *rest)

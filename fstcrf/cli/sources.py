@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import click
+import numpy as np
 
 from fstcrf.cli.models import Model, taggers
+from fstcrf.cli.reporting import say
 from fstcrf.corpus import (
     Corpus,
     read_columns,
@@ -19,12 +22,20 @@ from fstcrf.corpus import (
     stream_conllu,
     stream_items,
 )
+from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.corpus.columns import WidthError
 from fstcrf.corpus.conllu import CONLLU, JOINED
+from fstcrf.corpus.files import opening
 from fstcrf.corpus.items import LABEL
 from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.joint import CRF
+
+_LONG = 5_000
+"""Tokens above which a sentence is pointed out."""
+
+_CONLLU_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}$")
+_DOCUMENT = "-DOCSTART-"
 
 _SEPARATORS = {"any": None, "tab": "\t", "space": " "}
 _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
@@ -40,13 +51,22 @@ class InputFile:
     conllu: bool = False  # it is CoNLL-U
     features: tuple[str, ...] = ()  # of CoNLL-U that become columns
     items: bool = False  # it is CRFsuite's item text
+    parquet: bool = False  # it is a Parquet file with lists of strings
     aliases: tuple[tuple[str, str], ...] = ()  # (second name, column); missing columns are ignored
     least: int = 1  # fewer columns are too few, whatever they are called
+    gold: tuple[str, ...] = ()  # columns of labels that must be there
 
     def read(self, path: str) -> Corpus:
-        """Read a whole file."""
+        """Read a whole file; a sentence that is very long is pointed out."""
+        corpus = self._read(path)
+        _point_out(corpus)
+        return corpus
+
+    def _read(self, path: str) -> Corpus:
         if self.items:
             return read_items(path)
+        if self.parquet:
+            return CorpusFiles([path], self.columns, kind="parquet").read()
         with self._advising():
             if self.conllu:
                 corpus = read_conllu(path, feature_columns=self.features)
@@ -57,7 +77,11 @@ class InputFile:
         return self._with_aliases(corpus)
 
     def stream(self, path: str) -> Iterator[Corpus]:
-        """Read a file of any size, some sentences at a time; of an empty one nothing comes."""
+        """Read a file of any size, some sentences at a time; of an empty one nothing comes.
+
+        The first sentence that is very long is pointed out.
+        """
+        told = False
         if self.items:
             batches = stream_items(path)
         elif self.conllu:
@@ -68,6 +92,7 @@ class InputFile:
             )
         with self._advising():
             for batch in batches:
+                told = told or _point_out(batch)
                 yield self._with_aliases(batch)
 
     def written(self, corpus: Corpus) -> tuple[list[str], str]:
@@ -90,7 +115,14 @@ class InputFile:
                 raise DataError(
                     f"{error}; it is read as CoNLL-U: of a column file, name its {n}: --columns"
                 ) from None
-            if self.columns is None or not error.first or error.width < self.least:
+            if self.columns is None or not error.first:
+                raise
+            if error.width < self.least:
+                if self.gold:
+                    labels = ", ".join(self.gold)
+                    raise DataError(
+                        f"{error}; the labels wanted, {labels}, must be there"
+                    ) from None
                 raise
             raise DataError(f"{error}; if the text has {n}, name them all: --columns") from None
 
@@ -101,10 +133,21 @@ class InputFile:
         return corpus
 
 
+def _point_out(corpus: Corpus) -> bool:
+    """Say where the first sentence is that is very long, if there is one."""
+    lengths = np.diff(corpus.offsets)
+    if int(lengths.max(initial=0)) <= _LONG:
+        return False
+    first = int((lengths > _LONG).argmax())
+    message = f"a sentence of {lengths[first]:,} tokens; is a blank line missing?"
+    say(f"warning: {DataError(message, **corpus.where(int(corpus.offsets[first])))}")
+    return True
+
+
 def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
     """Return how training files are read, and take out the options that say it.
 
-    Files called .conllu are CoNLL-U.
+    Files called .conllu are CoNLL-U, those called .parquet Parquet files.
     """
     columns, kind, separator = (given.pop(name) for name in ("columns", "kind", "separator"))
     features = given.pop("feature_columns", None)
@@ -113,6 +156,8 @@ def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
         return _conllu(columns, features or ())
     if features:
         raise click.UsageError("--feature-columns belongs to --format conllu")
+    if kind is None and all(path.endswith(".parquet") for path in paths):
+        return InputFile(columns, parquet=True)
     if columns is None:
         raise click.UsageError("--columns is missing: name each column, such as word,pos,chunk")
     return InputFile(columns, separator=_SEPARATORS[separator])
@@ -130,13 +175,15 @@ def model_input(
     columns: tuple[str, ...] | None,
     kind: str | None,
     separator: str,
+    path: str | None = None,
     targets: Iterable[str] = (),
     wanted: Iterable[str] = (),
 ) -> InputFile:
     """Return how the input of a model is read: like its training data, unless options differ.
 
-    The columns of `targets` must be there beside those that the model reads; those of `wanted`
-    may be missing.
+    Where its taggers were trained on data of several kinds, the input at `path` says which of
+    them it is like. The columns of `targets` must be there beside those that the model reads;
+    those of `wanted` may be missing.
     """
     parts = taggers(model)
     if _literal(parts):
@@ -146,6 +193,7 @@ def model_input(
                 "attributes, as CRFsuite's item text: LABEL, and attributes, between tabs"
             )
         return InputFile(items=True)
+    targets = tuple(targets)
     read = _columns_read(model) | set(targets)
     if columns is not None and kind != "conllu":
         aliases = _by_place(columns, read | set(wanted))
@@ -156,8 +204,11 @@ def model_input(
     if not named and kind != "conllu":
         return InputFile(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
     numbers = set() if len(named) == len(parts) else set(filter(_is_number, read))
-    known = _common_columns(named or parts, read - numbers, set(wanted))
-    trained_on_conllu = known[: len(CONLLU)] == CONLLU or known[len(CONLLU) :][:1] == (JOINED,)
+    several = list(dict.fromkeys(tagger.columns for tagger in named or parts))
+    if kind is None and path is not None and len(several) > 1:
+        several = _like(several, read - numbers, path, _SEPARATORS[separator]) or several
+    known = _common_columns(several, read - numbers, set(wanted))
+    trained_on_conllu = _of_conllu(known)
     if kind == "conllu" or (kind is None and trained_on_conllu):
         extra = known[len(CONLLU) :] if trained_on_conllu else ()
         source = _conllu(columns, tuple(name for name in extra if name != JOINED))
@@ -171,6 +222,7 @@ def model_input(
         separator=_SEPARATORS[separator],
         aliases=aliases,
         least=least,
+        gold=tuple(dict.fromkeys(targets)),
     )
 
 
@@ -237,9 +289,31 @@ def check_columns(model: Model, data: Corpus) -> None:
             data.column(name)
 
 
-def _common_columns(parts: Sequence[CRF], read: set[str], wanted: set[str]) -> tuple[str, ...]:
+def _of_conllu(columns: tuple[str, ...]) -> bool:
+    """Tell whether training data with these columns was CoNLL-U."""
+    return columns[: len(CONLLU)] == CONLLU or columns[len(CONLLU) :][:1] == (JOINED,)
+
+
+def _like(
+    several: Sequence[tuple[str, ...]], read: set[str], path: str, separator: str | None
+) -> list[tuple[str, ...]]:
+    """Return the columns of those training data that an input looks like, as it begins."""
+    lines = (line for line in opening(path).splitlines() if line.strip() and line[0] != "#")
+    first = next((line for line in lines if not line.startswith(_DOCUMENT)), "")
+    if _CONLLU_ROW.match(first):
+        return [columns for columns in several if _of_conllu(columns)]
+    width = len(first.split(separator))
+    return [
+        columns
+        for columns in several
+        if not _of_conllu(columns) and width <= len(columns) and read <= set(columns[:width])
+    ]
+
+
+def _common_columns(
+    several: Sequence[tuple[str, ...]], read: set[str], wanted: set[str]
+) -> tuple[str, ...]:
     """Return the columns of training data with all that is read, and most of what is wanted."""
-    several = list(dict.fromkeys(tagger.columns for tagger in parts))
     fitting = [columns for columns in several if read <= set(columns)]
     if len(several) == 1 or fitting:
         return max(fitting or several, key=lambda columns: len(wanted.intersection(columns)))
@@ -256,3 +330,20 @@ def scored_input(
     if kind == "conllu" or (kind is None and columns is None and path.endswith(_CONLLU_ENDINGS)):
         return _conllu(columns, ())
     return InputFile(columns, separator=_SEPARATORS[separator])
+
+
+def gold_labels(
+    data: Corpus, wanted: Mapping[str, str], asked: Mapping[str, str], path: str
+) -> dict[str, list[list[str]]]:
+    """Return the labels wanted of each tape; one that nobody asked for may have none."""
+    without = [tape for tape, column in wanted.items() if column not in data.columns]
+    needed = wanted if len(without) == len(wanted) else asked
+    gold = {
+        tape: data.column_lists(column)
+        for tape, column in wanted.items()
+        if tape in needed or tape not in without
+    }
+    if without:
+        name = "<stdin>" if path == "-" else path
+        say(f"{name}: not scored, as there is no column of gold labels: {', '.join(without)}")
+    return gold

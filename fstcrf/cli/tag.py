@@ -2,29 +2,51 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.documents import check_alone, document_options, tag_documents
-from fstcrf.cli.models import constrained, load_model
+from fstcrf.cli.documents import document_options
+from fstcrf.cli.files import FileTagger
+from fstcrf.cli.options import with_options
 from fstcrf.cli.reporting import say
-from fstcrf.cli.sources import model_input
-from fstcrf.cli.tagging import question, tag_file, tagging_options
-from fstcrf.joint import CRF, Tagger
+from fstcrf.cli.segmented import check_understood, is_segment_model, tag_segmented
+from fstcrf.cli.tables import check_table, is_parquet
+from fstcrf.cli.tagging import tagging_options
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
-    from fstcrf import pipelines
-else:  # plain tagging does not wait for it
-    pipelines = LazyModule("fstcrf.pipelines")
+    from fstcrf.cli import folders
+else:  # a single file does not wait for it
+    folders = LazyModule("fstcrf.cli.folders")
 
 __all__ = ["tag"]
+
+_SEVERAL = (
+    click.option(
+        "--workers",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Tag files into a folder by so many processes of this machine.",
+    ),
+    click.option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Tag files into a folder by the workers of the scheduler at this address, such as "
+        "tcp://10.0.0.1:8786; they read and write the same files.",
+    ),
+    click.option(
+        "--overwrite",
+        is_flag=True,
+        help="Tag all files anew into a folder that has others, or those of other options.",
+    ),
+)
 
 
 @click.command()
 @click.argument("model_path", metavar="MODEL")
-@click.argument("path", metavar="[INPUT]", default="-")
+@click.argument("inputs", metavar="[INPUT]...", nargs=-1)
 @tagging_options("tape")
 @click.option(
     "--joint/--cascade",
@@ -32,57 +54,68 @@ __all__ = ["tag"]
     help="Short for --decode joint and --decode cascade.",
 )
 @document_options
+@lambda command: with_options(_SEVERAL, command)
+@click.pass_context
 def tag(
+    context: click.Context,
+    /,
     model_path: str,
-    path: str,
+    inputs: tuple[str, ...],
     output: str,
     *,
-    columns: tuple[str, ...] | None,
-    kind: str | None,
-    separator: str,
-    **given: Any,
+    workers: int | None,
+    dask: str | None,
+    overwrite: bool,
+    **options: Any,
 ) -> None:
-    """Tag a file.
+    """Tag a file, or files into a folder.
 
     The input has the columns that the model was trained with, of which the last ones may be
     missing, or those that --columns names. They are printed again with the predicted labels behind
-    them, a column for each tape; document lines and blank lines stay.
+    them, a column for each tape; document lines and blank lines stay. A Parquet file has a sentence
+    in each row, in the column that --columns names; it gets columns of labels, spans and
+    probabilities.
+
+    Several files, a folder, or a pattern in quotes are tagged into a folder, under the same names.
+    What is finished there is not done again when the command is repeated.
 
     \b
     fstcrf tag chunk.fstcrf test.txt > tagged.txt
     fstcrf tag chunk.fstcrf test.txt --grammar bio --nbest 5
+    fstcrf tag chunk.fstcrf pages.parquet -o tagged.parquet
+    fstcrf tag chunk.fstcrf 'in/*.parquet' -o out/ --workers 4
     """
-    model = load_model(model_path)
-    decode, option = _asked(given)
-    one_by_one = decode in ("cascade", "marginals")
-    if given["grammar"] and not one_by_one:
-        model = constrained(model, given["grammar"])
-    source = model_input(model, columns=columns, kind=kind, separator=separator)
-    if given["document_consistency"]:
-        tag_documents(model, source, path, output, given)
+    if is_segment_model(model_path):
+        check_understood(context)
+        if len(inputs) > 1:
+            raise click.UsageError("a tagger of segments tags one file at a time")
+        names = ("columns", "separator", "threads")
+        path = inputs[0] if inputs else "-"
+        tag_segmented(model_path, path, output, **{name: options[name] for name in names})
         return
-    check_alone(given)
-    tagger: Tagger = model
-    if decode not in (None, "joint"):
-        if isinstance(model, CRF) or len(model.tapes) == 1:
-            raise click.UsageError(f"{option} is for compositions: the model has one tape")
-        if one_by_one and model.conjuncts:
-            say(f"warning: {option} decides without the grammar of the composition")
-        tagger = pipelines.TrainedPipeline(model, decode)
-    tag_file(tagger, source, path, output, question(tagger, given, tape="tape"))
+    if _is_folder(inputs, output) or workers is not None or dask is not None:
+        how = folders.FolderRun(inputs, output, workers, dask, overwrite=overwrite)
+        folders.tag_folder(model_path, options, how)
+        return
+    if overwrite:
+        raise click.UsageError("--overwrite is for files into a folder: -o FOLDER/")
+    tagger, path = FileTagger.of(model_path, options), inputs[0] if inputs else "-"
+    if tagger.warning is not None:
+        say(tagger.warning)
+    table = is_parquet(path)
+    if table:
+        check_table(output, options)
+    outcomes = tagger.tag(path, output)
+    outcomes.report()
+    if table:
+        say(f"{output}: {outcomes.sentences:,} rows")
 
 
-def _asked(given: dict[str, Any]) -> tuple[Any, str]:
-    """Return how the tapes are to be decided, and the option that says so.
-
-    Raises
-    ------
-    click.UsageError
-        Two options say so.
-    """
-    if given["joint"] is None:
-        return given["decode"], "--decode"
-    decode = "joint" if given["joint"] else "cascade"
-    if given["decode"] is not None:
-        raise click.UsageError(f"--{decode} cannot go with --decode")
-    return decode, f"--{decode}"
+def _is_folder(inputs: tuple[str, ...], output: str) -> bool:
+    """Tell whether inputs are tagged into a folder."""
+    if len(inputs) > 1 or output.endswith("/") or Path(output).is_dir():
+        return True
+    if not inputs or inputs[0] == "-":
+        return False
+    pattern = not Path(inputs[0]).exists() and any(c in inputs[0] for c in "*?[")
+    return pattern or Path(inputs[0]).is_dir()

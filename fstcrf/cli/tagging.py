@@ -6,6 +6,9 @@ question         what these options ask, checked against the tagger
 Question         that: what is searched for, what is known, what is printed
 tag_file         write a file again with the answers of a tagger
 tagged           the best labels of a corpus, a column for each tape
+done_of          tell a meter how far a batch is
+run_tokens       how many tokens are decided together
+joined           columns of runs, one below the other
 Outcomes         how many sentences were not answered as asked
 ===============  ==================================================================
 """
@@ -22,6 +25,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.cli.models import tape_columns
 from fstcrf.cli.options import (
     ASSIGNMENT,
@@ -32,24 +37,30 @@ from fstcrf.cli.options import (
     threads_option,
     with_options,
 )
+from fstcrf.cli.progress import Meter, file_share, progress, progress_option
 from fstcrf.cli.reporting import counted, place, say, working
 from fstcrf.cli.sources import InputFile
+from fstcrf.cli.weights import weights_option
 from fstcrf.corpus import Column, ColumnWriter, Corpus
 from fstcrf.corpus.files import open_target
+from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import DataError, NoPathError, TooLargeError
 from fstcrf.joint import CRF
 from fstcrf.joint.tagger import OnNoPath, Tagger
-from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Path
 from fstcrf.lazy import LazyModule
-from fstcrf.plans import Search
 
 __all__ = [
+    "PLAIN_TOKENS",
     "Outcomes",
     "Question",
+    "done_of",
+    "joined",
     "label_biases",
+    "of_spans",
     "placed",
     "question",
+    "run_tokens",
     "shown_names",
     "tag_file",
     "tagged",
@@ -58,16 +69,24 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fstcrf import grammar
+    from fstcrf import calibration, grammar
+    from fstcrf.calibration import Calibration
+    from fstcrf.kernel import Budget
     from fstcrf.lattice.confidence import Confidence
-else:  # plain tagging does not wait for it
-    grammar = LazyModule("fstcrf.grammar")
+    from fstcrf.plans import Search
+else:  # plain tagging does not wait for them
+    calibration, grammar = LazyModule("fstcrf.calibration"), LazyModule("fstcrf.grammar")
 
 NOTHING = "_"
 """In a column: no label, no span that starts here."""
 
 _RUN_NUMBERS = 4_000_000
 """Joint states of the tokens that are looked at together."""
+_LEAST_TOKENS = 20_000
+PLAIN_TOKENS = 200_000
+"""Tokens that taggers are asked about together where each decides for itself."""
+_RUN_STEPS = 1_000_000_000
+"""What is decided together where that takes long: so often it is said how far it is."""
 _LONG = 10.0
 """Seconds after which something is said of a search."""
 _AT_ONCE = 1e-6
@@ -102,6 +121,15 @@ def tagging_options(tape: str) -> Callable[[Command], Command]:
             "together, as they were composed; product, chain: by this kind of composition.  "
             "[default: as they were composed; of a pipeline what its file says, else cascade]",
         ),
+        click.option(
+            "--normalize",
+            type=click.Choice(["product", "chain"]),
+            help="What a joint decision is: scores added up, or probabilities multiplied, the "
+            "first tape's with that of the second given the first.  [default: as composed]",
+        ),
+        weights_option(
+            "Factor of each tagger's potentials in a joint decision, one for each, at least 0."
+        ),
         grammar_option,
         click.option(
             "--nbest",
@@ -132,6 +160,18 @@ def tagging_options(tape: str) -> Callable[[Command], Command]:
             help="Add a column with the probability of each span at its first token.",
         ),
         click.option(
+            "--min-confidence",
+            metavar="P",
+            type=click.FloatRange(0, 1),
+            help="Spans whose probability is below P become O; labels of tapes without spans _.",
+        ),
+        click.option(
+            "--calibration",
+            metavar="FILE",
+            help="What fstcrf calibrate wrote: probabilities of spans are put right by it, for "
+            "--min-confidence and --span-probabilities.",
+        ),
+        click.option(
             "--force",
             metavar="COLUMN",
             help="Labels known beforehand: _ is unknown, a|b one of several. TAPE=COLUMN,... "
@@ -153,6 +193,7 @@ def tagging_options(tape: str) -> Callable[[Command], Command]:
         ),
         search_options,
         threads_option,
+        progress_option,
     )
     return lambda command: with_options(several, command)
 
@@ -187,6 +228,10 @@ class Question:
         How sure the best labels are under a grammar, and how much of the model is legal.
     spans : tuple of str
         Tapes for whose spans, read as conlleval reads them, probabilities are wanted.
+    least : float, optional
+        Spans that are less probable become O; labels that are of no span ``_``.
+    calibration : Calibration, optional
+        Of probabilities of spans, and of labels that are of no span.
     """
 
     n: int = 1
@@ -202,6 +247,8 @@ class Question:
     marginals: bool = False
     confidence: bool = False
     spans: tuple[str, ...] = ()
+    least: float | None = None
+    calibration: Calibration | None = None
 
     @property
     def commented(self) -> bool:
@@ -211,7 +258,7 @@ class Question:
     @property
     def plain(self) -> bool:
         """Nothing but labels is wanted."""
-        return not (self.commented or self.spans)
+        return not (self.commented or self.spans) and self.least is None
 
 
 def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question:
@@ -238,7 +285,9 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
     force, states, seconds = given["force"], given["max_states"], given["max_seconds"]
     budget = None
     if states is not None or seconds is not None:
-        budget = Budget(seconds=seconds) if states is None else Budget(states, seconds)
+        budget = (
+            kernel.Budget(seconds=seconds) if states is None else kernel.Budget(states, seconds)
+        )
     asked = Question(
         n=given["nbest"] or 1,
         force=None if force is None else tape_columns("--force", force, several),
@@ -253,9 +302,22 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
         marginals=given["marginals"],
         confidence=given["confidence"],
         spans=_span_tapes(tagger, shown) if given["span_probabilities"] else (),
+        least=given["min_confidence"],
+        calibration=_calibration(given),
     )
     _check_sums(tagger, asked)
     return asked
+
+
+def _calibration(given: Mapping[str, Any]) -> Calibration | None:
+    path = given["calibration"]
+    if path is None:
+        return None
+    if given["min_confidence"] is None and not given["span_probabilities"]:
+        raise click.UsageError(
+            "--calibration is for --min-confidence or --span-probabilities: give one of them"
+        )
+    return calibration.Calibration.load(path)
 
 
 def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
@@ -276,8 +338,9 @@ def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tupl
 def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
     joint = tagger.decision()
     if joint is not None and joint.conditional:
-        for name in ("probabilities", "marginals", "confidence", "span_probabilities"):
-            if given[name]:
+        needing = ("probabilities", "marginals", "confidence", "span_probabilities")
+        for name in (*needing, "min_confidence"):
+            if given[name] not in (None, False):
                 raise click.UsageError(
                     f"{_flag(name)} needs a transducer, and a joint decision by normalize = "
                     '"chain" is none: --decode product has it'
@@ -317,17 +380,23 @@ def _span_tapes(tagger: Tagger, printed: tuple[str, ...] | None) -> tuple[str, .
     found = tuple(
         name
         for name, labels in tagger.label_sets.items()
-        if any(label[:2] in {"B-", "I-"} for label in labels) and name in (printed or tagger.tapes)
+        if of_spans(labels) and name in (printed or tagger.tapes)
     )
     if not found:
         raise click.UsageError("--span-probabilities: no tape has labels of spans, such as B-NP")
     return found
 
 
+def of_spans(labels: Sequence[str]) -> bool:
+    """Tell whether labels look like those of spans."""
+    return any(label[:2] in {"B-", "I-"} for label in labels)
+
+
 def _check_sums(tagger: Tagger, asked: Question) -> None:
     """Check before anything is decoded that probabilities can be had where they are wanted."""
     joint = tagger.decision()
-    if not (asked.probabilities or asked.marginals) or joint is None:
+    wanted = asked.probabilities or asked.marginals or asked.least is not None
+    if not wanted or joint is None:
         return
     try:
         _ = joint.program.machine
@@ -343,10 +412,11 @@ def _check_sums(tagger: Tagger, asked: Question) -> None:
 
 @dataclass(slots=True)
 class Outcomes:
-    """Sentences that were not answered as asked, by what became of them.
+    """Sentences, and those that were not answered as asked, by what became of them.
 
     Parameters
     ----------
+    sentences : int
     skipped : int
         Without a legal label sequence.
     grammar, forced, both : int
@@ -355,6 +425,7 @@ class Outcomes:
         Whose answer is the best found, not proven to be the best.
     """
 
+    sentences: int = 0
     skipped: int = 0
     grammar: int = 0
     forced: int = 0
@@ -364,6 +435,7 @@ class Outcomes:
     def add(self, answer: Answer) -> None:
         """Count the sentences of an answer."""
         unproven = ~answer.exact & (answer.scores > -np.inf)
+        self.sentences += len(answer)
         self.skipped += int(answer.dead.sum())
         self.inexact += int(unproven.reshape(len(answer), answer.n).any(axis=1).sum())
         for change in ("grammar", "forced", "both"):
@@ -386,10 +458,14 @@ class Outcomes:
 def tagged(tagger: Tagger, data: Corpus, *, threads: int = 1) -> tuple[Column, ...]:
     """Return the best labels of a corpus, a column for each tape; say what is not proven."""
     outcomes = Outcomes()
-    answer = _decoded(tagger, data, Question(threads=threads), data, 0)
-    outcomes.add(answer)
+    parts: list[list[Column]] = []
+    with progress("deciding", total=len(data)) as meter:
+        for _, answer in _answers(tagger, data, Question(threads=threads)):
+            outcomes.add(answer)
+            parts.append([answer[tape].column() for tape in answer.tapes])
+            meter.add(len(answer))
     outcomes.report()
-    return tuple(answer[tape].column() for tape in answer.tapes)
+    return tuple(joined(parts))
 
 
 def _answers(tagger: Tagger, batch: Corpus, asked: Question) -> Iterator[tuple[int, Answer]]:
@@ -422,12 +498,31 @@ def _runs(
     """Yield the bounds of the sentences that are asked about together."""
     joint = tagger.decision()
     if asked.plain and not single and asked.tapes is None:
-        yield 0, len(batch)
-        return
-    cells = max(len(labels) ** 2 for labels in tagger.label_sets.values())
-    if joint is not None:
-        cells = 1 if joint.conditional else int(np.prod(joint.program.shape))
-    limit, first = max(1, _RUN_NUMBERS // cells), 0
+        timed = asked.budget is not None and asked.budget.seconds is not None
+        limit = batch.n_tokens if timed else run_tokens(tagger)
+    else:
+        cells = max(len(labels) ** 2 for labels in tagger.label_sets.values())
+        if joint is not None:
+            cells = 1 if joint.conditional else int(np.prod(joint.program.shape))
+        limit = max(1, _RUN_NUMBERS // cells)
+    yield from _cut(batch, limit, single=single)
+
+
+def run_tokens(tagger: Tagger) -> int:
+    """Return how many tokens are decided together: fewer where each of them takes longer."""
+    joint = tagger.decision()
+    if joint is None:
+        return PLAIN_TOKENS
+    if joint.conditional or joint.program.decoder.lazy:
+        return _LEAST_TOKENS
+    shape = joint.program.shape
+    steps = int(np.prod(shape)) * max(shape) * joint.program.n_residual
+    return max(_LEAST_TOKENS, _RUN_STEPS // steps)
+
+
+def _cut(batch: Corpus, limit: int, *, single: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of runs of whole sentences with at most so many tokens, or one sentence."""
+    first = 0
     while first < len(batch):
         reach = batch.offsets[first] + limit
         end = int(np.searchsorted(batch.offsets, reach, side="right")) - 1
@@ -445,10 +540,13 @@ def _decoded(
     ------
     NoPathError
         With file and line of the first token that is to blame.
+    TooLargeError
+        With file and line of the sentence that is too long.
     """
     joint = tagger.decision()
-    searched = joint is not None and (joint.conditional or joint.program.decoder.lazy)
-    with counted(), _telling(batch if number is not None else run, number, wanted=searched):
+    slow = joint is not None and (len(joint.tapes) > 1 or joint.program.decoder.lazy)
+    told = batch if number is not None else run
+    with counted(), _measured(run), _telling(told, number, wanted=slow):
         try:
             return tagger.decode(
                 run,
@@ -473,6 +571,20 @@ def _telling(batch: Corpus, number: int | None, *, wanted: bool) -> Iterator[Non
             yield
     else:
         yield
+
+
+@contextmanager
+def _measured(run: Corpus) -> Iterator[None]:
+    """Add file and line to the error of a sentence that is too long."""
+    try:
+        yield
+    except TooLargeError as error:
+        (long,) = np.flatnonzero(np.diff(run.offsets) == error.tokens)[:1].tolist() or (None,)
+        if long is None:
+            raise
+        where = run.where(int(run.offsets[long]))
+        message = DataError(str(error), **where)
+        raise TooLargeError(str(message), tokens=error.tokens) from None
 
 
 def placed(error: NoPathError, run: Corpus) -> NoPathError:
@@ -512,43 +624,64 @@ class _Addition:
     sentences: list[int] = field(default_factory=list)
 
 
-def tag_file(tagger: Tagger, source: InputFile, path: str, output: str, asked: Question) -> None:
+def tag_file(
+    tagger: Tagger, source: InputFile, path: str, output: str, asked: Question
+) -> Outcomes:
     """Write a file again, with what is asked for added to each sentence."""
     outcomes = Outcomes()
 
-    def added(batch: Corpus) -> _Addition:
-        found = _Addition()
+    def added(batch: Corpus, meter: Meter) -> _Addition:
+        found, parts = _Addition(), []
         for first, answer in _answers(tagger, batch, asked):
             outcomes.add(answer)
             if asked.plain:
-                _add_columns(found, answer)
+                parts.append([answer[tape].column(missing=NOTHING) for tape in answer.tapes])
             else:
-                with counted():
+                with counted(), _measured(batch):
                     _add_blocks(found, answer, asked, first)
+            done_of(meter, batch, first + len(answer), len(answer))
+        found.columns = joined(parts) if parts else found.columns
         return found
 
     _write(added, source, path, output, asked)
-    outcomes.report()
+    return outcomes
+
+
+def done_of(meter: Meter, batch: Corpus, end: int, count: int) -> None:
+    """Tell a meter of the sentences of a batch before one, the last of which are new."""
+    meter.add(count)
+    last = int(batch.offsets[end]) - 1
+    if batch.lines is not None and last >= 0:
+        meter.line = int(batch.lines[last])
 
 
 def write_tagged(
-    answer: Callable[[Corpus], tuple[Column, ...]], source: InputFile, path: str, output: str
+    answer: Callable[[Corpus, Meter], tuple[Column, ...]],
+    source: InputFile,
+    path: str,
+    output: str,
 ) -> None:
-    """Write a file again, with columns added to each batch of it."""
-    _write(lambda batch: _Addition(list(answer(batch))), source, path, output, Question())
+    """Write a file again, with columns added to each batch of it; `answer` counts its sentences."""
+
+    def added(batch: Corpus, meter: Meter) -> _Addition:
+        return _Addition(list(answer(batch, meter)))
+
+    _write(added, source, path, output, Question())
 
 
 def _write(
-    added: Callable[[Corpus], _Addition],
+    added: Callable[[Corpus, Meter], _Addition],
     source: InputFile,
     path: str,
     output: str,
     asked: Question,
 ) -> None:
     writer: ColumnWriter | None = None
-    with open_target(output) as file:
+    what = f"tagging {'standard input' if path == '-' else path}"
+    with open_target(output) as file, progress(what, output=output) as meter:
+        meter.measured(file_share(path, meter))
         for batch in source.stream(path):
-            found = added(batch)
+            found = added(batch, meter)
             kept, between = source.written(batch)
             names = [f"%{k}" for k in range(len(found.columns))]
             writer = writer or ColumnWriter(file, [*kept, *names], separator=between)
@@ -559,13 +692,17 @@ def _write(
             writer.write(rows, comments=found.comments if asked.commented else None)
 
 
-def _add_columns(found: _Addition, answer: Answer) -> None:
-    """Add the best labels of a run."""
-    columns = [answer[tape].column(missing=NOTHING) for tape in answer.tapes]
-    if found.columns:
-        pairs = zip(found.columns, columns, strict=True)
-        columns = [Column.from_strings([*old.strings(), *new.strings()]) for old, new in pairs]
-    found.columns = columns
+def joined(parts: Sequence[Sequence[Column]]) -> list[Column]:
+    """Return the columns of runs one below the other."""
+    if len(parts) == 1:
+        return list(parts[0])
+    found = []
+    for columns in zip(*parts, strict=True):
+        values = dict.fromkeys(value for column in columns for value in column.values)
+        names = {value: i for i, value in enumerate(values)}
+        ids = [np.asarray([names[v] for v in c.values], dtype=np.int32)[c.ids] for c in columns]
+        found.append(Column(np.concatenate(ids), tuple(names)))
+    return found
 
 
 def _add_blocks(found: _Addition, answer: Answer, asked: Question, first: int) -> None:
@@ -611,14 +748,27 @@ class _Cells:
 
     def __init__(self, answer: Answer, asked: Question) -> None:
         self.answer, self.asked = answer, asked
-        self.rows: dict[str, list[Any]] = {}
-        if asked.probabilities or asked.marginals:
-            self.rows = {tape: answer.marginals(tape) for tape in answer.tapes}
+        sets = answer.label_sets
+        kept = [t for t in answer.tapes if asked.least is not None and of_spans(sets[t])]
+        single = [t for t in answer.tapes if asked.least is not None and t not in kept]
+        tapes = answer.tapes if asked.probabilities or asked.marginals else single
+        self.rows = {tape: answer.marginals(tape) for tape in tapes}
         self.spans = {
-            (tape, k): (answer[tape].spans(k=k), answer.span_probabilities(tape, k))
-            for tape in asked.spans
+            (tape, k): (answer[tape].spans(k=k), self._span_probabilities(tape, k))
+            for tape in dict.fromkeys([*asked.spans, *kept])
             for k in range(answer.n)
         }
+
+    def _span_probabilities(self, tape: str, k: int) -> list[Floats]:
+        found = self.answer.span_probabilities(tape, k)
+        if self.asked.calibration is None:
+            return found
+        pairs = zip(found, self.answer[tape].spans(k=k), strict=True)
+        return [self._calibrated(p, [span.type for span in spans]) for p, spans in pairs]
+
+    def _calibrated(self, p: Floats, types: Sequence[str]) -> Floats:
+        known = self.asked.calibration
+        return p if known is None else known(np.minimum(p, 1.0), types)
 
     def of(self, b: int, k: int, path: Path | None) -> list[list[str]]:
         """Return the columns of a path; of a sentence without one, of nothing."""
@@ -628,25 +778,45 @@ class _Cells:
             every = sum(len(self.answer.label_sets[t]) for t in tapes) * self.asked.marginals
             return [[NOTHING] * size] * (len(tapes) + len(self.asked.spans) + every)
         labels = path.labels if len(tapes) > 1 else (path.labels,)
-        found = [self._labels(b, tape, mine) for tape, mine in zip(tapes, labels, strict=True)]
+        found = [self._labels(b, k, tape, own) for tape, own in zip(tapes, labels, strict=True)]
         found += [self._spans(b, k, tape, size) for tape in self.asked.spans]
         if self.asked.marginals:
             found += [column for tape in tapes for column in self._every(b, tape)]
         return found
 
-    def _labels(self, b: int, tape: str, labels: Sequence[str]) -> list[str]:
-        if not self.rows:
-            return list(labels)
+    def _labels(self, b: int, k: int, tape: str, labels: Sequence[str]) -> list[str]:
+        sure = list(labels) if self.asked.least is None else self._sure(b, k, tape, labels)
+        if not (self.asked.probabilities or self.asked.marginals):
+            return sure
         index = {name: i for i, name in enumerate(self.answer.label_sets[tape])}
         rows = self.rows[tape][b].tolist()
-        return [f"{name}/{row[index[name]]:f}" for name, row in zip(labels, rows, strict=True)]
+        return [
+            f"{name}/{row[index[name]]:f}" if name in index else name
+            for name, row in zip(sure, rows, strict=True)
+        ]
+
+    def _sure(self, b: int, k: int, tape: str, labels: Sequence[str]) -> list[str]:
+        """Return labels without what is too improbable: spans, or labels that are of no span."""
+        found, least, known = list(labels), self.asked.least, self.answer.label_sets[tape]
+        if (tape, k) not in self.spans:
+            place = [known.index(label) for label in labels]
+            p = self._calibrated(self.rows[tape][b][np.arange(len(place)), place], labels)
+            pairs = zip(labels, p.tolist(), strict=True)
+            return [NOTHING if chance < least else label for label, chance in pairs]
+        nothing = OUTSIDE if OUTSIDE in known else NOTHING
+        spans, chances = self.spans[tape, k]
+        for span, p in zip(spans[b], chances[b].tolist(), strict=True):
+            if p < least:
+                found[span.start : span.end] = [nothing] * (span.end - span.start)
+        return found
 
     def _spans(self, b: int, k: int, tape: str, size: int) -> list[str]:
-        """Return the probability of each span at its first token."""
-        cells = [NOTHING] * size
+        """Return the probability of each span that is printed at its first token."""
+        cells, least = [NOTHING] * size, self.asked.least or 0.0
         spans, chances = self.spans[tape, k]
         for span, chance in zip(spans[b], chances[b].tolist(), strict=True):
-            cells[span.start] = f"{chance:f}"
+            if chance >= least:
+                cells[span.start] = f"{chance:f}"
         return cells
 
     def _every(self, b: int, tape: str) -> list[list[str]]:

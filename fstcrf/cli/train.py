@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fstcrf.cli.executors import executor_of, executor_options, files_of, spread
 from fstcrf.cli.models import (
     grammar_of,
     save,
@@ -38,15 +39,26 @@ from fstcrf.cli.reporting import (
     stopping,
     warnings_to,
 )
-from fstcrf.cli.sources import training_input
+from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.corpus import Corpus, check_writable, concatenated
+from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.interruption import undisturbed
 from fstcrf.joint import CRF
+from fstcrf.lazy import LazyModule, optional
+from fstcrf.locks import held
 from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
-from fstcrf.train.loop import check_checkpoint, saved_iteration
+from fstcrf.train.loop import Progress, check_checkpoint, saved_iteration
+from fstcrf.train.memory import ExpectedMemory
 from fstcrf.train.settings import SettingField
 
+if TYPE_CHECKING:
+    from fstcrf import analysis
+    from fstcrf.analysis import History
+else:  # training does not wait for it
+    analysis = LazyModule("fstcrf.analysis")
+
 _CHECKPOINT_EVERY = 10
+_MUCH = 500_000_000  # bytes
 
 
 # --- Options that the structs of settings declare -------------------------------------------------
@@ -158,12 +170,20 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
     "--resume", is_flag=True, help="Go on from the saved state, from the start where there is none."
 )
 @threads_option
+@executor_options
 @click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
+@click.option(
+    "--report",
+    "report_folder",
+    metavar="DIR",
+    help="Draw the course of training there while it runs: training.svg, training.json.",
+)
 def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     """Train a tagger.
 
     Column files have one token a line, a blank line after each sentence, and may be gzipped; "-"
-    is standard input. Files called .conllu are read as CoNLL-U. Progress goes to standard error.
+    is standard input. Files called .conllu are read as CoNLL-U, .parquet as Parquet files with a
+    list of strings in each column. Progress goes to standard error.
 
     Ctrl-C ends training after the iteration that it comes in, a second one at once. The state of
     training is then in MODEL.checkpoint, for --resume to go on from, and the best model so far is
@@ -173,30 +193,59 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     fstcrf train train.txt -o chunk.fstcrf --columns word,pos,chunk \\
         --target chunk --template chunk.tpl
     """
-    started, context = time.perf_counter(), click.get_current_context()
+    context = click.get_current_context()
     command, given = context.command, given_options(context, given)
     with in_flags(command):
         check_training(given)
     source = training_input(paths, given)
     spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
     check_writable(output)
+    with held(output, "training"):
+        _trained(paths, source, output, command, given)
+
+
+def _trained(
+    paths: tuple[str, ...],
+    source: InputFile,
+    output: str,
+    command: click.Command,
+    given: dict[str, Any],
+) -> None:
+    """Train, and write the model."""
+    started = time.perf_counter()
     checkpoint, kept = _checkpoint(given, output, command)
     as_json, limit = given.pop("log_json"), given.get("max_iterations")
+    history = history_of(given.pop("report_folder"))
     with reporter(as_json=as_json, max_iterations=limit) as told:
         _tell_where_it_begins(told, output, checkpoint, resume=given["resume"])
-        data = concatenated([source.read(path) for path in paths])
-        told.data(
-            f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",
-            sentences=len(data),
-            tokens=data.n_tokens,
-        )
+        data = _whole_or_files(source, paths, given, told)
         dev = given.pop("dev")
         held_out = None if dev is None else source.read(dev)
         with in_flags(command), stopping(told.line(STOPPING)), warnings_to(told.data):
-            model = _train(data, held_out, told, checkpoint, given)
+            heard = _heard(told, history)
+            with executor_of(given.pop("dask"), given.pop("workers")) as executor:
+                given["executor"] = executor
+                model = _train(data, held_out, told, heard, checkpoint, given)
+        if history is not None:
+            history.write()
         _finish(model, output, told, time.perf_counter() - started, checkpoint)
     if not kept:
         Path(checkpoint).unlink(missing_ok=True)
+
+
+def _whole_or_files(
+    source: InputFile, paths: Sequence[str], given: Mapping[str, Any], told: Reporter
+) -> Corpus | CorpusFiles:
+    """Read the text, unless it is read part by part."""
+    if spread(given):
+        return files_of(paths, source)
+    data = concatenated([source.read(path) for path in paths])
+    told.data(
+        f"read {len(data):,} sentences, {data.n_tokens:,} tokens from {', '.join(paths)}",
+        sentences=len(data),
+        tokens=data.n_tokens,
+    )
+    return data
 
 
 def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> tuple[str, bool]:
@@ -220,8 +269,41 @@ def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resum
     warn_of_earlier(output, resume=iteration is not None, say=told.note)
 
 
+def history_of(folder: str | None) -> History | None:
+    """Return what keeps the course of training; what it lacks is said before training begins."""
+    if folder is None:
+        return None
+    optional("matplotlib", "--report needs matplotlib: pip install 'fstcrf[recipes]'")
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise click.UsageError(f"--report {folder} is a file, expected a folder")
+    return analysis.History(folder)
+
+
+def _heard(told: Reporter, history: History | None) -> Callable[[Progress], None]:
+    """Return what hears of each iteration."""
+    if history is None:
+        return told.iteration
+
+    def heard(progress: Progress) -> None:
+        told.iteration(progress)
+        history(progress)
+
+    return heard
+
+
+def _tell_memory(told: Reporter, memory: ExpectedMemory) -> None:
+    """Say what training will take, where it is much; where it is too much, a warning says so."""
+    if memory.fits and memory.added >= _MUCH:
+        told.note(str(memory))
+
+
 def _train(
-    data: Corpus, dev: Corpus | None, told: Reporter, checkpoint: str, given: dict[str, Any]
+    data: Corpus | CorpusFiles,
+    dev: Corpus | None,
+    told: Reporter,
+    heard: Callable[[Progress], None],
+    checkpoint: str,
+    given: dict[str, Any],
 ) -> CRF:
     weights = dict(given.pop("class_weight"))
     warm_start = given.pop("warm_start")
@@ -235,7 +317,8 @@ def _train(
             grammar=grammar_of(given.pop("grammar")),
             class_weights=weights or None,
             warm_start=None if warm_start is None else tagger(warm_start),
-            report=told.iteration,
+            report=heard,
+            expect=lambda memory: _tell_memory(told, memory),
             checkpoint=checkpoint,
             keep_on_interrupt=True,
             partial=not given.pop("whole_labels"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,7 @@ from fstcrf.cli.models import (
     warn_of_earlier,
 )
 from fstcrf.cli.options import CHOICES, NAMES, given_options, in_flags
+from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import (
     INTERRUPTED,
     STOPPING,
@@ -30,7 +31,7 @@ from fstcrf.cli.reporting import (
     warnings_to,
 )
 from fstcrf.cli.sources import training_input
-from fstcrf.cli.train import train, train_line
+from fstcrf.cli.train import history_of, train, train_line
 from fstcrf.corpus import check_writable, concatenated
 from fstcrf.hyperparameters import Trial, Tuning
 from fstcrf.hyperparameters.search import searched
@@ -39,10 +40,14 @@ from fstcrf.interruption import undisturbed
 from fstcrf.model.options import DEFAULTS
 from fstcrf.train.loop import check_checkpoint
 
+if TYPE_CHECKING:
+    from fstcrf.analysis import History
+
 _OWN = frozenset(  # options of `fstcrf train` that mean something else here, or nothing
     {
         *("paths", "output", "template", "order", "method", "l1", "l2", "dev"),
-        *("checkpoint", "checkpoint_every", "resume", "seed", "log_json"),
+        *("checkpoint", "checkpoint_every", "resume", "seed", "log_json", "report_folder"),
+        *("dask", "workers", "memory_limit"),
     }
 )
 _SEARCHED = ("method", "order", "l2", "l1")
@@ -116,6 +121,13 @@ def _command(function: Callable[..., None]) -> click.Command:
     help="Of the search, of folds and of training.",
 )
 @click.option("--log-json", is_flag=True, help="Trials as JSON lines on standard error.")
+@click.option(
+    "--report",
+    "report_folder",
+    metavar="DIR",
+    help="Draw the scores of trials there while it runs: trials.svg, trials.json.",
+)
+@progress_option
 def tune(paths: tuple[str, ...], **given: Any) -> None:
     """Choose options of training on held-out data.
 
@@ -131,6 +143,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     """
     installed()
     given = {"seed": given["seed"], **given_options(click.get_current_context(), given)}
+    history = history_of(given.pop("report_folder"))
     line = dict(given, paths=paths)
     source = training_input(paths, given)
     _check_scoring(given)
@@ -147,7 +160,8 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
         sentences=len(data),
         tokens=data.n_tokens,
     )
-    found = _searched(data, None if dev is None else source.read(dev), asked, as_json=as_json)
+    held_out = None if dev is None else source.read(dev)
+    found = _searched(data, held_out, asked, history, as_json=as_json)
     click.echo(str(found))
     click.echo(f"\n{_line(found.best, line, output)}")
     if found.interrupted:
@@ -217,10 +231,13 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
     return {**given, **known, **options, "partial": partial, "seed": seed}
 
 
-def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> Tuning:
+def _searched(
+    data: Any, dev: Any, asked: dict[str, Any], history: History | None, *, as_json: bool
+) -> Tuning:
     best: list[float] = []
 
     def report(trial: Trial) -> None:
+        meter.add()
         better = trial.outcome == "complete" and (trial.score or 0.0) > max(best, default=-1.0)
         if better:
             best.append(trial.score or 0.0)
@@ -228,8 +245,10 @@ def _searched(data: Any, dev: Any, asked: dict[str, Any], *, as_json: bool) -> T
             log("trial", **asdict(trial), best=better)
         else:
             tell(_told(trial, better=better))
+        if history is not None:
+            history.tried(trial)
 
-    with in_flags(train), warnings_to(say):
+    with in_flags(train), warnings_to(say), progress("tuning", "trials", asked["trials"]) as meter:
         return hyperparameters.tune(data, dev=dev, report=report, keep_on_interrupt=True, **asked)
 
 

@@ -1,22 +1,27 @@
 """Sentences of interned columns, tagging schemes and spans."""
 
-from fstcrf.corpus.columns import ColumnWriter, read_columns, stream_columns, write_columns
-from fstcrf.corpus.conllu import read_conllu, stream_conllu
-from fstcrf.corpus.corpus import Column, Corpus, Sentence, concatenated
-from fstcrf.corpus.files import atomic_write, check_writable, open_binary, open_text
-from fstcrf.corpus.items import read_items, stream_items
-from fstcrf.corpus.schemes import (
-    Scheme,
-    Span,
-    SpanArrays,
-    convert,
-    convert_column,
-    labels_from_spans,
-    legal_transitions,
-    named_scheme,
-    span_arrays,
-    spans,
-)
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.corpus.columns import ColumnWriter, read_columns, stream_columns, write_columns
+    from fstcrf.corpus.conllu import read_conllu, stream_conllu
+    from fstcrf.corpus.corpus import Column, Corpus, Sentence, concatenated
+    from fstcrf.corpus.files import atomic_write, check_writable, open_binary, open_text
+    from fstcrf.corpus.items import read_items, stream_items
+    from fstcrf.corpus.schemes import (
+        Scheme,
+        Span,
+        SpanArrays,
+        convert,
+        convert_column,
+        labels_from_spans,
+        legal_transitions,
+        named_scheme,
+        span_arrays,
+        spans,
+    )
 
 __all__ = [
     "Column",
@@ -46,3 +51,35 @@ __all__ = [
     "stream_items",
     "write_columns",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "Column": "corpus",
+        "ColumnWriter": "columns",
+        "Corpus": "corpus",
+        "Scheme": "schemes",
+        "Sentence": "corpus",
+        "Span": "schemes",
+        "SpanArrays": "schemes",
+        "atomic_write": "files",
+        "check_writable": "files",
+        "concatenated": "corpus",
+        "convert": "schemes",
+        "convert_column": "schemes",
+        "labels_from_spans": "schemes",
+        "legal_transitions": "schemes",
+        "named_scheme": "schemes",
+        "open_binary": "files",
+        "open_text": "files",
+        "read_columns": "columns",
+        "read_conllu": "conllu",
+        "read_items": "items",
+        "span_arrays": "schemes",
+        "spans": "schemes",
+        "stream_columns": "columns",
+        "stream_conllu": "conllu",
+        "stream_items": "items",
+        "write_columns": "columns",
+    },
+)

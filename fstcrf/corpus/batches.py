@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs
-from fstcrf.corpus.corpus import Corpus, concatenated
-from fstcrf.corpus.files import BOM
+from fstcrf.corpus.corpus import Column, Corpus, concatenated
+from fstcrf.corpus.files import BOM, Source, open_binary, source_name
+from fstcrf.errors import DataError, OptionError
 from fstcrf.kernel.strings import line_count
 
 BLOCK_LINES = 1 << 16
@@ -77,7 +79,42 @@ def _cleaned(data: bytes, *, started: bool) -> bytes:
     return data.replace(b"\r\n", b"\n") if b"\r" in data else data
 
 
-# --- Batches of a corpus --------------------------------------------------------------------------
+# --- From blocks to corpora -----------------------------------------------------------------------
+
+
+class Scan(NamedTuple):
+    """What a block holds: N tokens in S sentences, H lines that open documents."""
+
+    ids: list[Ints]  # [N], numbers of the strings of each column
+    lines: Longs  # [N], of each token in the file, from 1
+    starts: Longs  # [S], first token of each sentence
+    header_lines: Longs  # [H]
+    headers: list[str]  # what these lines say
+    blank_lines: Ints | None = None  # [S], that follow each sentence
+    chars: Ints | None = None  # [N, 2], start and end of each token in its document
+
+
+class BlockReader(ABC):
+    """A format of text files: what it makes of one block after the other."""
+
+    def __init__(self, source: Source) -> None:
+        self.path = source_name(source)  # for messages
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Begin to number strings anew."""
+
+    @abstractmethod
+    def scan(self, block: TextBlock) -> Scan:
+        """Read the next block; new strings are added to those of their columns."""
+
+    @abstractmethod
+    def strings(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the distinct strings of each column in the order of their numbers."""
+
+    def finished(self, corpus: Corpus) -> Corpus:
+        """Return a corpus with what is made of its columns."""
+        return corpus
 
 
 class DocumentCounter:
@@ -88,8 +125,9 @@ class DocumentCounter:
         self._first = 0
         self._headers: list[str] = []
 
-    def number(self, sentence_lines: Longs, header_lines: Longs, headers: Sequence[str]) -> Ints:
+    def number(self, scan: Scan) -> Ints:
         """Return int32 [S], the document of each sentence of the next block."""
+        sentence_lines, header_lines = scan.lines[scan.starts], scan.header_lines
         if self._next is None and len(sentence_lines) + len(header_lines):
             leading = len(header_lines) == 0 or (
                 len(sentence_lines) > 0 and sentence_lines[0] < header_lines[0]
@@ -98,7 +136,7 @@ class DocumentCounter:
             self._headers += [""] * self._next
         before = (self._next or 0) - 1
         self._next = before + 1 + len(header_lines)
-        self._headers += headers
+        self._headers += scan.headers
         return (before + np.searchsorted(header_lines, sentence_lines)).astype(np.int32)
 
     def take(self) -> tuple[int, tuple[str, ...]]:
@@ -107,6 +145,66 @@ class DocumentCounter:
         self._first += max(len(self._headers) - 1, 0)
         del self._headers[:-1]
         return first, headers
+
+
+def read_whole(source: Source, reader: BlockReader, *, allow_empty: bool) -> Corpus:
+    """Read a file at once; DataError where it holds no sentences, unless that is allowed."""
+    reader.forget()
+    with open_binary(source) as file:
+        scans = [reader.scan(block) for block in blocks(file, BLOCK_LINES)]
+    scans = scans or [reader.scan(TextBlock(b"", 1))]
+    if not any(len(scan.starts) for scan in scans) and not allow_empty:
+        raise DataError("holds no sentences", path=reader.path)
+    documents = DocumentCounter()
+    return _corpus(scans, [documents.number(scan) for scan in scans], documents, reader)
+
+
+def read_batches(source: Source, reader: BlockReader, batch_tokens: int) -> Iterator[Corpus]:
+    """Read a file some sentences at a time: at most so many tokens, or one longer sentence."""
+    if batch_tokens < 1:
+        raise OptionError(f"batch_tokens={batch_tokens}, expected at least 1")
+    return _batches(source, reader, batch_tokens)
+
+
+def _batches(source: Source, reader: BlockReader, batch_tokens: int) -> Iterator[Corpus]:
+    documents = DocumentCounter()
+    with open_binary(source) as file:
+        for block in blocks(file, batch_tokens):
+            reader.forget()
+            scan = reader.scan(block)
+            numbers = documents.number(scan)
+            if len(numbers):
+                yield from batches(_corpus([scan], [numbers], documents, reader), batch_tokens)
+
+
+def _corpus(
+    scans: Sequence[Scan], numbers: Sequence[Ints], documents: DocumentCounter, reader: BlockReader
+) -> Corpus:
+    """Return successive blocks as one corpus; `numbers` [S] are the documents of each."""
+    n_tokens = np.cumsum([0, *(len(scan.lines) for scan in scans)])
+    starts = [scan.starts + n for scan, n in zip(scans, n_tokens.tolist(), strict=False)]
+    full = [scan for scan in scans if len(scan.lines)]  # others may not know the columns
+    none = np.zeros(0, dtype=np.int32)
+    first, headers = documents.take()
+    return reader.finished(
+        Corpus(
+            {
+                name: Column(np.concatenate([none, *(scan.ids[c] for scan in full)]), values)
+                for c, (name, values) in enumerate(reader.strings().items())
+            },
+            np.concatenate([*starts, n_tokens[-1:]]),
+            documents=np.concatenate(numbers),
+            document_headers=headers,
+            first_document=first,
+            char_offsets=_joined([scan.chars for scan in scans]),
+            source=reader.path,
+            lines=np.concatenate([scan.lines for scan in scans]),
+            blank_lines=_joined([scan.blank_lines for scan in scans]),
+        )
+    )
+
+
+# --- Batches of a corpus --------------------------------------------------------------------------
 
 
 def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:

@@ -17,10 +17,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from fstcrf.arrays import Ints, Longs
-from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
+from fstcrf.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.corpus.files import Source, Target, decoded, open_binary, open_target, source_name
+from fstcrf.corpus.files import Source, Target, decoded, open_target
 from fstcrf.errors import DataError, OptionError
 from fstcrf.kernel.strings import (
     Lines,
@@ -42,19 +41,6 @@ class _Layout:
     columns: tuple[str, ...]
     separator: str | None  # splits exactly; None: any run of spaces and tabs splits
     docstart: str | None  # first field of the lines that open a document; None: none do
-    path: str  # for messages
-
-
-@dataclass(frozen=True, slots=True)
-class _Scan:
-    """What one block of a column file holds."""
-
-    ids: list[Ints]  # one array [N] per column
-    lines: Longs  # int64 [N], of each token in the file, from 1
-    starts: Longs  # int64 [S], first token of each sentence
-    blank_lines: Ints  # int32 [S], that follow each sentence
-    header_lines: Longs  # int64 [H], that open a document
-    headers: list[str]  # these lines
 
 
 def shortened(line: str) -> str:
@@ -70,58 +56,80 @@ class WidthError(DataError):
         super().__init__(message, path=path, line=line)
 
 
-def _scan(block: TextBlock, layout: _Layout, interned: Sequence[Strings]) -> _Scan:
-    """Read one block of a column file; new strings are added to those of its column."""
-    decoded(block.data, layout.path, first_line=block.first_line)
-    try:
-        found = _read_lines(block, layout, interned)
-    except RowError as error:
-        raise _located(error, block, layout) from None
-    headers = []
-    if len(found.headers):
-        lines = block.data.split(b"\n")
-        headers = [lines[number].decode() for number in found.headers.tolist()]
-    return _Scan(
-        ids=found.ids,
-        lines=found.lines + block.first_line,
-        starts=found.starts,
-        blank_lines=found.blank_lines,
-        header_lines=found.headers + block.first_line,
-        headers=headers,
-    )
+class _ColumnReader(BlockReader):
+    """Reads the blocks of a column file; its first row decides how many columns there are.
 
+    Without any names columns are numbered; by `min_columns` the last ones may be left out.
+    """
 
-def _first_width(block: TextBlock, layout: _Layout) -> int:
-    """Return the number of fields of the first row of a block, 0 where it has none."""
-    try:
-        return min(len(_read_lines(block, layout, [Strings()]).lines), 1)
-    except RowError as error:
-        return 1 if error.row else error.fields
+    def __init__(self, source: Source, layout: _Layout, min_columns: int | None) -> None:
+        super().__init__(source)
+        self._layout, self._least = layout, min_columns
+        self._numbered = not layout.columns
+        self._fitted = not self._numbered and min_columns is None
+        if self._numbered:
+            self._layout = replace(layout, columns=("0",))  # for blocks without rows
+        self.forget()
 
+    def forget(self) -> None:
+        """Begin to number strings anew."""
+        self._interned = [Strings() for _ in self._layout.columns]
 
-def _read_lines(block: TextBlock, layout: _Layout, interned: Sequence[Strings]) -> Lines:
-    return read_lines(
-        block.data,
-        interned,
-        separator=(layout.separator or "").encode(),
-        mark=(layout.docstart or "").encode(),
-    )
+    def strings(self) -> dict[str, tuple[str, ...]]:
+        """Return the distinct strings of each column in the order of their numbers."""
+        pairs = zip(self._layout.columns, self._interned, strict=True)
+        return {name: strings.strings() for name, strings in pairs}
 
+    def scan(self, block: TextBlock) -> Scan:
+        """Read the next block."""
+        self._fit(block)
+        decoded(block.data, self.path, first_line=block.first_line)
+        try:
+            found = self._lines(block, self._interned)
+        except RowError as error:
+            raise self._located(error, block) from None
+        headers = []
+        if len(found.headers):
+            lines = block.data.split(b"\n")
+            headers = [lines[number].decode() for number in found.headers.tolist()]
+        first = block.first_line
+        places = found.lines + first, found.starts, found.headers + first
+        return Scan(found.ids, *places, headers, found.blank_lines)
 
-def _located(error: RowError, block: TextBlock, layout: _Layout) -> DataError:
-    line = block.first_line + error.line
-    if error.empty is not None:
-        name = layout.columns[error.empty]
-        return DataError(f"column {name!r} is empty", path=layout.path, line=line)
-    text = shortened(block.data.split(b"\n", error.line + 1)[error.line].decode())
-    return WidthError(
-        f"{error.fields} columns, expected {len(layout.columns)} "
-        f"({', '.join(layout.columns)}): {text!r}",
-        path=layout.path,
-        line=line,
-        width=error.fields,
-        first=block.first_line == 1 and error.row == 0,
-    )
+    def _fit(self, block: TextBlock) -> None:
+        """Let the first row decide what is open."""
+        if self._fitted:
+            return
+        try:
+            width = min(len(self._lines(block, [Strings()]).lines), 1)
+        except RowError as error:
+            width = 1 if error.row else error.fields
+        if not width:
+            return
+        names = self._layout.columns
+        if self._numbered:
+            names = tuple(map(str, range(width)))
+        elif self._least is not None and self._least <= width:
+            names = names[:width]
+        self._layout, self._fitted = replace(self._layout, columns=names), True
+        self.forget()
+
+    def _lines(self, block: TextBlock, interned: Sequence[Strings]) -> Lines:
+        separator, mark = self._layout.separator or "", self._layout.docstart or ""
+        return read_lines(block.data, interned, separator=separator.encode(), mark=mark.encode())
+
+    def _located(self, error: RowError, block: TextBlock) -> DataError:
+        line, names = block.first_line + error.line, self._layout.columns
+        if error.empty is not None:
+            return DataError(f"column {names[error.empty]!r} is empty", path=self.path, line=line)
+        text = shortened(block.data.split(b"\n", error.line + 1)[error.line].decode())
+        return WidthError(
+            f"{error.fields} columns, expected {len(names)} ({', '.join(names)}): {text!r}",
+            path=self.path,
+            line=line,
+            width=error.fields,
+            first=block.first_line == 1 and error.row == 0,
+        )
 
 
 # --- Reading --------------------------------------------------------------------------------------
@@ -169,21 +177,8 @@ def read_columns(
     OptionError
         Column names that repeat, or an impossible separator.
     """
-    layout = _layout(path, columns, separator, docstart)
-    interned: list[Strings] = []
-    scans: list[_Scan] = []
-    with open_binary(path) as file:
-        for block, fitted in _fitted_blocks(file, BLOCK_LINES, layout, min_columns):
-            if len(interned) != len(fitted.columns):  # no row was read yet
-                interned = [Strings() for _ in fitted.columns]
-            layout = fitted
-            scans.append(_scan(block, layout, interned))
-    interned = interned or [Strings() for _ in layout.columns]
-    documents = DocumentCounter()
-    numbers = [documents.number(s.lines[s.starts], s.header_lines, s.headers) for s in scans]
-    if not any(len(s.starts) for s in scans) and not allow_empty:
-        raise DataError("holds no sentences", path=layout.path)
-    return _corpus(scans, numbers, interned, layout, documents.take())
+    reader = _ColumnReader(path, _layout(columns, separator, docstart), min_columns)
+    return read_whole(path, reader, allow_empty=allow_empty)
 
 
 def stream_columns(
@@ -215,50 +210,11 @@ def stream_columns(
     DataError, OptionError
         As `read_columns`, when the batch is reached.
     """
-    layout = _layout(path, columns, separator, docstart)
-    if batch_tokens < 1:
-        raise OptionError(f"batch_tokens={batch_tokens}, expected at least 1")
-    return _stream(path, layout, batch_tokens, min_columns)
+    reader = _ColumnReader(path, _layout(columns, separator, docstart), min_columns)
+    return read_batches(path, reader, batch_tokens)
 
 
-def _stream(
-    path: Source, unfitted: _Layout, batch_tokens: int, min_columns: int | None
-) -> Iterator[Corpus]:
-    documents = DocumentCounter()
-    with open_binary(path) as file:
-        for block, layout in _fitted_blocks(file, batch_tokens, unfitted, min_columns):
-            interned = [Strings() for _ in layout.columns]
-            part = _scan(block, layout, interned)
-            starts = part.lines[part.starts]
-            numbers = documents.number(starts, part.header_lines, part.headers)
-            if len(numbers):
-                known = documents.take()
-                yield from batches(
-                    _corpus([part], [numbers], interned, layout, known), batch_tokens
-                )
-
-
-def _fitted_blocks(
-    file: BinaryIO, lines: int, layout: _Layout, min_columns: int | None
-) -> Iterator[tuple[TextBlock, _Layout]]:
-    """Yield each block with the layout for it, which the first row of the file decides."""
-    numbered = not layout.columns
-    open_ended = numbered or min_columns is not None
-    if numbered:
-        layout = replace(layout, columns=("0",))  # for blocks without rows
-    for block in blocks(file, lines):
-        if open_ended and (width := _first_width(block, layout)):
-            if numbered:
-                layout = replace(layout, columns=tuple(map(str, range(width))))
-            elif min_columns is not None and min_columns <= width:
-                layout = replace(layout, columns=layout.columns[:width])
-            open_ended = False
-        yield block, layout
-
-
-def _layout(
-    path: Source, columns: Sequence[str] | None, separator: str | None, docstart: str | None
-) -> _Layout:
+def _layout(columns: Sequence[str] | None, separator: str | None, docstart: str | None) -> _Layout:
     if isinstance(columns, str):
         raise OptionError(f"columns={columns!r}, expected a sequence: columns=({columns!r},)")
     if columns is not None and not columns:
@@ -269,35 +225,7 @@ def _layout(
         raise OptionError(f"column {repeated[0]!r} is named twice in {tuple(columns)}")
     if separator is not None and (not separator or "\n" in separator or "\r" in separator):
         raise OptionError(f"separator={separator!r}, expected at least one character of a line")
-    return _Layout(tuple(columns), separator, docstart or None, source_name(path))
-
-
-def _corpus(
-    scans: Sequence[_Scan],
-    numbers: Sequence[Ints],
-    interned: Sequence[Strings],
-    layout: _Layout,
-    documents: tuple[int, tuple[str, ...]],
-) -> Corpus:
-    n_tokens = np.cumsum([0, *(len(s.lines) for s in scans)])
-    starts = [s.starts + n for s, n in zip(scans, n_tokens.tolist(), strict=False)]
-    none = np.zeros(0, dtype=np.int64)
-    return Corpus(
-        {
-            name: Column(
-                np.concatenate([none.astype(np.int32), *(s.ids[c] for s in scans if len(s.lines))]),
-                strings.strings(),
-            )
-            for c, (name, strings) in enumerate(zip(layout.columns, interned, strict=True))
-        },
-        np.concatenate([none, *starts, n_tokens[-1:]]),
-        documents=np.concatenate([none.astype(np.int32), *numbers]),
-        document_headers=documents[1],
-        first_document=documents[0],
-        source=layout.path,
-        lines=np.concatenate([none, *(s.lines for s in scans)]),
-        blank_lines=np.concatenate([none.astype(np.int32), *(s.blank_lines for s in scans)]),
-    )
+    return _Layout(tuple(columns), separator, docstart or None)
 
 
 # --- Writing --------------------------------------------------------------------------------------

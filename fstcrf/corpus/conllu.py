@@ -16,16 +16,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fstcrf.arrays import Ints, Longs
-from fstcrf.corpus.batches import BLOCK_LINES, DocumentCounter, TextBlock, batches, blocks
+from fstcrf.arrays import Ints
+from fstcrf.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.corpus.columns import WidthError, shortened
 from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.corpus.files import Source, decoded, open_binary, source_name
+from fstcrf.corpus.files import Source, decoded
 from fstcrf.errors import DataError, OptionError
 
 
@@ -49,7 +47,7 @@ class _Surface:
         else:
             self._forms.append((form, 1, spaced))
 
-    def locate(self, chars: list[tuple[int, int]], position: int) -> int:
+    def locate(self, chars: list[tuple[int, int]], position: int, n_tokens: int) -> int:
         """Append start and end of each token to `chars`."""
         text = self.text
         if text is None:
@@ -57,17 +55,16 @@ class _Surface:
         found: list[tuple[int, int]] = []
         cursor = 0
         fits = True
-        for form, n_tokens, _ in self._forms:
+        for form, covered, _ in self._forms:
             while not text.startswith(form, cursor) and text[cursor : cursor + 1].isspace():
                 cursor += 1
             fits = fits and text.startswith(form, cursor)
             end = cursor + len(form)
-            found += [(position + cursor, position + end)] * n_tokens
+            found += [(position + cursor, position + end)] * covered
             cursor = end
-        # A multiword range that runs past the sentence promises more tokens than there are.
-        if self._inside:
-            found, fits = found[: len(found) - self._inside], False
-        chars += found if fits else [(-1, -1)] * len(found)
+        # A multiword range that runs past another one, or the sentence, promises too many tokens.
+        fits = fits and len(found) == n_tokens
+        chars += found if fits else [(-1, -1)] * n_tokens
         return position + len(text) + 1
 
 
@@ -78,8 +75,6 @@ JOINED = "upos+feats"
 _NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
 _TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
 _RANGE = re.compile(r"([0-9]+)([-.])([0-9]+)")
-
-Number = TypeVar("Number", np.int32, np.int64)
 
 
 def read_conllu(
@@ -113,20 +108,7 @@ def read_conllu(
     OptionError
         A feature column that repeats or is named like another column.
     """
-    _check_features(feature_columns)
-    name = source_name(path)
-    documents = DocumentCounter()
-    interners = [_Interner() for _ in CONLLU]
-    parts: list[_Part] = []
-    position = 0
-    with open_binary(path) as file:
-        for block in blocks(file, BLOCK_LINES):
-            rows = _Rows(position=position)
-            parts.append(_read_block(block, name, rows, documents, interners))
-            position = rows.position
-    if not any(len(part.lengths) for part in parts) and not allow_empty:
-        raise DataError("holds no sentences", path=name)
-    return _corpus(parts, interners, feature_columns, name, documents.take())
+    return read_whole(path, _TreebankReader(path, feature_columns), allow_empty=allow_empty)
 
 
 def stream_conllu(
@@ -152,35 +134,7 @@ def stream_conllu(
     DataError, OptionError
         As `read_conllu`, when the batch is reached.
     """
-    _check_features(feature_columns)
-    if batch_tokens < 1:
-        raise OptionError(f"batch_tokens={batch_tokens}, expected at least 1")
-    return _stream(path, batch_tokens, tuple(feature_columns))
-
-
-def _stream(path: Source, batch_tokens: int, feature_columns: Sequence[str]) -> Iterator[Corpus]:
-    name = source_name(path)
-    documents = DocumentCounter()
-    position = 0
-    with open_binary(path) as file:
-        for block in blocks(file, batch_tokens):
-            interners = [_Interner() for _ in CONLLU]
-            rows = _Rows(position=position)
-            part = _read_block(block, name, rows, documents, interners)
-            position = rows.position
-            if len(part.lengths):
-                known = documents.take()
-                corpus = _corpus([part], interners, feature_columns, name, known)
-                yield from batches(corpus, batch_tokens)
-
-
-def _check_features(names: Sequence[str]) -> None:
-    if isinstance(names, str):
-        raise OptionError(f"feature_columns={names!r}, expected a sequence: ({names!r},)")
-    taken = [*CONLLU, JOINED, *names]
-    repeated = sorted({name for name in names if taken.count(name) > 1})
-    if repeated:
-        raise OptionError(f"feature column {repeated[0]!r} names a column that there is already")
+    return read_batches(path, _TreebankReader(path, feature_columns), batch_tokens)
 
 
 class _Interner(dict[str, int]):
@@ -198,73 +152,90 @@ class _Interner(dict[str, int]):
 
 @dataclass(slots=True)
 class _Rows:
-    """What was read of a block: an entry per token, or per sentence for `lengths`."""
+    """What was read of a block: an entry per token, or per sentence for `starts`."""
 
     position: int  # where the next sentence starts in its document's text
     opens: bool = False  # they are the first of the file
     fields: list[list[str]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
     chars: list[tuple[int, int]] = field(default_factory=list)
 
     def close(self, surface: _Surface) -> None:
         """End a sentence, if there is one."""
-        length = len(self.fields) - len(self.chars)
-        if length:
-            self.lengths.append(length)
-            self.position = surface.locate(self.chars, self.position)
+        if len(self.fields) > len(self.chars):
+            self.starts.append(len(self.chars))
+            n_tokens = len(self.fields) - len(self.chars)
+            self.position = surface.locate(self.chars, self.position, n_tokens)
 
 
-class _Part(NamedTuple):
-    """A block as arrays: ids int32 [N] per column; lines, chars per token; lengths, documents."""
+class _TreebankReader(BlockReader):
+    """Reads the blocks of a CoNLL-U file."""
 
-    ids: list[Ints]
-    lines: Longs
-    chars: Ints
-    lengths: Longs
-    documents: Ints
+    def __init__(self, source: Source, feature_columns: Sequence[str]) -> None:
+        super().__init__(source)
+        if isinstance(feature_columns, str):
+            raise OptionError(
+                f"feature_columns={feature_columns!r}, expected a sequence: ({feature_columns!r},)"
+            )
+        self._features = tuple(feature_columns)
+        taken = [*CONLLU, JOINED, *self._features]
+        repeated = sorted({name for name in self._features if taken.count(name) > 1})
+        if repeated:
+            raise OptionError(
+                f"feature column {repeated[0]!r} names a column that there is already"
+            )
+        self._position = 0  # where the next sentence starts in its document's text
 
+    def forget(self) -> None:
+        """Begin to number strings anew."""
+        self._interners = [_Interner() for _ in CONLLU]
 
-def _read_block(
-    block: TextBlock,
-    path: str,
-    rows: _Rows,
-    documents: DocumentCounter,
-    interners: Sequence[_Interner],
-) -> _Part:
-    text = decoded(block.data, path, first_line=block.first_line)
-    rows.opens = block.first_line == 1
-    headers: dict[int, str] = {}
-    surface = _Surface()
-    for number, line in enumerate(text.split("\n"), block.first_line):
-        if line.startswith("#"):
-            if (newdoc := _NEWDOC.match(line)) is not None:
-                headers[number] = newdoc[1].strip()
-                rows.position = 0
-            elif (given := _TEXT.match(line)) is not None:
-                surface.text = given[1].rstrip()
-        elif line.strip(" \t"):
-            _read_row(line, number, path, rows, surface)
-        else:
-            rows.close(surface)
-            surface = _Surface()
-    rows.close(surface)
-    lines = np.asarray(rows.lines, dtype=np.int64)
-    lengths = np.asarray(rows.lengths, dtype=np.int64)
-    return _Part(
-        ids=[
-            interner.ids([fields[c] for fields in rows.fields])
-            for c, interner in enumerate(interners)
-        ],
-        lines=lines,
-        chars=np.asarray(rows.chars, dtype=np.int32).reshape(-1, 2),
-        lengths=lengths,
-        documents=documents.number(
-            lines[np.cumsum(lengths) - lengths],
-            np.asarray(list(headers), dtype=np.int64),
-            list(headers.values()),
-        ),
-    )
+    def strings(self) -> dict[str, tuple[str, ...]]:
+        """Return the distinct strings of each column in the order of their numbers."""
+        return dict(zip(CONLLU, map(tuple, self._interners), strict=True))
+
+    def scan(self, block: TextBlock) -> Scan:
+        """Read the next block."""
+        text = decoded(block.data, self.path, first_line=block.first_line)
+        rows = _Rows(self._position, opens=block.first_line == 1)
+        headers: dict[int, str] = {}
+        surface = _Surface()
+        for number, line in enumerate(text.split("\n"), block.first_line):
+            if line.startswith("#"):
+                if (newdoc := _NEWDOC.match(line)) is not None:
+                    headers[number] = newdoc[1].strip()
+                    rows.position = 0
+                elif (given := _TEXT.match(line)) is not None:
+                    surface.text = given[1].rstrip()
+            elif line.strip(" \t"):
+                _read_row(line, number, self.path, rows, surface)
+            else:
+                rows.close(surface)
+                surface = _Surface()
+        rows.close(surface)
+        self._position = rows.position
+        return Scan(
+            ids=[
+                interner.ids([fields[c] for fields in rows.fields])
+                for c, interner in enumerate(self._interners)
+            ],
+            lines=np.asarray(rows.lines, dtype=np.int64),
+            starts=np.asarray(rows.starts, dtype=np.int64),
+            header_lines=np.asarray(list(headers), dtype=np.int64),
+            headers=list(headers.values()),
+            chars=np.asarray(rows.chars, dtype=np.int32).reshape(-1, 2),
+        )
+
+    def finished(self, corpus: Corpus) -> Corpus:
+        """Return a corpus with the columns made of others."""
+        feats = corpus.columns["feats"]
+        made = {JOINED: _joined(corpus.columns["upos"], feats)}
+        parsed = [_features(value) for value in feats.values]
+        for name in self._features:
+            values = Column.from_strings([features.get(name, "_") for features in parsed])
+            made[name] = Column(values.ids[feats.ids], values.values)
+        return corpus.changed(columns=corpus.columns | made)
 
 
 def _read_row(line: str, number: int, path: str, rows: _Rows, surface: _Surface) -> None:
@@ -301,41 +272,6 @@ def _bad_row(line: str, fields: Sequence[str], number: int, path: str, *, first:
     else:
         what = f"id {fields[0]!r}, expected n, n-m (n < m) or n.m"
     return DataError(f"{what}: {shown!r}", path=path, line=number)
-
-
-def _corpus(
-    parts: Sequence[_Part],
-    interners: Sequence[_Interner],
-    feature_columns: Sequence[str],
-    path: str,
-    documents: tuple[int, tuple[str, ...]],
-) -> Corpus:
-    columns = {
-        name: Column(_concatenated([part.ids[c] for part in parts], np.int32), tuple(interner))
-        for c, (name, interner) in enumerate(zip(CONLLU, interners, strict=True))
-    }
-    feats = columns["feats"]
-    columns[JOINED] = _joined(columns["upos"], feats)
-    parsed = [_features(value) for value in feats.values]
-    for name in feature_columns:
-        values = Column.from_strings([features.get(name, "_") for features in parsed])
-        columns[name] = Column(values.ids[feats.ids], values.values)
-    lengths = _concatenated([part.lengths for part in parts], np.int64)
-    chars = _concatenated([part.chars.reshape(-1) for part in parts], np.int32)
-    return Corpus(
-        columns,
-        np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths)]),
-        documents=_concatenated([part.documents for part in parts], np.int32),
-        document_headers=documents[1],
-        first_document=documents[0],
-        char_offsets=chars.reshape(-1, 2),
-        source=path,
-        lines=_concatenated([part.lines for part in parts], np.int64),
-    )
-
-
-def _concatenated(parts: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:
-    return np.concatenate([np.zeros(0, dtype=dtype), *parts])
 
 
 def _joined(upos: Column, feats: Column) -> Column:

@@ -200,7 +200,8 @@ class Corpus(Sequence[Sentence]):
     ) -> None:
         self.columns = dict(columns)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
-        if len(self.offsets) == 0 or self.offsets[0] != 0 or (np.diff(self.offsets) < 0).any():
+        falls = (self.offsets[1:] < self.offsets[:-1]).any()
+        if len(self.offsets) == 0 or self.offsets[0] != 0 or falls:
             raise DataError("sentence offsets must start at 0 and never fall")
         self.documents = (
             np.zeros(len(self.offsets) - 1, dtype=np.int32) if documents is None else documents

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import errno
-import gzip
+import fcntl
 import io
 import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from warnings import warn
 
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, OptionError, RecoveryWarning
+from fstcrf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import gzip
+else:  # few files are compressed
+    gzip = LazyModule("gzip")
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 Target: TypeAlias = str | os.PathLike[str] | BinaryIO
@@ -93,6 +100,33 @@ def _unpacked(file: io.BufferedReader, name: str) -> Iterator[BinaryIO]:
             yield cast("BinaryIO", unpacked)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"damaged gzip file: {error}", path=name) from error
+
+
+_OPENING = 1 << 16
+
+
+def opening(source: str) -> str:
+    """Return how a text begins, without reading it; "" of what cannot be looked into.
+
+    Parameters
+    ----------
+    source : str
+        A path, or ``"-"``: standard input.
+    """
+    if source == "-":
+        stdin = sys.stdin.buffer
+        head = stdin.peek(_OPENING) if isinstance(stdin, io.BufferedReader) else b""
+    elif Path(source).is_file():
+        with Path(source).open("rb") as file:
+            head = file.read(_OPENING)
+    else:
+        head = b""
+    if head.startswith(_GZIP_MAGIC):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, _OPENING)
+        except zlib.error:  # whoever reads it says so
+            return ""
+    return head.removeprefix(BOM).decode("utf-8", errors="replace")
 
 
 def open_text(source: Source) -> io.StringIO:
@@ -208,9 +242,26 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with _blaming(path, target), target.open("wb") as file:
             yield file
         return
-    temporary = target.with_name(f".{target.name[:100]}.{os.urandom(6).hex()}.tmp")
-    with _blaming(path, temporary):
-        yield from _replacing(target, temporary, mode)
+    yield from _replacing(path, target, mode)
+
+
+def write_picture(svg: str, path: str | os.PathLike[str] | None) -> str:
+    """Return a picture; where there is a path, write it there, too.
+
+    Raises
+    ------
+    OptionError
+        A file of another kind.
+    OSError
+        It cannot be written.
+    """
+    if path is None:
+        return svg
+    if Path(path).suffix.lower() not in {".svg", ""} or Path(path).name in {"", "."}:
+        raise OptionError(f"{os.fspath(path)}: pictures are SVG; name the file something.svg")
+    with atomic_write(path) as file:
+        file.write(svg.encode())
+    return svg
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
@@ -226,10 +277,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if target.exists() and not target.is_file():
         return
-    probe = target.with_name(f".{target.name[:100]}.{os.urandom(6).hex()}.tmp")
-    with _blaming(path, probe):
-        probe.touch(exist_ok=False)
-        probe.unlink()
+    own: list[Path] = []
+    try:
+        with _created(target, own, path):
+            _let_go(own)  # while it is locked: afterwards it may be another writer's
+    finally:
+        _let_go(own)
 
 
 @contextmanager
@@ -244,19 +297,131 @@ def _blaming(path: str | os.PathLike[str], temporary: Path | None = None) -> Ite
         raise
 
 
-def _replacing(target: Path, temporary: Path, mode: int | None) -> Iterator[BinaryIO]:
+def _beside(target: Path, what: str) -> Path:
+    """Return a temporary name; systems count bytes of names, and allow 255."""
+    name = target.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
+    return target.with_name(f".{name}.{what}.tmp")
+
+
+def _created(target: Path, own: list[Path], path: str | os.PathLike[str]) -> BinaryIO:
+    """Create a temporary file, locked; remove what dead writers of the same file left.
+
+    The first is number 0; others are of writers at the same time. Its name is in `own` before it is
+    made: a signal may come at any time.
+    """
+    number = 0
+    while True:
+        temporary = _beside(target, str(number))
+        own[:] = [temporary]
+        try:
+            file = temporary.open("xb")
+        except FileExistsError:
+            own.clear()
+            number += not _removed(temporary)
+            continue
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
+        with suppress(OSError):  # a file system without locks: there nothing is removed either
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if _is(file, temporary):
+            break
+        file.close()  # another writer took it for a dead one's before it was locked
+    while _removed(_beside(target, str(number + 1))):
+        number += 1
+    return file
+
+
+def _let_go(own: list[Path]) -> None:
+    """Remove temporary files of this writer."""
+    while own:
+        own[-1].unlink(missing_ok=True)
+        own.pop()
+
+
+def _removed(temporary: Path) -> bool:
+    """Remove a temporary file whose writer is dead: nobody holds its lock."""
     try:
-        with temporary.open("xb") as file:
-            if mode is not None:
-                os.fchmod(file.fileno(), stat.S_IMODE(mode))
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(target.parent)
+        with temporary.open("r+b") as file:
+            own = os.fstat(file.fileno()).st_uid == os.geteuid()
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if own and _is(file, temporary):
+                temporary.unlink()
+                return True
+    except OSError:
+        pass
+    return False
+
+
+def sweep(folder: Path, names: Collection[str]) -> None:
+    """Remove what dead writers of files of these names have left in a folder."""
+    known = {_beside(folder / name, "0").name.removesuffix("0.tmp") for name in names}
+    for path in folder.glob(".*.tmp"):
+        head, _, number = path.name.removesuffix(".tmp").rpartition(".")
+        if number.isdigit() and f"{head}." in known:
+            _removed(path)
+
+
+def _is(file: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _replacing(path: str | os.PathLike[str], target: Path, mode: int | None) -> Iterator[BinaryIO]:
+    own: list[Path] = []
+    try:
+        file = _created(target, own, path)
+        (temporary,) = own
+        with _blaming(path, temporary), file:
+            try:
+                if mode is not None:
+                    os.fchmod(file.fileno(), stat.S_IMODE(mode))
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.replace(target)
+            except BaseException:
+                _let_go(own)  # while it is locked
+                raise
+            own.clear()
+    finally:
+        _let_go(own)
+    with _blaming(path):
+        sync_folder(target.parent)
+
+
+def whole_lines(
+    data: bytes, path: str | os.PathLike[str], is_sound: Callable[[bytes], bool]
+) -> int:
+    """Return how many bytes are whole of a file that lines are added to, each synced.
+
+    Where a machine stops while a line is being written, its pages reach the disk in any order: of
+    the last line anything may be there, also its end without its beginning. Nobody was told that
+    it is there, so it does not count; where it has more than a beginning, a `RecoveryWarning` says
+    so.
+
+    Raises
+    ------
+    DataError
+        Behind a line that is not sound stands one that is: that is damage.
+    """
+    end, line = 0, 0
+    while (after := data.find(b"\n", end) + 1) and is_sound(data[end:after]):
+        end, line = after, line + 1
+    rest = data[end:]
+    if any(is_sound(one) for one in rest.split(b"\n")[1:] if one):
+        what = "is damaged, and more follows: restore it from a copy"
+        raise DataError(what, path=os.fspath(path), line=line + 1)
+    if b"\n" in rest or b"\0" in rest:
+        warn(
+            f"{os.fspath(path)}: the last {len(rest):,} bytes were never written wholly: what was "
+            "being added when the machine stopped is gone",
+            RecoveryWarning,
+            stacklevel=2,
+        )
+    return end
 
 
 def sync_folder(folder: Path) -> None:

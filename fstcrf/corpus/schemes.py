@@ -88,27 +88,21 @@ _IOB1 = Scheme(
     inside=_pairs(("BI", "I", "same")),
     last=frozenset("BI"),
 )
-_IOB2 = Scheme(
-    "iob2",
-    letters="OBI",
-    starts=_pairs(("OBI?", "B", "any")),
-    inside=_pairs(("BI", "I", "same")),
-    last=frozenset("BI"),
-)
-_BIOES = Scheme(
-    "bioes",
-    letters="OBIES",
-    starts=_pairs(("OBIES?", "BS", "any")),
-    inside=_pairs(("BI", "IE", "same")),
-    last=frozenset("ES"),
-)
-_BILOU = Scheme(
-    "bilou",
-    letters="OBILU",
-    starts=_pairs(("OBILU?", "UB", "any")),
-    inside=_pairs(("BI", "IL", "same")),
-    last=frozenset("LU"),
-)
+
+
+def _begun(name: str, letters: str) -> Scheme:
+    """Return a scheme whose spans begin with B or, the last two letters, end with one, are one."""
+    end, single = letters[3:4], letters[4:5]
+    return Scheme(
+        name,
+        letters,
+        starts=_pairs((f"{letters}?", f"B{single}", "any")),
+        inside=_pairs(("BI", f"I{end}", "same")),
+        last=frozenset(end + single or "BI"),
+    )
+
+
+_IOB2, _BIOES = _begun("iob2", "OBI"), _begun("bioes", "OBIES")
 # conlleval's startOfChunk and endOfChunk. "?" is any other letter. Beyond the original: S is
 # known, L and U read as E and S, a B starts a span also behind E and brackets, and O ends
 # every span. The original miscounts those; on B, I, O (and on E without B) both agree.
@@ -129,7 +123,7 @@ _SCHEMES = {
     "bio": _IOB2,
     "bioes": _BIOES,
     "iobes": _BIOES,
-    "bilou": _BILOU,
+    "bilou": _begun("bilou", "OBILU"),
     "conlleval": _CONLLEVAL,
 }
 
@@ -198,6 +192,21 @@ def tables(scheme: Scheme) -> tuple[Bools, Bools, Bools]:
         for a, b, same in triples:
             table[letters.index(a), letters.index(b), int(same)] = True
     return starts, inside, np.asarray([letter in scheme.last for letter in letters])
+
+
+def succession_tables(parts: Sequence[tuple[str, str]], scheme: Scheme) -> tuple[Bools, Bools]:
+    """Return where a span begins, and where one goes on: at a label (column) behind another (row).
+
+    `parts` are letters and types of L labels, as `split_label` has them; both tables are bool
+    [L + 1, L + 1], the last row the start of a sentence, the last column its end.
+    """
+    letters, every = scheme.letters + "?", [*parts, (OUTSIDE, "")]
+    letter = np.asarray([letters.index(letter) for letter, _ in every])
+    number: dict[str, int] = {}
+    kind = np.asarray([number.setdefault(kind, len(number)) for _, kind in every])
+    place = letter[:, None], letter, (kind[:, None] == kind).astype(np.int64)
+    starts, inside, _ = tables(scheme)
+    return starts[place], inside[place]
 
 
 def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:

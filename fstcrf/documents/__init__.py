@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from fstcrf.documents.consistency import Consistency, Violation
     from fstcrf.documents.document import Document, Recounted, ViolationModel, Violations
     from fstcrf.documents.fields import Differing, Fields, Unlabelled
+    from fstcrf.documents.given import agreed_labels
     from fstcrf.documents.sampler import Annealing, DocumentChain
     from fstcrf.documents.tagger import DocumentTagger
 
@@ -24,6 +25,7 @@ __all__ = [
     "Violation",
     "ViolationModel",
     "Violations",
+    "agreed_labels",
 ]
 
 __getattr__ = importer(
@@ -41,5 +43,6 @@ __getattr__ = importer(
         "Violation": "consistency",
         "ViolationModel": "document",
         "Violations": "document",
+        "agreed_labels": "given",
     },
 )

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, get_args
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 import numpy as np
 
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.corpus import Corpus, atomic_write
-from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, tables
+from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
 from fstcrf.errors import FstcrfError, LabelError, ModelFileError, NumericError, OptionError
 
 
@@ -184,8 +184,6 @@ def span_types(labels: Sequence[str]) -> tuple[str, ...]:
 def span_tables(labels: Sequence[str], types: Sequence[str], *, strict: bool = True) -> SpanTables:
     """Return the tables of a set of labels, for spans of some types; other spans are none."""
     scheme = named_scheme("conlleval")
-    starts, inside, _ = tables(scheme)
-    letters = scheme.letters + "?"
     parts = [split_label(label, scheme) for label in labels]
     number = {name: k for k, name in enumerate(types)}
     kind = np.asarray(
@@ -196,24 +194,13 @@ def span_tables(labels: Sequence[str], types: Sequence[str], *, strict: bool = T
         raise LabelError(
             f"no label is of the types {', '.join(types)}; the labels are {', '.join(labels[:12])}"
         )
-    first = [*parts, (OUTSIDE, "")]
-    a = np.asarray([letters.index(letter) for letter, _ in first])
-    same = np.asarray([[x[1] == y[1] for y in parts] for x in first], dtype=np.int64)
-    found = [
-        (table[a[:, None], a[None, :-1], same] & (kind >= 0)).astype(np.uint8)
-        for table in (starts, inside)
-    ]
-    return SpanTables(found[0], found[1], kind, tuple(types))
+    starts, inside = (
+        (table[:, :-1] & (kind >= 0)).astype(np.uint8) for table in succession_tables(parts, scheme)
+    )
+    return SpanTables(starts, inside, kind, tuple(types))
 
 
 # --- Options, checked before anything is sampled --------------------------------------------------
-
-
-def one_of(name: str, given: object, known: Any) -> None:
-    """Check an option against a literal type."""
-    if given not in get_args(known):
-        expected = ", ".join(map(repr, get_args(known)))
-        raise OptionError(f"{name} is {given!r}, expected one of {expected}")
 
 
 def whole_number(name: str, given: object, least: int) -> None:
@@ -435,7 +422,7 @@ def read_model(path: str | os.PathLike[str], *kinds: type[_Kind]) -> _Kind:
         for kind in kinds:
             if _FORMATS[kind.__name__] == head.format:
                 return kind(kind.parsed(found.violations), found.column, found.tape)
-    except (msgspec.DecodeError, FstcrfError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FstcrfError) as error:
         raise ModelFileError(f"{name}: no model of violations: {error}") from None
     other = next(known for known, text in _FORMATS.items() if text == head.format)
     expected = " or ".join(kind.__name__ for kind in kinds)

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from fstcrf import kernel
+from fstcrf.arguments import one_of
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.documents.document import (
     Document,
@@ -17,7 +18,6 @@ from fstcrf.documents.document import (
     bound_to,
     log_score,
     number,
-    one_of,
     whole_number,
 )
 from fstcrf.documents.scores import LocalScores, agreement, in_kernel, tape_of

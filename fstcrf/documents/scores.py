@@ -73,6 +73,11 @@ class LocalModel:
                 "normalize='chain' is no product of transducers: documents need "
                 "compose(..., normalize='product')"
             )
+        if self.composition.given:
+            raise OptionError(
+                f"the grammar reads the column {self.composition.given[0].tape!r}: documents need "
+                "one over the tapes that are decided"
+            )
         self._joint: tuple[object, JointArrays, Labelling] | None = None
 
     @property

@@ -9,9 +9,10 @@ from typing import Literal, TypeAlias, Unpack
 import numpy as np
 
 from fstcrf import kernel
+from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Corpus
-from fstcrf.documents.document import Document, ViolationModel, each_a, one_of, whole_number
+from fstcrf.documents.document import Document, ViolationModel, each_a, whole_number
 from fstcrf.documents.sampler import Annealing, DocumentChain, Start, Sweeps
 from fstcrf.documents.scores import LocalModel, LocalScores, check_types
 from fstcrf.errors import DataError, NoPathError, OptionError
@@ -30,7 +31,7 @@ from fstcrf.plans import Search
 Take: TypeAlias = Literal["best", "last"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DocumentTagger(Tagger):
     """A tagger and models of violations that decide a document together.
 
@@ -79,6 +80,10 @@ class DocumentTagger(Tagger):
     take: Take = "best"
     seed: int = 0
     first: int = 0
+
+    def __repr__(self) -> str:
+        models = ", ".join(type(model).__name__ for model in self.models) or "nothing"
+        return f"<DocumentTagger: {self.tagger!r} under {models}>"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "models", _checked(self.models))

@@ -1,7 +1,10 @@
 """Two labellings of the same sentences compared: is their difference more than chance.
 
-Sentences are what is drawn or exchanged, since the spans of one sentence depend on each other.
-Sources: Gillick and Cox (1989); Yeh (2000); Efron and Tibshirani (1993). The tests are scipy's.
+Sentences are what is drawn or exchanged, since the spans of one sentence depend on each other; or
+documents, where `SpanCounts.grouped` has summed theirs. Where training draws, several runs stand on
+each side and are drawn, too. Overlapping splits of one corpus have a test of their own.
+Sources: Gillick and Cox (1989); Yeh (2000); Efron and Tibshirani (1993); Nadeau and Bengio (2003).
+The tests are scipy's.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import span_arrays
@@ -84,6 +88,29 @@ class SpanCounts:
         right, both = self.right[sentences].sum(-1), (self.found + self.wanted)[sentences].sum(-1)
         return np.asarray(2.0 * right / np.maximum(both, 1))
 
+    def grouped(self, groups: Longs) -> SpanCounts:
+        """Return the counts of groups of sentences, such as documents.
+
+        Parameters
+        ----------
+        groups : int64 [S]
+            Number of each sentence's group, from 0.
+
+        Raises
+        ------
+        ShapeError
+            There are not as many numbers as sentences, or a negative one is among them.
+        """
+        groups = np.asarray(groups, dtype=np.int64)
+        if groups.shape != self.wanted.shape or (groups < 0).any():
+            raise ShapeError(
+                f"{groups.size} numbers of groups for {len(self)} sentences, "
+                "expected one from 0 for each"
+            )
+        each = (self.right, self.found, self.wanted)
+        summed = (np.bincount(groups, weights=one).astype(np.int64) for one in each)
+        return SpanCounts(*summed)
+
 
 def span_counts(
     gold: Sequence[Sequence[str]] | Column,
@@ -153,8 +180,8 @@ def randomised_f(
 
 
 def bootstrapped_f(
-    first: SpanCounts,
-    second: SpanCounts | None = None,
+    first: SpanCounts | Sequence[SpanCounts],
+    second: SpanCounts | Sequence[SpanCounts] | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 9_999,
@@ -163,29 +190,128 @@ def bootstrapped_f(
     """Return a confidence interval of F, or of F of the first minus F of the second.
 
     By percentiles of resampled sentences, drawn for both sides together.
+
+    Parameters
+    ----------
+    first, second : SpanCounts or sequence of SpanCounts
+        Of the same sentences. Several are runs of one system from several seeds: their mean F is
+        what the interval is of, and as many runs of each side are drawn, with replacement.
+    confidence : float
+        Share of intervals that hold the truth, in (0, 1).
+    resamples : int
+    seed : int
+        Of what is drawn here.
+
+    Raises
+    ------
+    OptionError
+        A confidence that is no share, or fewer than one resample.
+    ShapeError
+        Fewer than two sentences, no run, or sides of different sentences.
     """
     from scipy.stats import bootstrap  # noqa: PLC0415
 
     if not 0.0 < confidence < 1.0:
         raise OptionError(f"confidence is {confidence}, expected a number between 0 and 1")
-    if second is not None:
-        _pooled(first, second)  # checks
+    sides = [_runs(first)] if second is None else [_runs(first), _runs(second)]
+    for runs in sides:
+        for one in runs:
+            _pooled(sides[0][0], one)  # checks
+    rng = np.random.default_rng(seed)
 
     def statistic(drawn: Longs, axis: int) -> Floats:
-        drawn = np.moveaxis(drawn, axis, -1)
-        return first.f_of(drawn) - (0.0 if second is None else second.f_of(drawn))
+        means = [_mean_f(runs, np.moveaxis(drawn, axis, -1), rng) for runs in sides]
+        return means[0] - means[1] if len(means) > 1 else means[0]
 
     result = bootstrap(
-        (np.arange(len(first)),),
+        (np.arange(len(sides[0][0])),),
         statistic,
         vectorized=True,
         confidence_level=confidence,
         n_resamples=_positive("resamples", resamples),
-        batch=max(1, _BLOCK // len(first)),
+        batch=max(1, _BLOCK // len(sides[0][0])),
         method="percentile",
-        rng=np.random.default_rng(seed),
+        rng=rng,
     )
     return float(result.confidence_interval.low), float(result.confidence_interval.high)
+
+
+def _runs(side: SpanCounts | Sequence[SpanCounts]) -> Sequence[SpanCounts]:
+    runs = [side] if isinstance(side, SpanCounts) else list(side)
+    if not runs:
+        raise ShapeError("a side without a run, expected at least one")
+    return runs
+
+
+def _mean_f(runs: Sequence[SpanCounts], sentences: Longs, rng: np.random.Generator) -> Floats:
+    """Mean F of runs drawn with replacement, over drawn sentences [..., S]."""
+    each = np.stack([run.f_of(sentences) for run in runs])
+    if len(runs) == 1:
+        return np.asarray(each[0])
+    shape = each.shape[1:]
+    times = rng.multinomial(len(runs), np.full(len(runs), 1.0 / len(runs)), size=shape)
+    return np.asarray((np.moveaxis(times, -1, 0) * each).sum(0) / len(runs))
+
+
+@dataclass(frozen=True, slots=True)
+class ResampledT:
+    """What the corrected test of overlapping splits found.
+
+    Parameters
+    ----------
+    mean : float
+        Of the differences.
+    interval : (float, float)
+        95 % confidence interval of the mean.
+    p : float
+        Of no difference, in [0, 1], on either side.
+    """
+
+    mean: float
+    interval: tuple[float, float]
+    p: float
+
+
+def resampled_t(differences: Sequence[float] | Floats, *, test_share: float) -> ResampledT:
+    """Compare two systems over random splits of one corpus, whose parts overlap.
+
+    The variance of the mean is (1 / J + n₂ / n₁) times that of the J differences, where n₁ and n₂
+    are the sizes of the training and test parts: Nadeau and Bengio (2003), section 3, statement 5.
+
+    Parameters
+    ----------
+    differences : float [J]
+        Of the figures of both systems, split by split.
+    test_share : float
+        Of the corpus in the test part, n₂ / (n₁ + n₂), in (0, 1).
+
+    Raises
+    ------
+    OptionError
+        A share that is none.
+    ShapeError
+        Fewer than two splits.
+
+    Examples
+    --------
+    >>> found = resampled_t([1.0, 2.0, 0.5, 1.5], test_share=0.5)
+    >>> round(found.mean, 2), round(found.p, 3)
+    (1.25, 0.182)
+    """
+    from scipy.stats import t as student  # noqa: PLC0415
+
+    x = np.asarray(differences, dtype=np.float64)
+    if x.ndim != 1 or len(x) < 2:
+        raise ShapeError(f"{x.size} differences, expected a list of at least 2")
+    if not 0.0 < test_share < 1.0:
+        raise OptionError(f"test_share is {test_share}, expected a number between 0 and 1")
+    mean = float(x.mean())
+    error = float(np.sqrt((1.0 / len(x) + test_share / (1.0 - test_share)) * x.var(ddof=1)))
+    if error == 0.0:
+        return ResampledT(mean, (mean, mean), 1.0 if mean == 0.0 else 0.0)
+    half = float(student.ppf(0.975, len(x) - 1)) * error
+    p = float(2.0 * student.sf(abs(mean) / error, len(x) - 1))
+    return ResampledT(mean, (mean - half, mean + half), p)
 
 
 def _positive(name: str, number: int) -> int:
@@ -228,12 +354,28 @@ class Comparison:
     interval: tuple[float, float]
     randomised: float
 
+    def _repr_html_(self) -> str:
+        """Return both sides as a table for notebooks."""
+        low, high = self.interval
+        rows: list[list[display.Cell]] = [
+            ["F", *self.f, self.randomised],
+            ["tokens right on this side alone", *_sides(self.tokens)],
+            ["sentences right on this side alone", *_sides(self.sentences)],
+        ]
+        between = display.note(f"difference in F: {low:+.4f} to {high:+.4f} (95 %)")
+        return display.picture(display.table(["", "first", "second", "p"], rows), between)
+
+
+def _sides(test: McNemar) -> tuple[int, int, float]:
+    return test.first, test.second, test.exact
+
 
 def compare(
     gold: Sequence[Sequence[str]],
     first: Sequence[Sequence[str]],
     second: Sequence[Sequence[str]],
     *,
+    documents: Longs | None = None,
     resamples: int = 9_999,
     seed: int = 0,
 ) -> Comparison:
@@ -243,6 +385,8 @@ def compare(
     ----------
     gold, first, second : sequence of sequences of str
         Labels of each sentence.
+    documents : int64 [S], optional
+        Number of each sentence's document, from 0: documents are drawn and exchanged whole.
     resamples : int
         Of the randomisation and of the bootstrap.
     seed : int
@@ -258,6 +402,8 @@ def compare(
     filled = np.flatnonzero(np.diff(sides[0].offsets))
     starts = sides[0].offsets[:-1][filled]
     whole = [np.logical_and.reduceat(right, starts) for right in tokens]
+    if documents is not None:
+        one, two = one.grouped(documents), two.grouped(documents)
     return Comparison(
         tokens=mcnemar(*tokens),
         sentences=mcnemar(*whole),

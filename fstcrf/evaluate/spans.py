@@ -13,6 +13,7 @@ from typing import Literal
 
 import numpy as np
 
+from fstcrf import display
 from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus import named_scheme
 from fstcrf.corpus.corpus import Column
@@ -218,6 +219,29 @@ class SpanReport:
     def __str__(self) -> str:
         return self.conlleval()
 
+    def __repr__(self) -> str:
+        scores = f"F {self.f:.4f}, precision {self.precision:.4f}, recall {self.recall:.4f}"
+        spans = f"{self.phrases:,} span{'s' * (self.phrases != 1)}"
+        return f"<SpanReport: {scores}, {spans} of {len(self.types)} types>"
+
+    def _repr_html_(self) -> str:
+        """Return the scores as a table for notebooks."""
+        whole = {"all": self.overall, **self.types}
+        facts = {"accuracy": self.accuracy, "sentences right": self.sentence_accuracy}
+        return display.picture(
+            display.heading(repr(self)), display.facts(facts), _score_table("type", whole)
+        )
+
+
+def _score_table(name: str, scores: Mapping[str, SpanScore]) -> str:
+    """Return counts and scores by name as a table of HTML."""
+    head = [name, "precision", "recall", "F", "correct", "found", "wanted"]
+    rows: list[list[display.Cell]] = [
+        [kind, s.precision, s.recall, s.f, s.correct, s.guessed, s.gold]
+        for kind, s in scores.items()
+    ]
+    return display.table(head, rows, what=f"{name}s")
+
 
 def _percentages(score: SpanScore) -> str:
     # conlleval computes in percent, which matters where the last digit is a tie.
@@ -313,6 +337,8 @@ def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> Longs:
 # A label is counted like a span of one token.
 LabelScore = SpanScore
 
+_WRONG = ("wanted", "found", "tokens")
+
 
 @dataclass(frozen=True, slots=True)
 class TokenReport:
@@ -386,6 +412,25 @@ class TokenReport:
             "labels": {label: score.to_dict() for label, score in self.labels.items()},
             "confusions": [[*pair, count] for pair, count in self.confusions.items()],
         }
+
+    def __repr__(self) -> str:
+        size = f"{self.tokens:,} tokens, {len(self.labels)} labels"
+        return f"<TokenReport: accuracy {self.accuracy:.4f}, {size}>"
+
+    def _repr_html_(self) -> str:
+        """Return the scores, and the commonest confusions, as tables for notebooks."""
+        facts: dict[str, display.Cell] = {
+            "sentences right": self.sentence_accuracy,
+            "macro F": self.macro_f,
+            "unknown words": self.unknown_accuracy,
+        }
+        wrong: list[list[display.Cell]] = [[a, b, n] for (a, b), n in self.confusions.items()]
+        return display.picture(
+            display.heading(repr(self)),
+            display.facts(facts),
+            _score_table("label", self.labels),
+            display.table(_WRONG, wrong, what="confusions", most=10) if wrong else "",
+        )
 
     def __str__(self) -> str:
         shares = {

@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.corpus.corpus import Corpus, Sentence
-from fstcrf.errors import ModelFileError, OptionError, TemplateError
+from fstcrf.errors import KernelError, ModelFileError, OptionError, TemplateError
+from fstcrf.features.derive import Plain
 from fstcrf.features.design import Design, check_order
 from fstcrf.features.hashed import Collisions, Hashed, check_bits
 from fstcrf.features.keys import (
@@ -43,6 +44,7 @@ from fstcrf.features.keys import (
 from fstcrf.features.reader import BOUNDARIES, Boundary, Family, Reader, families, padding, sources
 from fstcrf.features.tables import AttributeTables, Vocabularies, fitted
 from fstcrf.features.template import TemplateSet, parse_template, tape_column
+from fstcrf.kernel.lookup import check_keys, is_permutation
 from fstcrf.kernel.strings import pack_strings
 
 KIND = "templates"
@@ -89,6 +91,20 @@ class FeatureIndex:
         self.tapes = templates.tapes
         self._padding = padding(boundary, self._families)
 
+    def observed(self) -> dict[str, tuple[str, ...]]:
+        """Return the columns whose strings are attributes as they are, and these strings.
+
+        Hashed attributes have none that are known.
+        """
+        found: dict[str, tuple[str, ...]] = {}
+        for side in (self.node, self.arc):
+            if not isinstance(side, AttributeTables):
+                continue
+            for source, vocabulary in side.vocabularies.by_source.items():
+                if isinstance(source, Plain) and str(source.column) in self.columns:
+                    found[str(source.column)] = tuple(vocabulary.strings)
+        return found
+
     @classmethod
     def build(
         cls,
@@ -127,7 +143,7 @@ class FeatureIndex:
         OptionError
             Options outside what they may be, or other than those of `base`.
         """
-        _check_options(boundary, min_count, hash_bits)
+        cls.check_options(boundary, min_count, hash_bits)
         templates = templates.resolved(tuple(corpus.columns), data=corpus.source)
         node, arc = families(templates, arc=False), families(templates, arc=True)
         if base is not None:
@@ -340,6 +356,17 @@ class FeatureIndex:
                 f"{self.hash_bits}, not {boundary!r} and {hash_bits}"
             )
 
+    @staticmethod
+    def check_options(boundary: str, min_count: int, hash_bits: int | None) -> None:
+        """Check what `build` is told.
+
+        Raises
+        ------
+        OptionError
+            Options outside what they may be.
+        """
+        _check_options(boundary, min_count, hash_bits)
+
     def _side(self, *, arc: bool) -> AttributeTables | Hashed:
         return self.arc if arc else self.node
 
@@ -451,7 +478,7 @@ def _cut(blob: Bytes, offsets: Longs, first: int, end: int) -> tuple[Bytes, Long
 def _bounds(arrays: IndexArrays, name: str, size: int) -> list[int]:
     starts = checked_array(arrays, name, np.int64)
     ends = (0, size)
-    if not len(starts) or (starts[0], starts[-1]) != ends or np.any(np.diff(starts) < 0):
+    if not len(starts) or (starts[0], starts[-1]) != ends or np.any(starts[1:] < starts[:-1]):
         raise ModelFileError(f"{name} does not partition {size} entries")
     return list(starts.tolist())
 
@@ -463,8 +490,11 @@ def _read_flat(arrays: IndexArrays, name: str) -> list[KeyTable]:
         raise ModelFileError(f"{name} has {len(keys)} keys and {len(rows)} rows")
     bounds = _bounds(arrays, f"{name}.starts", len(keys))
     tables = [KeyTable(keys[a:b], rows[a:b]) for a, b in pairwise(bounds)]
-    if any(np.any(table.keys[1:] <= table.keys[:-1]) for table in tables):
-        raise ModelFileError(f"{name}.keys do not increase")
+    try:
+        for table in tables:
+            check_keys(table.keys)
+    except KernelError:
+        raise ModelFileError(f"{name}.keys do not increase") from None
     return tables
 
 
@@ -474,7 +504,7 @@ def _side(
     keys, prefixes = _read_flat(arrays, name), _read_flat(arrays, f"{name}.prefix")
     if len(keys) != len(families):
         raise ModelFileError(f"{name} has {len(keys)} families, the templates {len(families)}")
-    _check_permutation(np.concatenate([np.empty(0, np.int32), *(t.rows for t in keys)]), name)
+    _check_permutation(checked_array(arrays, f"{name}.rows", np.int32), name)
     for table in prefixes:
         _check_permutation(table.rows, f"{name}.prefix")
     remaining = iter(prefixes)
@@ -497,7 +527,7 @@ def _packing(
 
 
 def _check_permutation(rows: Ints, name: str) -> None:
-    if not np.array_equal(np.sort(rows), np.arange(len(rows), dtype=np.int32)):
+    if not is_permutation(rows):
         raise ModelFileError(f"{name}.rows is not a permutation of its {len(rows)} rows")
 
 
@@ -506,16 +536,18 @@ def _check_keys(
 ) -> None:
     """Check that every key stands for strings that exist."""
     damaged = ModelFileError(f"{name}.keys holds numbers of strings that do not exist")
-    try:
-        codes = packing.unpack(table.keys)
-    except IndexError:
-        raise damaged from None
     sizes = [vocabularies.size(source) for source in family.sources]
+    if not sizes and table.keys.any():  # what reads nothing is one attribute, the key 0
+        raise damaged
+    try:
+        if not packing.prefixes:
+            check_keys(table.keys, packing.widths, sizes)
+            return
+        codes = packing.unpack(table.keys)
+    except (IndexError, KernelError):
+        raise damaged from None
     if any(np.any(code >= np.uint64(size)) for code, size in zip(codes, sizes, strict=True)):
         raise damaged
-    if packing.prefixes:
-        again, _ = packing.pack(codes, len(table))
-        if not np.array_equal(again, table.keys):
-            raise damaged
-    elif len(table) and int(table.keys[-1]) >> packing.bits:
+    again, _ = packing.pack(codes, len(table))
+    if not np.array_equal(again, table.keys):
         raise damaged

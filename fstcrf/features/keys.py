@@ -259,7 +259,7 @@ def check_blob(blob: Bytes, offsets: Longs, name: str) -> None:
             f"{list(offsets.shape)}, expected uint8 [B] and int64 [n + 1]"
         )
     ends = (0, len(blob))
-    if not len(offsets) or (offsets[0], offsets[-1]) != ends or np.any(np.diff(offsets) < 0):
+    if not len(offsets) or (offsets[0], offsets[-1]) != ends or np.any(offsets[1:] < offsets[:-1]):
         raise ModelFileError(f"the offsets of {name} do not partition its {len(blob)} bytes")
     heads = blob[offsets[offsets < len(blob)]]
     damaged = bool(np.any(heads & _CONTINUES == _CONTINUATION))

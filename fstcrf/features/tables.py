@@ -34,7 +34,7 @@ from fstcrf.features.reader import (
 )
 from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
-from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, compacted
+from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, TokenPlaces, compacted
 from fstcrf.once import made_once
 
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
@@ -44,7 +44,7 @@ class _PlainFamilies:
     """The families whose keys the kernel makes itself; parameters are those of `AttributeTables`.
 
     `numbers` are their places among the families, `sources` what they read, a column of codes for
-    each, and `width` is how far from a token they read.
+    each.
     """
 
     def __init__(
@@ -73,8 +73,6 @@ class _PlainFamilies:
             for i in self.numbers
         ]
         self.finder = RowFinder(made, reach=reach)
-        terms = [term for i in self.numbers for term in families[i].members[0]]
-        self.width = max((abs(term.offset) for term in terms), default=0)
 
 
 def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[KeyTerm]:
@@ -187,27 +185,25 @@ class TokenRows:
         part = self.reader if whole else Reader(corpus[first:end], reach=self.reader.reach)
         return tables._mixed(part, found)  # noqa: SLF001
 
-    def at(self, tokens: Longs, strings: Mapping[Source, Sequence[str]], ids: Ints) -> SparseRows:
+    def at(self, tokens: Longs, numbers: Mapping[Source, Ints], ids: Ints) -> SparseRows:
         """Return the attributes of tokens, each as if it had other strings of some sources.
 
         `ids`, int32 [K, M], says which of the strings of each of K sources each of the M tokens
-        has; a token may be there several times.
+        has; `numbers` are those of these strings. A token may be there several times.
         """
         plain, offsets = self.tables._plain, self.reader.corpus.offsets  # noqa: SLF001
-        # A window holds all that the attributes of its middle depend on, ends of the sentence too.
         sentence = np.searchsorted(offsets, tokens, side="right") - 1
-        first = np.maximum(tokens - plain.width, offsets[sentence])
-        length = np.minimum(tokens + plain.width + 1, offsets[sentence + 1]) - first
-        bounds = np.zeros(len(tokens) + 1, dtype=np.int64)
-        np.cumsum(length, out=bounds[1:])
-        windows = np.arange(bounds[-1]) + np.repeat(first - bounds[:-1], length)
-        codes, middle = self.codes[:, windows], bounds[:-1] + tokens - first
-        for (source, known), mine in zip(strings.items(), ids, strict=True):
+        places = TokenPlaces(
+            tokens,
+            (tokens - offsets[sentence]).astype(np.int32),
+            (offsets[sentence + 1] - 1 - tokens).astype(np.int32),
+        )
+        own = self.codes[:, tokens]
+        for (source, known), mine in zip(numbers.items(), ids, strict=True):
             if source in plain.sources:
-                numbers = self.tables.vocabularies.numbers(source, known)
-                codes[plain.sources.index(source), middle] = numbers[mine]
-        found = plain.finder.rows(np.ascontiguousarray(codes), bounds)
-        return SparseRows(*compacted(np.ascontiguousarray(found[middle])), None, self.tables.n_rows)
+                own[plain.sources.index(source)] = known[mine]
+        found = plain.finder.rows_at(self.codes, places, np.ascontiguousarray(own))
+        return SparseRows(*compacted(found), None, self.tables.n_rows)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
+from warnings import warn
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from fstcrf.corpus.files import sync_folder
-from fstcrf.errors import ModelFileError, OptionError
+from fstcrf.errors import ModelFileError, OptionError, RecoveryWarning
 from fstcrf.kernel import Aim, Controls, Descent, Parameters, Proposals, Rule, SparseRows
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.train.online import named_parameters
@@ -232,8 +233,12 @@ class State:
 # --- The journal ----------------------------------------------------------------------------------
 
 Sync = Literal["always", "process"]
-_HEAD = b"fstcrf-feedback-journal 1\n"
+_HEAD = b"fstcrf-feedback-journal 2\n"
+_FIRST_HEAD = b"fstcrf-feedback-journal 1\n"
+"""Of the first format, in which every record is a frame without a mark."""
+_MARK = b"\xf5frame\xf5\n"
 _FRAME = struct.Struct("<II")
+_APPENDED = msgspec.msgpack.Decoder(list[bytes])
 
 
 def check_sync(sync: str) -> None:
@@ -250,9 +255,12 @@ def is_empty(path: Path) -> bool:
 class Journal:
     """An append-only file of records that survives the death of its writer.
 
-    Each record is its length and CRC-32, four bytes each, little-endian, then its bytes. A record
-    that was being written when the process died is incomplete and at the end: it is cut off on
-    opening. Anything else that is wrong is damage, and refused.
+    What is appended at once is a frame: a mark, length and CRC-32, four bytes each, little-endian,
+    then the records as a list of msgpack. A frame that was being written when the process died is
+    cut short at the end: it is cut off on opening. Where the machine died, any part of the last
+    frame may be missing, for its blocks reach the disk in any order: it is cut off with a
+    `RecoveryWarning`. Nobody was told that it is there. A frame that is not whole and has a whole
+    one behind it is damage, and refused.
 
     When a call returns, its records are on the disk with ``sync="always"``, else with the operating
     system: they then survive the death of this process, but not that of the machine.
@@ -260,7 +268,7 @@ class Journal:
 
     def __init__(self, path: Path, sync: Sync = "always", *, new: bool = False) -> None:
         check_sync(sync)
-        self.path, self.sync, self._size = path, sync, 0
+        self.path, self.sync, self._size, self._head = path, sync, 0, _HEAD
         how = os.O_CREAT | os.O_TRUNC if new else 0
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | how, 0o644)
         try:
@@ -289,14 +297,23 @@ class Journal:
         """Yield the records that are there."""
         data = self.path.read_bytes()[: self._size]
         for start, end in _frames(data):
-            yield data[start:end]
+            if self._head == _FIRST_HEAD:
+                yield data[start:end]
+                continue
+            try:
+                yield from _APPENDED.decode(data[start:end])
+            except msgspec.DecodeError as error:
+                raise ModelFileError(
+                    f"{self.path}: what stands at byte {start} makes no sense: {error}"
+                ) from None
 
     def append(self, records: Sequence[bytes]) -> None:
         """Append records, all or none of them: where the disk is full, the file is as it was."""
-        self._write(
-            b"".join(_FRAME.pack(len(r), zlib.crc32(r)) + r for r in records),
-            sync=self.sync == "always",
-        )
+        if self._head == _FIRST_HEAD:
+            frames = [_framed(record) for record in records]
+        else:
+            frames = [_MARK + _framed(msgspec.msgpack.encode(list(records)))]
+        self._write(b"".join(frames), sync=self.sync == "always")
 
     def _write(self, data: bytes, *, sync: bool) -> None:
         rest = memoryview(data)
@@ -314,8 +331,9 @@ class Journal:
     def _recover(self) -> None:
         """Find the end of the last whole record and cut off what is behind it."""
         data = self.path.read_bytes()
-        if not data.startswith(_HEAD):
+        if not data.startswith((_HEAD, _FIRST_HEAD)):
             raise ModelFileError(f"{self.path}: not a journal of feedback")
+        self._head = data[: len(_HEAD)]
         self._size = len(_HEAD)
         for _, end in _frames(data):
             self._size = end
@@ -325,31 +343,72 @@ class Journal:
             os.fsync(self._file)
 
 
+def _framed(data: bytes) -> bytes:
+    return _FRAME.pack(len(data), zlib.crc32(data)) + data
+
+
+def _mark(data: bytes) -> bytes:
+    """Return what stands before each frame of a journal."""
+    return b"" if data.startswith(_FIRST_HEAD) else _MARK
+
+
 def _frames(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each record begins and ends, up to the first that is not whole."""
-    start = len(_HEAD) + _FRAME.size
-    while start <= len(data):
-        length, checksum = _FRAME.unpack_from(data, start - _FRAME.size)
-        end = start + length
-        if not length or end > len(data) or zlib.crc32(data[start:end]) != checksum:
-            return
-        yield start, end
-        start = end + _FRAME.size
+    """Yield where the contents of each frame begin and end, up to the first that is not whole."""
+    mark, end = _mark(data), len(_HEAD)
+    while (found := _frame(data, end, mark)) is not None:
+        yield found
+        end = found[1]
+
+
+def _frame(data: bytes, at: int, mark: bytes) -> tuple[int, int] | None:
+    """Return where the contents of a frame begin and end; None where there is no whole one."""
+    start = at + len(mark) + _FRAME.size
+    if start > len(data) or not data.startswith(mark, at):
+        return None
+    length, checksum = _FRAME.unpack_from(data, at + len(mark))
+    end = start + length
+    if not length or end > len(data) or zlib.crc32(data[start:end]) != checksum:
+        return None
+    return start, end
 
 
 def _check_torn(path: Path, data: bytes, at: int) -> None:
-    """Refuse a file that goes on behind a record that is not whole.
+    """Refuse a file in which a frame is not whole and is not what a death left at its end."""
+    rest, mark = data[at:], _mark(data)
+    if not rest.strip(b"\0"):  # where a machine died, a file may have grown without its bytes
+        return
+    if not _has_frame(rest, mark):
+        if _cut_short(rest, mark):
+            return
+        if mark:
+            warn(
+                f"{path}: the last {len(rest):,} bytes were never written wholly: what was being "
+                "appended when the machine stopped is gone",
+                RecoveryWarning,
+                stacklevel=2,
+            )
+            return
+    raise ModelFileError(
+        f"{path}: damaged at byte {at}: what stands there does not match its checksum, and more "
+        "follows; restore the file from a copy"
+    )
 
-    A record cut short reaches the end of the file; where a machine died, the file may have grown
-    without its bytes, which are zeros then.
-    """
-    rest = data[at:]
-    whole = _FRAME.unpack_from(rest)[0] + _FRAME.size if len(rest) >= _FRAME.size else len(rest)
-    if whole < len(rest) and rest.strip(b"\0"):
-        raise ModelFileError(
-            f"{path}: damaged at byte {at}: a record does not match its checksum, and more follow; "
-            "restore the file from a copy"
-        )
+
+def _has_frame(rest: bytes, mark: bytes) -> bool:
+    """Tell whether a whole frame stands somewhere; without marks nobody knows."""
+    at = rest.find(mark, 1) if mark else -1
+    while at >= 0 and _frame(rest, at, mark) is None:
+        at = rest.find(mark, at + 1)
+    return at >= 0
+
+
+def _cut_short(rest: bytes, mark: bytes) -> bool:
+    """Tell whether a frame begins that goes on to the end of the file, or was to go beyond."""
+    head = len(mark) + _FRAME.size
+    if len(rest) < head:
+        return rest.startswith(mark) or mark.startswith(rest)
+    longer = _FRAME.unpack_from(rest, len(mark))[0] + head
+    return rest.startswith(mark) and (longer > len(rest) or (not mark and longer == len(rest)))
 
 
 # --- The folder -----------------------------------------------------------------------------------

@@ -354,9 +354,17 @@ class FeedbackLearner:
             try:
                 event = decoded(record)
                 self._repeat(event)
-            except (KeyError, ValueError, msgspec.DecodeError) as error:
+            except (LookupError, ValueError, ArithmeticError, msgspec.DecodeError) as error:
                 path = self._folder.journal.path
                 raise ModelFileError(f"{path}: record {place} makes no sense: {error}") from None
+        for kept in self._state.pending.values():
+            try:
+                self._of(kept)
+            except (LookupError, ValueError, ArithmeticError) as error:
+                path = self._folder.path
+                raise ModelFileError(
+                    f"{path}: proposal {kept.id} makes no sense: {error}"
+                ) from None
 
     def _repeat(self, event: Event) -> None:
         if isinstance(event, Proposed):

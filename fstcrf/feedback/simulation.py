@@ -23,7 +23,7 @@ from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
 from fstcrf.model.reading import allowed_labels, read_sentences
 from fstcrf.model.source import has_spans, held_out_labels, held_out_score
-from fstcrf.topology import Topology, chain_topology
+from fstcrf.model.structure import chain
 from fstcrf.train import Bandit, Outcome, ParameterSpace, Problem, Progress, Schedule, fit
 
 
@@ -60,19 +60,15 @@ def untrained(
     DataError, OptionError, TemplateError
         What is given is not what it must be.
     """
-    topology = _topology(labels, order, scheme, start_label)
+    names = label_tuple(labels)
+    table = None if scheme is None else legal_transitions(names, scheme)
+    topology = chain(names, order, table, start_label)
     index, columns = _index(data, template, boundary, min_count, hash_bits)
-    empty = np.empty(0, dtype=np.int32)
-    space = ParameterSpace(
-        topology,
-        index.n_node_rows,
-        index.n_arc_rows,
-        np.empty(0, dtype=np.int64),
-        empty,
-        np.empty(0, dtype=np.int64),
-        np.flatnonzero(topology.initial).astype(np.int32) if ends else empty,
-        np.flatnonzero(topology.final).astype(np.int32) if ends else empty,
+    first, last = (
+        np.flatnonzero(states & ends).astype(np.int32)
+        for states in (topology.initial, topology.final)
     )
+    space = ParameterSpace(topology, index.n_node_rows, index.n_arc_rows, initial=first, final=last)
     return completed(CRF(topology, index, space, np.zeros(space.size), tape, columns))
 
 
@@ -97,24 +93,6 @@ def completed(model: CRF) -> CRF:
     transitions = np.arange(topology.n_arc_slots, dtype=np.int32)
     space = replace(old, node_cells=cells, transitions=transitions)
     return replace(model, space=space, theta=space.collect(old.tables(model.theta)), record=None)
-
-
-def _topology(
-    labels: LabelSet, order: int, scheme: str | None, start_label: str | None
-) -> Topology:
-    names = label_tuple(labels)
-    if order == 2 and start_label is None and "O" in names:
-        start_label = "O"
-    if scheme is None:
-        return chain_topology(names, order, start_label=start_label)
-    table = legal_transitions(names, scheme)
-    number = {label: i for i, label in enumerate(names)}
-
-    def legal(before: str | None, after: str | None) -> bool:
-        row = len(names) if before is None else number[before]
-        return bool(table[row, len(names) if after is None else number[after]])
-
-    return chain_topology(names, order, allowed=legal, start_label=start_label)
 
 
 def _index(

@@ -2,8 +2,7 @@
 
 It reads one label of each of its tapes at every token. State 0 is the start; a state without a
 successor for some labels rejects them there. With scores it is weighted: the score of a labelling
-is the sum of its steps and of its last state. Products, unions and minimisation are all NumPy: what
-is bound once, runs where pynini is not installed.
+is the sum of its steps and of its last state. Products, unions and minimisation are all NumPy.
 """
 
 from __future__ import annotations

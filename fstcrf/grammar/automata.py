@@ -1,4 +1,4 @@
-"""Automata with alternatives, from pynini, OpenFst's files or expressions, made deterministic.
+"""Automata with alternatives, made deterministic; machines made elsewhere as constraints.
 
 The weighted subset construction, best path by best path: what a regular expression makes has
 several paths for one label sequence, and the score of a sequence is that of its best path. So a
@@ -10,8 +10,8 @@ score: hence a limit. A machine with one path for each labelling may have any nu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -20,40 +20,45 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, real_array
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import DataError, GrammarError, ShapeError, TooLargeError
-from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
+from fstcrf.grammar.acceptor import Acceptor, minimise, trim
 from fstcrf.grammar.constraint import Constraint
-from fstcrf.grammar.labels import LabelSets, Matching, label_sets, nearest, only_tape
-from fstcrf.grammar.syntax import Concatenation, Difference, Repetition, Tree, Union, Weighted
-from fstcrf.openfst import ArcType, Machine, connect, from_bytes, from_fst, pynini_module
+from fstcrf.grammar.labels import LabelSets, label_sets, nearest, only_tape
+from fstcrf.openfst import ArcType, Machine, connect, from_bytes, from_fst
 from fstcrf.openfst import symbols as name_table
 from fstcrf.openfst import to_fst as machine_fst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pynini
 
 MAX_STATES = 10_000
 MAX_MEMBERS = 500_000
 """Members of all sets of states together: what takes more takes too long."""
 
+_KEPT = 100_000
+"""Sets whose continuations are kept, so as not to look for them again."""
+
 _DIGITS = 10
 _EPSILON = 1e-12
 
-_Subset = tuple[tuple[int, float], ...]
+_Subset: TypeAlias = tuple[tuple[int, float], ...] | tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Automaton:
-    """An automaton with alternatives; scores are natural logs."""
+    """An automaton with alternatives; scores are natural logs.
+
+    A step reads any symbol of a class: `classes` has the symbols of each, int64, sorted. Without
+    them, class k is symbol k alone.
+    """
 
     start: int  # −1: there is no state
-    steps: Sequence[Sequence[tuple[int, float, int]]]  # of each state: symbol from 0, score, target
+    steps: Sequence[Sequence[tuple[int, float, int]]]  # of each state: class, score, target
     silent: Sequence[Sequence[tuple[float, int]]]  # of each state: score, target
     final: Sequence[float]  # −inf where it may not end
     n_symbols: int
+    classes: Sequence[Longs] | None = None
 
 
 def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Floats, Floats]:
@@ -63,59 +68,122 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
     and of ends, float64 [Q], −inf where there is none. A loop that reads no token and has a
     positive score is a GrammarError, more than `limit` states a TooLargeError.
     """
-    begin = _closed(automaton, {automaton.start: 0.0} if automaton.start >= 0 else {})
-    # Only the first set keeps the scores as they are: there is nothing before it to take them.
-    number: dict[_Subset, int] = {_key(begin): 0}
-    queue = [begin]
-    target: list[list[int]] = []
-    score: list[list[float]] = []
+    sets = _Subsets(automaton, limit)
+    alphabet = _Alphabet(automaton)
+    steps: list[list[tuple[Longs, int, float]]] = []
     final: list[float] = []
-    members = 0
-    for subset in queue:
-        members += len(subset)
-        if members > MAX_MEMBERS:
-            raise TooLargeError(
-                f"more than {MAX_MEMBERS:,} alternatives on the way to at most {limit} states"
-            )
+    for subset in sets.queue:
         ends = (rest + automaton.final[state] for state, rest in subset.items())
         final.append(max(ends, default=-np.inf))
-        target.append([-1] * automaton.n_symbols)
-        score.append([0.0] * automaton.n_symbols)
-        for symbol, reached in sorted(_read(automaton, subset).items()):
-            closed = _closed(automaton, reached)
-            if not closed:  # from here nothing is accepted
-                continue
-            best = max(closed.values())
-            rest = {state: value - best for state, value in closed.items()}
-            key = _key(rest)
-            if key not in number:
-                number[key] = len(queue)
-                queue.append(rest)
-                if len(queue) > limit:
-                    raise TooLargeError(f"more than {limit} states")
-            target[-1][symbol] = number[key]
-            score[-1][symbol] = best
-    shape = (len(queue), automaton.n_symbols)
-    return (
-        np.asarray(target, dtype=np.int32).reshape(shape),
-        np.asarray(score, dtype=np.float64).reshape(shape),
-        np.asarray(final, dtype=np.float64),
-    )
+        steps.append([])
+        for symbols, reached in alphabet.read(subset):
+            found = sets.after(reached)
+            if found is not None:  # else nothing is accepted from here
+                steps[-1].append((symbols, *found))
+    target = np.full((len(steps), automaton.n_symbols), -1, dtype=np.int32)
+    score = np.zeros(target.shape)
+    for state, several in enumerate(steps):
+        for symbols, number, best in several:
+            target[state, symbols] = number
+            score[state, symbols] = best
+    return target, score, np.asarray(final, dtype=np.float64)
 
 
-def _read(automaton: Automaton, subset: dict[int, float]) -> dict[int, dict[int, float]]:
-    reached: dict[int, dict[int, float]] = {}
-    for state, rest in subset.items():
-        for symbol, score, target in automaton.steps[state]:
-            found = reached.setdefault(symbol, {})
-            found[target] = max(found.get(target, -np.inf), rest + score)
-    return reached
+class _Subsets:
+    """Sets of states by number, each state with how much worse its best path is."""
+
+    def __init__(self, automaton: Automaton, limit: int) -> None:
+        self.automaton, self.limit = automaton, limit
+        # Only the first set keeps the scores as they are: there is nothing before to take them.
+        begin = _closed(automaton, {automaton.start: 0.0} if automaton.start >= 0 else {})
+        self.queue = [begin]
+        self.number: dict[_Subset, int] = {_key(begin): 0}
+        self.members = len(begin)
+        self.known: dict[_Subset, tuple[int, float] | None] = {}
+
+    def after(self, reached: dict[int, float]) -> tuple[int, float] | None:
+        """Return the set of what is reached and its best score; None where nothing is accepted."""
+        best = max(reached.values())
+        rest = {state: value - best for state, value in reached.items()}
+        key = _key(rest)
+        if key not in self.known:
+            if len(self.known) > _KEPT:
+                self.known.clear()
+            self.known[key] = self._new(rest)
+        found = self.known[key]
+        return None if found is None else (found[0], best + found[1])
+
+    def _new(self, reached: dict[int, float]) -> tuple[int, float] | None:
+        closed = _closed(self.automaton, reached)
+        if not closed:
+            return None
+        best = max(closed.values())
+        rest = {state: value - best for state, value in closed.items()}
+        key = _key(rest)
+        if key not in self.number:
+            self.number[key] = len(self.queue)
+            self.queue.append(rest)
+            self.members += len(rest)
+            if len(self.queue) > self.limit:
+                raise TooLargeError(f"more than {self.limit} states")
+            if self.members > MAX_MEMBERS:
+                raise TooLargeError(
+                    f"more than {MAX_MEMBERS:,} alternatives on the way to at most "
+                    f"{self.limit} states"
+                )
+        return self.number[key], best
+
+
+class _Alphabet:
+    """What a set of states reads: symbols that lead to the same are looked at once."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.steps = automaton.steps
+        self.classes: Sequence[Longs] | Longs = np.arange(automaton.n_symbols)[:, None]
+        if automaton.classes is not None:
+            self.classes = automaton.classes
+        self.parts: dict[tuple[int, ...], list[tuple[Longs, tuple[int, ...]]]] = {}
+
+    def read(self, subset: dict[int, float]) -> Iterator[tuple[Longs, dict[int, float]]]:
+        """Yield symbols and the states that they lead to with their scores, by first symbol."""
+        by_class: dict[int, dict[int, float]] = {}
+        for state, rest in subset.items():
+            for number, score, target in self.steps[state]:
+                found = by_class.setdefault(number, {})
+                value = rest + score
+                if value > found.get(target, -np.inf):
+                    found[target] = value
+        key = tuple(sorted(by_class))
+        if key not in self.parts:
+            self.parts[key] = self._told_apart(key)
+        for symbols, (first, *others) in self.parts[key]:
+            reached = by_class[first]
+            if others:
+                reached = dict(reached)
+                for number in others:
+                    for target, value in by_class[number].items():
+                        if value > reached.get(target, -np.inf):
+                            reached[target] = value
+            yield symbols, reached
+
+    def _told_apart(self, key: tuple[int, ...]) -> list[tuple[Longs, tuple[int, ...]]]:
+        """Return symbols and the classes that they are in, symbols of the same ones together."""
+        if len(key) == 1:
+            return [(self.classes[key[0]], key)]
+        inside: dict[int, list[int]] = {}
+        for number in key:
+            for symbol in self.classes[number].tolist():
+                inside.setdefault(symbol, []).append(number)
+        together: dict[tuple[int, ...], list[int]] = {}
+        for symbol in sorted(inside):
+            together.setdefault(tuple(inside[symbol]), []).append(symbol)
+        return [(np.asarray(symbols), numbers) for numbers, symbols in together.items()]
 
 
 def _closed(automaton: Automaton, states: dict[int, float]) -> dict[int, float]:
     """Return all states reached without reading, each with its best score."""
     best = dict(states)
-    changed = list(states)
+    changed = [state for state in states if automaton.silent[state]]
     rounds = 0
     while changed:
         again: dict[int, None] = {}
@@ -136,20 +204,13 @@ def _closed(automaton: Automaton, states: dict[int, float]) -> dict[int, float]:
 
 
 def _key(subset: dict[int, float]) -> _Subset:
-    return tuple(sorted((state, round(rest, _DIGITS)) for state, rest in subset.items()))
+    if any(subset.values()):
+        return tuple(sorted((state, round(rest, _DIGITS)) for state, rest in subset.items()))
+    return tuple(sorted(subset))
 
 
 # --- Machines of pynini ↔ acceptors ---------------------------------------------------------------
 # `fstcrf.openfst` reads and writes them: scores here, costs there.
-
-
-def fst_of(n_states: int, arcs: Iterable[tuple[int, int, int]], final: Iterable[int]) -> pynini.Fst:
-    """Return the machine of arcs (source, symbol, target) from state 0; symbol 0 reads nothing."""
-    table = np.asarray(sorted(arcs), dtype=np.int32).reshape(-1, 3)
-    ends = np.full(n_states, -np.inf)
-    ends[list(final)] = 0.0
-    fst: pynini.Fst = machine_fst(_machine(table, np.zeros(len(table)), ends), "standard")
-    return fst
 
 
 def _machine(
@@ -162,31 +223,16 @@ def _machine(
     return Machine(0, source, target, symbol, symbol, score, final, symbols, symbols)
 
 
-def automaton_of(fst: pynini.Fst, n_symbols: int, scores: Sequence[float] = ()) -> Automaton:
-    """Return the useful part of an acceptor.
-
-    Symbols 1 … n_symbols read a token, 0 nothing; n_symbols + 1 + i stands for the score
-    scores[i].
-    """
-    return automaton(connect(from_fst(fst)), n_symbols, scores)
-
-
-def automaton(machine: Machine, n_symbols: int, scores: Sequence[float] = ()) -> Automaton:
-    """Return an acceptor all of whose states are useful; parameters as for `automaton_of`."""
-    symbol = machine.ilabel
-    silent = (symbol == 0) | (symbol > n_symbols)
-    worth = np.concatenate([np.zeros(n_symbols + 1), np.asarray(scores, dtype=np.float64)])
-    total = (machine.score + worth[symbol]).tolist()
+def automaton(machine: Machine, n_symbols: int) -> Automaton:
+    """Return an acceptor all of whose states are useful; 0 reads nothing, 1 … n_symbols a token."""
     steps: list[list[tuple[int, float, int]]] = [[] for _ in range(machine.n_states)]
     quiet: list[list[tuple[float, int]]] = [[] for _ in range(machine.n_states)]
-    arcs = zip(
-        machine.source.tolist(), symbol.tolist(), total, machine.target.tolist(), strict=True
-    )
-    for (source, label, score, target), unread in zip(arcs, silent.tolist(), strict=True):
-        if unread:
-            quiet[source].append((score, target))
-        else:
+    columns = (machine.source, machine.ilabel, machine.score, machine.target)
+    for source, label, score, target in zip(*(c.tolist() for c in columns), strict=True):
+        if label:
             steps[source].append((label - 1, score, target))
+        else:
+            quiet[source].append((score, target))
     return Automaton(machine.start, steps, quiet, machine.final.tolist(), n_symbols)
 
 
@@ -331,246 +377,3 @@ def _arranged(acceptor: Acceptor, tape: str | None, sets: LabelSets) -> tuple[Ac
         score = np.zeros(target.shape)
         score[:, place] = acceptor.score
     return (Acceptor((chosen,), (labels,), target, score, acceptor.final, acceptor.name),)
-
-
-# --- Regular expressions --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Symbol:
-    """One token: the label or class of each tape that matters; tape None is the only one."""
-
-    fields: tuple[tuple[str | None, str | Matching], ...]
-    line: int
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Constrained:
-    """What a constraint accepts."""
-
-    constraint: Constraint
-    line: int
-
-
-Regular: TypeAlias = Tree[Symbol | Constrained]
-
-
-def leaves(expression: Regular) -> Iterator[Symbol | Constrained]:
-    """Yield each symbol and constraint of an expression once, however often it is used."""
-    for part in _parts(expression):
-        if isinstance(part, Symbol | Constrained):
-            yield part
-
-
-def has_scores(expression: Regular) -> bool:
-    """Tell whether an expression scores some of its sequences itself, not by a constraint."""
-    return any(isinstance(part, Weighted) for part in _parts(expression))
-
-
-def _parts(expression: Regular) -> Iterator[Regular]:
-    seen: set[int] = set()
-    stack = [expression]
-    while stack:
-        here = stack.pop()
-        if id(here) not in seen:
-            seen.add(id(here))
-            yield here
-            stack.extend(reversed(_children(here)))
-
-
-def _children(expression: Regular) -> tuple[Regular, ...]:
-    match expression:
-        case Concatenation(parts) | Union(parts):
-            return parts
-        case Difference(left, right):
-            return left, right
-        case Repetition(part) | Weighted(part):
-            return (part,)
-        case _:
-            return ()
-
-
-# --- Compilation ----------------------------------------------------------------------------------
-
-MAX_STATES = 100_000
-"""States of a machine with alternatives, before it is made deterministic."""
-
-MAX_PAIRS = 50_000_000
-"""Pairs of states of the two sides of a minus."""
-
-
-def compiled(
-    expression: Regular,
-    tapes: tuple[str, ...],
-    labels: tuple[tuple[str, ...], ...],
-    flags: Callable[[Symbol], Bools],
-    parts: Callable[[Constrained], tuple[Acceptor, ...]],
-    name: str,
-) -> Acceptor:
-    """Return the smallest acceptor of a regular expression over tuples of labels, A in all.
-
-    `flags` says of a symbol which tuples it stands for, bool [A], the last tape fastest;
-    `parts` binds a constraint.
-    """
-    symbols: dict[int, Bools] = {}
-    machines: dict[int, Acceptor] = {}
-    for leaf in leaves(expression):
-        if isinstance(leaf, Symbol):
-            symbols[id(leaf)] = flags(leaf)
-        else:
-            whole = reduce(intersect, parts(leaf))
-            machines[id(leaf)] = on_tapes(whole, tapes, labels)
-    first, place = _kinds(list(symbols.values()), list(machines.values()), labels)
-    building = _Building(
-        len(first),
-        {key: np.flatnonzero(shown[first]) for key, shown in symbols.items()},
-        {key: _narrowed(machine, first) for key, machine in machines.items()},
-    )
-    automaton = automaton_of(building.fst(expression), len(first), building.scores)
-    target, score, final = determinise(automaton)
-    small = Acceptor(
-        tapes=("",),
-        labels=(tuple(map(str, range(len(first)))),),
-        target=target,
-        score=score,
-        final=final,
-        name=name,
-    )
-    small = minimise(trim(small))
-    shape = (small.n_states, *map(len, labels))
-    return trim(
-        Acceptor(
-            tapes=tapes,
-            labels=labels,
-            target=small.target[:, place].reshape(shape),
-            score=None if small.score is None else small.score[:, place].reshape(shape),
-            final=small.final,
-            name=name,
-        )
-    )
-
-
-def _kinds(
-    symbols: list[Bools], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
-) -> tuple[Longs, Longs]:
-    """Sort A tuples of labels into K kinds told apart: a tuple of each [K], each one's kind [A]."""
-    size = int(np.prod([len(known) for known in labels]))
-    rows: list[Floats] = [
-        np.zeros((1, size)),
-        *(s[None].astype(float) for s in symbols),
-    ]
-    for machine in machines:
-        rows.append(machine.target.reshape(-1, size).astype(np.float64))
-        rows += [] if machine.score is None else [machine.score.reshape(-1, size)]
-    _, first, place = np.unique(
-        np.concatenate(rows), axis=1, return_index=True, return_inverse=True
-    )
-    return first, place.reshape(-1)
-
-
-def _narrowed(machine: Acceptor, first: Longs) -> Acceptor:
-    """Return a machine over kinds."""
-    flat = (machine.n_states, -1)
-    return Acceptor(
-        tapes=("",),
-        labels=(tuple(map(str, range(len(first)))),),
-        target=machine.target.reshape(flat)[:, first],
-        score=None if machine.score is None else machine.score.reshape(flat)[:, first],
-        final=machine.final,
-        name=machine.name,
-    )
-
-
-@dataclass(eq=False)
-class _Building:
-    """Makes one unweighted pynini machine; symbol k is k + 1, score i is kinds + i + 1."""
-
-    kinds: int
-    symbols: dict[int, Longs]
-    machines: dict[int, Acceptor]
-    scores: list[float] = field(default_factory=list)
-    _made: dict[int, pynini.Fst] = field(default_factory=dict)
-
-    def fst(self, expression: Regular) -> pynini.Fst:
-        """Return the machine of an expression, made once."""
-        key = id(expression)
-        if key not in self._made:
-            self._made[key] = self._new(expression)
-        return self._made[key]
-
-    def _new(self, expression: Regular) -> pynini.Fst:
-        library = pynini_module()
-        found: pynini.Fst
-        match expression:
-            case Symbol():
-                found = fst_of(2, [(0, int(k) + 1, 1) for k in self.symbols[id(expression)]], [1])
-            case Constrained():
-                found = self._machine(self.machines[id(expression)])
-            case Concatenation(parts):
-                machines = list(map(self.fst, parts))
-                _check_size(sum(machine.num_states() for machine in machines))
-                found = reduce(library.concat, machines, fst_of(1, [], [0]))
-            case Union(parts):
-                machines = list(map(self.fst, parts))
-                _check_size(sum(machine.num_states() for machine in machines))
-                found = library.union(*machines)
-            case Difference(left, right):
-                found = self._difference(self.fst(left), self.fst(right))
-            case Repetition(part, low, high):
-                found = _repeated(self.fst(part), low, high)
-            case Weighted(part, cost):
-                ending = fst_of(2, [(0, self._symbol(0.0 - cost), 1)], [1])
-                found = library.concat(self.fst(part), ending)
-        return found
-
-    def _symbol(self, score: float) -> int:
-        if score not in self.scores:
-            self.scores.append(score)
-        return self.kinds + 1 + self.scores.index(score)
-
-    def _machine(self, machine: Acceptor) -> pynini.Fst:
-        """Return a machine, each score as a state between two."""
-        arcs: list[tuple[int, int, int]] = []
-        last = machine.n_states
-        n_states = last + 1
-        for state, symbol in zip(*np.nonzero(machine.target >= 0), strict=True):
-            score = 0.0 if machine.score is None else float(machine.score[state, symbol])
-            source, target = int(state), int(machine.target[state, symbol])
-            if score:
-                arcs.append((source, self._symbol(score), n_states))
-                source, n_states = n_states, n_states + 1
-            arcs.append((source, int(symbol) + 1, target))
-        for state in np.flatnonzero(machine.final > -np.inf).tolist():
-            score = float(machine.final[state])
-            arcs.append((state, self._symbol(score) if score else 0, last))
-        return fst_of(n_states, arcs, [last])
-
-    def _difference(self, left: pynini.Fst, right: pynini.Fst) -> pynini.Fst:
-        target, score, final = determinise(automaton_of(right, self.kinds, self.scores))
-        if score.any() or final[final > -np.inf].any():
-            raise GrammarError("a soft constraint stands behind a minus")
-        arcs = [
-            (int(state), int(symbol) + 1, int(target[state, symbol]))
-            for state, symbol in zip(*np.nonzero(target >= 0), strict=True)
-        ]
-        # Scores of the left one pass by the right one.
-        passing = range(self.kinds + 1, self.kinds + 1 + len(self.scores))
-        arcs += [(state, symbol, state) for state in range(len(final)) for symbol in passing]
-        accepted = np.flatnonzero(final > -np.inf).tolist()
-        if left.num_states() * len(final) > MAX_PAIRS:
-            raise TooLargeError("the two sides of a minus have too many states together")
-        right = fst_of(len(final), arcs, accepted)
-        found: pynini.Fst = pynini_module().difference(left, right)
-        return found
-
-
-def _repeated(fst: pynini.Fst, low: int, high: int | None) -> pynini.Fst:
-    _check_size(fst.num_states() * max(low, high or 0))
-    bounds = (low,) if high is None else (low, high)
-    found: pynini.Fst = pynini_module().closure(fst, *bounds)
-    return found
-
-
-def _check_size(states: int) -> None:
-    if states > MAX_STATES:
-        raise TooLargeError(f"a part of it has {states:,} states, expected up to {MAX_STATES:,}")

@@ -355,22 +355,14 @@ def _legal(
 ) -> Bools:
     """Return which labels may follow which: bool [L + 1, L + 1], last row start, column end.
 
-    All rows but those of the keys are free; without keys, the start and the end are where no pair
-    names them.
+    Without keys, the start and the end are free where no pair names them.
     """
-    index = {name: i for i, name in enumerate((*labels, None))}
-    unknown = [name for name in (*(keys or ()), *sum(pairs, ())) if name not in index]
-    if unknown:
-        raise GrammarError(f"no label {unknown[0]!r}{nearest(str(unknown[0]), labels)}")
-    legal = np.zeros((len(index), len(index)), dtype=bool)
-    if keys is not None:
-        legal[[i for name, i in index.items() if name not in keys]] = True
-    else:
-        legal[-1, :-1] = all(a is not None for a, _ in pairs)
-        legal[:-1, -1] = all(b is not None for _, b in pairs)
+    ends = (*labels, None)
+    legal = _meeting((ends, ends), pairs, keys)
+    if keys is None:
+        legal[-1, :-1] |= all(a is not None for a, _ in pairs)
+        legal[:-1, -1] |= all(b is not None for _, b in pairs)
         legal[-1, -1] = True
-    for a, b in pairs:
-        legal[index[a], index[b]] = True
     return legal
 
 
@@ -433,16 +425,16 @@ def pairs(
 
 
 def _meeting(
-    labels: tuple[tuple[str, ...], ...],
-    chosen: Sequence[tuple[str, ...]],
-    keys: frozenset[str] | None,
+    labels: Sequence[tuple[str | None, ...]],
+    chosen: Sequence[tuple[str | None, ...]],
+    keys: frozenset[str | None] | frozenset[str] | None,
 ) -> Bools:
-    """Return which labels may meet, bool [L of each tape]; with keys, also all that are none."""
+    """Return which labels may meet, bool [size of each axis]; with keys, also all that are none."""
     index = [{label: i for i, label in enumerate(known)} for known in labels]
-    for names in [*chosen, *((key,) for key in keys or ())]:
+    for names in [*((key,) for key in keys or ()), *chosen]:
         for name, known in zip(names, index, strict=False):
             if name not in known:
-                raise GrammarError(f"no label {name!r}{nearest(name, known)}")
+                raise GrammarError(f"no label {name!r}{nearest(str(name), filter(None, known))}")
     legal = np.zeros(tuple(map(len, index)), dtype=bool)
     if keys is not None:
         legal[[i for name, i in index[0].items() if name not in keys]] = True

@@ -22,11 +22,16 @@ from fstcrf.grammar.labels import Labels, LabelSets, label_sets, listed
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
+    import os
+
     import pynini
 
-    from fstcrf.grammar import automata, language
+    from fstcrf.corpus import files
+    from fstcrf.grammar import automata, drawing, language
 else:  # a tagger that is loaded has its grammar compiled
     automata = LazyModule("fstcrf.grammar.automata")
+    drawing = LazyModule("fstcrf.grammar.drawing")
+    files = LazyModule("fstcrf.corpus.files")
     language = LazyModule("fstcrf.grammar.language")
 
 
@@ -244,20 +249,46 @@ class Grammar:
         """Return the grammar bound to label sets: it can tell what it accepts."""
         return Grammar(self.constraints, labels)
 
-    def accepts(self, labels: Labels) -> bool:
-        """Tell whether a bound grammar accepts a labelling: of the only tape, or of each by name.
+    def draw(
+        self, path: str | os.PathLike[str] | None = None, *, labels: Labels | None = None
+    ) -> str:
+        """Return a picture of its automata as SVG, one below the other.
+
+        By graphviz where it is installed, else by fstcrf itself. From left to right; the start is
+        dark, two rings are where a sentence may end. Labels that lead between the same states are
+        written as one: the most of them as what they are not.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file ``*.svg`` to write it to, too.
+        labels : sequence of str, or mapping of str to sequence of str, optional
+            Label sets to bind it to; those that it is bound to when absent.
 
         Raises
         ------
         GrammarError
-            A grammar that is not bound; tapes that it does not have.
-        LabelError
-            A label that is not in its set.
+            Neither bound nor told labels; errors as for `bind`.
+        TooLargeError
+            An automaton with more arcs than anyone can look at.
+        OptionError
+            A file of another kind.
+        OSError
+            The file cannot be written, or graphviz fails.
         """
+        sets = self.labels if labels is None else labels
+        if sets is None:
+            raise GrammarError(f"{self} is not bound to labels; say which: .draw(labels=...)")
+        return files.write_picture(drawing.acceptors_picture(self.bind(sets), str(self)), path)
+
+    def accepts(self, labels: Labels) -> bool:
+        """Tell whether a bound grammar accepts a labelling; errors as for `score`."""
         return self.score(labels) > -np.inf
 
     def score(self, labels: Labels) -> float:
-        """Return the natural-log score of a labelling, 0 under hard grammars, −inf if rejected.
+        """Return the natural-log score of a labelling: of the only tape, or of each by name.
+
+        It is 0 under hard grammars, −inf if they reject it.
 
         Raises
         ------

@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools
-from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, tables
+from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, succession_tables
 from fstcrf.errors import GrammarError, OptionError
 
 Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
@@ -206,14 +206,10 @@ class LabelReading:
         size = len(self.labels)
         if self.scheme is None:
             return np.zeros((size + 1, size), dtype=bool)
-        letters, kinds = self.scheme.letters, ["", *self.types]
-        # Plain labels and the start count as O.
-        parts = [part or (OUTSIDE, "") for part in (*self.parts, None)]
-        letter = np.asarray([letters.index(letter) for letter, _ in parts])
-        kind = np.asarray([kinds.index(kind) for _, kind in parts])
-        same = (kind[:, None] == kind[None, :size]).astype(np.int64)
+        # Plain labels count as O.
+        parts = [part or (OUTSIDE, "") for part in self.parts]
         typed = np.asarray([part is not None for part in self.parts])
-        starts: Bools = tables(self.scheme)[0][letter[:, None], letter[None, :size], same] & typed
+        starts: Bools = succession_tables(parts, self.scheme)[0][:, :size] & typed
         return starts
 
     def units(self, names: Names) -> list[str | Spans]:

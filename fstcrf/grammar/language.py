@@ -18,18 +18,11 @@ import numpy as np
 from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
 from fstcrf.grammar import constraint, syntax
-from fstcrf.grammar.acceptor import Acceptor, is_empty
-from fstcrf.grammar.automata import (
-    Constrained,
-    Regular,
-    Symbol,
-    compiled,
-    constraint_from_machine,
-    has_scores,
-    leaves,
-)
+from fstcrf.grammar.acceptor import Acceptor, is_empty, minimise, trim
+from fstcrf.grammar.automata import constraint_from_machine
 from fstcrf.grammar.constraint import Constraint, RuleOptions
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
+from fstcrf.grammar.regular import Constrained, Regular, Symbol, compiled, has_scores, leaves
 from fstcrf.grammar.syntax import cut, fields, plain
 from fstcrf.once import memoised
 
@@ -63,6 +56,51 @@ def _parsed(text: str, path: str | None) -> tuple[Constraint, ...]:
 _kept = memoised(64)(_parsed)
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An export of a file whose costs may be open, ``<?>``.
+
+    Parameters
+    ----------
+    name : str
+    constraint : Constraint
+        With a score of 1 for each match or violation, where the cost is open.
+    place : (int, int) or None
+        Where the open cost stands in the text.
+    line : int
+    """
+
+    name: str
+    constraint: Constraint
+    place: tuple[int, int] | None
+    line: int
+
+
+def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
+    """Return the exports of a text in which costs may be open; `path` is for messages."""
+    file = syntax.parse(text, path)
+    short = "<text>" if path is None else Path(path).name
+    expansion = _Expansion(file, open_costs=True)
+    found: list[Rule] = []
+    for export in expansion.exports():
+        value = export.value
+        place = value.learned if isinstance(value, Constrained) else None
+        if place is not None and any(rule.place == place for rule in found):
+            raise expansion.error(
+                "two exports share one open cost, <?>: write the pattern out twice", export.line
+            )
+        bind = partial(_bound, export, file.tapes, path, short)
+        constraint_ = Constraint(f"{short}: {export.name}", bind)
+        found.append(Rule(export.name, constraint_, place, export.line))
+    unused = expansion.open_places - {rule.place for rule in found}
+    if unused:
+        line = text.count("\n", 0, min(unused)[0]) + 1
+        raise expansion.error(
+            "an open cost, <?>, stands in an export of its own: export NAME = each[x, <?>];", line
+        )
+    return tuple(found)
+
+
 def shipped_grammar(name: str) -> Path:
     """Return the path of a grammar that comes with fstcrf."""
     package = Path(__file__).resolve().parent.parent
@@ -81,13 +119,14 @@ def shipped_grammar(name: str) -> Path:
 
 _CLASSES = ("any", "label", "optional", "spans")
 
-_Kind = Literal["number", "names", "constraint", "file"]
+_Kind = Literal["number", "names", "constraint", "file", "pattern"]
 
 _EXAMPLES: dict[_Kind, str] = {
     "number": "2",
     "names": '"NAME"',
     "constraint": 'before["A", "B"]',
     "file": '"names.fst"',
+    "pattern": '"[A]" "[B]"',
 }
 
 
@@ -114,6 +153,36 @@ def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
         raise GrammarError(str(error)) from None
 
 
+def _matches(pattern: Regular, *, options: RuleOptions, tapes: _Tapes) -> Constraint:
+    """Return what scores each token at which a match of a pattern ends."""
+    weight, names, path = options.weight, tapes[0], tapes[1]
+    if weight is None:
+        raise GrammarError("each needs a cost: each[x, <1.5>], or <?> where it is to be learned")
+    if has_scores(pattern):
+        raise GrammarError("the pattern of each has weights; its cost is that of each match")
+    line = pattern.line
+    around: Regular = syntax.Repetition(Symbol((), line), 0, None, line)
+    anywhere: Regular = syntax.Concatenation((around, pattern), line)
+
+    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
+        binding = _Binding(names, path, sets)
+        parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
+        if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
+            raise GrammarError("the pattern of each holds a soft constraint")
+        (found,) = binding.acceptors(anywhere, "each")
+        if found.final[0] > -np.inf:
+            raise GrammarError("the pattern of each matches the empty sequence, so everywhere")
+        if is_empty(found):
+            raise GrammarError(f"the pattern of each matches nothing{binding.nothing(pattern)}")
+        ends = (found.final > -np.inf)[found.target] & (found.target >= 0)
+        scored = replace(
+            found, score=np.where(ends, np.float64(weight), 0.0), final=np.zeros(found.n_states)
+        )
+        return (minimise(trim(scored)),)
+
+    return Constraint("each[…]", build)
+
+
 _BUILT_IN: dict[str, _Form] = {
     "at_least": _Form(partial(constraint.counted, "at_least"), ("number", "names")),
     "at_most": _Form(partial(constraint.counted, "at_most"), ("number", "names")),
@@ -122,6 +191,7 @@ _BUILT_IN: dict[str, _Form] = {
     "bio": _scheme("iob2"),
     "bioes": _scheme("bioes"),
     "contiguous": _Form(constraint.contiguous, ("names",)),
+    "each": _Form(_matches, ("pattern",), ("weight",)),
     "end_with": _Form(partial(constraint.about, "end_with"), ("names",)),
     "exactly": _Form(partial(constraint.counted, "exactly"), ("number", "names")),
     "fst": _Form(_machine, ("file",), ("tape",)),
@@ -133,8 +203,12 @@ _BUILT_IN: dict[str, _Form] = {
 }
 
 
+_Tapes = tuple[tuple[str, ...], str | None]
+"""The tapes that a file names, and its path."""
+
+
 def _constrained(
-    name: str, values: list[Any], options: dict[str, Any], tape: str | None, folder: Path
+    name: str, values: list[Any], options: dict[str, Any], tapes: _Tapes, folder: Path
 ) -> Constraint:
     """Return a built-in constraint with its arguments."""
     form = _BUILT_IN[name]
@@ -145,16 +219,20 @@ def _constrained(
     unknown = next((option for option in options if option not in form.options), None)
     if unknown is not None:
         raise GrammarError(f"{name} has no option {unknown!r}, only {', '.join(form.options)}")
-    given = {"tape": tape, **options}
+    given = {"tape": tapes[0][0] if len(tapes[0]) == 1 else None, **options}
     if given.get("scheme") == "none":
         given["scheme"] = None
-    more = {"folder": folder} if "file" in form.kinds else {}
+    more: dict[str, Any] = {"folder": folder} if "file" in form.kinds else {}
+    if "pattern" in form.kinds:
+        more = {"tapes": tapes}
     return form.make(*values, options=RuleOptions(**given), **more)
 
 
 def _fits(value: object, kind: _Kind) -> bool:
     if kind in ("number", "file"):
         return isinstance(value, int if kind == "number" else str)
+    if kind == "pattern":
+        return not isinstance(value, int)
     return not isinstance(value, int) and (
         kind == "constraint" or not isinstance(value, Constraint)
     )
@@ -197,7 +275,9 @@ class _Expansion:
     """The exports of a file."""
 
     file: syntax.File
+    open_costs: bool = False
     lines: dict[str, int] = field(default_factory=dict)
+    open_places: set[tuple[int, int]] = field(default_factory=set)
 
     def exports(self) -> tuple[_Export, ...]:
         for statement in self.file.statements:
@@ -347,24 +427,39 @@ class _Expansion:
     # --- Constraints and their arguments ---------------------------------------------------------
 
     def constraint(self, call: syntax.Call, scope: _Scope) -> Constrained:
-        tape = self.file.tapes[0] if len(self.file.tapes) == 1 else None
         folder = Path(self.file.path).parent if self.file.path else Path()
         values: list[Any] = []
         options: dict[str, Any] = {}
+        learned: tuple[int, int] | None = None
         for argument in call.arguments:
             match argument:
                 case syntax.Number(value):
                     values.append(value)
+                case syntax.Cost(None, _, learned):
+                    self._check_open(call.line)
+                    self.open_places.add(learned)
+                    options["weight"] = 1.0
                 case syntax.Cost(cost):
-                    options["weight"] = 0.0 - cost
+                    options["weight"] = 0.0 - (cost or 0.0)
                 case syntax.Option(name, value):
                     options[name] = value
+                case _ if call.name == "each":
+                    values.append(self.regular(argument, scope))
                 case _:
                     values.append(self.argument(argument, scope, call.line))
         try:
-            return Constrained(_constrained(call.name, values, options, tape, folder), call.line)
+            tapes = self.file.tapes, self.file.path
+            made = _constrained(call.name, values, options, tapes, folder)
+            return Constrained(made, call.line, learned)
         except (GrammarError, OptionError) as error:
             raise self.error(str(error), call.line) from None
+
+    def _check_open(self, line: int) -> None:
+        if not self.open_costs:
+            raise self.error(
+                "the cost <?> is open: learn it, fstcrf rules MODEL DATA FILE, or write a number",
+                line,
+            )
 
     def argument(
         self, expression: syntax.Expression, scope: _Scope, line: int
@@ -496,6 +591,8 @@ class _Binding:
         try:
             return part.constraint.bind(self.sets)
         except GrammarError as error:
+            if error.line is not None:
+                raise
             raise GrammarError(str(error), path=self.path, line=part.line) from None
 
     def flags(self, symbol: Symbol) -> Bools:

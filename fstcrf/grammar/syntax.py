@@ -13,6 +13,8 @@ from fstcrf.errors import GrammarError
 from fstcrf.grammar.labels import listed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lark import Lark, Token, UnexpectedInput
     from lark.tree import Meta
 
@@ -43,10 +45,11 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A cost as an argument: that of each violation."""
+    """A cost as an argument: that of each violation, or match; None where it is to be learned."""
 
-    cost: float
+    cost: float | None
     line: int
+    place: tuple[int, int]  # where it stands in the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,9 +288,30 @@ def _fail(error: UnexpectedInput, text: str, path: str | None) -> NoReturn:
     raise GrammarError(f"{message}; expected {shown}", path=path, line=line) from None
 
 
+_REPEATED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+# What becomes of the rules of ``grm.lark``: children, line → what it is.
+_BUILT: dict[str, Callable[[list[Any], int], Any]] = {
+    "tape": lambda names, line: (tuple(map(str, names)), line),
+    "definition": lambda c, line: Definition(str(c[1]), c[2], c[0] is not None, line),
+    "local": lambda c, line: Definition(str(c[0]), c[1], export=False, line=line),
+    "function": lambda c, line: FunctionDefinition(str(c[0]), c[1], tuple(c[2:-1]), c[-1], line),
+    "parameters": lambda names, _: tuple(str(name) for name in names if name is not None),
+    "union": lambda parts, line: Union(tuple(parts), line),
+    "difference": lambda parts, line: Difference(parts[0], parts[1], line),
+    "concatenation": lambda parts, line: Concatenation(tuple(parts), line),
+    "repeated": lambda c, line: Repetition(c[0], *_REPEATED[c[1]], line),
+    "text": lambda c, line: Text(str(c[0])[1:-1], line),
+    "name": lambda c, line: Name(str(c[0]), line),
+    "call": lambda c, line: Call(str(c[0]), tuple(x for x in c[1:] if x is not None), line),
+    "number": lambda c, line: Number(int(c[0]), line),
+    "option": lambda c, line: Option(str(c[0]), str(c[1]).strip('"'), line),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class _Builder:
-    """Turns the parse tree into the classes above: a method for each rule of ``grm.lark``."""
+    """Turns the parse tree into the classes above: a method for each rule that needs a check."""
 
     path: str | None
 
@@ -295,99 +319,56 @@ class _Builder:
         if node is None or isinstance(node, str):  # a token is a string
             return node
         children = [self.built(child) for child in node.children]
+        if node.data in _BUILT:
+            return _BUILT[node.data](children, node.meta.line)
         return getattr(self, node.data)(node.meta, children)
 
     def start(self, _: Meta, children: list[Any]) -> File:
         tapes: tuple[str, ...] | None = None
         for names, line in (child for child in children if isinstance(child, tuple)):
             if tapes is not None:
-                raise GrammarError("the tapes are named twice", path=self.path, line=line)
+                raise self._error("the tapes are named twice", line)
             if len(set(names)) < len(names):
-                raise GrammarError("a tape is named twice", path=self.path, line=line)
+                raise self._error("a tape is named twice", line)
             tapes = names
         statements = tuple(child for child in children if not isinstance(child, tuple))
         return File(self.path, tapes or (), statements)
 
-    def tape(self, meta: Meta, names: list[Token]) -> tuple[tuple[str, ...], int]:
-        return tuple(map(str, names)), meta.line
+    def times(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
+        part, number = children
+        return self.range(meta, [part, number, number])
 
-    def definition(self, meta: Meta, children: list[Any]) -> Definition:
-        export, name, value = children
-        return Definition(str(name), value, export is not None, meta.line)
-
-    def local(self, meta: Meta, children: list[Any]) -> Definition:
-        name, value = children
-        return Definition(str(name), value, export=False, line=meta.line)
-
-    def function(self, meta: Meta, children: list[Any]) -> FunctionDefinition:
-        name, parameters, *body, value = children
-        return FunctionDefinition(str(name), parameters, tuple(body), value, meta.line)
-
-    def parameters(self, _: Meta, names: list[Token | None]) -> tuple[str, ...]:
-        return tuple(str(name) for name in names if name is not None)
+    def range(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
+        part, first, last = children
+        low, high = int(first), None if last is None else int(last)
+        if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
+            bounds = f"{{{low},{'' if high is None else high}}}"
+            raise self._error(
+                f"{bounds}: expected two numbers up to {MAX_REPEATS}, the smaller one first",
+                meta.line,
+            )
+        return Repetition(part, low, high, meta.line)
 
     def weighted(self, meta: Meta, children: list[Any]) -> Weighted[_Written]:
         part, weight = children
         return Weighted(part, self._cost(weight, meta.line), meta.line)
 
-    def union(self, meta: Meta, parts: list[Expression]) -> Union[_Written]:
-        return Union(tuple(parts), meta.line)
-
-    def difference(self, meta: Meta, parts: list[Expression]) -> Difference[_Written]:
-        left, right = parts
-        return Difference(left, right, meta.line)
-
-    def concatenation(self, meta: Meta, parts: list[Expression]) -> Concatenation[_Written]:
-        return Concatenation(tuple(parts), meta.line)
-
-    def repeated(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
-        part, symbol = children
-        low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[str(symbol)]
-        return Repetition(part, low, high, meta.line)
-
-    def times(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
-        part, number = children
-        return self._repeated(part, int(number), int(number), meta.line)
-
-    def range(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
-        part, low, high = children
-        return self._repeated(part, int(low), None if high is None else int(high), meta.line)
-
-    def _repeated(
-        self, part: Expression, low: int, high: int | None, line: int
-    ) -> Repetition[_Written]:
-        if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
-            bounds = f"{{{low},{'' if high is None else high}}}"
-            raise GrammarError(
-                f"{bounds}: expected two numbers up to {MAX_REPEATS}, the smaller one first",
-                path=self.path,
-                line=line,
-            )
-        return Repetition(part, low, high, line)
-
-    def text(self, meta: Meta, children: list[Token]) -> Text:
-        return Text(str(children[0])[1:-1], meta.line)
-
-    def name(self, meta: Meta, children: list[Token]) -> Name:
-        return Name(str(children[0]), meta.line)
-
-    def call(self, meta: Meta, children: list[Any]) -> Call:
-        name, *arguments = children
-        given: list[Argument] = [argument for argument in arguments if argument is not None]
-        return Call(str(name), tuple(given), meta.line)
-
-    def number(self, meta: Meta, children: list[Token]) -> Number:
-        return Number(int(children[0]), meta.line)
-
     def cost(self, meta: Meta, children: list[Token]) -> Cost:
-        return Cost(self._cost(children[0], meta.line), meta.line)
+        token = children[0]
+        open_ = str(token)[1:-1].strip() == "?"
+        cost = None if open_ else self._cost(token, meta.line)
+        return Cost(cost, meta.line, (token.start_pos or 0, token.end_pos or 0))
 
     def _cost(self, token: Token, line: int) -> float:
-        cost = float(str(token)[1:-1])
+        text = str(token)[1:-1].strip()
+        if text == "?":
+            raise self._error(
+                "<?> is the cost of a pattern or constraint: each[x, <?>], at_most[1, x, <?>]", line
+            )
+        cost = float(text)
         if not isfinite(cost):
-            raise GrammarError(f"{token}: expected a finite number", path=self.path, line=line)
+            raise self._error(f"{token}: expected a finite number", line)
         return cost
 
-    def option(self, meta: Meta, children: list[Token]) -> Option:
-        name, value = children
-        return Option(str(name), str(value).strip('"'), meta.line)
+    def _error(self, message: str, line: int) -> GrammarError:
+        return GrammarError(message, path=self.path, line=line)

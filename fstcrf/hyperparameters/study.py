@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fstcrf.corpus import Corpus
+from fstcrf.corpus.files import whole_lines
 from fstcrf.errors import OptionError, TemplateError
 from fstcrf.features import TemplateSet
 from fstcrf.features.template import as_templates, is_template_text, tape_column
@@ -17,16 +18,17 @@ from fstcrf.model.options import DEFAULTS, is_read
 
 if TYPE_CHECKING:
     import optuna
+import fcntl
 import json
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fstcrf.errors import DataError, NumericError
+from fstcrf.errors import DataError, NumericError, RecoveryWarning
 from fstcrf.lazy import optional
 
 Outcome = Literal["complete", "stopped", "diverged"]
@@ -277,6 +279,25 @@ def _holds(choice: Choice, value: Any) -> bool:
 
 _NAME = "fstcrf"
 _SEARCH = "search"  # what the journal is of
+_BEGINNING = b'{"op_code":'
+
+
+class _Lock:
+    """Holds a journal while it is added to; it ends with the process, unlike optuna's own."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, -1
+
+    def acquire(self) -> bool:
+        """Wait for it."""
+        self._file = os.open(self._path, os.O_RDONLY)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        return True
+
+    def release(self) -> None:
+        """Let go."""
+        os.close(self._file)
 
 
 def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str]) -> optuna.Study:
@@ -292,7 +313,7 @@ def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str])
     else:
         path.touch()  # what cannot be written should be known before the work
     foreign = DataError("is no journal of a search", path=str(path))
-    backend = package.storages.journal.JournalFileBackend(str(path))
+    backend = package.storages.journal.JournalFileBackend(str(path), _Lock(path))
     try:
         study: optuna.Study = package.create_study(
             study_name=_NAME,
@@ -317,20 +338,24 @@ def opened(package: Any, path: Path, *, resume: bool, search: Mapping[str, str])
 
 
 def _check_lines(path: Path) -> None:
-    """Check a journal; cut off the last line where a crash has left a part of one."""
+    """Check a journal; cut off what a crash has left of a last line, which may be the first."""
     data = path.read_bytes()
-    end = data.rfind(b"\n") + 1
-    for number, line in enumerate(data[:end].splitlines(), 1):
-        try:
-            if not isinstance(json.loads(line), dict):
-                raise DataError("is no journal of a search", path=str(path), line=number)
-        except ValueError:
-            raise DataError("is no journal of a search", path=str(path), line=number) from None
-    if not end:
-        raise DataError("is no journal of a search", path=str(path))
+    began = data.startswith((b"\0", _BEGINNING[: len(data)]))
+    if not began and not _is_line(data.partition(b"\n")[0]):
+        raise DataError("is no journal of a search", path=str(path), line=1)
+    end = whole_lines(data, path, _is_line)
     if end < len(data):
         with path.open("r+b") as file:
             file.truncate(end)
+            os.fsync(file.fileno())
+
+
+def _is_line(line: bytes) -> bool:
+    """Tell whether a line was written wholly."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 # --- The search itself ----------------------------------------------------------------------------
@@ -498,6 +523,7 @@ def _quiet(package: Any) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("always", RecoveryWarning)  # ours
             yield
     finally:
         package.logging.set_verbosity(before)

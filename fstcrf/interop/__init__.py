@@ -5,13 +5,21 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.interop.conversion import FORMATS, read_tagger
+    from fstcrf.interop.conversion import FORMATS, read_tagger, written
     from fstcrf.interop.crfpp import load_crfpp
     from fstcrf.interop.crfsuite import load_crfsuite
     from fstcrf.interop.formats import Format
     from fstcrf.interop.wapiti import load_wapiti
 
-__all__ = ["FORMATS", "Format", "load_crfpp", "load_crfsuite", "load_wapiti", "read_tagger"]
+__all__ = [
+    "FORMATS",
+    "Format",
+    "load_crfpp",
+    "load_crfsuite",
+    "load_wapiti",
+    "read_tagger",
+    "written",
+]
 
 __getattr__ = importer(
     __name__,
@@ -22,5 +30,6 @@ __getattr__ = importer(
         "load_crfsuite": "crfsuite",
         "load_wapiti": "wapiti",
         "read_tagger": "conversion",
+        "written": "conversion",
     },
 )

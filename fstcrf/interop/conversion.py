@@ -9,10 +9,10 @@ from dataclasses import replace
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.interop.crfsuite import CRFSUITE
-from fstcrf.interop.formats import HEAD, TAPE, Format, ReadOptions, check_tape, is_native, unpacked
+from fstcrf.interop.formats import TAPE, Format, ReadOptions, check_tape, unpacked
 from fstcrf.interop.wapiti import WAPITI
 from fstcrf.joint import CRF
-from fstcrf.storage import file_kind
+from fstcrf.storage import HEAD, file_kind, is_native
 
 _COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.jointmodel` writes it, which is above
 
@@ -81,7 +81,18 @@ def format_of(head: bytes, where: str) -> Format:
 
 
 def written(tagger: CRF, name: str) -> bytes:
-    """Return a tagger as the bytes of a file of another format."""
+    """Return a tagger as the bytes of a file of another format.
+
+    Parameters
+    ----------
+    tagger : CRF
+    name : {"crfsuite", "crfpp", "crfpp-text", "wapiti"}
+
+    Raises
+    ------
+    OptionError
+        Another name, or the format cannot say what the tagger does; names what.
+    """
     writers = {known.name: known.write for known in FORMATS if known.write is not None}
     if name not in writers:
         raise OptionError(f"nothing writes {name!r}; what can be written: {', '.join(writers)}")

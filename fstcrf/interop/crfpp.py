@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError
-from fstcrf.features.derive import Plain
+from fstcrf.features.derive import Plain, Source
+from fstcrf.interop.doublearray import double_array
 from fstcrf.interop.formats import (
     TAPE,
     Format,
@@ -33,6 +34,7 @@ from fstcrf.interop.patterns import (
     shown,
     tagger,
 )
+from fstcrf.interop.rendering import Dialect, TextModel, rendered
 from fstcrf.joint import CRF
 
 
@@ -430,5 +432,70 @@ def _check(
         )
 
 
-CRFPP = Format("crfpp", "a binary CRF++ model", recognises=_is_binary, read=_read)
-CRFPP_TEXT = Format("crfpp-text", "a text model of CRF++", recognises=_is_text, read=_read)
+# --- Taggers as models ----------------------------------------------------------------------------
+
+_MOST_WEIGHTS = 2**31 - 2
+
+
+def _hole(source: Source, place: str, column: int) -> str | None:
+    return f"%x[{place},{column}]" if isinstance(source, Plain) else None
+
+
+_DIALECT = Dialect("CRF++'s format", ("U", "B"), "pad", _FARTHEST, _hole)
+
+
+def _rendered(crf: CRF) -> TextModel:
+    model = rendered(crf, _DIALECT)
+    for text in (*model.patterns, *model.attributes, *(y.encode() for y in model.labels)):
+        if b"\0" in text or b"\n" in text or b"\r" in text:
+            raise _DIALECT.refused(f"{shown(text)} is not one line of text")
+    if model.first[-1] > _MOST_WEIGHTS:
+        raise _DIALECT.refused(f"{model.first[-1]:,} weights, at most {_MOST_WEIGHTS:,}")
+    return model
+
+
+def _written(crf: CRF) -> bytes:
+    """Return a tagger as a binary model; its weights are float32."""
+    model = _rendered(crf)
+    weights = np.zeros(model.first[-1], dtype="<f4")
+    weights[model.weights.numbers] = model.weights.values
+    trie = double_array(model.attributes, model.first[:-1]).tobytes()
+    labels, templates = (
+        b"".join(text + b"\0" for text in part)
+        for part in ([label.encode() for label in model.labels], model.patterns)
+    )
+    templates += b"\0" * (-(len(labels) + len(templates)) % 4)  # so that weights are aligned
+    header = _HEADER.pack(100, 0, 1.0, len(weights), model.n_columns, len(trie))
+    texts = [_LENGTH.pack(len(part)) + part for part in (labels, templates)]
+    return b"".join([header, *texts, trie, weights.tobytes()])
+
+
+def _written_text(crf: CRF) -> bytes:
+    """Return a tagger as a text model, which ``crf_learn -C`` makes binary."""
+    model = _rendered(crf)
+    weights = np.zeros(model.first[-1])
+    weights[model.weights.numbers] = model.weights.values
+    header = [b"version: 100", b"cost-factor: 1", b"maxid: %d" % len(weights)]
+    pairs = zip(model.first.tolist(), model.attributes, strict=False)
+    lines = [*header, b"xsize: %d" % model.n_columns, b""]
+    lines += [*(label.encode() for label in model.labels), b"", *model.patterns, b""]
+    lines += [*(b"%d %s" % pair for pair in pairs), b""]
+    lines += [*(repr(w).encode() for w in weights.tolist()), b""]
+    return b"\n".join(lines)
+
+
+CRFPP = Format(
+    "crfpp",
+    "a binary CRF++ model",
+    recognises=_is_binary,
+    read=_read,
+    suffix=".crfpp",
+    write=_written,
+)
+CRFPP_TEXT = Format(
+    "crfpp-text",
+    "a text model of CRF++",
+    recognises=_is_text,
+    read=_read,
+    write=_written_text,
+)

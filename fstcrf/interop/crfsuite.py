@@ -362,16 +362,8 @@ def as_tagger(model: CRFsuiteModel, *, tape: str = TAPE, where: str = "model") -
     topology = _complete_topology(model.labels)
     node_cells, node = _cells(model.of_type(STATE), padded(labels))
     transitions, arc = _last(model.of_type(TRANSITION), labels)
-    none = np.empty(0, dtype=np.int32)
     space = ParameterSpace(
-        topology,
-        model.n_attributes,
-        0,
-        node_cells,
-        transitions.astype(np.int32),
-        np.empty(0, dtype=np.int64),
-        none,
-        none,
+        topology, model.n_attributes, 0, node_cells, transitions.astype(np.int32)
     )
     return CRF(topology, index, space, np.concatenate([node, arc]), tape, ())
 
@@ -432,18 +424,21 @@ def export(crf: CRF) -> CRFsuiteModel:
     same texts.
     """
     _check_sayable(crf)
-    node, transition, _, _, _ = crf.space.parts(crf.theta)
-    rows, slots = np.divmod(crf.space.node_cells, crf.space.width)
-    arcs = crf.space.transitions.astype(np.int64)
-    source, target = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int32)
-    if len(arcs):
-        by_slot = np.argsort(crf.topology.arc_slot, kind="stable")[arcs]
-        source, target = crf.topology.source[by_slot], crf.topology.target[by_slot]
+    used, features = weighted_features(crf.space, crf.theta)
+    return CRFsuiteModel.of(crf.labels, _texts(crf, used), features)
+
+
+def weighted_features(space: ParameterSpace, theta: Floats) -> tuple[Longs, NDArray[np.void]]:
+    """Return the rows of attributes that have weights, and those weights, of these by number."""
+    node, transition = space.parts(theta)[:2]
     kept, pairs = np.flatnonzero(node), np.flatnonzero(transition)
-    used, numbers = np.unique(rows[kept], return_inverse=True)
-    state = features_of(STATE, numbers, slots[kept], node[kept])
-    others = features_of(TRANSITION, source[pairs], target[pairs], transition[pairs])
-    return CRFsuiteModel.of(crf.labels, _texts(crf, used), np.concatenate([state, others]))
+    rows, slots = np.divmod(space.node_cells[kept], space.width)
+    used, numbers = np.unique(rows, return_inverse=True)
+    state = features_of(STATE, numbers, slots, node[kept])
+    topology = space.topology
+    arc = np.argsort(topology.arc_slot, kind="stable")[space.transitions[pairs]]
+    ends = topology.source[arc], topology.target[arc]
+    return used, np.concatenate([state, features_of(TRANSITION, *ends, transition[pairs])])
 
 
 def _check_sayable(crf: CRF) -> None:

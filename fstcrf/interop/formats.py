@@ -42,16 +42,8 @@ def unpacked(data: bytes, where: str) -> bytes:
     return data
 
 
-HEAD = 64
-"""Bytes from which a format is told."""
-
 TAPE = "label"
 """Name of the tape of a tagger that was read from a file without names."""
-
-
-def is_native(head: bytes) -> bool:
-    """Tell whether a file that begins like this is of fstcrf's own format."""
-    return head[8:10] == b'{"'
 
 
 def check_tape(tape: str) -> None:

@@ -519,17 +519,9 @@ def tagger(model: PatternModel, columns: Sequence[str] | None, tape: str) -> CRF
     arc_cells, arc_weights = model.weights.cells(
         model.arc_first[arc.attribute], size**2, stride=padded(size**2)
     )
-    none = np.empty(0, dtype=np.int32)
-    space = ParameterSpace(
-        topology=chain_topology(model.labels, order),
-        n_node_rows=node.tables.n_rows,
-        n_arc_rows=arc.tables.n_rows,
-        node_cells=node_cells,
-        transitions=slots,
-        arc_cells=arc_cells,
-        initial=none,
-        final=none,
-    )
+    rows = node.tables.n_rows, arc.tables.n_rows
+    topology = chain_topology(model.labels, order)
+    space = ParameterSpace(topology, *rows, node_cells, slots, arc_cells)
     index = FeatureIndex(templates, model.boundary, node=node.tables, arc=arc.tables)
     theta = np.concatenate([node_weights, transitions[slots], arc_weights])
     return CRF(space.topology, index, space, theta, tape, names)

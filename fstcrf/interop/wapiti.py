@@ -14,7 +14,7 @@ from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError, TemplateError
 from fstcrf.features import LiteralIndex
 from fstcrf.features.bytewise import misjudges
-from fstcrf.features.derive import Plain, Source, derived, root
+from fstcrf.features.derive import Derived, Plain, Source, derived, root
 from fstcrf.interop.formats import (
     TAPE,
     Format,
@@ -34,6 +34,7 @@ from fstcrf.interop.patterns import (
     shown,
     tagger,
 )
+from fstcrf.interop.rendering import Dialect, rendered
 from fstcrf.joint import CRF
 from fstcrf.kernel import padded
 from fstcrf.topology import chain_topology
@@ -373,17 +374,7 @@ def _literal(
         for i in used.tolist()
     ]
     cells, theta = weights.cells(node_first[used], size, stride=padded(size))
-    none = np.empty(0, dtype=np.int32)
-    space = ParameterSpace(
-        topology=chain_topology(labels, 0),
-        n_node_rows=len(names),
-        n_arc_rows=0,
-        node_cells=cells,
-        transitions=none,
-        arc_cells=none.astype(np.int64),
-        initial=none,
-        final=none,
-    )
+    space = ParameterSpace(chain_topology(labels, 0), len(names), node_cells=cells)
     return CRF(space.topology, LiteralIndex(names), space, theta, tape, ())
 
 
@@ -391,4 +382,54 @@ def _recognised(head: bytes) -> bool:
     return head.removeprefix(BOM).startswith(b"#mdl#")
 
 
-WAPITI = Format("wapiti", "a Wapiti model", recognises=_recognised, read=_read)
+# --- Taggers as models ----------------------------------------------------------------------------
+
+_LETTERS = {"wapiti_test": "t", "wapiti_find": "m"}
+
+
+def _hole(source: Source, place: str, column: int) -> str | None:
+    """Return a command; capital letters go without case."""
+    if isinstance(source, Plain):
+        return f"%x[{place},{column}]"
+    lowered = source.function == "lower_ascii"
+    within = source.source if lowered else source
+    letter, text = "x", ""
+    if isinstance(within, Derived):
+        if within.function not in _LETTERS or not isinstance(within.source, Plain):
+            return None
+        letter, text = _LETTERS[within.function], f',"{within.arguments[0]}"'
+    return f"%{letter.upper() if lowered else letter}[{place},{column}{text}]"
+
+
+_DIALECT = Dialect("Wapiti's format", ("u", "b"), "wapiti", None, _hole, absolute=True)
+
+
+def _written(crf: CRF) -> bytes:
+    """Return a tagger as a model of Wapiti."""
+    model = rendered(crf, _DIALECT)
+    labels = [label.encode() for label in model.labels]
+    weights = model.weights
+    head = [b"#mdl#2#%d\n" % len(weights)]
+    head.append(b"#rdr#%d/%d/0\n" % (len(model.patterns), model.n_columns - 1))
+    parts = [*head, *map(_netstring, model.patterns)]
+    for texts in (labels, model.attributes):
+        parts += [b"#qrk#%d\n" % len(texts), *map(_netstring, texts)]
+    pairs = zip(weights.numbers.tolist(), weights.values.tolist(), strict=True)
+    parts += [f"{number}={value.hex()}\n".encode() for number, value in pairs]
+    return b"".join(parts)
+
+
+def _netstring(text: bytes) -> bytes:
+    if b"\0" in text or b"\n" in text:
+        raise _DIALECT.refused(f"{shown(text)} is not one line of text")
+    return b"%d:%s,\n" % (len(text), text)
+
+
+WAPITI = Format(
+    "wapiti",
+    "a Wapiti model",
+    recognises=_recognised,
+    read=_read,
+    suffix=".wapiti",
+    write=_written,
+)

@@ -9,15 +9,19 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.joint.explain import JointExplanation
+    from fstcrf.joint.lexical import LexiconTagger, TaggedWords
     from fstcrf.joint.tagger import Tagger
     from fstcrf.joint.taggers import CRF, Composition, compose, load
-    from fstcrf.joint.tuning import WeightTrial, tune_weights
+    from fstcrf.joint.tuning import WEIGHT_GRID, WeightTrial, tune_weights
 
 __all__ = [
     "CRF",
+    "WEIGHT_GRID",
     "ChainLattice",
     "Composition",
     "JointExplanation",
+    "LexiconTagger",
+    "TaggedWords",
     "Tagger",
     "WeightTrial",
     "compose",
@@ -32,7 +36,10 @@ __getattr__ = importer(
         "ChainLattice": "chainlattice",
         "Composition": "taggers",
         "JointExplanation": "explain",
+        "LexiconTagger": "lexical",
+        "TaggedWords": "lexical",
         "Tagger": "tagger",
+        "WEIGHT_GRID": "tuning",
         "WeightTrial": "tuning",
         "compose": "taggers",
         "load": "taggers",

@@ -102,6 +102,10 @@ def runs(
     def of_run(run: Run) -> AnswerT:
         values = [v for _, make in prepared for v in make(run.first, run.end)]
         values += [tape_map.values(int(run.offsets[-1])) for tape_map in composition.maps]
+        if composition.given and isinstance(sentences, Corpus):
+            first, end = sentences.offsets[[run.first, run.end]].tolist()
+            read = composition.grammar_read[0]
+            values += [given.values(sentences, slice(first, end)) for given in read]
         return answer(run, tuple(values))
 
     cells = int(np.prod(composition.program.shape))
@@ -297,10 +301,12 @@ def check_scores(
     if len(dead):
         k = int(dead[0])
         first, end = run.offsets[k : k + 2].tolist()
+        # The product dies where the grammar does; what is searched, later.
+        whole = _bound(program, program.machine, run, values) if program.summable else bound
         raise no_path_error(
             program,
             tuple(v[first:end] for v in values),
-            position=int(kernel.dead_tokens(bound)[k]),
+            position=int(kernel.dead_tokens(whole)[k]),
             sentence=int(run.numbers[k]),
         )
 

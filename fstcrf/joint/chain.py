@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -43,6 +43,7 @@ __all__ = [
 
 
 _FIRST = 16  # labellings of the first tape that are ranked at first; then 8 times as many
+_WITHIN = 2.0  # nats below the best: at first, no others are ranked
 _INNER = 4  # times as many labellings of a later tape, for all prefixes of a sentence together
 _ROUNDING = 1e-9  # relative
 _PATH_TOKENS = 4_000_000  # labels in the labellings that are ranked at once
@@ -74,24 +75,24 @@ class Search:
         """Look at each tagger's best labels, given those of the taggers before it."""
         corpus, size = self.corpus, len(self.corpus)
         self.around: list[Around] = []
+        self.first: _Ranking  # of the first tape
         self.total, second = np.zeros(size), []
         labels: tuple[Ints, ...] = ()
         for k, stage in enumerate(self.stages):
             around = Around(stage, corpus, labels, partial(self.solver.given, k))
             self.around.append(around)
-            given = around.given
-            normaliser = np.zeros(size)
+            normaliser: Floats = np.zeros(size)
             if k or self.solver.scored:  # the first one is the same for all labellings
-                normaliser = stage.weight * stage.log_z(given)
+                normaliser = stage.weight * kernel.log_partitions(around.free)
             if k == 0:
                 self.normaliser = normaliser
-            bound = stage.legal_bound(given)
             if k + 1 == len(self.stages):
-                path, score = kernel.best_paths(bound)
+                path, score = kernel.best_paths(around.legal)
             else:
-                ranked = kernel.nbest_paths(bound, 2)
-                path, score = ranked.path[0], ranked.score[:, 0]
-                second.append(self.total + ranked.score[:, 1] - normaliser)
+                ranking = self._ranking(around, wide=k == 0)
+                path, score = ranking.path[0], ranking.score[:, 0]
+                second.append(self.total + ranking.second - normaliser)
+                self.first = ranking if k == 0 else self.first
             if not stage.asks:
                 self._sure(k, score - normaliser)
             self.total += score - normaliser
@@ -102,6 +103,15 @@ class Search:
         self.last = labels[-1]
         self.bound = np.max([s + gain for s, gain in zip(second, self.gain, strict=False)], axis=0)
         self.open = np.flatnonzero(self.bound > self.total)
+
+    def _ranking(self, around: Around, *, wide: bool) -> _Ranking:
+        """Rank the two best labellings of a tape, or all that the first round may look at."""
+        n, longest = min(_FIRST, self.budget) + 1, around.legal.longest
+        within = np.inf
+        if wide and n > 2 and not self.solver.timed and longest * n <= _PART_TOKENS:
+            within = _WITHIN
+        found = kernel.nbest_paths(around.legal, n if within < np.inf else 2, within=within)
+        return _Ranking(found.path, found.score, within, self.offsets)
 
     def _sure(self, k: int, own: Floats) -> None:
         """Note what stage k adds whatever the earlier tapes are, as it does not ask them."""
@@ -160,13 +170,33 @@ class Search:
 
     def _rank(self, sentences: Longs, seen: int, wanted: int, step: int) -> None:
         """Look at the labellings seen .. wanted of the first tape, `step` of a sentence at once."""
-        stage, given = self.stages[0], self.around[0].given.of(sentences)
-        gain, normaliser = self.gain[0][sentences], self.normaliser[sentences]
-        floor = _floor(self.total[sentences], gain - normaliser)
-        ranked = kernel.nbest_paths(stage.legal_bound(given), wanted + 1, above=floor)
-        score = ranked.score - normaliser[:, None]
+        gain = self.gain[0][sentences] - self.normaliser[sentences]
+        floor = _floor(self.total[sentences], gain)
+        first, around = self.first, self.around[0]
+        again = first.score.shape[1] <= wanted
+        other = np.flatnonzero(again | (first.least[sentences] > floor))
+        if len(other):
+            given = around.given.of(sentences[other])
+            bound = around.stage.legal_bound(given)
+            found = kernel.nbest_paths(bound, wanted + 1, above=floor[other])
+            if again:
+                ranking = _Ranking(found.path, found.score, np.inf, given.offsets)
+                self._look(ranking, np.arange(len(sentences)), sentences, seen, wanted, step)
+                return
+            first.score[sentences[other]] = found.score
+            first.path[:, repeated(self.offsets, sentences[other])] = found.path
+        self._look(first, sentences, sentences, seen, wanted, step)
+
+    def _look(
+        self, ranking: _Ranking, rows: Longs, sentences: Longs, seen: int, wanted: int, step: int
+    ) -> None:
+        """Look at labellings of sentences that have these rows in a ranking; as `_rank`."""
+        gain = self.gain[0][sentences]
+        score = ranking.score[rows] - self.normaliser[sentences, None]
         reach = score + gain[:, None]  # what a labelling can become at most
-        share = max(1, _INNER * self.budget // -(-(wanted - seen) // step))
+        better = (reach[:, seen:wanted] > self.total[sentences, None]).sum(axis=1)
+        steps = -(-int(better.max(initial=0)) // step)
+        share = max(1, _INNER * wanted // max(1, steps))
         self.missed[sentences] = -np.inf
         end = wanted
         for first in range(seen, wanted, step):
@@ -177,8 +207,9 @@ class Search:
             place, number = np.nonzero(block > self.total[sentences, None])
             if len(place):
                 number += first
-                mine = stage.labels(_picked(ranked.path, given.offsets, place, number))
-                prefixes = Prefixes(self.offsets, sentences[place], score[place, number], (mine,))
+                path = _picked(ranking.path, ranking.offsets, rows[place], number)
+                labels = (self.stages[0].labels(path),)
+                prefixes = Prefixes(self.offsets, sentences[place], score[place, number], labels)
                 self._complete(1, prefixes, share)
         self.bound[sentences] = np.maximum(reach[:, end], self.missed[sentences])
 
@@ -230,6 +261,37 @@ class Search:
             mine[to] = labels[at]
 
 
+@dataclass(frozen=True, eq=False)
+class _Ranking:
+    """The best labellings of a tape, of some sentences.
+
+    Parameters
+    ----------
+    path : int32 [n, N]
+        Joint states.
+    score : float64 [B, n]
+        −inf beyond the labellings there are.
+    within : float
+        Those that are so much below the best one are left out.
+    offsets : int64 [B + 1]
+    """
+
+    path: Ints
+    score: Floats
+    within: float
+    offsets: Longs
+
+    @property
+    def second(self) -> Floats:
+        """What no labelling but the best scores more than, float64 [B]."""
+        return np.maximum(self.score[:, 1], self.least)
+
+    @property
+    def least(self) -> Floats:
+        """What none that is left out scores more than, were there room for all, float64 [B]."""
+        return self.score[:, 0] - self.within
+
+
 def _shares(sentence: Longs, alive: Longs, share: int, most: int) -> Iterator[tuple[int, Longs]]:
     """Yield how many labellings each of some prefixes may have, and which prefixes.
 
@@ -256,7 +318,8 @@ def _picked(paths: Ints, bounds: Longs, place: Longs, number: Longs) -> Ints:
     """Return path `number` of sentence `place`, for many of them, one after the other."""
     tokens = repeated(bounds, place)
     rows = np.repeat(number, np.diff(bounds)[place])
-    return paths[rows, tokens]
+    picked: Ints = paths.ravel().take(rows * paths.shape[1] + tokens)
+    return picked
 
 
 # --- The chain rule -------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ no_path            the error of a sentence for which nothing legal was found
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,9 +20,11 @@ from typing import NoReturn
 
 import numpy as np
 
-from fstcrf import kernel
+from fstcrf import display, kernel, pictures
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Column, Corpus
+from fstcrf.corpus.files import write_picture
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.batches import as_corpus, lattices
@@ -30,7 +33,7 @@ from fstcrf.joint.jointmodel import WIDE_BUDGET, JointModel, budget_of
 from fstcrf.joint.known import Known
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, Lattice, Path
+from fstcrf.lattice import Answer, Lattice, Path, drawings
 from fstcrf.lattice.answer import labels_of_tapes, shown_tapes
 from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
 from fstcrf.plans import warn_unproven
@@ -104,7 +107,8 @@ def solved_runs(
     corpus = _told(composition, known, lengths, corpus)
 
     def of_run(run: Run) -> tuple[Run, Corpus, Solved]:
-        mine = corpus.select(np.arange(run.first, run.end))
+        whole = run.end - run.first == len(corpus)
+        mine = corpus if whole else corpus.select(np.arange(run.first, run.end))
         return run, mine, solver.best(mine)
 
     return lengths, solver, answered(runs_of(lengths, _RUN_TOKENS), of_run, threads)
@@ -266,6 +270,17 @@ class ChainLattice:
     def __repr__(self) -> str:
         return f"<ChainLattice: {len(self)} tokens, {' · '.join(self._order)}>"
 
+    def _repr_html_(self) -> str:
+        """Return the marginals of the first tape for notebooks, the likeliest labels marked."""
+        first = self._order[0]
+        labels, shares = self.composition.label_sets[first], self.marginals(first)
+        likeliest = [labels[i] for i in shares.argmax(axis=1).tolist()]
+        return display.picture(
+            display.heading(repr(self)),
+            display.heat_map(first, labels, shares, likeliest),
+            display.note("further tapes: best(), nbest(n), samples"),
+        )
+
     def __len__(self) -> int:
         return self._length
 
@@ -409,9 +424,7 @@ class ChainLattice:
             Weights other than 1, or a grammar; a negative n or seed.
         """
         self._check_plain("a sample")
-        for name, number in (("n", n), ("seed", seed)):
-            if number < 0:
-                raise OptionError(f"{name} is {number}, expected at least 0")
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         size = len(self)
         if not n or not size:
             return [self._named({})] * n
@@ -496,9 +509,44 @@ class ChainLattice:
         """Raise OptionError: it is no transducer."""
         _sampling("to_fst", self._order[0])
 
-    def draw(self) -> NoReturn:
-        """Raise OptionError: it is no transducer."""
-        _sampling("draw", self._order[0])
+    def draw(
+        self, path: str | os.PathLike[str] | None = None, *, tokens: Sequence[str] | None = None
+    ) -> str:
+        """Return a picture as SVG: the best labels of each tape, a table for each.
+
+        Of the first tape, where its marginals are known, with the probability of each label.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file ``*.svg`` to write it to, too.
+        tokens : sequence of str, optional
+            What stands above the columns; their numbers when absent.
+
+        Raises
+        ------
+        NoPathError
+            No labelling is legal.
+        ShapeError
+            Another number of tokens.
+        OptionError
+            A file of another kind.
+        OSError
+            The file cannot be written.
+        """
+        names = [str(t) for t in range(len(self))] if tokens is None else list(tokens)
+        if len(names) != len(self):
+            raise ShapeError(f"{len(names)} tokens for a lattice of {len(self)}")
+        best, first = self.best(), self._order[0]
+        found: list[pictures.Table] = []
+        for tape, known, mine in zip(self.tapes, self.labels, best.labels, strict=True):
+            if tape == first and self._plain:
+                rows = self.marginals(tape).tolist()
+                found += pictures.probabilities(tape, known, names, rows, mine)
+            else:
+                found += drawings.best_tables(f"{tape}: the best labels", mine, names)
+        title = f"Labels of {len(self)} tokens: {', '.join(self.tapes)}"
+        return write_picture(pictures.tables(found, title), path)
 
     def plan(self) -> NoReturn:
         """Raise OptionError: ask `Composition.plan`."""
@@ -531,10 +579,15 @@ class ChainLattice:
             for tagger in self.composition.taggers
         )
 
-    def _check_plain(self, what: str) -> None:
+    @property
+    def _plain(self) -> bool:
+        """Whether all factors are probabilities."""
         composition = self.composition
         free = self._known is None and not composition.conjuncts
-        if not free or any(weight != 1.0 for weight in composition.weights):
+        return free and all(weight == 1.0 for weight in composition.weights)
+
+    def _check_plain(self, what: str) -> None:
+        if not self._plain:
             raise OptionError(
                 f"{what} of normalize='chain' needs weights of 1 and no grammar (nor known labels "
                 "or biases): labellings do not sum to one otherwise. normalize='product' has it"

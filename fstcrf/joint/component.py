@@ -6,19 +6,19 @@ another tape or a coarser label set: the label that it sees is a function of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.features import LiteralIndex
+from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError
+from fstcrf.features import FeatureIndex, LiteralIndex
 from fstcrf.features.template import tape_column
-from fstcrf.grammar import Acceptor
+from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.model.model import Model
 from fstcrf.model.potentials import Binding, Potentials, Term, bind
 from fstcrf.model.reading import Data
@@ -100,6 +100,172 @@ def pinned(label: Ints, size: int) -> Floats:
     out = np.full((len(label), size), -np.inf)
     out[np.arange(len(label)), label] = 0.0
     return out
+
+
+OTHER = "<other>"
+"""The label of strings that were not there in training."""
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTape:
+    """A column that was observed in training, as a tape that a grammar may read.
+
+    Nothing is decided there: its labels are the strings of the column.
+
+    Parameters
+    ----------
+    tape : str
+        Name of the column.
+    labels : tuple of str
+        Its strings; the last label stands for all others.
+    place : int32 [labels], optional
+        Which of fewer labels each of them counts as; None: each as itself.
+    """
+
+    tape: str
+    labels: tuple[str, ...]
+    place: Ints | None = None
+
+    @classmethod
+    def of(cls, tape: str, strings: Sequence[str]) -> GivenTape:
+        """Return the tape of a column with these strings in training."""
+        return cls(tape, (*strings, OTHER) if OTHER not in strings else tuple(strings))
+
+    @cached_property
+    def kept(self) -> tuple[str, ...]:
+        """The labels that count: those that count as one are called by the first of them."""
+        if self.place is None:
+            return self.labels
+        first = {int(k): i for i, k in reversed(list(enumerate(self.place.tolist())))}
+        return tuple(self.labels[first[k]] for k in range(len(first)))
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The tape: no potentials of its own."""
+        return bare_chain(self.tape, chain_topology(self.kept, 0))
+
+    def read(self, strings: Sequence[str]) -> tuple[str, ...]:
+        """Return the label of each string."""
+        return tuple(string if string in self._number else OTHER for string in strings)
+
+    def values(self, corpus: Corpus, tokens: slice) -> Floats:
+        """Return the node potentials of tokens, float64 [N, kept]: −inf for what is not there.
+
+        Raises
+        ------
+        DataError
+            The corpus has no such column.
+        """
+        return pinned(self.ids(corpus)[tokens], len(self.kept))
+
+    def ids(self, corpus: Corpus) -> Ints:
+        """Return the label of each token, int32 [N], of those that count.
+
+        Raises
+        ------
+        DataError
+            The corpus has no such column.
+        """
+        column, known = corpus.column(self.tape), self._number
+        label = np.asarray([known.get(v, known[OTHER]) for v in column.values], dtype=np.int32)
+        label = label if self.place is None else self.place[label]
+        return label[column.ids]
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {label: i for i, label in enumerate(self.labels)}
+
+
+def observed(
+    indexes: Iterable[object], tapes: Collection[str], known: Iterable[GivenTape] = ()
+) -> list[GivenTape]:
+    """Return the columns that taggers read, with the strings of training, as tapes to be given.
+
+    Those `known` stay as they are; what is called like a tape is none of them.
+    """
+    found = {tape.tape: tape for tape in known}
+    strings: dict[str, dict[str, None]] = {}
+    for index in indexes:
+        if isinstance(index, FeatureIndex):
+            for column, values in index.observed().items():
+                strings.setdefault(column, {}).update(dict.fromkeys(values))
+    for column, several in strings.items():
+        if column not in found and column not in tapes:
+            found[column] = GivenTape.of(column, tuple(several))
+    return list(found.values())
+
+
+def bound(
+    grammar: Grammar,
+    sets: Mapping[str, tuple[str, ...]],
+    columns: Callable[[], Sequence[GivenTape]],
+) -> list[Acceptor]:
+    """Return the acceptors of a grammar over tapes and, where it names them, over given columns.
+
+    Raises
+    ------
+    GrammarError
+        A part that goes with neither.
+    """
+    found: list[Acceptor] = []
+    for part in grammar.constraints:
+        try:
+            found += part.bind(sets)
+        except GrammarError as error:
+            given = {tape.tape: tape.labels for tape in columns()}
+            # Only of a column that it names: of what is wrong otherwise, columns are no remedy.
+            if not any(f"no tape {name!r}" in str(error) for name in given):
+                raise
+            found += part.bind({**sets, **given})
+    return found
+
+
+def merged(
+    given: Sequence[GivenTape], conjuncts: Sequence[Acceptor]
+) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:
+    """Return given tapes, and a grammar, with labels as one that no part of it tells apart.
+
+    Tapes that no part reads are left out.
+    """
+    tapes = []
+    for one in given:
+        reading = [k for k, acceptor in enumerate(conjuncts) if one.tape in acceptor.tapes]
+        if not reading:
+            continue
+        rows = np.concatenate([_told(conjuncts[k], one.tape) for k in reading], axis=1)
+        _, first, place = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)  # in the order of their first labels
+        rank = np.empty(len(order), dtype=np.int32)
+        rank[order] = np.arange(len(order), dtype=np.int32)
+        mine = replace(one, place=rank[place.reshape(-1)])
+        tapes.append(mine)
+        taken = np.sort(first)
+        conjuncts = [_with_labels(acceptor, mine, taken) for acceptor in conjuncts]
+    return tuple(tapes), tuple(conjuncts)
+
+
+def _told(acceptor: Acceptor, tape: str) -> Floats:
+    """Return what an acceptor makes of each label of a tape, [labels, ...]."""
+    axis = 1 + acceptor.tapes.index(tape)
+    size = acceptor.target.shape[axis]
+    flat = np.moveaxis(acceptor.target, axis, 0).reshape(size, -1).astype(np.float64)
+    if acceptor.score is None:
+        return flat
+    return np.concatenate([flat, np.moveaxis(acceptor.score, axis, 0).reshape(size, -1)], axis=1)
+
+
+def _with_labels(acceptor: Acceptor, given: GivenTape, taken: Longs) -> Acceptor:
+    """Return an acceptor with some labels of a given tape alone."""
+    if given.tape not in acceptor.tapes:
+        return acceptor
+    k = acceptor.tapes.index(given.tape)
+    score = acceptor.score
+    return replace(
+        acceptor,
+        labels=(*acceptor.labels[:k], given.kept, *acceptor.labels[k + 1 :]),
+        target=np.ascontiguousarray(acceptor.target.take(taken, axis=k + 1)),
+        score=None if score is None else np.ascontiguousarray(score.take(taken, axis=k + 1)),
+    )
 
 
 # --- Relabelling between tag sets as a tape of its own --------------------------------------------

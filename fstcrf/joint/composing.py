@@ -23,7 +23,7 @@ from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooL
 from fstcrf.grammar import Acceptor, is_empty, minimise, trim
 from fstcrf.grammar.automata import Automaton, determinise
 from fstcrf.grammar.labels import listed, nearest
-from fstcrf.joint.component import Relabelling, TapeMap
+from fstcrf.joint.component import GivenTape, Relabelling, TapeMap
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.model.model import Model
 
@@ -351,11 +351,24 @@ def joined(
         maps=(*(m for whole in wholes for m in whole.maps), *between.maps),
         normalize=normalize or (kinds.pop() if kinds else "product"),
         relabellings=(*(r for whole in wholes for r in whole.relabellings), *between.relabellings),
+        given=_given(wholes),
         search=next((whole.search for whole in wholes if whole.search != "auto"), "auto"),
     )
     said = normalize is not None or weights is not None or any(map(_is_of_a_kind, wholes))
     chained = not said and _reads_itself(whole) and not whole.maps and not whole.literal
     return replace(whole, normalize="chain") if chained else whole
+
+
+def _given(wholes: Sequence[JointModel]) -> tuple[GivenTape, ...]:
+    """Return the given tapes of compositions: a column has the same labels in all of them."""
+    found: dict[str, GivenTape] = {}
+    for tape in (tape for whole in wholes for tape in whole.given):
+        if found.setdefault(tape.tape, tape).labels != tape.labels:
+            raise OptionError(
+                f"two grammars read the column {tape.tape!r} with other strings: compose first, "
+                "then constrain"
+            )
+    return tuple(found.values())
 
 
 def _is_of_a_kind(whole: JointModel) -> bool:

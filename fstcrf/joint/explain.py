@@ -117,8 +117,9 @@ def explain(composition: JointModel, sentence: SentenceLike, token: int) -> Join
     if not 0 <= token < len(lattice):
         raise OptionError(f"token {token} of a sentence of {len(lattice)}")
     path = lattice.best().labels
-    labels = path if len(composition.tapes) > 1 else (path,)
-    best = dict(zip(composition.tapes, labels, strict=True))
+    labels = path if len(lattice.tapes) > 1 else (path,)
+    every = dict(zip(lattice.tapes, labels, strict=True))  # tapes that are given, too
+    best = {tape: every[tape] for tape in composition.tapes}
     case = _Case(composition, sentence, best, token)
     pushes: dict[str, list[JointPush]] = {tape: [] for tape in composition.tapes}
     for component in composition.components:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar
 import msgspec
 import numpy as np
 
+from fstcrf import kernel
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Array
 from fstcrf.errors import (
@@ -22,7 +23,6 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.features import LiteralIndex
-from fstcrf.kernel import Budget
 from fstcrf.lazy import LazyModule
 from fstcrf.model import model as models
 from fstcrf.model.model import Model
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from fstcrf import plans
     from fstcrf.grammar import Acceptor, Grammar
     from fstcrf.joint import component, stages
-    from fstcrf.joint.component import Component, Relabelling, TapeMap
+    from fstcrf.joint.component import Component, GivenTape, Relabelling, TapeMap
     from fstcrf.joint.stages import Stage
+    from fstcrf.kernel import Budget
     from fstcrf.plans import Plan, Program, Search
     from fstcrf.plans import chain as chains
 else:  # what tags with one tagger does without
@@ -85,6 +86,8 @@ class JointModel:
         How best paths under a grammar are found; see `fstcrf.plans.Program`.
     budget : Budget, optional
         When a search gives up on a sentence, where nothing else is said; files do not keep it.
+    given : tuple of GivenTape
+        Columns that the grammar reads, which nobody decides.
 
     Raises
     ------
@@ -103,6 +106,7 @@ class JointModel:
     relabellings: tuple[Relabelling, ...] = ()
     search: Search = "auto"
     budget: Budget | None = None
+    given: tuple[GivenTape, ...] = ()
 
     def __post_init__(self) -> None:
         _check(self)
@@ -185,6 +189,13 @@ class JointModel:
         return isinstance(self.taggers[0].index, LiteralIndex)
 
     @made_once
+    def grammar_read(self) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:
+        """The given tapes that the grammar reads, and the grammar, their labels merged."""
+        if not self.given:
+            return (), self.conjuncts
+        return component.merged(self.given, self.conjuncts)
+
+    @made_once
     def program(self) -> Program:
         """The composition compiled.
 
@@ -196,17 +207,21 @@ class JointModel:
         parts = [part.chain for part in self.components]
         parts += [tape_map.chain for tape_map in self.maps]
         added = tuple(tape_map.acceptor for tape_map in self.maps)
-        return plans.Program(parts, (), (*self.conjuncts, *added), self.search, self.budget)
+        given, conjuncts = self.grammar_read
+        parts += [tape.chain for tape in given]
+        return plans.Program(parts, (), (*conjuncts, *added), self.search, self.budget)
 
     @made_once
     def stages(self) -> tuple[Stage, ...]:
         """The taggers in the order in which ``normalize="chain"`` decides them."""
-        return stages.stages_of(self.components, self.order, self.conjuncts)
+        given, conjuncts = self.grammar_read
+        return stages.stages_of(self.components, self.order, conjuncts, given)
 
     @made_once
     def skeleton(self) -> Program | None:
         """The tapes that the grammar connects, without potentials; None where there are none."""
-        return stages.skeleton(self.taggers, self.conjuncts)
+        given, conjuncts = self.grammar_read
+        return stages.skeleton(self.taggers, conjuncts, given)
 
     def plan(self) -> Plan:
         """Return what the composition compiles to and what it costs; print it.
@@ -225,12 +240,15 @@ class JointModel:
     def under(self, grammar: Grammar) -> Self:
         """Return the composition under one more grammar.
 
+        Its parts may read columns that the taggers read, too: as tapes that are given.
+
         Raises
         ------
         GrammarError
             A grammar that does not go with the labels, or accepts nothing.
         """
-        found = replace(self, conjuncts=(*self.conjuncts, *grammar.bind(self.label_sets)))
+        added, given = self._bound(grammar)
+        found = replace(self, conjuncts=(*self.conjuncts, *added), given=given)
         plans.check_consistent(found.program)
         if not found.conditional:
             _ = found.program.decoder
@@ -240,6 +258,19 @@ class JointModel:
         for stage in found.stages:
             _ = stage.legal.decoder
         return found
+
+    def _bound(self, grammar: Grammar) -> tuple[list[Acceptor], tuple[GivenTape, ...]]:
+        """Return the acceptors of a grammar, and the given tapes with those that it reads."""
+        added = component.bound(grammar, self.label_sets, self._observed)
+        read = {tape for acceptor in added for tape in acceptor.tapes}
+        read -= {tape.tape for tape in self.given}
+        new = [tape for tape in self._observed() if tape.tape in read] if read else []
+        return added, (*self.given, *new)
+
+    def _observed(self) -> list[GivenTape]:
+        """Return the columns that the taggers read, as tapes that may be given."""
+        known = [tape for tape in self.given if tape.tape not in self.label_sets]
+        return component.observed([tagger.index for tagger in self.taggers], self.label_sets, known)
 
     def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
         """Return what a function makes of the only tape, or a tuple of what it makes of each."""
@@ -254,7 +285,7 @@ def budget_of(budget: int | Budget | None) -> Budget | None:
         return budget
     if budget < 1:
         raise OptionError(f"budget is {budget}, expected at least 1")
-    return Budget(states=budget)
+    return kernel.Budget(states=budget)
 
 
 # --- Whether the parts go together ----------------------------------------------------------------
@@ -310,7 +341,7 @@ def _check_sentences(composition: JointModel) -> None:
 
 
 def _check_grammar(composition: JointModel) -> None:
-    sets = composition.label_sets
+    sets = composition.label_sets | {tape.tape: tape.labels for tape in composition.given}
     for acceptor in (*composition.conjuncts, *(m.acceptor for m in composition.maps)):
         for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
             if tape not in sets:
@@ -352,6 +383,11 @@ class _Map(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     acceptor: _Acceptor
 
 
+class _Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    tape: str
+    labels: tuple[str, ...]
+
+
 class _Relabelling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reader: str
     read: str
@@ -367,6 +403,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     maps: tuple[_Map, ...]
     relabellings: tuple[_Relabelling, ...] = ()
     search: Literal["auto", "lazy", "expanded"] = "auto"
+    given: tuple[_Given, ...] = ()
 
 
 def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
@@ -393,16 +430,17 @@ def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
             _Relabelling(r.reader, r.read, r.tape, r.labels) for r in composition.relabellings
         ),
         search=composition.search,
+        given=tuple(_Given(tape.tape, tape.labels) for tape in composition.given),
     )
     metadata = {"composition": msgspec.json.encode(header).decode()}
     write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
 
 
-def read(path: str | os.PathLike[str]) -> Model | JointModel:
-    """Map a model file: a tagger or a composition of taggers."""
+def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model | JointModel:
+    """Read or map a model file: a tagger or a composition of taggers."""
     if file_kind(path) != KIND:
-        return models.read(path)
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+        return models.read(path, mapped=mapped)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
     name = os.fspath(path)
     try:
         header = msgspec.json.decode(metadata["composition"], type=_Header)
@@ -439,6 +477,7 @@ def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> Joi
             for k, r in enumerate(header.relabellings)
         ),
         search=header.search,
+        given=tuple(component.GivenTape(known.tape, known.labels) for known in header.given),
     )
 
 

@@ -62,7 +62,7 @@ class Prefixes:
         if np.array_equal(where, np.arange(len(self.sentence))):
             return self
         at = repeated(self.bounds, where)
-        labels = tuple(mine[at] for mine in self.labels)
+        labels = tuple(mine.take(at) for mine in self.labels)
         return Prefixes(self.offsets, self.sentence[where], self.score[where], labels)
 
 
@@ -110,6 +110,17 @@ class Around:
         self.given, self._potentials = potentials(corpus), potentials
         self._known: tuple[Longs, Floats] | None = None  # node potentials by token and labels
 
+    @cached_property
+    def free(self) -> kernel.Bound:
+        """The tagger alone, around that labelling."""
+        return self.stage.free_bound(self.given)
+
+    @cached_property
+    def legal(self) -> kernel.Bound:
+        """The tagger, weighted and under its grammar, around that labelling."""
+        same = self.stage.legal is self.stage.free and self.given.told is None
+        return self.free if same else self.stage.legal_bound(self.given)
+
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the score of the best labels under each prefix, and the weighted log Z, [P]."""
         stage = self.stage
@@ -118,19 +129,19 @@ class Around:
             best = kernel.best_paths(stage.legal_bound(given))[1]
             return best, stage.weight * stage.log_z(given)
         changes = self._changes(prefixes)
-        new = np.append(True, np.diff(prefixes.sentence) > 0)
-        base, bounds = self.given.of(prefixes.sentence[new]), prefixes.bounds
-        which = np.searchsorted(bounds, changes.at, side="right") - 1
+        ends = np.searchsorted(changes.at, prefixes.bounds)
+        which = np.repeat(prefixes.sentence, np.diff(ends))
         variants = kernel.Variants(
-            np.cumsum(new) - 1,
-            np.searchsorted(changes.at, bounds).astype(np.int64),
-            (changes.at - bounds[which]).astype(np.int32),
+            prefixes.sentence,
+            ends.astype(np.int64, copy=False),
+            (changes.where - prefixes.offsets[which]).astype(np.int32),
             changes.node,
         )
-        log_z = kernel.rescored(stage.free_bound(base), variants, best=False)
-        told = None if self.given.told is None else self.given.told[changes.where]
-        variants = variants._replace(node=stage.chosen(changes.node, told))
-        best = kernel.rescored(stage.legal_bound(base), variants, best=True)
+        log_z = kernel.rescored(self.free, variants, best=False)
+        if self.legal is not self.free:
+            told = None if self.given.told is None else self.given.told[changes.where]
+            variants = variants._replace(node=stage.chosen(changes.node, told))
+        best = kernel.rescored(self.legal, variants, best=True)
         return best, stage.weight * log_z
 
     def under(self, prefixes: Prefixes) -> Given:
@@ -154,15 +165,16 @@ class Around:
         read = [i for i, tagger in enumerate(self.stage.earlier) if self.stage.reads(tagger.tape)]
         differs = np.zeros(len(tokens), dtype=bool)
         for i in read:
-            differs |= prefixes.labels[i] != self.labels[i][tokens]
+            differs |= prefixes.labels[i] != self.labels[i].take(tokens)
         at = np.flatnonzero(differs)
-        where = tokens[at]
-        labels = [mine[at] for mine in prefixes.labels]
+        where = tokens.take(at)
+        labels = [mine.take(at) for mine in prefixes.labels]
         key = where
         for tagger, mine in zip(self.stage.earlier, labels, strict=True):
             key = key * len(tagger.labels) + mine
         keys, first, place = np.unique(key, return_index=True, return_inverse=True)
-        return _Changes(at, where, self._relabelled(keys, where, labels, first)[place])
+        node = self._relabelled(keys, where, labels, first)
+        return _Changes(at, where, node.take(place, axis=0))
 
     def _relabelled(self, keys: Longs, where: Longs, labels: list[Ints], first: Longs) -> Floats:
         """Return node potentials under the labels at `first`; what was asked last is remembered.

@@ -14,7 +14,7 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.features.template import tape_column
 from fstcrf.grammar import Acceptor
-from fstcrf.joint.component import Component, Reading, as_read, bare_chain, pinned
+from fstcrf.joint.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
 from fstcrf.model.model import Model
 from fstcrf.model.potentials import bind
 from fstcrf.once import made_once
@@ -46,7 +46,7 @@ class Given:
     arc : float64 [N, arcs], optional
         Where tokens have arc potentials of their own.
     fixed : tuple of int32 [N]
-        Labels of the tapes that the tagger's grammar reads beside its own.
+        Labels of the tapes, and of the columns, that the tagger's grammar reads beside its own.
     told : float64 [N, S], optional
         What known labels and biases add to the potentials once these are weighted, −inf where a
         label is shut. They choose among labellings; normalisers do not know of them.
@@ -69,10 +69,10 @@ class Given:
         tokens = repeated(self.offsets, sentences)
         return Given(
             bounds_of(self.offsets, sentences),
-            np.ascontiguousarray(self.node[tokens]),
-            None if self.arc is None else np.ascontiguousarray(self.arc[tokens]),
-            tuple(f[tokens] for f in self.fixed),
-            None if self.told is None else self.told[tokens],
+            self.node.take(tokens, axis=0),
+            None if self.arc is None else self.arc.take(tokens, axis=0),
+            tuple(f.take(tokens) for f in self.fixed),
+            None if self.told is None else self.told.take(tokens, axis=0),
         )
 
 
@@ -90,6 +90,8 @@ class Stage:
         The taggers before it.
     readings : mapping of str to Reading
         What it reads of their tapes, by the name it reads.
+    columns : tuple of GivenTape
+        Columns that its grammar reads.
     """
 
     tagger: Model
@@ -97,6 +99,7 @@ class Stage:
     conjuncts: tuple[Acceptor, ...]
     earlier: tuple[Model, ...]
     readings: Mapping[str, Reading]
+    columns: tuple[GivenTape, ...] = ()
 
     @cached_property
     def fixed(self) -> tuple[Model, ...]:
@@ -116,6 +119,7 @@ class Stage:
             return self.free
         own = self.free.scaled(self.weight, grammar=False).chains
         given = [bare_chain(t.tape, chain_topology(t.labels, 1)) for t in self.fixed]
+        given += [column.chain for column in self.columns]
         return Program([*given, *own], (), self.conjuncts, "expanded")
 
     def given(self, corpus: Corpus) -> Given:
@@ -130,8 +134,9 @@ class Stage:
         return Given(corpus.offsets, node.values, arc, fixed, relabelled=prepared.relabelled)
 
     def fixed_ids(self, corpus: Corpus) -> tuple[Ints, ...]:
-        """Return the labels of the given tapes that the grammar reads, int32 [N] each."""
-        return tuple(_label_ids(corpus, tagger) for tagger in self.fixed)
+        """Return the labels of tapes and columns that the grammar reads, int32 [N] each."""
+        tapes = tuple(_label_ids(corpus, tagger) for tagger in self.fixed)
+        return (*tapes, *(column.ids(corpus) for column in self.columns))
 
     def relabelled(self, given: Given, tokens: Longs, labels: Sequence[Ints]) -> Floats:
         """Return the node potentials of tokens under other labels of the earlier tapes.
@@ -168,7 +173,7 @@ class Stage:
     @cached_property
     def moves(self) -> bool:
         """Whether earlier tapes change node potentials alone, which can be had token by token."""
-        static = not self.fixed and self.free.chains[0].arc is not None
+        static = not (self.fixed or self.columns) and self.free.chains[0].arc is not None
         inside = all(tape.name in self.readings for tape in self.tagger.reads)
         return static and inside and bind(self.tagger, {}).relabels
 
@@ -191,10 +196,9 @@ class Stage:
         own = [self.chosen(given.node, given.told)]
         if given.arc is not None:
             own.append(scaled(given.arc, self.weight))
-        fixed = [
-            pinned(label, len(tagger.labels))
-            for label, tagger in zip(given.fixed, self.fixed, strict=True)
-        ]
+        sizes = [len(tagger.labels) for tagger in self.fixed]
+        sizes += [len(column.kept) for column in self.columns]
+        fixed = [pinned(label, size) for label, size in zip(given.fixed, sizes, strict=True)]
         per_token = self.legal.per_token((*fixed, *own))
         return kernel.Bound(self.legal.machine, given.offsets, per_token, checked=self._tame)
 
@@ -210,11 +214,13 @@ class Stage:
 
     def labels(self, path: Ints) -> Ints:
         """Return the labels of the tagger's own tape along joint states; −1 stays."""
-        machine, order = self.legal.machine, self.legal.order
+        machine, order, topology = self.legal.machine, self.legal.order, self.tagger.topology
         states = (
             path if len(order) == 1 else machine.axis_states(path)[order.index(self.tagger.tape)]
         )
-        return np.where(states < 0, -1, self.tagger.topology.state_label[states])
+        if topology.direct:
+            return states
+        return np.where(states < 0, -1, topology.state_label[states])
 
     @made_once
     def _closed(self) -> Component:
@@ -222,17 +228,27 @@ class Stage:
 
 
 def stages_of(
-    components: Sequence[Component], order: Sequence[str], conjuncts: Sequence[Acceptor]
+    components: Sequence[Component],
+    order: Sequence[str],
+    conjuncts: Sequence[Acceptor],
+    columns: Sequence[GivenTape] = (),
 ) -> tuple[Stage, ...]:
-    """Return the taggers of a composition in the order in which they are decided."""
+    """Return the taggers of a composition in the order in which they are decided.
+
+    What the grammar says of columns alone is left to the first of them.
+    """
     parts = {component.tagger.tape: component for component in components}
     found = []
     for k, tape in enumerate(order):
         mine = tuple(
-            acceptor for acceptor in conjuncts if max(order.index(t) for t in acceptor.tapes) == k
+            acceptor
+            for acceptor in conjuncts
+            if max((order.index(t) for t in acceptor.tapes if t in parts), default=0) == k
         )
+        read = {t for acceptor in mine for t in acceptor.tapes}
         part, earlier = parts[tape], tuple(parts[t].tagger for t in order[:k])
-        found.append(Stage(part.tagger, part.weight, mine, earlier, part.readings))
+        given = tuple(column for column in columns if column.tape in read)
+        found.append(Stage(part.tagger, part.weight, mine, earlier, part.readings, given))
     return tuple(found)
 
 
@@ -288,7 +304,9 @@ def _label_ids(corpus: Corpus, tagger: Model) -> Ints:
 # --- Whether a grammar over several tapes leaves any labelling ------------------------------------
 
 
-def skeleton(taggers: Sequence[Model], conjuncts: Sequence[Acceptor]) -> Program | None:
+def skeleton(
+    taggers: Sequence[Model], conjuncts: Sequence[Acceptor], columns: Sequence[GivenTape] = ()
+) -> Program | None:
     """Return the tapes that a grammar connects, without potentials; None where it connects none.
 
     What it says of a single other tape is left to the tagger of that tape.
@@ -297,6 +315,7 @@ def skeleton(taggers: Sequence[Model], conjuncts: Sequence[Acceptor]) -> Program
     if not joint:
         return None
     chains = [bare_chain(t.tape, t.topology) for t in taggers if t.tape in joint]
+    chains += [column.chain for column in columns if column.tape in joint]
     return Program(chains, (), [a for a in conjuncts if joint.issuperset(a.tapes)], "expanded")
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, U
 
 import numpy as np
 
+from fstcrf import display
+from fstcrf.arguments import one_of, whole_number
 from fstcrf.corpus import Column, Corpus
-from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.errors import NoPathError, TooLargeError
 from fstcrf.joint.jointmodel import JointModel, budget_of
 from fstcrf.joint.known import Bias, Columns, Forced, Request, in_columns
-from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Answer, Change, Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Data, SentenceLike
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from fstcrf import grammar as grammars
     from fstcrf import plans
     from fstcrf.grammar import Grammar
+    from fstcrf.kernel import Budget
     from fstcrf.plans import Search
 else:  # a tagger that is loaded does not wait for what few calls need
     grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
@@ -73,6 +75,21 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     @abstractmethod
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of each tape."""
+
+    def _repr_html_(self) -> str:
+        """Return tapes and labels, and what else is known of it, for notebooks."""
+        rows: list[list[display.Cell]] = [
+            [tape, len(labels), display.listed(labels)] for tape, labels in self.label_sets.items()
+        ]
+        return display.picture(
+            display.heading(repr(self)),
+            display.table(["tape", "labels", ""], rows, what="tapes"),
+            display.facts(self.facts()),
+        )
+
+    def facts(self) -> dict[str, display.Cell]:
+        """Return what there is to know of a tagger at a glance: names and values."""
+        return {}
 
     def decode(
         self,
@@ -147,11 +164,10 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         **options: Unpack[TagOptions],
     ) -> Answer:
         forced, search = options.get("forced"), options.get("search")
-        _check_choice("on_no_path", on_no_path, OnNoPath)
+        one_of("on_no_path", on_no_path, OnNoPath)
         if search is not None:
-            _check_choice("search", search, plans.Search)
-        if not 1 <= n < 1 << 31:
-            raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+            one_of("search", search, plans.Search)
+        n = whole_number(n, "n", least=1, narrow=True)
         tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
@@ -394,13 +410,6 @@ def _explained(
         constraints=why.constraints,
         blame="" if death is None or death.position is None else blame,
     )
-
-
-def _check_choice(name: str, value: object, choices: Any) -> None:
-    """Check that a string is one of those that a Literal type lists."""
-    if value not in choices.__args__:
-        known = ", ".join(map(repr, choices.__args__))
-        raise OptionError(f"{name} is {value!r}, expected one of {known}")
 
 
 def _relaxed(

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, o
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fstcrf import display
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
+from fstcrf.features import LiteralIndex
 from fstcrf.joint import jointmodel
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.joint.known import Bias as JointBias
 from fstcrf.joint.known import Forced as JointForced
 from fstcrf.joint.known import Known, Request
 from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
-from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction
 from fstcrf.model import decoding
@@ -36,23 +37,28 @@ if TYPE_CHECKING:
 
     from fstcrf import grammar as grammars
     from fstcrf import lattice as lattices
+    from fstcrf import lexicon as lexicons
     from fstcrf import openfst, plans
     from fstcrf.grammar import Grammar
-    from fstcrf.joint import batches, chainlattice, composing, explain, tuning
+    from fstcrf.joint import batches, chainlattice, composing, explain, lexical, tuning
     from fstcrf.joint.chainlattice import ChainLattice
     from fstcrf.joint.explain import JointExplanation
+    from fstcrf.joint.lexical import LexiconTagger
     from fstcrf.joint.tuning import TuningOptions
+    from fstcrf.kernel import Budget
     from fstcrf.lattice import JointLattice, Lattice, TapeLattice, distributions, tapes
     from fstcrf.lattice.distributions import Distributions
+    from fstcrf.lexicon import Lexicon
     from fstcrf.model import explain as model_explain
     from fstcrf.model import potentials, training
     from fstcrf.model.explain import Explanation, Weight
     from fstcrf.plans import Search
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chainlattice, composing, explain, tuning = (
+    batches, chainlattice, composing, explain, lexical, tuning = (
         LazyModule(f"fstcrf.joint.{name}")
-        for name in ("batches", "chainlattice", "composing", "explain", "tuning")
+        for name in ("batches", "chainlattice", "composing", "explain", "lexical", "tuning")
     )
+    lexicons = LazyModule("fstcrf.lexicon")
     grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
     lattices, tapes = LazyModule("fstcrf.lattice"), LazyModule("fstcrf.lattice.tapes")
     distributions = LazyModule("fstcrf.lattice.distributions")
@@ -76,6 +82,12 @@ class Composable(Tagger[LabelsT, ArrayT]):
         if not isinstance(later, Composable):
             return NotImplemented
         return compose(self, later)
+
+    def __rmatmul__(self, earlier: Lexicon) -> LexiconTagger:
+        """Return ``LexiconTagger(earlier, self)``: words and labels of characters together."""
+        if not isinstance(earlier, lexicons.Lexicon):
+            return NotImplemented
+        return lexical.LexiconTagger(earlier, cast("CRF", self))
 
     def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
@@ -140,6 +152,26 @@ class CRF(Model, Composable[list[str], Floats]):
         """The labels of its tape."""
         return {self.tape: self.labels}
 
+    def facts(self) -> dict[str, display.Cell]:
+        """Return how large it is, what it reads, and how it was trained."""
+        record = self.record
+        read = [] if isinstance(self.index, LiteralIndex) else self.index.columns
+        found: dict[str, display.Cell] = {
+            "reads": display.listed([*read, *(tape.name for tape in self.reads)]) or "attributes",
+            "attributes": self.index.n_node_rows + self.index.n_arc_rows,
+            "weights": self.space.size,
+        }
+        if record is None:
+            return found
+        best = "" if record.dev_score is None else f", held-out score {record.dev_score:.4f}"
+        return {
+            **found,
+            "order": record.order,
+            "trained on": f"{record.sentences:,} sentences, {record.tokens:,} tokens",
+            "by": f"{record.options.get('method')}, {record.iterations} iterations{best}",
+            "grammar": record.grammar,
+        }
+
     # --- Making, saving -----------------------------------------------------------------------
 
     if TYPE_CHECKING:
@@ -148,8 +180,8 @@ class CRF(Model, Composable[list[str], Floats]):
         train = StaticFunction("fstcrf.model.training", "train_crf", _of_crf)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CRF:
-        """Map the file of a model; `fstcrf.load` reads those of any tagger.
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF:
+        """Read the file of a model; `fstcrf.load` reads those of any tagger and explains `mmap`.
 
         Raises
         ------
@@ -158,7 +190,7 @@ class CRF(Model, Composable[list[str], Floats]):
         OSError
             The file cannot be opened.
         """
-        return cls.of(models.read(path))
+        return cls.of(models.read(path, mapped=mmap))
 
     @classmethod
     def of(cls, model: Model) -> CRF:
@@ -325,6 +357,16 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return the composition under one more grammar; as for `CRF.constrained`."""
         whole = replace(self, search=search or self.search, budget=budget or self.budget)
         return whole.under(grammar)
+
+    def facts(self) -> dict[str, display.Cell]:
+        """Return how the taggers decide together, and under what."""
+        rules = [acceptor.name for acceptor in self.conjuncts]
+        return {
+            "taggers": display.listed([repr(tagger) for tagger in self.taggers]),
+            "decide by": self.normalize,
+            "weights": display.listed([f"{weight:g}" for weight in self.weights]),
+            "grammar": display.listed(rules) or None,
+        }
 
     # --- One sentence -------------------------------------------------------------------------
 
@@ -599,8 +641,10 @@ def compose(
     return composition
 
 
-def load(path: str | os.PathLike[str]) -> CRF | Composition:
-    """Map a model file of fstcrf's own: a tagger or a composition of taggers.
+def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Composition:
+    """Read a model file of fstcrf's own: a tagger or a composition of taggers.
+
+    `mmap` maps it, as `fstcrf.load` says.
 
     Raises
     ------
@@ -609,5 +653,5 @@ def load(path: str | os.PathLike[str]) -> CRF | Composition:
     OSError
         The file cannot be opened.
     """
-    model = jointmodel.read(path)
+    model = jointmodel.read(path, mapped=mmap)
     return CRF.of(model) if isinstance(model, Model) else Composition.of(model)

@@ -31,7 +31,7 @@ Weights = tuple[float, ...]
 JointT = TypeVar("JointT", bound=JointModel)
 Targets = Mapping[str, "str | Sequence[Sequence[str]]"]
 
-GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
+WEIGHT_GRID: Weights = (0.0, 0.01, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
 """0: the first tagger decides alone; 0.01: nearly the cascade; 1: as trained."""
 
 _SWEEPS = 10
@@ -69,7 +69,7 @@ def tune_weights(
     *,
     targets: Targets | None = None,
     metric: str = "both",
-    grid: Sequence[float] = GRID,
+    grid: Sequence[float] = WEIGHT_GRID,
     threads: int = 1,
     report: Callable[[WeightTrial], None] | None = None,
 ) -> JointT:

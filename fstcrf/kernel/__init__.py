@@ -1,73 +1,90 @@
 """The compiled kernel behind checked NumPy functions; nothing else touches ``ffi``."""
 
-from fstcrf.kernel.decoding import (
-    AxisMaxima,
-    AxisPosterior,
-    Ranked,
-    Variants,
-    axis_expectations,
-    axis_max_marginals,
-    axis_maxima,
-    axis_posterior,
-    best_paths,
-    dead_tokens,
-    log_partitions,
-    nbest_paths,
-    rescored,
-    sample_paths,
-)
-from fstcrf.kernel.descent import Aim, Controls, Descent, FeedbackBatch, Judge, Rule
-from fstcrf.kernel.feedback import Feedback, Proposals, Reinforcement
-from fstcrf.kernel.graphs import (
-    BestPaths,
-    Domain,
-    Graph,
-    Posterior,
-    forward_backward,
-    log_partition,
-    max_marginals,
-    maxima,
-    viterbi,
-)
-from fstcrf.kernel.lazy import (
-    Budget,
-    Conjunction,
-    LazyAcceptor,
-    SearchResult,
-    lazy_paths,
-    path_scores,
-)
-from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
-from fstcrf.kernel.native import use, variant, variants
-from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
-from fstcrf.kernel.rows import PackedTable, SparseRows, padded
-from fstcrf.kernel.single import SentenceMachine, SentencePath
-from fstcrf.kernel.spans import (
-    ARC_CARRIES,
-    ARC_OPENS,
-    AskedSpans,
-    FoundSpans,
-    SpanLabels,
-    asked_spans,
-    probable_spans,
-    span_counts,
-)
-from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
-from fstcrf.kernel.sweep import (
-    Layout,
-    Shard,
-    ShardAttributes,
-    Sweep,
-    SweepWorkspace,
-    VectorStore,
-    dot,
-    norm,
-)
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.kernel.decoding import (
+        AxisMaxima,
+        AxisPosterior,
+        Ranked,
+        Variants,
+        axis_expectations,
+        axis_max_marginals,
+        axis_maxima,
+        axis_posterior,
+        best_paths,
+        dead_tokens,
+        log_partitions,
+        nbest_paths,
+        rescored,
+        sample_paths,
+    )
+    from fstcrf.kernel.descent import Aim, Controls, Descent, FeedbackBatch, Judge, Rule
+    from fstcrf.kernel.emissions import (
+        MOST_EMITTERS,
+        EmissionRows,
+        Emitter,
+        PathSpans,
+        SpanRules,
+        Sums,
+    )
+    from fstcrf.kernel.feedback import Feedback, Proposals, Reinforcement
+    from fstcrf.kernel.graphs import (
+        BestPaths,
+        Classes,
+        Domain,
+        Graph,
+        Posterior,
+        forward_backward,
+        log_partition,
+        max_marginals,
+        maxima,
+        viterbi,
+    )
+    from fstcrf.kernel.lazy import (
+        Allowance,
+        Budget,
+        Conjunction,
+        LazyAcceptor,
+        SearchResult,
+        lazy_paths,
+        path_scores,
+    )
+    from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
+    from fstcrf.kernel.native import use, variant, variants
+    from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
+    from fstcrf.kernel.rows import PackedTable, SparseRows, padded
+    from fstcrf.kernel.single import SentenceMachine, SentencePath
+    from fstcrf.kernel.spans import (
+        ARC_CARRIES,
+        ARC_OPENS,
+        AskedSpans,
+        FoundSpans,
+        SpanLabels,
+        asked_spans,
+        probable_spans,
+        span_counts,
+    )
+    from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
+    from fstcrf.kernel.sweep import (
+        Layout,
+        Shard,
+        ShardAttributes,
+        Sweep,
+        SweepWorkspace,
+        VectorStore,
+        dot,
+        norm,
+    )
 
 __all__ = [
     "ARC_CARRIES",
     "ARC_OPENS",
+    "MOST_EMITTERS",
     "Aim",
+    "Allowance",
     "ArcWeights",
     "AskedSpans",
     "Axis",
@@ -76,10 +93,13 @@ __all__ = [
     "BestPaths",
     "Bound",
     "Budget",
+    "Classes",
     "Conjunction",
     "Controls",
     "Descent",
     "Domain",
+    "EmissionRows",
+    "Emitter",
     "Factor",
     "Feedback",
     "FeedbackBatch",
@@ -93,6 +113,7 @@ __all__ = [
     "PackedTable",
     "Parameters",
     "PassiveAggressive",
+    "PathSpans",
     "Posterior",
     "Proposals",
     "Ranked",
@@ -105,8 +126,10 @@ __all__ = [
     "Shard",
     "ShardAttributes",
     "SpanLabels",
+    "SpanRules",
     "SparseRows",
     "StochasticLearner",
+    "Sums",
     "Sweep",
     "SweepWorkspace",
     "Variants",
@@ -138,3 +161,89 @@ __all__ = [
     "variants",
     "viterbi",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "ARC_CARRIES": "spans",
+        "ARC_OPENS": "spans",
+        "Aim": "descent",
+        "Allowance": "lazy",
+        "ArcWeights": "stochastic",
+        "AskedSpans": "spans",
+        "Axis": "machines",
+        "AxisMaxima": "decoding",
+        "AxisPosterior": "decoding",
+        "BestPaths": "graphs",
+        "Bound": "machines",
+        "Budget": "lazy",
+        "Conjunction": "lazy",
+        "Controls": "descent",
+        "Descent": "descent",
+        "Domain": "graphs",
+        "EmissionRows": "emissions",
+        "Emitter": "emissions",
+        "Factor": "machines",
+        "Feedback": "feedback",
+        "FeedbackBatch": "descent",
+        "FoundSpans": "spans",
+        "Classes": "graphs",
+        "Graph": "graphs",
+        "Judge": "descent",
+        "Layout": "sweep",
+        "LazyAcceptor": "lazy",
+        "Learner": "online",
+        "MOST_EMITTERS": "emissions",
+        "Machine": "machines",
+        "PackedTable": "rows",
+        "Parameters": "online",
+        "PassiveAggressive": "online",
+        "PathSpans": "emissions",
+        "Posterior": "graphs",
+        "Proposals": "feedback",
+        "Ranked": "decoding",
+        "Reinforcement": "feedback",
+        "Residual": "machines",
+        "Rule": "descent",
+        "SearchResult": "lazy",
+        "SentenceMachine": "single",
+        "SentencePath": "single",
+        "Shard": "sweep",
+        "ShardAttributes": "sweep",
+        "SpanLabels": "spans",
+        "SpanRules": "emissions",
+        "SparseRows": "rows",
+        "StochasticLearner": "stochastic",
+        "Sums": "emissions",
+        "Sweep": "sweep",
+        "SweepWorkspace": "sweep",
+        "Variants": "decoding",
+        "VectorStore": "sweep",
+        "asked_spans": "spans",
+        "axis_expectations": "decoding",
+        "axis_max_marginals": "decoding",
+        "axis_maxima": "decoding",
+        "axis_posterior": "decoding",
+        "best_paths": "decoding",
+        "dead_tokens": "decoding",
+        "dot": "sweep",
+        "forward_backward": "graphs",
+        "lazy_paths": "lazy",
+        "log_partition": "graphs",
+        "log_partitions": "decoding",
+        "max_marginals": "graphs",
+        "maxima": "graphs",
+        "nbest_paths": "decoding",
+        "norm": "sweep",
+        "padded": "rows",
+        "path_scores": "lazy",
+        "probable_spans": "spans",
+        "rescored": "decoding",
+        "sample_paths": "decoding",
+        "span_counts": "spans",
+        "use": "native",
+        "variant": "native",
+        "variants": "native",
+        "viterbi": "graphs",
+    },
+)

@@ -68,8 +68,13 @@ class LongSentence:
         self.starts = range(0, self.n_tokens, self.size)
         self.cells = int(lib.fc_block_cells(batch.view))
         self._before = np.empty(self.cells)
-        work = allocated(int(lib.fc_block_work(batch.view, self.size)), "a block of a sentence")
+        size = int(lib.fc_block_work(batch.view, self.size))
+        work = allocated(size, f"a block of {self._what}", self.n_tokens)
         self.work = ffi.from_buffer("double[]", work)
+
+    @property
+    def _what(self) -> str:
+        return f"a sentence of {self.n_tokens:,} tokens, {self.cells:,} states at each"
 
     # --- Questions ----------------------------------------------------------------------------
 
@@ -148,7 +153,8 @@ class LongSentence:
 
     def suffixes(self, kind: int) -> Suffixes | None:
         """Go backward through the sentence; None where the domain does not hold it."""
-        row = allocated(len(self.starts) * self.cells, "a sentence").reshape(-1, self.cells)
+        row = allocated(len(self.starts) * self.cells, self._what, self.n_tokens)
+        row = row.reshape(-1, self.cells)
         total = ffi.new("double *")
         for k in range(len(self.starts) - 1, -1, -1):
             after = row[k + 1] if k + 1 < len(self.starts) else None

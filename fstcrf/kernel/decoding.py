@@ -108,7 +108,9 @@ def best_paths(batch: Bound) -> tuple[Ints, Floats]:
     return path, score
 
 
-def nbest_paths(batch: Bound, n: int, *, above: Floats | None = None) -> Ranked:
+def nbest_paths(
+    batch: Bound, n: int, *, above: Floats | None = None, within: float = np.inf
+) -> Ranked:
     """Return the n best paths of each sentence, best first.
 
     Parameters
@@ -118,11 +120,13 @@ def nbest_paths(batch: Bound, n: int, *, above: Floats | None = None) -> Ranked:
     above : float64 [B], optional
         Paths of a sentence that do not score more are left out, but for its best one: looking for
         them takes the time.
+    within : float
+        The same for paths whose score is so much below that of the best one, or more.
 
     Raises
     ------
     OptionError
-        n below 1.
+        n below 1; `within` below 0.
     ShapeError
         `above` is no number for each sentence.
     TooLargeError
@@ -130,15 +134,19 @@ def nbest_paths(batch: Bound, n: int, *, above: Floats | None = None) -> Ranked:
     """
     if n < 1:
         raise OptionError(f"n is {n}, expected at least 1")
+    if not within >= 0.0:
+        raise OptionError(f"within is {within}, expected at least 0")
+    room = int(lib.fc_queue_size(batch.view, n, batch.longest))
+    batch.check_paths(n, room)
     count = np.empty(batch.n_sentences, dtype=np.int64)
     score = np.empty((batch.n_sentences, n))
     path = np.empty((n, batch.n_tokens), dtype=np.int32)
-    what = f"the {n:,} best paths of a sentence of {batch.longest:,} tokens"
-    queue = allocated(int(lib.fc_queue_size(batch.view, n, batch.longest)), what)
+    queue = allocated(room, f"the {n:,} best paths of {batch.longest:,} tokens", batch.longest)
     status = lib.fc_machine_nbest(
         *batch.inputs,
         n,
         ffi.NULL if above is None else array_in(above, np.float64, count.shape, "above"),
+        within,
         array_out(path),
         array_out(score),
         array_out(count),

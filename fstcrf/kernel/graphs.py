@@ -7,17 +7,54 @@ node potentials. All potentials are natural-log scores; −inf forbids; NaN, +in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
 from fstcrf.kernel.rows import row_starts
 
 Domain = Literal["auto", "linear", "log"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classes:
+    """States in classes, or in none.
+
+    Parameters
+    ----------
+    of : int32 [S]
+        Class of each state; −1: none.
+    row : int64 [classes + 1]
+        Where the states of each class begin.
+    state : int32 [row[-1]]
+        States by class, rising in each.
+    """
+
+    of: Ints
+    row: Longs
+    state: Ints
+
+    @classmethod
+    def made(cls, of: Ints, count: int) -> Classes:
+        """Return states in so many classes: int32 [S] → Classes."""
+        state = np.argsort(of, kind="stable").astype(np.int32)[int((of < 0).sum()) :]
+        sizes = np.bincount(of[of >= 0], minlength=count)
+        row = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return cls(settled(of), settled(row), settled(state))
+
+    def view(self) -> tuple[Any, list[Any]]:
+        """Return them for C, and the memory it points into."""
+        parts: dict[str, Any] = {
+            "of": array_in(self.of, np.int32, self.of.shape, "of"),
+            "row": array_in(self.row, np.int64, self.row.shape, "row"),
+            "state": array_in(self.state, np.int32, self.state.shape, "state"),
+        }
+        return ffi.new("fc_classes *", {"n": len(self.row) - 1, **parts}), [*parts.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +70,12 @@ class Graph:
         of first tokens are not read). A dense graph has the arcs ``i * S + j``.
     source, target : int32 [A], optional
         Ends of the arcs of a sparse graph, sorted by source, then target; dense when absent.
+    rest : float, optional
+        Sparse, not per token: the potential of every pair of states that has no arc. Without it,
+        only arcs lead from state to state.
+    classes : pair of Classes, optional
+        With a rest, for training alone: it is that of the pairs of states whose first has the same
+        class in the first as its second in the second; no others but arcs.
 
     Raises
     ------
@@ -47,15 +90,16 @@ class Graph:
     score: Floats
     source: Ints | None = None
     target: Ints | None = None
+    rest: float | None = field(default=None, kw_only=True)
+    classes: tuple[Classes, Classes] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        if self.rest is not None and not math.isfinite(self.rest):
+            raise NumericError(f"the potential of pairs without an arc is {self.rest}")
         if not len(self.initial):
             raise ShapeError("a graph needs a state: initial is empty")
-        for name in ("source", "target"):
-            ends = getattr(self, name)
-            if ends is not None:
-                object.__setattr__(self, name, settled(ends))
-        handle, _ = graph_view(self)
+        settle(self, "source", "target")
+        handle, _keep = graph_view(self, classed=True)
         skipped = self.n_arcs if self.per_token else 0  # no arc leads into the first token
         for array, start in ((self.score, skipped), (self.initial, 0), (self.final, 0)):
             place = first_invalid(array.reshape(-1)[start:])
@@ -64,7 +108,7 @@ class Graph:
                     f"NaN, +inf or beyond 1e300: entry {start + place} of the graph's potentials"
                 )
         if lib.fc_check_machine(handle, ffi.new("int64_t *")) != lib.FC_OK:
-            raise ShapeError("arcs are not sorted by (source, target) or name no state")
+            raise ShapeError("arcs are not sorted by (source, target) or name no state or class")
 
     @property
     def n_states(self) -> int:
@@ -202,12 +246,7 @@ def viterbi(graph: Graph, offsets: Longs, node: Floats) -> tuple[Ints, Floats]:
     """
     call = GraphCall(graph, offsets, node)
     path, score = np.empty(len(node), dtype=np.int32), np.empty(call.B)
-    status = lib.fc_machine_best(
-        *call.inputs,
-        array_out(path),
-        array_out(score),
-        call.work,
-    )
+    status = lib.fc_machine_best(*call.inputs, array_out(path), array_out(score), call.work)
     check(status, "viterbi")
     return path, score
 
@@ -319,7 +358,8 @@ class GraphCall:
         self.batch = ffi.new("fc_batch *", {"B": self.B, "offsets": bounds})
         self.inputs = self.machine, self.B, bounds
         self.where = ffi.new("int64_t *")
-        scratch = np.empty(lib.fc_machine_work(self.machine, int(lengths.max(initial=0))))
+        longest = int(lengths.max(initial=0))
+        scratch = np.empty(lib.fc_machine_batch_work(self.machine, self.B, longest))
         self.work = ffi.from_buffer("double[]", scratch)
 
 
@@ -329,11 +369,13 @@ def first_invalid(potentials: Floats) -> int:
     return int(lib.fc_first_invalid(flat.size, ffi.from_buffer("double[]", flat)))
 
 
-def graph_view(graph: Graph, node: Any = None) -> tuple[Any, list[Any]]:
+def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tuple[Any, list[Any]]:
     """Return a graph as a machine of one axis for C, and the memory it points into.
 
-    `node` is a pointer to float64 [N, S].
+    `node` is a pointer to float64 [N, S]. `classed`: the caller's function knows classes.
     """
+    if graph.classes is not None and not classed:
+        raise ShapeError("a graph whose rest is that of classes is for sweeps and steps alone")
     if (graph.source is None) != (graph.target is None):
         raise ShapeError("source and target go together: one of them is missing")
     states, arcs = graph.n_states, graph.n_arcs
@@ -358,10 +400,18 @@ def graph_view(graph: Graph, node: Any = None) -> tuple[Any, list[Any]]:
             raise ShapeError(f"an arc leaves a state that is none of the {states}")
         row = row_starts(graph.source, states)
         axis["row"] = array_in(row, np.int64, row.shape, "row")
+    if graph.rest is not None:
+        axis["rest"] = ffi.new("double *", graph.rest)
+    kept: list[Any] = []
+    for side, classes in zip(("leave", "enter"), graph.classes or (), strict=False):
+        if len(classes.of) != states:
+            raise ShapeError(f"classes of {len(classes.of)} states, expected {states}")
+        axis[side], memory = classes.view()
+        kept += memory
     factor = {"rows": 1, "width": states, "moving": 1}
     if node is not None:
         factor["value"] = node
     parts = ffi.new("fc_axis *", axis), ffi.new("fc_factor *", factor)
     sizes = {"axes": 1, "factors": int(node is not None), "outer": 1, "S": states}
     view = ffi.new("fc_machine *", {**sizes, "axis": parts[0], "factor": parts[1], **ends})
-    return view, [*axis.values(), *ends.values(), *parts, node]
+    return view, [*axis.values(), *ends.values(), *parts, node, *kept]

@@ -7,16 +7,15 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.machines import Bound, Machine
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
-from fstcrf.once import making
+from fstcrf.kernel.machines import Bound, Machine, allocated
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
+from fstcrf.once import made_once, making
 
 BEAM = 64
 """States of a token that are followed when a search is given up."""
@@ -28,8 +27,16 @@ _GIVING_UP = 2
 _KEPT = 1 << 14
 """Rooms of an arena that is kept from call to call."""
 
+_MOST_OPERATIONS = 1 << 31
+"""Of an allowance, a token: those of a sentence can be counted."""
+
 _MOST_ROOMS = 1 << 30
 """Rooms that visits are numbered in."""
+
+_MOST_SPARE = 4_000_000
+"""Float64 of scratch for a product that are kept from call to call."""
+
+_ANY_LENGTH = 1 << 62
 
 _MOST_AHEAD = 20_000_000
 """Numbers in a table of what may still come."""
@@ -110,6 +117,7 @@ class LazyAcceptor:
         states = len(self.final)
         if self.target.ndim != 2 or len(self.target) != states:
             raise ShapeError(f"target is {list(self.target.shape)}, expected [{states}, classes]")
+        settle(self, "place", "target")
         if self.target.size and not -1 <= self.target.min() <= self.target.max() < states:
             raise ShapeError(f"target holds numbers outside [-1, {states})")
 
@@ -167,6 +175,14 @@ class Conjunction:
             self._places.append((self.words - 1, used, bits))
             used += bits
 
+    @made_once
+    def scores(self) -> bool:
+        """Whether what it accepts scores anything."""
+        return any(
+            reader.score is not None or bool((reader.final[reader.final > -np.inf] != 0.0).any())
+            for reader in self.readers
+        )
+
     def view(self, longest: int) -> Any:
         """Return the C view for sentences of up to so many tokens; good while this object lives."""
         # Few different tables: the smallest power of two that holds the longest sentence.
@@ -188,6 +204,17 @@ class Conjunction:
     def keep(self, arena: Arena) -> None:
         """Take memory back, for the next search."""
         self._spare.arena = arena
+
+    def scratch(self, size: int, what: str, tokens: int) -> Floats:
+        """Return work space for a product, float64 [at least size]; each thread keeps its own.
+
+        Pages that a system hands out anew cost as much as what is written to them.
+        """
+        found: Floats | None = getattr(self._spare, "scratch", None)
+        if found is None or len(found) < size:
+            found = allocated(size, what, tokens)
+        self._spare.scratch = found if len(found) <= _MOST_SPARE else None
+        return found
 
     def _made(self, longest: int) -> tuple[Any, list[Any]]:
         keep: list[Any] = []
@@ -232,6 +259,37 @@ class Conjunction:
         return fields
 
 
+class Allowance(NamedTuple):
+    """Operations a token after which a search ends without an answer.
+
+    Parameters
+    ----------
+    least, most : int
+        At first, and once a path has come to the end; in between as far as the longest one has
+        come. Not positive at first: it ends where the best labels are not legal.
+    """
+
+    least: int
+    most: int
+
+
+class StandIn(Protocol):
+    """The product that answers where a search takes too long, as far as it is known."""
+
+    def first(self, n: int) -> Allowance | None:
+        """Return what a search for n paths may do at first; None: any number of operations."""
+
+    def counted(self, n: int, budget: Budget) -> tuple[Allowance, int] | None:
+        """Return what a search may do once the product is counted, and up to how many tokens.
+
+        Longer sentences may do any number of operations; so may all where there is no product.
+        """
+
+    @property
+    def machine(self) -> Machine | None:
+        """The product; None where it cannot be expanded."""
+
+
 class SearchResult(NamedTuple):
     """The n best paths of each sentence, as far as they were found.
 
@@ -263,15 +321,6 @@ class SearchResult(NamedTuple):
         """Return whether fewer than the n best paths of a sentence are proven, bool [B]."""
         return (self.proven < n) & (self.bound > -np.inf)
 
-    def put(self, tokens: Longs, sentences: Sequence[int], other: SearchResult) -> None:
-        """Take over what was found for some of the sentences, of which these are the tokens."""
-        self.path[:, tokens] = other.path
-        for mine, found in zip(self._but_path(), other._but_path(), strict=True):
-            mine[sentences] = found
-
-    def _but_path(self) -> list[NDArray[Any]]:
-        return [array for name, array in self._asdict().items() if name != "path"]
-
 
 def lazy_paths(
     batch: Bound,
@@ -280,7 +329,8 @@ def lazy_paths(
     budget: Budget | None = None,
     *,
     beam: int = BEAM,
-    allowance: int = 0,
+    allowance: Allowance | None = None,
+    stand_in: StandIn | None = None,
 ) -> SearchResult:
     """Return the n best paths of each sentence that the machine and the grammar accept.
 
@@ -295,20 +345,24 @@ def lazy_paths(
     budget : Budget, optional
     beam : int
         States of a token that are followed where the budget ends a search.
-    allowance : int
-        Operations a token that a search may do, 0: any number. One that has done more ends without
-        an answer.
+    allowance : Allowance, optional
+        What a search may do; without it, any number of operations.
+    stand_in : StandIn, optional
+        What answers where a search takes too long; it says what a search may do.
 
     Raises
     ------
     OptionError
         n below 1; a grammar over another machine.
+    TooLargeError
+        That takes more memory than there is.
     """
     if n < 1:
         raise OptionError(f"n is {n}, expected at least 1")
     if grammar.machine is not batch.machine:
         raise OptionError("the grammar reads another machine")
     limit = budget or Budget()
+    batch.check_paths(n)
     size = batch.n_sentences
     counts = [np.zeros(size, dtype=np.int64) for _ in range(3)]
     found = SearchResult(
@@ -320,19 +374,19 @@ def lazy_paths(
         popped=counts[2],
     )
     arena = grammar.arena(batch.n_sentences)
-    arena.view.allowance = allowance
-    _run(batch, grammar, n, limit, beam, arena, found)
+    product = _Handover(batch, grammar, n, limit, arena, allowance, stand_in)
+    _run(batch, grammar, n, limit, beam, found, product)
     return found
 
 
-def path_scores(batch: Bound, grammar: Conjunction, path: Ints, count: Longs) -> Floats:
+def path_scores(batch: Bound, grammar: Conjunction | None, path: Ints, count: Longs) -> Floats:
     """Return the scores of paths, added up token by token.
 
     Parameters
     ----------
     batch : Bound
-    grammar : Conjunction
-        Over the same machine.
+    grammar : Conjunction or None
+        Over the same machine; None: what the machine alone scores.
     path : int32 [n, N]
         Joint states.
     count : int64 [B]
@@ -350,13 +404,13 @@ def path_scores(batch: Bound, grammar: Conjunction, path: Ints, count: Longs) ->
     OptionError
         A grammar over another machine.
     """
-    if grammar.machine is not batch.machine:
+    if grammar is not None and grammar.machine is not batch.machine:
         raise OptionError("the grammar reads another machine")
     score = np.empty((batch.n_sentences, len(path)))
-    states = np.empty((2, grammar.words), dtype=np.uint64)
+    states = np.empty((2, 1 if grammar is None else grammar.words), dtype=np.uint64)
     status = lib.fc_path_scores(
         batch.view,
-        grammar.view(batch.longest),
+        ffi.NULL if grammar is None else grammar.view(batch.longest),
         batch.n_sentences,
         batch.offsets,
         len(path),
@@ -378,42 +432,107 @@ def _run(
     n: int,
     budget: Budget,
     beam: int,
-    arena: Arena,
     found: SearchResult,
+    product: _Handover,
 ) -> None:
+    arena = product.arena
     view, work = grammar.view(batch.longest), batch.scratch()
     end = None if budget.seconds is None else time.monotonic() + budget.seconds
     steps = _UNTIMED_STEPS if end is None else _STEPS
+    outputs = [array_out(getattr(found, name)) for name in _OUTPUTS]
     give_up = 0
     while True:
         status = lib.fc_lazy_nbest(
-            batch.view,
-            view,
-            batch.n_sentences,
-            batch.offsets,
-            n,
-            budget.states,
-            beam,
-            steps,
-            give_up,
-            arena.view,
-            array_out(found.path),
-            array_out(found.score),
-            array_out(found.found),
-            array_out(found.proven),
-            array_out(found.bound),
-            array_out(found.popped),
-            work,
+            *(batch.view, view, batch.n_sentences, batch.offsets, n, budget.states, beam, steps),
+            *(give_up, product.view, arena.view, *outputs, work),
         )
         if status == lib.FC_OK:
             grammar.keep(arena)
             return
-        if status == lib.FC_EFULL:
-            give_up = 0 if arena.grow(4 * budget.states) else 1
-        elif status != lib.FC_EPAUSED:
-            check(status, "lazy search")
+        give_up = 0
         if end is not None and time.monotonic() > end:
             give_up = 2
+        elif status == lib.FC_EPRODUCT:
+            product.go_on()
+        if status == lib.FC_EFULL:
+            give_up = give_up if arena.grow(4 * budget.states) else max(give_up, 1)
+        elif status not in (lib.FC_EPAUSED, lib.FC_EPRODUCT):
+            check(status, "lazy search")
+
+
+_OUTPUTS = ("path", "score", "found", "proven", "bound", "popped")
+
+
+class _Handover:
+    """What becomes of searches that take too long: first they may do more, then there is a product.
+
+    Attributes
+    ----------
+    arena : Arena
+        Memory of the search.
+    view : cffi pointer
+        The product as the kernel wants it, or NULL.
+    """
+
+    def __init__(
+        self,
+        batch: Bound,
+        grammar: Conjunction,
+        n: int,
+        budget: Budget,
+        arena: Arena,
+        allowance: Allowance | None,
+        stand_in: StandIn | None,
+    ) -> None:
+        self._batch, self._grammar, self._n, self._budget = batch, grammar, n, budget
+        self.arena, self._stand_in, self._longest = arena, stand_in, 0
+        self._allowed = None if stand_in is None else stand_in.first(n)
+        arena.allow(self._allowed if stand_in else allowance, hands_over=stand_in is not None)
+        self.view = ffi.NULL
+
+    def go_on(self) -> None:
+        """Do what a search that takes too long waits for."""
+        stand_in, arena = self._stand_in, self.arena
+        if stand_in is not None and self._longest == 0:
+            counted = stand_in.counted(self._n, self._budget)
+            if counted is None:
+                arena.allow(None)
+                return
+            allowance, self._longest = counted
+            arena.allow(allowance, hands_over=True, longest=self._longest)
+            if allowance != self._allowed:
+                return
+        bounds = self._batch.bounds
+        tokens = bounds[arena.view.sentence + 1] - bounds[arena.view.sentence]
+        if stand_in is None or tokens > self._longest:
+            return
+        machine = stand_in.machine
+        if machine is None:
+            arena.allow(None)
+        else:
+            self._give(machine)
+
+    def _give(self, machine: Machine) -> None:
+        batch = self._batch.over(machine)
+        lengths = np.diff(batch.bounds)
+        longest = int(lengths[lengths <= self._longest].max(initial=1))
+        cells = machine.outer * machine.width * machine.n_residual
+        what = f"a sentence of {longest:,} tokens, {cells:,} states at each"
+        size = int(lib.fc_machine_work(batch.view, longest))
+        beside = int(lib.fc_queue_size(batch.view, self._n, longest)) if self._n > 1 else 0
+        work = self._grammar.scratch(size + beside, what, longest)
+        place = ffi.from_buffer("double[]", work, require_writable=True)
+        self.view = ffi.new(
+            "fc_product *",
+            {
+                "machine": batch.view,
+                "longest": longest,
+                "scored": self._grammar.scores,
+                "work": place,
+                "queue": place + size if self._n > 1 else ffi.NULL,
+            },
+        )
+        self._keep = batch, place
 
 
 class Arena:
@@ -442,10 +561,24 @@ class Arena:
         ]
         view.visit, view.states, view.queue, view.table = self._memory
 
+    def allow(
+        self,
+        allowance: Allowance | None,
+        *,
+        hands_over: bool = False,
+        longest: int = _ANY_LENGTH,
+    ) -> None:
+        """Say what a search may do, and whether then a product answers, up to so many tokens."""
+        view = self.view
+        view.most, view.hands_over, view.longest = 0, hands_over, longest
+        if allowance is not None:
+            view.least = min(max(allowance.least, -_MOST_OPERATIONS), _MOST_OPERATIONS)
+            view.most = min(max(allowance.most, 1), _MOST_OPERATIONS)
+
     def reset(self, sentences: int) -> bool:
         """Make ready for other sentences; False: it is too large to be kept, or worn out."""
         view = self.view
-        view.sentence = view.phase = view.allowance = 0
+        view.sentence = view.phase = view.most = 0
         return self.rooms <= _KEPT and view.stamp + sentences < 1 << 31
 
     def grow(self, most: int) -> bool:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs
-from fstcrf.errors import ShapeError
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
+from fstcrf.once import made_once
 
 Firing = Literal["every", "first", "last", "inner"]
 _FIRING = {
@@ -33,12 +33,18 @@ class KeyTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyFamily:
-    """One kind of attributes: the terms of its keys, and the row of each key; made by `of`."""
+    """One kind of attributes: the terms of its keys, and the row of each key.
+
+    Sorted keys take no time to make and one step more for each doubling of their number;
+    `laid_out` has each key at its place.
+    """
 
     firing: Firing  # which tokens have them; inner: all but the first
     terms: tuple[KeyTerm, ...]  # first term highest in the key
-    direct: Ints | None  # row of every key there could be, −1: none; or:
-    slots: NDArray[Any] | None  # (key, row) [2^k], a hash table
+    keys: NDArray[np.uint64]  # [n], increasing
+    rows: Ints  # [n], ≥ 0
+    direct: Ints | None = None  # row of every key there could be, −1: none; or:
+    slots: NDArray[Any] | None = None  # (key, row) [2^k], a hash table
 
     @classmethod
     def of(
@@ -49,13 +55,25 @@ class KeyFamily:
         *,
         firing: Firing = "every",
     ) -> Self:
-        """Return a family with these keys, [n], all different, and their rows, [n], ≥ 0."""
+        """Return a family with these keys, [n], increasing, and their rows, [n], ≥ 0."""
+        return cls(firing, tuple(terms), keys, rows)
+
+    @property
+    def steps(self) -> int:
+        """Keys that a lookup in the sorted ones is compared with."""
+        return len(self.keys).bit_length()
+
+    def laid_out(self) -> KeyFamily:
+        """Return the family with an array over all keys, or a hash table."""
+        if self.direct is not None or self.slots is not None:
+            return self
+        keys, rows = self.keys, self.rows
         bits = max(len(keys).bit_length() + 1, 2)
-        width = sum(term.width for term in terms)
+        width = sum(term.width for term in self.terms)
         if width <= bits + 2:  # an array over all keys is no larger
             direct = np.full(1 << width, -1, dtype=np.int32)
             direct[keys] = rows
-            return cls(firing, tuple(terms), direct, None)
+            return replace(self, direct=direct)
         slots = np.empty(1 << bits, dtype=SLOT)
         status = lib.fc_fill_slots(
             len(keys),
@@ -66,7 +84,7 @@ class KeyFamily:
             array_out(slots),
         )
         check(status, "hash table")
-        return cls(firing, tuple(terms), None, slots)
+        return replace(self, slots=slots)
 
     def c_fields(self) -> tuple[dict[str, Any], list[Any]]:
         """Return the C view, and what keeps its memory alive."""
@@ -75,12 +93,57 @@ class KeyFamily:
         if self.direct is not None:
             memory = array_in(self.direct, np.int32, self.direct.shape, "direct")
             return {**fields, "size": len(self.direct), "direct": memory}, [terms, memory]
-        slots = self.slots
-        if slots is None:
-            raise ShapeError("a family needs an array or a hash table")
-        memory = array_in(slots, SLOT, slots.shape, "slots")
-        shift = 65 - len(slots).bit_length()
-        return {**fields, "size": len(slots), "shift": shift, "slot": memory}, [terms, memory]
+        if self.slots is not None:
+            memory = array_in(self.slots, SLOT, self.slots.shape, "slots")
+            shift = 65 - len(self.slots).bit_length()
+            return {**fields, "size": len(self.slots), "shift": shift, "slot": memory}, [
+                terms,
+                memory,
+            ]
+        keys = array_in(self.keys, np.uint64, self.keys.shape, "keys")
+        rows = array_in(self.rows, np.int32, self.keys.shape, "rows")
+        return {**fields, "size": len(self.keys), "key": keys, "row": rows}, [terms, keys, rows]
+
+
+def check_keys(
+    keys: NDArray[np.uint64], widths: Sequence[int] = (), limits: Sequence[int] = ()
+) -> None:
+    """Check that keys increase, and that each packs numbers below these limits.
+
+    Parameters
+    ----------
+    keys : uint64 [n]
+    widths : sequence of int
+        Bits of each number, at most 63 together; none: keys are any numbers.
+    limits : sequence of int
+        1 + the largest that each may be.
+
+    Raises
+    ------
+    KernelError
+        They do not.
+    """
+    where = ffi.new("int64_t *")
+    width, limit = ffi.new("int64_t[]", list(widths)), ffi.new("int64_t[]", list(limits))
+    view = array_in(keys, np.uint64, keys.shape, "keys")
+    status = lib.fc_check_keys(len(keys), view, len(widths), width, limit, where)
+    check(status, "keys", where[0])
+
+
+def is_permutation(rows: Ints) -> bool:
+    """Tell whether int32 [n] holds each of the numbers below n once."""
+    seen = np.zeros(len(rows), dtype=np.uint8)
+    view = array_in(rows, np.int32, rows.shape, "rows")
+    status = lib.fc_check_permutation(len(rows), view, array_out(seen), ffi.new("int64_t *"))
+    return bool(status == lib.FC_OK)
+
+
+class TokenPlaces(NamedTuple):
+    """Tokens, in any order, any number of times."""
+
+    token: Longs  # [M] of the codes
+    before: Ints  # [M] how many tokens of the sentence stand before it
+    after: Ints  # [M] and behind it
 
 
 class RowFinder:
@@ -90,13 +153,29 @@ class RowFinder:
     """
 
     def __init__(self, families: Sequence[KeyFamily], *, reach: int) -> None:
-        views = [family.c_fields() for family in families]
-        self._families = ffi.new("fc_family[]", [fields for fields, _ in views])
-        self._memory = [memory for _, memory in views]
+        self._given = tuple(families)
+        self._lists, self._memory = _views(self._given)
+        self._steps = sum(family.steps for family in self._given)
+        self._pays = sum(len(family.keys) for family in self._given)  # from so many steps on
+        self._done = 0
         self._reach = reach
 
     def __len__(self) -> int:
-        return len(self._memory)
+        return len(self._given)
+
+    @made_once
+    def _laid_out(self) -> tuple[Any, list[Any]]:
+        """The families with each key at its place, for C, and what keeps their memory alive."""
+        return _views([family.laid_out() for family in self._given])
+
+    def _families(self, tokens: int) -> Any:
+        """Return the families as they are looked up for so many tokens more.
+
+        Keys are laid out when lookups in sorted ones would have come to as many steps as there
+        are keys: with few sentences, that is never.
+        """
+        self._done += tokens * self._steps  # threads may lose some of them: then it is a bit later
+        return self._lists if self._done <= self._pays else self._laid_out[0]
 
     def rows(self, codes: Ints, offsets: Longs) -> Ints:
         """Return the row of each family at each token, int32 [N, F], −1 where there is none.
@@ -116,12 +195,44 @@ class RowFinder:
             array_in(codes, np.int32, codes.shape, "codes"),
             self._reach,
             len(self),
-            self._families,
+            self._families(n),
             array_out(out),
             where,
         )
         check(status, "looking attributes up", where[0])
         return out
+
+    def rows_at(self, codes: Ints, places: TokenPlaces, own: Ints) -> Ints:
+        """Return the row of each family at listed tokens, int32 [M, F], −1 where there is none.
+
+        Each has numbers of its own, int32 [K, M], instead of those in the codes, which are as for
+        `rows`; its neighbours keep theirs.
+        """
+        size = len(places.token)
+        out, where = np.empty((size, len(self)), dtype=np.int32), ffi.new("int64_t *")
+        status = lib.fc_find_rows_at(
+            size,
+            array_in(places.token, np.int64, (size,), "token"),
+            array_in(places.before, np.int32, (size,), "before"),
+            array_in(places.after, np.int32, (size,), "after"),
+            array_in(own, np.int32, (codes.shape[0], size), "own"),
+            codes.shape[0],
+            codes.shape[1],
+            array_in(codes, np.int32, codes.shape, "codes"),
+            self._reach,
+            len(self),
+            self._families(size),
+            array_out(out),
+            where,
+        )
+        check(status, "looking attributes up", where[0])
+        return out
+
+
+def _views(families: Sequence[KeyFamily]) -> tuple[Any, list[Any]]:
+    """Return families for C, and what keeps their memory alive."""
+    views = [family.c_fields() for family in families]
+    return ffi.new("fc_family[]", [fields for fields, _ in views]), [memory for _, memory in views]
 
 
 def compacted(rows: Ints) -> tuple[Longs, Ints]:

@@ -7,25 +7,17 @@ outer index. What is None here is *per token*: it comes with the batch, one tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
-from fstcrf.kernel.native import array_in, ffi, lib, settled
+from fstcrf.kernel.native import array_in, ffi, lib, settle, settled
 from fstcrf.kernel.rows import row_starts
-
-
-def _settle(part: object, *names: str) -> None:
-    """Replace index arrays of a frozen part of a machine by copies that nobody writes to."""
-    for name in names:
-        array = getattr(part, name)
-        if array is not None:
-            object.__setattr__(part, name, settled(array))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -45,6 +37,11 @@ class Axis:
         Context of an outer index; None: the first.
     contexts : int
         Tables of arc potentials.
+    rest : float, optional
+        The score of most arcs, where every pair is one and there is one table: steps then go over
+        the others.
+    others : int64 [E], optional
+        Numbers of the arcs that have another score, rising.
     """
 
     n_states: int
@@ -53,14 +50,28 @@ class Axis:
     score: Floats | None = None
     place: Ints | None = None
     contexts: int = 1
+    rest: float | None = None
+    others: Longs | None = None
 
     def __post_init__(self) -> None:
-        _settle(self, "source", "target", "place")
+        settle(self, "source", "target", "place", "others")
 
     @property
     def n_arcs(self) -> int:
         """Number of arcs."""
         return self.n_states**2 if self.source is None else len(self.source)
+
+    @property
+    def kind(self) -> Literal["dense", "sparse", "rest"]:
+        """How it is stepped: as a full matrix, arc by arc, or over the arcs without the rest."""
+        if self.others is not None:
+            return "rest"
+        return "dense" if self.source is None else "sparse"
+
+    @property
+    def n_stepped(self) -> int:
+        """Multiply-adds of a step, for each vector of states."""
+        return self.n_arcs if self.others is None else len(self.others) + 2 * self.n_states
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -84,7 +95,7 @@ class Factor:
     value: Floats | None = None
 
     def __post_init__(self) -> None:
-        _settle(self, "place")
+        settle(self, "place")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -116,7 +127,7 @@ class Residual:
     place: Ints | None = None
 
     def __post_init__(self) -> None:
-        _settle(self, "source", "target", "place")
+        settle(self, "source", "target", "place")
 
 
 # --- The parts of a machine as C reads them -------------------------------------------------------
@@ -150,7 +161,7 @@ def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]
     }
 
 
-def _axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) -> dict[str, Any]:
+def _axis_view(axis: Axis, outer: int, keep: list[Any]) -> dict[str, Any]:
     """Return the fields of an axis; `outer` is the product of the earlier axes' states."""
     fields: dict[str, Any] = {
         "S": axis.n_states,
@@ -166,16 +177,18 @@ def _axis_view(axis: Axis, outer: int, rest: Iterator[Floats], keep: list[Any]) 
     if axis.score is not None:
         shape = (axis.contexts, axis.n_arcs)
         fields["score"] = _kept(axis.score, np.float64, shape, "arc potentials", keep)
-    else:
-        values = next(rest, None)
-        if values is not None:
-            fields["score"] = _kept(values, np.float64, values.shape, "arc potentials", keep)
+    if axis.rest is not None and axis.others is not None and axis.source is None:
+        source, target = np.divmod(axis.others, axis.n_states)
+        row = row_starts(source, axis.n_states)
+        fields["row"] = _kept(row, np.int64, (axis.n_states + 1,), "row", keep)
+        others = target.astype(np.int32)
+        fields["target"] = _kept(others, np.int32, others.shape, "others", keep)
+        fields["rest"] = ffi.new("double *", axis.rest)
+        keep.append(fields["rest"])
     return fields
 
 
-def _factor_view(
-    factor: Factor, outer: int, rest: Iterator[Floats], keep: list[Any]
-) -> dict[str, Any]:
+def _factor_view(factor: Factor, outer: int, keep: list[Any]) -> dict[str, Any]:
     """Return the fields of a factor."""
     fields: dict[str, Any] = {
         "rows": factor.rows,
@@ -183,11 +196,9 @@ def _factor_view(
         "moving": factor.value is None,
         "place": _place(factor.place, outer, keep),
     }
-    values = next(rest, None) if factor.value is None else factor.value
-    if values is not None:
-        tokens = () if factor.value is not None else values.shape[:1]
-        shape = (*tokens, factor.rows, factor.width)
-        fields["value"] = _kept(values, np.float64, shape, "factor", keep)
+    if factor.value is not None:
+        shape = factor.rows, factor.width
+        fields["value"] = _kept(factor.value, np.float64, shape, "factor", keep)
     return fields
 
 
@@ -250,6 +261,13 @@ class Machine:
                 raise ShapeError(f"axis {c} has {axis.n_states} states, expected at least 1")
             if (axis.source is None) != (axis.target is None):
                 raise ShapeError(f"axis {c}: source and target go together: one is missing")
+            if (axis.rest is None) != (axis.others is None):
+                raise ShapeError(f"axis {c}: rest and others go together: one is missing")
+            if axis.rest is not None and axis.source is not None:
+                raise ShapeError(f"axis {c} lists its arcs: a rest is for an axis of all pairs")
+            others = axis.others
+            if others is not None and ((others < 0) | (others >= axis.n_arcs)).any():
+                raise ShapeError(f"axis {c}: an arc of its others is none of {axis.n_arcs:,}")
         where = ffi.new("int64_t *")
         status = lib.fc_check_machine(self._static[0], where)
         if status != lib.FC_OK:
@@ -289,7 +307,7 @@ class Machine:
     @cached_property
     def _static(self) -> tuple[Any, list[Any]]:
         """The C view without per-token potentials, and the memory it points into."""
-        return machine_view(self, (), None)
+        return _machine_view(self)
 
 
 class Bound:
@@ -328,6 +346,7 @@ class Bound:
     ) -> None:
         if offsets.ndim != 1 or not len(offsets):
             raise ShapeError("offsets is empty, expected [B + 1] numbers from 0")
+        offsets = settled(offsets)
         self.machine = machine
         self.n_sentences, self.n_tokens = len(offsets) - 1, int(offsets[-1])
         self.offsets = array_in(offsets, np.int64, offsets.shape, "offsets")
@@ -340,11 +359,13 @@ class Bound:
                 f"{len(per_token)} arrays of per-token potentials, expected {len(shapes)}"
             )
         n_factors = sum(f.value is None for f in machine.factors)
+        pointers = []
         for k, (array, shape) in enumerate(zip(per_token, shapes, strict=True)):
             values = array_in(array, np.float64, shape, f"per-token potentials {k}")
             if not checked:
                 self._check_numbers(k, array, values, offsets if k >= n_factors else None)
-        self.view, self._memory = machine_view(machine, per_token, machine._static)  # noqa: SLF001
+            pointers.append(values)
+        self.view, self._memory = bound_view(machine, pointers)
         self._per_token, self.bounds = per_token, offsets
         self.longest = int(lengths.max(initial=0))
 
@@ -404,25 +425,48 @@ class Bound:
         """What all questions begin with: the C view, number and bounds of sentences."""
         return self.view, self.n_sentences, self.offsets
 
+    def check_paths(self, n: int, beside: int = 0) -> None:
+        """Refuse to look for n best paths that take more memory than there is.
+
+        Parameters
+        ----------
+        n : int
+        beside : int
+            Float64 that are needed beside the recursion and the paths themselves.
+        """
+        size = int(lib.fc_machine_work(self.view, self.longest)) + n * self.n_tokens // 2 + beside
+        cells = self.machine.outer * self.machine.width * self.machine.n_residual
+        what = f"the {n:,} best paths of {self.longest:,} tokens, {cells:,} states at each"
+        check_memory(size, what, self.longest)
+
     def scratch(self) -> Any:
         """Return work space for one call: threads may ask the same batch at once."""
-        size = int(lib.fc_machine_work(self.view, self.longest))
+        size = int(lib.fc_machine_batch_work(self.view, self.n_sentences, self.longest))
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
-        return ffi.from_buffer("double[]", allocated(size, what))
+        return ffi.from_buffer("double[]", allocated(size, what, self.longest))
 
 
-def allocated(size: int, what: str) -> Floats:
-    """Return so much scratch, float64 [size]."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+def allocated(size: int, what: str, tokens: int) -> Floats:
+    """Return so much scratch for a sentence of so many tokens, float64 [size]."""
     try:
-        if 8 * size <= memory:
-            return np.empty(size)
-    except MemoryError:
-        pass  # less is free than there is
-    raise TooLargeError(
+        check_memory(size, what, tokens)
+        return np.empty(size)
+    except MemoryError:  # less is free than there is
+        raise _too_large(size, what, tokens) from None
+
+
+def check_memory(size: int, what: str, tokens: int) -> None:
+    """Refuse what takes more memory than there is: so many float64 at once."""
+    if 8 * size > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+        raise _too_large(size, what, tokens)
+
+
+def _too_large(size: int, what: str, tokens: int) -> TooLargeError:
+    return TooLargeError(
         f"{what}: that takes {8 * size / 1e9:,.1f} GB of memory; is a blank line missing between "
-        "sentences? Else cut the sentence, or ask for less"
+        "sentences? Else cut the sentence, or ask for less",
+        tokens=tokens,
     )
 
 
@@ -442,25 +486,42 @@ def _refuse(status: int, where: int) -> None:
     raise ShapeError(f"{what} has sizes or indices that disagree, or two edges for one label")
 
 
-def machine_view(
-    machine: Machine, per_token: tuple[Floats, ...], checked: tuple[Any, list[Any]] | None
-) -> tuple[Any, list[Any]]:
-    """Return the C view of a machine and the memory it points into.
+def bound_view(machine: Machine, per_token: Sequence[Any]) -> tuple[Any, list[Any]]:
+    """Return the C view of a machine with pointers to per-token potentials, and its memory.
 
-    The residual automaton is that of the view `checked`, where there is one.
+    Everything else is that of the machine, copied.
     """
-    keep: list[Any] = [checked]
-    rest = iter(per_token)
-    factors = [_factor_view(f, machine.outer, rest, keep) for f in machine.factors]
+    static, rest = machine._static[0], iter(per_token)  # noqa: SLF001
+    view = ffi.new("fc_machine *", static[0])
+    keep: list[Any] = [machine, *per_token]
+    if any(factor.value is None for factor in machine.factors):
+        view.factor = factors = ffi.new("fc_factor[]", len(machine.factors))
+        keep.append(factors)
+        for k, factor in enumerate(machine.factors):
+            factors[k] = static.factor[k]
+            if factor.value is None:
+                factors[k].value = next(rest)
+    if any(axis.score is None for axis in machine.axes):
+        view.axis = axes = ffi.new("fc_axis[]", len(machine.axes))
+        keep.append(axes)
+        for k, axis in enumerate(machine.axes):
+            axes[k] = static.axis[k]
+            if axis.score is None:
+                axes[k].score = next(rest)
+    return view, keep
+
+
+def _machine_view(machine: Machine) -> tuple[Any, list[Any]]:
+    """Return the C view of a machine without per-token potentials, and its memory."""
+    keep: list[Any] = []
+    factors = [_factor_view(f, machine.outer, keep) for f in machine.factors]
     outer = [1]
     for axis in machine.axes[:-1]:
         outer.append(outer[-1] * axis.n_states)
-    axes = [_axis_view(a, n, rest, keep) for a, n in zip(machine.axes, outer, strict=True)]
+    axes = [_axis_view(a, n, keep) for a, n in zip(machine.axes, outer, strict=True)]
     residual = ffi.NULL
     if machine.residual is not None:
-        residual = (
-            checked[0].residual if checked else _residual_view(machine.residual, outer[-1], keep)
-        )
+        residual = _residual_view(machine.residual, outer[-1], keep)
     shape = (outer[-1], machine.width)
     keep += [ffi.new("fc_axis[]", axes), ffi.new("fc_factor[]", factors), residual]
     view = ffi.new(

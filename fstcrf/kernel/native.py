@@ -21,6 +21,7 @@ __all__ = [
     "check",
     "ffi",
     "lib",
+    "settle",
     "settled",
     "use",
     "variant",
@@ -79,12 +80,22 @@ def settled(array: AnyArray, *, owned: bool = False) -> AnyArray:
     What C takes for granted once it has been checked must not change. With `owned`, an array with
     memory of its own is made read-only instead: it was made for this.
     """
-    if not array.flags.writeable or not array.flags.c_contiguous:  # `array_in` refuses the latter
+    flags, base = array.flags, array.base
+    below = isinstance(base, np.ndarray) and base.flags.writeable  # it may be written to from there
+    if not (flags.writeable or below) or not flags.c_contiguous:  # `array_in` refuses the latter
         return array
-    if not owned or array.base is not None:
+    if not owned or base is not None:
         array = array.copy()
     array.flags.writeable = False
     return array
+
+
+def settle(part: object, *names: str, owned: bool = False) -> None:
+    """Replace index arrays of a frozen dataclass by what `settled` makes of them."""
+    for name in names:
+        array = getattr(part, name)
+        if array is not None:
+            object.__setattr__(part, name, settled(array, owned=owned))
 
 
 def array_out(array: np.ndarray[Any, Any]) -> Any:

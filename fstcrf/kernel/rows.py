@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib, settled
+from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib, settle
 
 _LANES = 8
 
@@ -56,8 +56,7 @@ class SparseRows:
     def __post_init__(self) -> None:
         if not self.indptr.size:
             raise ShapeError("indptr is empty, expected [N + 1] numbers from 0")
-        object.__setattr__(self, "indptr", settled(self.indptr, owned=True))
-        object.__setattr__(self, "index", settled(self.index, owned=True))
+        settle(self, "indptr", "index", owned=True)
         where = ffi.new("int64_t *")
         status = lib.fc_check_rows(
             len(self),
@@ -137,7 +136,8 @@ class SparseRows:
         Raises
         ------
         ShapeError
-            A token or slot out of range, another shape or dtype.
+            A token, slot or place out of range, another shape or dtype. Where it is a place, what
+            came before it has been added.
         """
         where, value = ffi.new("int64_t *"), self.value
         status = lib.fc_scatter(
@@ -157,7 +157,9 @@ class SparseRows:
             where,
         )
         if status != lib.FC_OK:
-            raise ShapeError(f"mass of entry {where[0]}: its token or slot is out of range")
+            raise ShapeError(
+                f"mass of entry {where[0]}: its token, slot or a place of its row is out of range"
+            )
 
     def slice(self, start: int, end: int) -> SparseRows:
         """Return the rows ``start : end``."""
@@ -208,8 +210,7 @@ class PackedTable:
     entries: NDArray[Any]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "place", settled(self.place, owned=True))
-        object.__setattr__(self, "entries", settled(self.entries, owned=True))
+        settle(self, "place", "entries", owned=True)
         slot, width = self.entries["slot"], self.table.shape[1]
         inside = (
             self.place.max(initial=-1) < len(self.table)

@@ -6,30 +6,37 @@ for a sentence of six tokens that cost is all there is.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
-from fstcrf.kernel.lazy import BEAM, Arena, Budget, Conjunction
-from fstcrf.kernel.machines import Machine, machine_view
 from fstcrf.kernel.native import array_in, check, ffi, lib
 from fstcrf.kernel.rows import PackedTable
+from fstcrf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from fstcrf.kernel import lazy, machines
+    from fstcrf.kernel.lazy import Budget, Conjunction
+    from fstcrf.kernel.machines import Machine
+else:  # a tagger without a grammar does not wait for them
+    lazy, machines = LazyModule("fstcrf.kernel.lazy"), LazyModule("fstcrf.kernel.machines")
 
 
 class SentenceGraph:
     """A packed table of weights of attributes, and a graph.
 
-    The first S columns are those of the states. The graph is dense, with S states, and arc
-    potentials that all tokens share.
+    The first S columns are those of the states. The graph is dense or has a rest, with S states,
+    and arc potentials that all tokens share.
     """
 
     def __init__(self, table: PackedTable, graph: Graph) -> None:
         self._rows, self._width = len(table.place), table.table.shape[1]
         self._states, self._arcs = graph.n_states, graph.n_arcs
-        if graph.per_token or graph.source is not None or self._states > self._width:
+        sparse = graph.source is not None and graph.rest is None
+        if graph.per_token or sparse or self._states > self._width:
             raise ShapeError(f"a dense graph of at most {self._width} states is expected")
         self._packed, weights = table.view()
         self._machine, scores = graph_view(graph)
@@ -105,7 +112,7 @@ class SentenceGraph:
         factor = ffi.new("fc_factor *", self._factor[0])
         machine = ffi.new("fc_machine *", self._machine[0])
         factor.value, machine.factor = rows, factor
-        work = np.empty(lib.fc_machine_work(machine, len(node)))
+        work = np.empty(lib.fc_machine_batch_work(machine, 1, len(node)))
         return (machine, 1, offsets), ffi.from_buffer("double[]", work), (factor, rows)
 
 
@@ -161,15 +168,16 @@ class SentenceMachine:
         self._machine, self._grammar = machine, grammar
         factor = machine.factors[per_token[0]]
         self._shape = factor.rows, factor.width
-        nothing = (np.zeros((1, *self._shape)),)
-        self._view, self._keep = machine_view(machine, nothing, machine._static)  # noqa: SLF001
+        nothing = array_in(np.zeros((1, *self._shape)), np.float64, (1, *self._shape), "potentials")
+        self._view, self._keep = machines.bound_view(machine, [nothing])
         self._factor = self._view.factor[per_token[0]]
         self._scores, self._counts = ffi.new("double[2]"), ffi.new("int64_t[3]")
         score, bound = (self._scores + k for k in range(2))
         count, proven, popped = (self._counts + k for k in range(3))
         self._addresses = score, count, proven, bound, popped
         self._offsets = ffi.new("int64_t[2]")
-        self._arena = None if grammar is None else Arena(grammar.words)
+        self._arena = None if grammar is None else lazy.Arena(grammar.words)
+        self._usual = lazy.Budget()
         self._room = 0
 
     def best(self, values: Floats, budget: Budget | None = None) -> SentencePath:
@@ -202,7 +210,7 @@ class SentenceMachine:
 
     def _make_room(self, tokens: int) -> None:
         self._room = 1 << max(4, (tokens - 1).bit_length())
-        self._work = ffi.new("double[]", int(lib.fc_machine_work(self._view, self._room)))
+        self._work = ffi.new("double[]", int(lib.fc_machine_batch_work(self._view, 1, self._room)))
         self._path = ffi.new("int32_t[]", self._room)
         if self._grammar is not None:
             self._reader = self._grammar.view(self._room)
@@ -220,12 +228,22 @@ class SentenceMachine:
         arena = self._arena
         assert arena is not None  # noqa: S101 (the caller has looked)
         if not arena.reset(1):
-            arena = self._arena = Arena(arena.words)
-        limit, give_up = (budget or _USUAL).states, 0
+            arena = self._arena = lazy.Arena(arena.words)
+        limit, give_up = (budget or self._usual).states, 0
         while True:
             status = lib.fc_lazy_nbest(
-                *(self._view, self._reader, 1, self._offsets, 1, limit, BEAM, _NO_END, give_up),
-                *(arena.view, self._path, *self._addresses, self._work),
+                *(
+                    self._view,
+                    self._reader,
+                    1,
+                    self._offsets,
+                    1,
+                    limit,
+                    lazy.BEAM,
+                    _NO_END,
+                    give_up,
+                ),
+                *(ffi.NULL, arena.view, self._path, *self._addresses, self._work),
             )
             if status == lib.FC_OK:
                 break
@@ -236,6 +254,3 @@ class SentenceMachine:
         count, proven, popped = self._counts
         path = ffi.unpack(self._path, tokens) if count else []
         return SentencePath(path, score, proven > 0 or bound == -np.inf, bound, popped)
-
-
-_USUAL = Budget()

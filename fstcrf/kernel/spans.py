@@ -274,11 +274,11 @@ class _Search:
     @cached_property
     def memory(self) -> Any:
         size = int(lib.fc_segment_memory(self.batch.view, self.view, self.lanes))
-        return ffi.from_buffer("double[]", allocated(size, self._many()))
+        return ffi.from_buffer("double[]", allocated(size, self._many(), self.batch.longest))
 
     def work(self, tokens: int) -> Any:
         size = int(lib.fc_segment_work(self.batch.view, self.view, self.lanes, tokens))
-        return ffi.from_buffer("double[]", allocated(size, self._many()))
+        return ffi.from_buffer("double[]", allocated(size, self._many(), self.batch.longest))
 
     def _many(self) -> str:
         return f"{self.lanes:,} spans of a type that may be open in {self.batch.longest:,} tokens"

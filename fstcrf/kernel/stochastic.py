@@ -10,7 +10,7 @@ import numpy as np
 from fstcrf.arrays import Bytes, Floats, Ints, Longs, Singles
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
 from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, shard_view
 
 __all__ = ["ArcWeights", "StochasticEpoch", "StochasticLearner"]
@@ -34,6 +34,9 @@ class ArcWeights:
     arc: Ints
     initial: Ints
     final: Ints
+
+    def __post_init__(self) -> None:
+        settle(self, "arc", "initial", "final")
 
 
 class StochasticEpoch(NamedTuple):
@@ -102,7 +105,7 @@ class StochasticLearner:
         mask = _slot_bits(layout, attributes.rows, width)
         sizes = (graph.n_arcs,), (graph.n_states,), trained.shape
         pointers = {
-            "gold": array_in(gold, np.int32, (int(offsets[-1]),), "gold"),
+            "gold": array_in(settled(gold), np.int32, (int(offsets[-1]),), "gold"),
             "arc_slot": array_in(arcs.arc, np.int32, sizes[0], "arc"),
             "initial": array_in(arcs.initial, np.int32, sizes[1], "initial"),
             "final": array_in(arcs.final, np.int32, sizes[1], "final"),
@@ -121,11 +124,11 @@ class StochasticLearner:
         self._dense = np.zeros(2 * arcs.size)
         fields = {"table": array_out(self._table), "dense": array_out(self._dense), "scale": 1.0}
         self._weights = ffi.new("fc_averaged *", fields)
-        handle, _keep = graph_view(graph)
+        handle, _keep = graph_view(graph, classed=True)
         self._work = np.empty(lib.fc_asgd_work(handle, self._shard, self._steps))
 
     def _check(self) -> None:
-        where, (handle, _keep) = ffi.new("int64_t *"), graph_view(self._graph)
+        where, (handle, _keep) = ffi.new("int64_t *"), graph_view(self._graph, classed=True)
         status = lib.fc_check_stochastic(handle, self._shard, self._layout, self._steps, where)
         if status != lib.FC_OK:
             raise DataError(
@@ -141,14 +144,13 @@ class StochasticLearner:
         ShapeError
             Another number of weights.
         """
-        n = self._n_parameters
+        n, size = self._n_parameters, len(self._dense) // 2
+        if len(theta) != n + size:
+            raise ShapeError(f"theta has {len(theta)} weights, expected {n + size}")
         node = array_in(theta[:n], np.float64, (n,), "theta")
         check(
             lib.fc_asgd_spread(self._shard, self._layout, node, self._weights.table), "asgd_spread"
         )
-        size = len(self._dense) // 2
-        if len(theta) != n + size:
-            raise ShapeError(f"theta has {len(theta)} weights, expected {n + size}")
         self._dense[:size], self._dense[size:] = theta[n:], 0.0
         self._weights.scale, self._weights.mass, self._weights.steps = 1.0, 0.0, 0.0
 
@@ -175,9 +177,10 @@ class StochasticLearner:
         OptionError
             A number in `order` that is no sentence.
         """
+        order = settled(order)
         if order.size and not 0 <= order.min() <= order.max() < self._n_sentences:
             raise OptionError(f"order names a sentence that is none of the {self._n_sentences}")
-        handle, _keep = graph_view(self._graph)
+        handle, _keep = graph_view(self._graph, classed=True)
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
         where = ffi.new("int64_t *")
         status = lib.fc_asgd(

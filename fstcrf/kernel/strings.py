@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, FstcrfError, ShapeError
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
 
 _ROOM = 1 << 10
 _LINE_END = 10
@@ -24,7 +24,8 @@ class Strings:
 
     def __init__(self, text: Bytes | None = None, offsets: Longs | None = None) -> None:
         self._text = np.empty(8 * _ROOM, dtype=np.uint8) if text is None else text
-        self._offsets = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else offsets
+        own = np.zeros(_ROOM + 1, dtype=np.int64) if offsets is None else settled(offsets)
+        self._offsets: Longs = own  # where others write, they are a copy: each search reads them
         self.view = ffi.new("fc_strings *")
         self.view.count = 0 if offsets is None else len(offsets) - 1
         self._hash()
@@ -225,7 +226,7 @@ def joined_rows(columns: Sequence[TextColumn], breaks: Ints, *, separator: bytes
             "text": array_in(text, np.uint8, text.shape, "text"),
         }
         memory.append(fields)
-        views.append({"count": len(offsets) - 1, **fields})
+        views.append({"count": len(offsets) - 1, "size": len(text), **fields})
     table = ffi.new("fc_column[]", views)
     behind = array_in(breaks, np.int32, (n,), "breaks")
     size, where = ffi.new("int64_t *"), ffi.new("int64_t *")

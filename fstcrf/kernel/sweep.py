@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
 
 _CACHE_LINE = 64
 
@@ -31,25 +29,28 @@ def aligned(size: int, dtype: type[np.generic]) -> NDArray[Any]:
 class Layout:
     """Where the parameters of each attribute are.
 
+    The arrays are read-only from then on; copies of those that are parts of others.
+
     Parameters
     ----------
     ptr : int64 [attributes + 1]
         Attribute a has the parameters ``theta[ptr[a] : ptr[a + 1]]``.
     slot : uint16 [parameters]
         Their slots.
-    cuts : int64 [blocks + 1]
-        Block k is the attributes ``cuts[k] : cuts[k + 1]``: gradients of different blocks can be
-        collected at the same time.
     """
 
     ptr: Longs
     slot: NDArray[np.uint16]
-    cuts: Longs
+
+    def __post_init__(self) -> None:
+        settle(self, "ptr", "slot", owned=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ShardAttributes:
     """The attributes of a shard's N tokens, numbered for itself.
+
+    What numbers something is read-only from then on; copies of arrays that are parts of others.
 
     Parameters
     ----------
@@ -73,12 +74,16 @@ class ShardAttributes:
     rows: Ints
     singles: Ints
 
+    def __post_init__(self) -> None:
+        settle(self, "row_ptr", "row", "rows", owned=True)
+        settle(self, "single_ptr", "single", "single_slot", "singles", owned=True)
+
 
 class Sweep(NamedTuple):
     """What one sweep gives.
 
     loss : float; sum of weight * log Z.
-    arc : float64 [S * S]; expected arcs.
+    arc : float64 [arcs]; expected arcs.
     begin, end : float64 [S]; expected first and last states.
     rescued : int; sentences that needed float64.
     """
@@ -91,10 +96,11 @@ class Sweep(NamedTuple):
 
 
 class SweepWorkspace:
-    """Scratch of one thread: weights and work area, grown as needed."""
+    """Scratch of one sweep, and the gradient that it found, until `Shard.collect`."""
 
     def __init__(self) -> None:
         self._weight: Singles = np.empty(0, dtype=np.float32)
+        self._gradient: Singles = np.empty(0, dtype=np.float32)
         self._work: Floats = np.empty(0)
 
     def weight(self, size: int) -> Singles:
@@ -102,6 +108,12 @@ class SweepWorkspace:
         if len(self._weight) < size:
             self._weight = aligned(size, np.float32)
         return self._weight[:size]
+
+    def gradient(self, size: int) -> Singles:
+        """Return float32 [size]."""
+        if len(self._gradient) < size:
+            self._gradient = aligned(size, np.float32)
+        return self._gradient[:size]
 
     def work(self, size: int) -> Floats:
         """Return float64 [at least size]."""
@@ -145,38 +157,30 @@ class Shard:
     ) -> None:
         own = attributes
         self.size = len(own.rows) * width + len(own.singles)
-        self.gradient: Singles = aligned(self.size, np.float32)
         self._values = own.row_value, own.single_value
         self._shard, self._layout, self._memory = shard_view(
             graph.n_states, layout, width, state_slots, offsets, weight, own
         )
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
-        self._row_runs = list(_runs(own.rows, layout.cuts))
-        self._single_runs = list(_runs(own.singles, layout.ptr[layout.cuts]))
         self._check(graph)
 
     def _check(self, graph: Graph) -> None:
         where = ffi.new("int64_t *")
-        handle, _keep = graph_view(graph)
+        handle, _keep = graph_view(graph, classed=True)
         status = lib.fc_check_shard(handle, self._shard, self._layout, where)
         if status != lib.FC_OK:
             raise ShapeError(f"shard: a size or index is out of range (at {where[0]})")
 
-    @property
-    def n_blocks(self) -> int:
-        """Number of the layout's blocks."""
-        return len(self._row_runs)
-
-    def sweep(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> Sweep:
-        """Compute log Z and the gradient, which is kept until `collect`.
+    def sweep(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> Sweep:
+        """Compute log Z and the gradient, which the workspace keeps until `collect`.
 
         Parameters
         ----------
         graph : Graph
             Dense, not per-token.
-        theta : float64 [parameters of attributes]
+        theta : float32 [parameters of attributes]
         space : SweepWorkspace
-            Of this thread.
+            That no other thread uses.
 
         Raises
         ------
@@ -187,12 +191,12 @@ class Shard:
         states = graph.n_states
         work = space.work(lib.fc_sweep_work(handle, self._shard))
         loss, rescued = ffi.new("double *"), ffi.new("int64_t *")
-        arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
+        arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
         status = lib.fc_sweep(
             handle,
             self._shard,
             weights,
-            array_out(self.gradient),
+            array_out(space.gradient(self.size)),
             loss,
             array_out(arc),
             array_out(begin),
@@ -203,7 +207,7 @@ class Shard:
         check(status, "sweep")
         return Sweep(float(loss[0]), arc, begin, end, int(rescued[0]))
 
-    def curvature(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> Sweep:
+    def curvature(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> Sweep:
         """Compute the diagonal of the Hessian of log Z; arguments as of `sweep`.
 
         Returns
@@ -220,7 +224,7 @@ class Shard:
         handle, _keep, weights = self._begun(graph, theta, space)
         states = graph.n_states
         work = space.work(lib.fc_curvature_work(handle, self._shard))
-        arc, begin, end = np.empty(states * states), np.empty(states), np.empty(states)
+        arc, begin, end = np.empty(graph.n_arcs), np.empty(states), np.empty(states)
         row_square, single_square = (
             ffi.NULL if one is None else array_in(one**2, np.float32, one.shape, "value")
             for one in self._values
@@ -231,7 +235,7 @@ class Shard:
             weights,
             row_square,
             single_square,
-            array_out(self.gradient),
+            array_out(space.gradient(self.size)),
             array_out(arc),
             array_out(begin),
             array_out(end),
@@ -240,37 +244,32 @@ class Shard:
         check(status, "curvature")
         return Sweep(0.0, arc, begin, end, 0)
 
-    def _begun(self, graph: Graph, theta: Floats, space: SweepWorkspace) -> tuple[Any, Any, Any]:
+    def _begun(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> tuple[Any, Any, Any]:
         """Return the graph for the kernel, what keeps it alive, and the weights as it sees them."""
         states = graph.n_states
-        if states != self._n_states or graph.source is not None or graph.per_token:
+        full = graph.source is None or graph.rest is not None
+        if states != self._n_states or not full or graph.per_token:
             raise ShapeError(f"a sweep needs a dense graph of {self._n_states} states")
-        handle, keep = graph_view(graph)
+        handle, keep = graph_view(graph, classed=True)
         weights = array_out(space.weight(self.size))
-        parameters = array_in(theta, np.float64, (self._n_parameters,), "theta")
+        parameters = array_in(theta, np.float32, (self._n_parameters,), "theta")
         check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
-        self.gradient[:] = 0.0
+        space.gradient(self.size)[:] = 0.0
         return handle, keep, weights
 
-    def collect(self, block: int, out: Floats) -> None:
-        """Add what a block has of the last sweep's gradient.
+    def collect(self, space: SweepWorkspace, out: Floats) -> None:
+        """Add the gradient that the last sweep with a workspace left there.
 
         Parameters
         ----------
-        block : int
-            Of the layout.
+        space : SweepWorkspace
         out : float64 [parameters of attributes]
-            Of which the block's are changed.
+            Changed in place.
         """
-        rows, singles = self._row_runs[block], self._single_runs[block]
         status = lib.fc_collect(
             self._shard,
             self._layout,
-            len(rows),
-            array_in(rows, np.int64, rows.shape, "row_runs"),
-            len(singles),
-            array_in(singles, np.int64, singles.shape, "single_runs"),
-            array_in(self.gradient, np.float32, (self.size,), "gradient"),
+            array_in(space.gradient(self.size), np.float32, (self.size,), "gradient"),
             array_in(out, np.float64, (self._n_parameters,), "out", writable=True),
         )
         check(status, "collect")
@@ -286,6 +285,10 @@ def shard_view(
     own: ShardAttributes,
 ) -> tuple[Any, Any, list[Any]]:
     """Return the C structures of a shard and its layout, and what keeps their memory alive."""
+    if not (len(offsets) and len(own.row_ptr) and len(own.single_ptr) and len(layout.ptr)):
+        raise ShapeError("shard: offsets, row_ptr, single_ptr or ptr is empty, expected a 0")
+    offsets = settled(offsets)
+    state_slots = None if state_slots is None else settled(state_slots)
     pointers = _pointers(n_states, state_slots, offsets, weight, own)
     scalars = {
         "B": len(offsets) - 1,
@@ -339,25 +342,15 @@ def _pointers(
     }
 
 
-def _runs(numbers: Ints, cuts: Longs) -> Iterator[Longs]:
-    """Yield, for each block, the runs of places (int64 [m, 2]) whose numbers lie between its cuts.
-
-    `numbers` are a few ascending sequences, one behind the other.
-    """
-    starts = [0, *(np.flatnonzero(np.diff(numbers) < 0) + 1).tolist(), len(numbers)]
-    bounds = np.stack([a + np.searchsorted(numbers[a:b], cuts) for a, b in pairwise(starts)])
-    for first, last in pairwise(bounds.T):
-        runs = np.stack([first, last], axis=1)
-        yield np.ascontiguousarray(runs[first < last], dtype=np.int64)
-
-
 # --- Inner products with --------------------------------------------------------------------------
 
 _ALL = slice(None)
 
 
 class VectorStore:
-    """Some vectors of one length, kept as float32.
+    """Some vectors of one length, kept as float32 or in 16 bits.
+
+    Of 16 bits, 11 are digits; what is 2^29 times smaller than the largest of a vector is zero.
 
     Parameters
     ----------
@@ -365,17 +358,42 @@ class VectorStore:
         How many, m.
     size : int
         Their length, n.
-
-    Attributes
-    ----------
-    rows : float32 [m, n]
-        The vectors, to be written to.
+    half : bool
+        16 bits a number.
     """
 
-    def __init__(self, count: int, size: int) -> None:
-        self._stride = -(-size // 16) * 16
-        self._memory = aligned(count * self._stride, np.float32)
-        self.rows: Singles = self._memory.reshape(count, self._stride)[:, :size]
+    def __init__(self, count: int, size: int, *, half: bool = False) -> None:
+        self._size, self._stride, self._half = size, -(-size // 16) * 16, half
+        self._memory = aligned(count * self._stride, np.uint16 if half else np.float32)
+        self._rows = self._memory.reshape(count, self._stride)
+        self._unit = np.ones(count)  # what a row is multiplied by
+
+    def put(self, row: int, x: Floats, largest: float, part: slice = _ALL) -> None:
+        """Store a vector, or a part of it.
+
+        Parameters
+        ----------
+        row : int
+        x : float64
+            With 16 bits it becomes what is stored.
+        largest : float
+            No number of the whole vector is larger, at most 1e200.
+        part : slice
+        """
+        first, last, _ = part.indices(self._size)
+        if not self._half:
+            self._rows[row, first:last] = x
+            return
+        power = ffi.new("int32_t *")
+        status = lib.fc_narrow(
+            last - first,
+            largest,
+            array_in(x, np.float64, (last - first,), "x", writable=True),
+            array_out(self._rows[row, first:last]),
+            power,
+        )
+        check(status, "narrow")
+        self._unit[row] = math.ldexp(1.0, -power[0])
 
     def dots(self, vectors: Floats, part: slice = _ALL) -> Floats:
         """Return the inner products with k vectors: float64 [k, n] → [m, k].
@@ -384,37 +402,56 @@ class VectorStore:
         ----------
         vectors : float64 [k, n]
         part : slice
-            Sum over these places alone.
+            The places that they are of, where they are not whole.
         """
-        (m, n), k = self.rows.shape, len(vectors)
-        first, last, _ = part.indices(n)
+        first, last, _ = part.indices(self._size)
+        (m, n), k = (len(self._rows), last - first), len(vectors)
         out = np.empty((m, k))
-        status = lib.fc_dots(
+        status = (lib.fc_dots_half if self._half else lib.fc_dots)(
             m,
             k,
-            last - first,
-            self._stride,
-            ffi.from_buffer("float[]", self._memory) + first,
             n,
-            array_in(vectors, np.float64, (k, n), "vectors") + first,
+            self._stride,
+            self._from(first),
+            n,
+            array_in(vectors, np.float64, (k, n), "vectors"),
             array_out(out),
         )
         check(status, "dots")
+        out *= self._unit[:, None]
         return out
 
     def add_combination(self, coefficients: Floats, out: Floats, part: slice = _ALL) -> None:
         """Add ``coefficients @ rows`` to `out`, float64 [n], in place: at some places, or all."""
-        m, n = self.rows.shape
-        first, last, _ = part.indices(n)
-        status = lib.fc_combine(
+        first, last, _ = part.indices(self._size)
+        m = len(self._rows)
+        status = (lib.fc_combine_half if self._half else lib.fc_combine)(
             m,
             last - first,
             self._stride,
-            ffi.from_buffer("float[]", self._memory) + first,
-            array_in(coefficients, np.float64, (m,), "coefficients"),
-            array_in(out, np.float64, (n,), "out", writable=True) + first,
+            self._from(first),
+            array_in(coefficients * self._unit, np.float64, (m,), "coefficients"),
+            array_in(out, np.float64, (self._size,), "out", writable=True) + first,
         )
         check(status, "combine")
+
+    def _from(self, first: int) -> Any:
+        return ffi.from_buffer("uint16_t[]" if self._half else "float[]", self._memory) + first
+
+    def state(self) -> Singles | Longs:
+        """Return the vectors, float32 [m, n]; of 16 bits the bits, int64, and the units."""
+        if not self._half:
+            return self._rows[:, : self._size].copy()
+        return np.concatenate([self._memory.view(np.int64), self._unit.view(np.int64)])
+
+    def restore(self, state: NDArray[Any]) -> None:
+        """Go back to a state."""
+        if not self._half:
+            self._rows[:, : self._size] = state
+            return
+        count = len(self._rows)
+        self._memory.view(np.int64)[:] = state[:-count]
+        self._unit = state[-count:].view(np.float64).copy()
 
 
 def dot(x: Floats, y: Floats) -> float:

@@ -7,18 +7,26 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.lattice.answer import Answer, Path, TapeAnswer
     from fstcrf.lattice.batch import log_partition, marginals, sample
+    from fstcrf.lattice.ctc import CTCLattice
     from fstcrf.lattice.lattice import JointLattice, Lattice, TapeLattice, product
     from fstcrf.lattice.paths import Paths, Ranking, best, nbest
+    from fstcrf.lattice.segments import SegmentBatch, SegmentLattice
     from fstcrf.lattice.spans import ProbableSpans, probable_spans, span_probabilities
+    from fstcrf.lattice.tilings import SegmentCounts, SegmentPath
 
 __all__ = [
     "Answer",
+    "CTCLattice",
     "JointLattice",
     "Lattice",
     "Path",
     "Paths",
     "ProbableSpans",
     "Ranking",
+    "SegmentBatch",
+    "SegmentCounts",
+    "SegmentLattice",
+    "SegmentPath",
     "TapeAnswer",
     "TapeLattice",
     "best",
@@ -35,12 +43,17 @@ __getattr__ = importer(
     __name__,
     {
         "Answer": "answer",
+        "CTCLattice": "ctc",
         "JointLattice": "lattice",
         "Lattice": "lattice",
         "Path": "answer",
         "ProbableSpans": "spans",
         "Paths": "paths",
         "Ranking": "paths",
+        "SegmentBatch": "segments",
+        "SegmentCounts": "tilings",
+        "SegmentLattice": "segments",
+        "SegmentPath": "tilings",
         "TapeAnswer": "answer",
         "TapeLattice": "lattice",
         "best": "paths",

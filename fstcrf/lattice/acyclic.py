@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,15 +19,18 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
+from fstcrf import display, openfst, pictures
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.errors import LabelError, MissingDependencyError, NoPathError, OptionError, ShapeError
+from fstcrf.corpus.files import write_picture
+from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError, TooLargeError
+from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.rows import row_starts
 from fstcrf.lattice.answer import Path
-from fstcrf.lattice.machines import acyclic_acceptor, lattice_table, machine_labels
+from fstcrf.lattice.arcs import acceptor_steps, check_size
+from fstcrf.lattice.machines import acyclic_acceptor, machine_labels
 from fstcrf.openfst import Machine
 
 if TYPE_CHECKING:
@@ -183,6 +187,13 @@ class AcyclicLattice:
     def __repr__(self) -> str:
         size = f"{self.machine.n_states:,} states, {self.machine.n_arcs:,} arcs"
         return f"<AcyclicLattice: {size}, {len(self.labels)} labels>"
+
+    def _repr_html_(self) -> str:
+        """Return its best path for notebooks."""
+        head = display.heading(repr(self))
+        if self.log_partition() == -np.inf:
+            return head + display.note("every label sequence is forbidden")
+        return display.picture(head, self.best()._repr_html_())
 
     def __len__(self) -> int:
         """Labels on every path; raises ShapeError where paths differ."""
@@ -375,6 +386,51 @@ class AcyclicLattice:
             scaled = replace(machine, score=factor * machine.score, final=final)
         return AcyclicLattice(scaled, self.labels, dead=self._dead)
 
+    def constrained(self, grammar: Grammar) -> AcyclicLattice:
+        """Return the lattice of the paths whose labels a grammar accepts, its scores added.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that does not go with the labels.
+        OptionError
+            What is no grammar.
+        TooLargeError
+            A product too large to write out.
+        """
+        if not isinstance(grammar, Grammar):
+            raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
+        lattice = self
+        for acceptor in grammar.bind(self.labels):
+            lattice = lattice._accepted(acceptor)
+        return lattice
+
+    def __and__(self, grammar: Grammar) -> AcyclicLattice:
+        """Return the lattice of the paths that a grammar accepts; see `constrained`."""
+        if not isinstance(grammar, Grammar):
+            return NotImplemented
+        return self.constrained(grammar)
+
+    def _accepted(self, acceptor: Acceptor) -> AcyclicLattice:
+        machine, states = self.machine, acceptor.n_states
+        check_size(machine.n_arcs * states, f"the product with {acceptor.name}")
+        after, gain = acceptor_steps(acceptor, self._label.astype(np.int64), None)
+        arc, state = np.nonzero(after >= 0)
+        source = machine.source[arc].astype(np.int64) * states + state
+        target = machine.target[arc].astype(np.int64) * states + after[arc, state]
+        order = np.argsort(source, kind="stable")
+        product = replace(
+            machine,
+            start=machine.start * states if machine.n_states else machine.start,
+            source=source[order].astype(np.int32),
+            target=target[order].astype(np.int32),
+            ilabel=machine.ilabel[arc][order],
+            olabel=machine.olabel[arc][order],
+            score=(machine.score[arc] + gain[arc, state])[order],
+            final=(machine.final[:, None] + acceptor.final).reshape(-1),
+        )
+        return AcyclicLattice(acyclic_acceptor(product), self.labels, dead=self._dead)
+
     def to_fst(self, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
         """Return the lattice as a ``pynini.Fst``; see `fstcrf.openfst.to_fst`."""
         found: pynini.Fst = openfst.to_fst(self._with_symbols(), arc_type)
@@ -384,22 +440,35 @@ class AcyclicLattice:
         """Return the lattice as AT&T text; see `fstcrf.openfst.att_text`."""
         return openfst.att_text(self._with_symbols())
 
-    def draw(self) -> str:
-        """Return a drawing as SVG where graphviz is installed, a text of the paths otherwise.
+    def draw(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return a drawing as SVG: by graphviz where it is installed, else by fstcrf itself.
+
+        What has too many arcs for that is a table of probabilities, if its paths are of one length.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file ``*.svg`` to write it to, too.
 
         Raises
         ------
         TooLargeError
-            Too many arcs for a drawing.
+            Too many arcs for a drawing, and paths of several lengths.
+        OptionError
+            A file of another kind.
+        OSError
+            The file cannot be written, or graphviz fails.
         """
         try:
-            return openfst.svg(self._with_symbols())
-        except MissingDependencyError:
-            if self.machine.n_states and self.lengths[0] == self.lengths[1]:
-                return lattice_table(self)
-        paths = self.nbest(10)
-        lines = [f"{p.score:.6g}\t{p.probability:.4g}\t{' '.join(p.labels)}\n" for p in paths]
-        return "".join(["score\tprobability\tlabels\n", *lines])
+            svg = openfst.svg(self._with_symbols())
+        except TooLargeError:
+            if self.lengths[0] != self.lengths[1]:
+                raise
+            shares, best = self.marginals(), self.best().labels
+            tokens = [str(t) for t in range(len(shares))]
+            found = pictures.probabilities("labels", self.labels, tokens, shares.tolist(), best)
+            svg = pictures.tables(found, repr(self))
+        return write_picture(svg, path)
 
     # --- Behind the scenes --------------------------------------------------------------------
 

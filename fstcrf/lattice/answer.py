@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, ov
 
 import numpy as np
 
+from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Column, Scheme, Span, named_scheme, span_arrays
-from fstcrf.corpus.schemes import OUTSIDE
+from fstcrf.corpus.schemes import OUTSIDE, SpanArrays
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.once import made_once
+
+_MOST_SHOWN = 20  # tokens of a path in its repr
 
 Labels: TypeAlias = tuple[Any, ...]
 """A tuple of str; of several tapes, a tuple of such tuples."""
@@ -48,14 +51,14 @@ def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
 
 def share(score: float, log_z: float) -> float:
     """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
-    return float(np.minimum(1.0, np.exp(score - log_z))) if score > -np.inf else 0.0
+    return float(np.exp(np.minimum(0.0, score - log_z))) if score > -np.inf else 0.0
 
 
 def shares(scores: Floats, log_z: Floats) -> Floats:
     """Return `share` of many: exp(score − log Z), at most 1; log Z broadcast over the scores."""
     dead = np.isneginf(scores)
-    found = np.minimum(1.0, np.exp(np.where(dead, -np.inf, scores) - np.where(dead, 0.0, log_z)))
-    return np.where(dead, 0.0, found)
+    logs = np.where(dead, -np.inf, scores) - np.where(dead, 0.0, log_z)
+    return np.where(dead, 0.0, np.exp(np.minimum(0.0, logs)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,31 @@ class Path(Generic[LabelsT_co]):
     exact: bool
     bound: float
 
+    def __repr__(self) -> str:
+        values = f"score={self.score!r}, probability={self.probability!r}, exact={self.exact!r}"
+        return f"Path(labels={_short(self.labels)}, {values}, bound={self.bound!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the labels for notebooks, a row for each tape."""
+        several = bool(self.labels) and not isinstance(self.labels[0], str)
+        rows = {str(k): row for k, row in enumerate(self.labels)} if several else {"": self.labels}
+        facts: dict[str, display.Cell] = {
+            "score": display.number(self.score),
+            "probability": self.probability,
+        }
+        proven = None if self.exact else f"not proven; none scores more than {self.bound:.4g}"
+        return display.picture(display.facts({**facts, "best": proven}), display.sequences(rows))
+
+
+def _short(labels: Labels) -> str:
+    """Return labels as they are shown, those of long sentences cut."""
+    if labels and not isinstance(labels[0], str):
+        return f"({', '.join(map(_short, labels))})"
+    if len(labels) <= _MOST_SHOWN:
+        return repr(labels)
+    first = ", ".join(map(repr, labels[:_MOST_SHOWN]))
+    return f"({first}, … {len(labels):,} tokens)"
+
 
 # --- Many sentences -------------------------------------------------------------------------------
 
@@ -96,8 +124,8 @@ class Distribution(Protocol):
     def marginals(self, tape: str) -> list[Floats | None]:
         """Return the probability of each label at each token of each sentence."""
 
-    def span_probabilities(self, tape: str, spans: Sequence[Sequence[Span]]) -> list[Floats]:
-        """Return the probability of each of the spans of each sentence."""
+    def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
+        """Return the probability of each of the spans of sentences with these bounds, [M]."""
 
     def confidence(self, sentence: int, path: Path) -> Any:
         """Return how sure the best path of a sentence is."""
@@ -125,6 +153,8 @@ class TapeAnswer:
         Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``; empty sentences own none.
     counts : int64 [B]
         Paths of each sentence, 0 to n.
+    width : int, optional
+        Columns of `ids`; the tokens of the longest sentence when absent.
 
     Raises
     ------
@@ -139,6 +169,7 @@ class TapeAnswer:
         flat: Ints,
         offsets: Longs,
         counts: Longs,
+        width: int | None = None,
     ) -> None:
         if flat.ndim != 2 or flat.shape[1] != offsets[-1] or len(counts) != len(offsets) - 1:
             raise ShapeError(
@@ -146,7 +177,7 @@ class TapeAnswer:
                 f"counts {list(counts.shape)}, expected [{len(offsets) - 1}]"
             )
         self.name, self.label_set, self.flat, self.offsets = name, label_set, flat, offsets
-        self._counts = counts
+        self._counts, self._width = counts, width
 
     def __len__(self) -> int:
         """Sentences."""
@@ -164,10 +195,15 @@ class TapeAnswer:
     def ids(self) -> Ints:
         """Label ids, padded: int32 [B, T], of n > 1 paths [B, n, T]; T is the longest sentence's.
 
-        −1 beyond the end of a sentence, and where it has no such path.
+        −1 beyond the end of a sentence, and where it has no such path. Of a padded batch, T is what
+        that was padded to.
         """
         lengths = np.diff(self.offsets)
-        inside = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        width = lengths.max(initial=0) if self._width is None else self._width
+        if self.n == 1 and bool((lengths == width).all()):
+            whole: Ints = self.flat[0].reshape(len(lengths), width)
+            return whole
+        inside = np.arange(width) < lengths[:, None]
         padded = np.full((self.n, *inside.shape), -1, dtype=np.int32)
         padded[:, inside] = self.flat
         return padded[0] if self.n == 1 else np.ascontiguousarray(padded.transpose(1, 0, 2))
@@ -248,10 +284,7 @@ class TapeAnswer:
         OptionError
             No such scheme.
         """
-        table = named_scheme(scheme)
-        column = self.column(k, missing=OUTSIDE)
-        illegal: Literal["drop", "repair"] = "drop" if table.strict else "repair"
-        found = span_arrays(column, self.offsets, table, illegal=illegal)
+        found = self.span_arrays(scheme, k)
         number = np.searchsorted(self.offsets, found.start, side="right") - 1
         first = self.offsets[number]
         out: list[list[Span]] = [[] for _ in range(len(self))]
@@ -259,6 +292,13 @@ class TapeAnswer:
         for b, start, end, kind in zip(*(r.tolist() for r in rows), strict=True):
             out[b].append(Span(start, end, found.types[kind]))
         return out
+
+    def span_arrays(self, scheme: str | Scheme = "conlleval", k: int = 0) -> SpanArrays:
+        """Return `spans` of all sentences as arrays, their tokens counted through all of them."""
+        table = named_scheme(scheme)
+        illegal: Literal["drop", "repair"] = "drop" if table.strict else "repair"
+        column = self.column(k, missing=OUTSIDE)
+        return span_arrays(column, self.offsets, table, illegal=illegal)
 
 
 class Answer:
@@ -289,6 +329,8 @@ class Answer:
         ``"forced"`` or ``"both"``.
     posterior : callable, optional
         Returns the distributions that the paths are from; asked once, when needed.
+    width : int, optional
+        Columns of `ids`; the tokens of the longest sentence when absent.
 
     Attributes
     ----------
@@ -316,6 +358,7 @@ class Answer:
         bounds: Floats,
         changed: Sequence[Change] | None = None,
         posterior: Callable[[], Distribution] | None = None,
+        width: int | None = None,
     ) -> None:
         size = len(offsets) - 1
         self.n = 1 if scores.ndim == 1 else int(scores.shape[1])
@@ -338,8 +381,9 @@ class Answer:
                 f"{len(self.changed)} changes for {size} sentences, or paths ({rows}) that are not "
                 f"{self.n}"
             )
+        self.width = width
         self._tapes = {
-            tape: TapeAnswer(tape, self.label_sets[tape], ids, offsets, self._counts)
+            tape: TapeAnswer(tape, self.label_sets[tape], ids, offsets, self._counts, width)
             for tape, ids in flat.items()
         }
 
@@ -429,6 +473,7 @@ class Answer:
             bounds=bounds,
             changed=changed.tolist(),
             posterior=posterior,
+            width=self.width,
         )
 
     def with_posterior(self, posterior: Callable[[], Distribution]) -> Answer:
@@ -449,6 +494,19 @@ class Answer:
     def __repr__(self) -> str:
         tokens, tapes = f"{self.offsets[-1]:,} tokens", ", ".join(self.tapes)
         return f"<Answer: {len(self)} sentences, {tokens}, n={self.n}, tapes {tapes}>"
+
+    def _repr_html_(self) -> str:
+        """Return the best labels of the first sentences for notebooks."""
+        scores = self.scores.reshape(len(self), self.n)[:, 0]
+        rows: list[list[display.Cell]] = [
+            [b, display.number(float(scores[b])), *(" ".join(t.path(b)) for t in tapes)]
+            for tapes in [list(self._tapes.values())]
+            for b in range(min(len(self), display.MOST_ROWS))
+        ]
+        left = len(self) - len(rows)
+        more = display.note(f"… {left:,} more sentences") if left else ""
+        head = ["sentence", "score", *self.tapes]
+        return display.picture(display.heading(repr(self)), display.table(head, rows), more)
 
     @overload
     def __getitem__(self, key: str) -> TapeAnswer: ...
@@ -600,7 +658,10 @@ class Answer:
             As for `marginals`.
         """
         mine = self._only if tape is None else self[tape]
-        return self.posterior.span_probabilities(mine.name, mine.spans(k=k))
+        spans = mine.span_arrays(k=k)
+        found = self.posterior.span_probabilities(mine.name, spans, self.offsets)
+        ends = np.searchsorted(spans.start, self.offsets).tolist()
+        return [found[a:b] for a, b in pairwise(ends)]
 
     def confidence(self, sentence: int) -> Any:
         """Return the `Confidence` of the best path of a sentence; None where it has none.

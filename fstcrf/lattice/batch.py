@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
@@ -80,6 +81,11 @@ class Group:
         """The same, NaN where that takes a product too large to expand for it."""
         return self.log_z if self.program.summable else np.full(len(self.lattices), np.nan)
 
+    def forget(self) -> None:
+        """Let go of the joined potentials; they are joined again when somebody asks."""
+        for name in ("values", "searched", "bound"):
+            self.__dict__.pop(name, None)
+
     def paths(self, n: int, budget: Budget | None) -> kernel.SearchResult:
         """Return the n best paths of each sentence."""
         return self.program.decoder.paths(self.searched, n, budget)
@@ -91,7 +97,8 @@ class Group:
 
     def no_path(self, k: int) -> NoPathError:
         """Return the error of the k-th sentence, which has no path."""
-        position = int(kernel.dead_tokens(self.searched)[k])
+        whole = self.bound if self.program.summable else self.searched
+        position = int(kernel.dead_tokens(whole)[k])
         number = self.numbers[k] if self.batch else None
         values = self.lattices[k].values
         return no_path_error(self.program, values, position=position, sentence=number)
@@ -135,16 +142,25 @@ def answered(
     threads: int,
     search: Search | None = None,
 ) -> list[tuple[Group, AnswerT]]:
-    """Ask every group, on threads; the groups do not depend on them."""
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
+    """Ask every group, on threads; the groups do not depend on them.
+
+    A group that was asked holds no joined potentials: the next one finds their memory, warm, and
+    answers that are kept are not twice as large as the lattices.
+    """
+    whole_number(threads, "threads", least=1)
     groups = groups_of(lattices, search)
+
+    def once(group: Group) -> AnswerT:
+        found = ask(group)
+        group.forget()
+        return found
+
     if threads == 1 or len(groups) < 2:
-        return [(group, ask(group)) for group in groups]
+        return [(group, once(group)) for group in groups]
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
 
     with ThreadPoolExecutor(threads) as pool:
-        return list(zip(groups, pool.map(ask, groups), strict=True))
+        return list(zip(groups, pool.map(once, groups), strict=True))
 
 
 def log_partition(lattices: Sequence[Taped], *, threads: int = 1) -> Floats:
@@ -207,9 +223,9 @@ def sample(
     OptionError
         A negative n or seed.
     """
-    for name, number in (("n", n), ("seed", seed)):
-        if number < 0:
-            raise OptionError(f"{name} is {number}, expected at least 0")
+    n = whole_number(n, "n", narrow=True)
+    if seed < 0:
+        raise OptionError(f"seed is {seed}, expected at least 0")
     out = [[lattice.no_labels] * n for lattice in lattices]
     for group, drawn in answered(lattices, lambda group: drawings(group, n, seed), threads):
         for number, labels in zip(group.numbers, drawn, strict=True):

@@ -194,7 +194,7 @@ class _Parts:
         gains = _gains(self.conjuncts, self._ids([*under, *before]))
         scores = np.asarray([*under.values(), *before.values()])
         scores[: len(under)] -= gains[: len(under)]
-        return gains, np.exp(scores - self.log_z)
+        return gains, np.exp(np.minimum(0.0, scores - self.log_z))
 
     def _ids(self, labellings: list[Any]) -> Ids:
         """Return label numbers of each tape, int64 [labellings, T]."""

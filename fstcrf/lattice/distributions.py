@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.corpus import Span
+from fstcrf.corpus.schemes import SpanArrays
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import Path
 from fstcrf.lattice.batch import marginals
 from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.lattice import Lattice
+from fstcrf.lattice.spans import known_probabilities
 from fstcrf.once import made_once
 
 
@@ -60,14 +59,13 @@ class Distributions:
         """
         return self._rows[tape]
 
-    def span_probabilities(self, tape: str, spans: Sequence[Sequence[Span]]) -> list[Floats]:
-        """Return the probability of each of the spans of each sentence."""
-        return [
-            lattice.span_probabilities(list(several), tape=tape)
-            if several and lattice is not None
-            else np.zeros(len(several))
-            for several, lattice in zip(spans, self.lattices[tape], strict=True)
-        ]
+    def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
+        """Return the probability of each of the spans, float64 [M]; 0 without a lattice.
+
+        Tokens are counted through all sentences, whose bounds are int64 [B + 1].
+        """
+        several = self.lattices[tape]
+        return known_probabilities(several, spans, offsets, tape=tape, threads=self.threads)
 
     def confidence(self, sentence: int, path: Path) -> Confidence:
         """Return how sure the best path of a sentence is; see `Lattice.confidence`.

@@ -11,16 +11,19 @@ exact. Scores are natural logs; a path that is forbidden has −inf.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fstcrf import display
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Scheme
-from fstcrf.errors import MissingDependencyError, NoPathError, OptionError
+from fstcrf.corpus.files import write_picture
+from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import LabelsT_co, Path, share
@@ -62,10 +65,15 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf import openfst
-    from fstcrf.lattice import acyclic, machines
+    from fstcrf.lattice import acyclic, ctc, drawings, machines, segments
 else:  # a tagger that is loaded does not wait for what few calls need
     acyclic, machines = LazyModule("fstcrf.lattice.acyclic"), LazyModule("fstcrf.lattice.machines")
+    ctc, segments = LazyModule("fstcrf.lattice.ctc"), LazyModule("fstcrf.lattice.segments")
+    drawings = LazyModule("fstcrf.lattice.drawings")
     openfst = LazyModule("fstcrf.openfst")
+
+_MOST_SHOWN = 1e9
+"""Arcs of a lattice that is drawn; a second or so."""
 
 
 class Lattice(Taped[LabelsT_co, ArrayT_co]):
@@ -140,12 +148,108 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         """
         return acyclic.AcyclicLattice.from_fst(fst, labels)
 
+    @staticmethod
+    def from_spans(
+        length: int,
+        spans: Sequence[tuple[int, int, str, float]],
+        outside: float = 0.0,
+        *,
+        labels: LabelSet | None = None,
+        nested: bool = False,
+    ) -> segments.SegmentLattice:
+        """Return the lattice of all sets of spans that do not overlap.
+
+        Parameters
+        ----------
+        length : int
+            Tokens of the text.
+        spans : sequence of (start, end, label, score)
+            Candidates, of natural-log scores; ``end`` is the token behind the last.
+        outside : float
+            Score of each token that no span covers.
+        labels : sequence of str, optional
+            The labels there may be; those of the spans when absent. "O" is that of tokens outside,
+            the last of the lattice's labels.
+        nested : bool
+            Sets whose spans may lie within one another: refused, they are no paths.
+
+        Raises
+        ------
+        DataError
+            A span that is empty or outside the text.
+        LabelError
+            A label that is not in the list.
+        OptionError
+            Nested sets; a span with the label "O".
+        NumericError
+            NaN or +inf.
+        """
+        return segments.SegmentLattice.from_spans(
+            length, spans, outside, labels=labels, nested=nested
+        )
+
+    @staticmethod
+    def from_ctc(
+        scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
+    ) -> ctc.CTCLattice:
+        """Return the lattice of frames that collapse to strings.
+
+        Parameters
+        ----------
+        scores : [T, V]
+            Natural-log score of each symbol at each frame: logits, or log probabilities, with which
+            log Z is 0.
+        blank : int or str
+            The column of the blank, or its label.
+        labels : sequence of V str, or mapping of int to str, optional
+            Symbols; numbers from "0" on, and "<blank>", when absent.
+
+        Raises
+        ------
+        ShapeError
+            No array [T, V].
+        OptionError
+            No such blank, labels twice or of another number.
+        NumericError
+            NaN or +inf.
+        TooLargeError
+            V² above 30 million: the pairs of symbols are too many to write out.
+        """
+        return ctc.CTCLattice.from_ctc(scores, blank, labels=labels)
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Lattice, (self.program, self.values)
 
     def __repr__(self) -> str:
         sizes = " × ".join(f"{len(self.program.labels(t))} {t}" for t in self.tapes)
         return f"<Lattice: {len(self)} tokens, {sizes} labels>"
+
+    def _repr_html_(self) -> str:
+        """Return the marginals as a heat map for notebooks, the labels of the best path marked."""
+        head = display.heading(repr(self))
+        if self.program.decoder.lazy:
+            return head + display.note("its paths are searched under a grammar: ask best()")
+        if len(self) * float(np.prod(self.program.shape)) * max(self.program.shape) > _MOST_SHOWN:
+            return head + display.note("too large to draw here: ask best() or marginals()")
+        try:
+            path = self.best()
+        except NoPathError:
+            return head + display.note("every label sequence is forbidden")
+        maps = [
+            display.heat_map(
+                tape,
+                self.program.labels(tape),
+                self.marginals(tape),
+                self.labels_of(path.labels, tape),
+            )
+            for tape in self.tapes
+        ]
+        facts: dict[str, display.Cell] = {
+            "log Z": display.number(self.log_partition()),
+            "best path": display.number(path.score),
+            "its probability": path.probability,
+        }
+        return display.picture(head, display.facts(facts), *maps)
 
     # --- Best, all, some paths ----------------------------------------------------------------
 
@@ -584,12 +688,46 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         """Return the lattice as AT&T text: source, target, input, output and cost of every arc."""
         return openfst.att_text(machines.lattice_machine(self), acceptor=True)
 
-    def draw(self) -> str:
-        """Return a picture: SVG where graphviz is installed, else a table in plain text."""
-        try:
-            return openfst.svg(machines.lattice_machine(self))
-        except MissingDependencyError:
-            return machines.lattice_table(self)
+    def draw(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        tokens: Sequence[str] | None = None,
+        of: Literal["lattice", "couplings"] = "lattice",
+    ) -> str:
+        """Return a picture as SVG, written by fstcrf itself.
+
+        A small lattice is drawn as a trellis: a column for each token, a circle for each state with
+        its probability; the wider an arc, the more probable, and the best path is dark. A larger
+        one, or a large product, is a table of probabilities for each tape. Where paths are searched
+        under a grammar there is the best path alone.
+
+        Parameters
+        ----------
+        path : str or Path, optional
+            A file ``*.svg`` to write it to, too.
+        tokens : sequence of str, optional
+            What stands above the columns; their numbers when absent.
+        of : {"lattice", "couplings"}
+            couplings: tables of the potentials that couple tapes at a token.
+
+        Raises
+        ------
+        NoPathError
+            Every label sequence is forbidden.
+        ShapeError
+            Another number of tokens.
+        OptionError
+            A file of another kind, or another `of`.
+        OSError
+            The file cannot be written.
+        """
+        if of not in {"lattice", "couplings"}:
+            raise OptionError(f"of is {of!r}, expected lattice or couplings")
+        if tokens is not None and len(tokens) != len(self):
+            raise ShapeError(f"{len(tokens)} tokens for a lattice of {len(self)}")
+        draw = drawings.lattice_picture if of == "lattice" else drawings.couplings_picture
+        return write_picture(draw(self, tokens), path)
 
     @made_once
     def _group(self) -> Group:

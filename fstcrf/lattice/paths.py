@@ -13,8 +13,8 @@ from typing import Generic, NamedTuple, TypedDict, overload
 import numpy as np
 
 from fstcrf import kernel
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Floats, Ints
-from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import LabelsT_co, Path, labels_of_tapes, share, shown_tapes
 from fstcrf.lattice.batch import Group, answered
@@ -251,8 +251,7 @@ def nbest(
     OptionError
         n below 1; as `best`.
     """
-    if not 1 <= n < 1 << 31:  # the kernel would say so, but it does not see empty sentences
-        raise OptionError(f"n is {n}, expected at least 1 and less than 2³¹")
+    n = whole_number(n, "n", least=1, narrow=True)  # of empty sentences, too
     ranking = ranked(lattices, n, threads=threads, search=search, budget=budget)
     warn_unproven(ranking.unproven, len(lattices))
     return ranking

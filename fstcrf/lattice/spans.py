@@ -17,7 +17,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
-from fstcrf.corpus.schemes import OUTSIDE, split_label, tables
+from fstcrf.corpus.schemes import OUTSIDE, SpanArrays, split_label, tables
 from fstcrf.errors import OptionError
 from fstcrf.lattice.answer import LabelsT_co
 from fstcrf.lattice.batch import Group, answered, posteriors
@@ -68,7 +68,7 @@ class ProbableSpans:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Reading:
+class SpanReading:
     """Which successions of labels begin and continue a span."""
 
     types: tuple[str, ...]
@@ -80,7 +80,8 @@ class _Reading:
 
 
 @lru_cache(maxsize=64)
-def _reading(labels: tuple[str, ...], scheme: Scheme) -> _Reading:
+def span_reading(labels: tuple[str, ...], scheme: Scheme) -> SpanReading:
+    """Return how labels are read as spans under a scheme."""
     parts = [split_label(label, scheme) for label in labels]
     starts, inside, last = tables(scheme)
     letters = scheme.letters + "?"
@@ -93,7 +94,7 @@ def _reading(labels: tuple[str, ...], scheme: Scheme) -> _Reading:
     type_ = np.asarray([-1 if a == OUTSIDE else place[k] for a, k in parts], dtype=np.int64)
     mine = type_ >= 0
     same = (kind[:, None] == kind).astype(np.int64)
-    return _Reading(
+    return SpanReading(
         types,
         type_,
         starts[letter[:, None], letter, same] & mine,
@@ -109,7 +110,7 @@ def _span_labels(
 ) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
     """Return how the arcs of a tape open and carry spans, None where none do, and their types."""
     topology, k = program.chain[tape].topology, program.order.index(tape)
-    reading, label = _reading(topology.labels, scheme), topology.state_label
+    reading, label = span_reading(topology.labels, scheme), topology.state_label
     found = np.unique(reading.type[label])
     found = found[found >= 0]  # types of which there is a state
     if not len(found):
@@ -180,7 +181,9 @@ def probable_spans(
     _check_floor(above)
     read = named_scheme(scheme)
     names = [lattice.tape_named(tape) for lattice in lattices]
-    out = [_no_spans(_reading(x.program.labels(t), read).types) for x, t in _pairs(lattices, names)]
+    out = [
+        _no_spans(span_reading(x.program.labels(t), read).types) for x, t in _pairs(lattices, names)
+    ]
 
     def ask(group: Group) -> list[ProbableSpans]:
         return _probable(group, above, names[group.numbers[0]], read)
@@ -196,7 +199,7 @@ def lattice_spans(group: Group, above: float, tape: str, scheme: str | Scheme) -
     (lattice,), read = group.lattices, named_scheme(scheme)
     _check_floor(above)
     if not len(lattice):
-        return _no_spans(_reading(lattice.program.labels(tape), read).types)
+        return _no_spans(span_reading(lattice.program.labels(tape), read).types)
     return _probable(group, above, tape, read)[0]
 
 
@@ -205,7 +208,7 @@ def lattice_span_probabilities(
 ) -> Floats:
     """Return the probabilities of spans of the one lattice of a group."""
     (lattice,), read = group.lattices, named_scheme(scheme)
-    _check_spans(asked, len(lattice), _reading(lattice.program.labels(tape), read).types)
+    _check_spans(asked, len(lattice), span_reading(lattice.program.labels(tape), read).types)
     return _asked(group, [asked], tape, read)[0] if len(lattice) else np.empty(0)
 
 
@@ -274,7 +277,7 @@ def span_probabilities(
     read = named_scheme(scheme)
     names = [lattice.tape_named(tape) for lattice in lattices]
     for (lattice, name), asked in zip(_pairs(lattices, names), spans, strict=True):
-        _check_spans(asked, len(lattice), _reading(lattice.program.labels(name), read).types)
+        _check_spans(asked, len(lattice), span_reading(lattice.program.labels(name), read).types)
     out = [np.empty(0) for _ in lattices]
 
     def ask(group: Group) -> list[Floats]:
@@ -284,6 +287,65 @@ def span_probabilities(
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):
             out[number] = one
+    return out
+
+
+def known_probabilities(
+    lattices: Sequence[Taped | None],
+    found: SpanArrays,
+    offsets: Longs,
+    *,
+    tape: str,
+    threads: int = 1,
+) -> Floats:
+    """Return the probability of spans that conlleval reads in labels of sentences.
+
+    Parameters
+    ----------
+    lattices : sequence of B (Lattice or None)
+        None: its spans have probability 0.
+    found : SpanArrays
+        M spans, of labels that the lattices have.
+    offsets : int64 [B + 1]
+        Bounds of the sentences among the tokens.
+    tape : str
+    threads : int
+
+    Returns
+    -------
+    float64 [M]
+
+    Raises
+    ------
+    NoPathError
+        A lattice without a path.
+    TooLargeError
+        A grammar too large to multiply out.
+    """
+    scheme, out = named_scheme("conlleval"), np.zeros(len(found.start))
+    ends = np.searchsorted(found.start, offsets)
+    counts = np.diff(ends)
+    pairs = [(b, lattices[b]) for b in np.flatnonzero(counts).tolist()]
+    several = [(b, lattice) for b, lattice in pairs if lattice is not None]
+    numbers = np.asarray([b for b, _ in several], dtype=np.int64)
+
+    def ask(group: Group) -> tuple[Longs, Floats]:
+        own = numbers[group.numbers]
+        size = counts[own]
+        bounds = np.concatenate([[0], np.cumsum(size)])
+        rows = np.arange(bounds[-1]) + np.repeat(ends[own] - bounds[:-1], size)
+        labels, types = _labels_of(group, tape, scheme)
+        assert labels is not None  # noqa: S101 (there are spans)
+        place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
+        first = np.repeat(offsets[own], size)
+        span = (found.start[rows] - first, found.end[rows] - first, place[found.type[rows]])
+        table = np.stack(span, axis=1).astype(np.int32)
+        values, log_z = kernel.asked_spans(group.bound, labels, kernel.AskedSpans(bounds, table))
+        group.check(log_z)
+        return rows, values
+
+    for _, (rows, values) in answered([lattice for _, lattice in several], ask, threads):
+        out[rows] = values
     return out
 
 
@@ -461,7 +523,7 @@ def _heaviest(
 
 def _apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
     """Return the types of which no span can follow another without a token between."""
-    reading = _reading(labels, scheme)
+    reading = span_reading(labels, scheme)
     ended = reading.begins & reading.last[:, None]
     same = reading.type[:, None] == reading.type
     touching = (ended & same).any(axis=0)

@@ -24,7 +24,7 @@ from fstcrf.lazy import LazyModule
 from fstcrf.once import memoised
 from fstcrf.plans import Chain, Coupling, Program, Search, scaled
 from fstcrf.plans.program import searched as program_searched
-from fstcrf.topology import Topology, chain_topology
+from fstcrf.topology import Topology, chain_topology, check_pairs
 
 if TYPE_CHECKING:
     from fstcrf import grammar as grammars
@@ -131,6 +131,7 @@ def array_lattice(
     """Return the program and the values of `Lattice.from_arrays`."""
     names = label_tuple(labels)
     size = len(names)
+    check_pairs(size)
     node = potentials(emissions, "emissions", [(None, size)])
     ends = [
         np.zeros(size) if e is None else potentials(e, name, [(size,)])
@@ -175,20 +176,21 @@ def free_topology(labels: tuple[str, ...]) -> Topology:
 def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]]) -> Floats:
     """Return a copy of an array of potentials, checked; −inf is a legal "never"."""
     array = real_array(values, name)  # a copy: a lattice does not change behind its answers
-    fits = any(
-        len(shape) == array.ndim
-        and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
-        for shape in shapes
-    )
-    if not fits:
+    if array.shape not in shapes and not any(_fits(array.shape, shape) for shape in shapes):
         wanted = " or ".join(
             f"[{', '.join('T' if n is None else str(n) for n in shape)}]" for shape in shapes
         )
         raise ShapeError(f"{name} is {list(array.shape)}, expected {wanted}")
-    if not (array < np.inf).all():
+    if not np.maximum.reduce(array, axis=None, initial=-np.inf) < np.inf:
         place = np.argwhere(~(array < np.inf))[0].tolist()
         raise NumericError(f"{name} has NaN or +inf at {place}; -inf is the way to forbid")
     return array
+
+
+def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(wanted) and all(
+        n in (None, m) for n, m in zip(wanted, shape, strict=True)
+    )
 
 
 # --- Masks ----------------------------------------------------------------------------------------

@@ -43,7 +43,10 @@ Bias: TypeAlias = Mapping[str, float]
 
 T = TypeVar("T")
 
-_BATCH_TOKENS = 20_000
+_BATCH_TOKENS, _FEW_TOKENS = 20_000, 1_000
+_BATCH_NUMBERS = 220_000
+"""Node potentials of a run, unless it has few tokens: the next run finds their memory where this
+one left it, and warm. Larger blocks are given back to the system and taken anew, page by page."""
 
 
 @dataclass(slots=True)
@@ -190,7 +193,8 @@ def _runs(
     def of_run(run: Run) -> T:
         return answer(_batch(model, data, run, forced, added))
 
-    return data, answered(data.runs(_BATCH_TOKENS), of_run, threads)
+    tokens = max(_FEW_TOKENS, _BATCH_NUMBERS // model.topology.n_states)
+    return data, answered(data.runs(min(_BATCH_TOKENS, tokens)), of_run, threads)
 
 
 def _batch(
@@ -201,7 +205,8 @@ def _batch(
     bias: Floats | None,
 ) -> _Batch:
     design = data.design(run.first, run.end)
-    graph, node = model.weights.graph(design.arc), model.weights.node(design.node)
+    graph = model.weights.decoding_graph(design.arc)
+    node = model.weights.node(design.node)
     if bias is not None:
         node += bias
     if forced is not None:

@@ -187,9 +187,9 @@ def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, metadata
 
 
-def read(path: str | os.PathLike[str]) -> Model:
-    """Map a model file."""
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model:
+    """Read or map a model file."""
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
     return decoded(arrays, metadata, os.fspath(path))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Protocol, cast
 
@@ -289,11 +290,22 @@ class Binding:
     ) -> Callable[[Longs, Ints], Floats] | None:
         if not self.relabels or not isinstance(node, TokenRows):
             return None
-        strings: dict[Source, Sequence[str]] = {
-            Plain(tape_column(tape.name)): tape.labels for tape in self._model.reads
-        }
         weights = self._model.weights
-        return lambda tokens, ids: weights.node(node.at(tokens, strings, ids))
+        return lambda tokens, ids: weights.node(node.at(tokens, self._numbers, ids))
+
+    @cached_property
+    def _numbers(self) -> dict[Source, Ints]:
+        """The numbers that the labels of tapes have as strings."""
+        side = self._node_side
+        assert isinstance(side, AttributeTables)  # noqa: S101 (as `relabels` says)
+        sources = [(Plain(tape_column(tape.name)), tape.labels) for tape in self._model.reads]
+        known = side.vocabularies.by_source
+        return {
+            source: side.vocabularies.numbers(source, labels)
+            if source in known
+            else np.empty(0, dtype=np.int32)
+            for source, labels in sources
+        }
 
     def _potentials(
         self,

@@ -318,7 +318,8 @@ def label_set(
     strings, earlier = given, set(known)
     if partial:
         strings.discard(UNKNOWN)
-        strings -= {s for s in strings - earlier if _alternatives(s, strings | earlier)}
+        every = strings | earlier
+        strings -= {s for s in strings - earlier if _alternatives(s, every)}
     if not strings and not earlier:
         raise DataError("the target column holds no label")
     return sorted(strings)
@@ -360,5 +361,4 @@ def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool =
 
 def _alternatives(string: str, known: Iterable[str]) -> list[str]:
     parts = string.split("|")
-    inside = set(parts) - set(known)
-    return parts if len(parts) > 1 and not inside else []
+    return parts if len(parts) > 1 and set(parts) <= set(known) else []

@@ -110,7 +110,7 @@ def read_source(
     taggers = ordered(reads, templates.tapes)
     passed = pass_on(corpus, taggers, settings, retrain=retrain, threads=threads, report=report)
     index, design, passed = built(passed, templates, settings, base)
-    _check_template(index.templates, target, reads)
+    check_template(index.templates, target, reads)
     return Source(
         index,
         design,
@@ -180,7 +180,8 @@ def _literal_source(
     )
 
 
-def _check_template(templates: TemplateSet, target: Target, reads: Sequence[Model]) -> None:
+def check_template(templates: TemplateSet, target: Target, reads: Sequence[Model]) -> None:
+    """Refuse templates that read the labels themselves, or tapes that nobody writes."""
     if isinstance(target, str) and target in templates.columns:
         raise TemplateError(f"a template reads the target column {target!r} itself")
     unread = set(templates.tapes) - {tagger.tape for tagger in reads}
@@ -214,6 +215,17 @@ def sentence_weights(
     if total.shape != (n,):
         raise DataError(f"weights are {list(total.shape)}, expected {[n]}: one for each sentence")
     total = total[source.full][source.origin] * source.share
+    return class_weighted(total, allowed, labels, class_weights, source.offsets)
+
+
+def class_weighted(
+    total: Floats,
+    allowed: Bools,
+    labels: Sequence[str],
+    class_weights: Mapping[str, float] | None,
+    offsets: Longs,
+) -> Floats:
+    """Return weights of sentences, float64 [B], times the mean class weights of their labels."""
     if class_weights is not None:
         unknown = set(class_weights) - set(labels)
         if unknown:
@@ -221,7 +233,7 @@ def sentence_weights(
         given = [class_weights.get(label, 1.0) for label in labels]
         value = real_array(given, "class weights", error=DataError)
         token = allowed @ value / allowed.sum(axis=1)
-        total *= np.add.reduceat(token, source.offsets[:-1]) / np.diff(source.offsets)
+        total = total * (np.add.reduceat(token, offsets[:-1]) / np.diff(offsets))
     return total
 
 

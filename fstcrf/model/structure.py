@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from fstcrf.lazy import LazyModule
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options
 from fstcrf.topology import Topology, chain_topology
-from fstcrf.train import Problem
 from fstcrf.train.problem import ParameterSpace
 
 if TYPE_CHECKING:
@@ -32,36 +31,42 @@ else:  # which most runs have none of
 def structure(
     labels: Sequence[str],
     settings: Options,
-    allowed: Bools,
-    offsets: Longs,
+    observed: Callable[[], Bools],
     grammar: Grammar | None = None,
 ) -> Topology:
     """Return the topology that options and a hard grammar, intersected with it, ask for.
 
-    `allowed`, bool [N, L], are the labels that each token may have, for ``scheme="observed"``.
+    `observed` gives the `successions` of the data, for ``scheme="observed"``.
     """
-    free = _chain(labels, settings, allowed, offsets)
+    free = _chain(labels, settings, observed)
     if grammar is None:
         return free
     return grammars.constrained_topology(free, grammar.bind(labels))
 
 
-def _chain(
-    labels: Sequence[str],
-    settings: Options,
-    allowed: Bools,
-    offsets: Longs,
-) -> Topology:
+def _chain(labels: Sequence[str], settings: Options, observed: Callable[[], Bools]) -> Topology:
     """Return the topology of order and scheme."""
-    start = settings.start_label
-    if settings.order == 2 and start is None and "O" in labels:
-        start = "O"
     if settings.scheme is None:
-        return chain_topology(labels, settings.order, start_label=start)
-    if settings.schemes is None:
-        table = _observed(allowed, offsets)
+        table = None
+    elif settings.schemes is None:
+        table = observed()
     else:
         table = legal_transitions(labels, settings.schemes[1])
+    return chain(labels, settings.order, table, settings.start_label)
+
+
+def chain(
+    labels: Sequence[str], order: int, table: Bools | None, start: str | None = None
+) -> Topology:
+    """Return the topology of an order; `table` [L + 1, L + 1] says what may follow what, if given.
+
+    Its last row is the start of a sentence, its last column the end. The label `start` is taken to
+    precede the first token: at order 2 ``O``, where there is one, unless another is given.
+    """
+    if order == 2 and start is None and "O" in labels:
+        start = "O"
+    if table is None:
+        return chain_topology(labels, order, start_label=start)
     number = {label: i for i, label in enumerate(labels)}
     if start in number:
         # The first label's history is the pair of the start label and itself: it must be there.
@@ -72,11 +77,15 @@ def _chain(
         column = len(labels) if after is None else number[after]
         return bool(table[row, column])
 
-    return chain_topology(labels, settings.order, allowed=legal, start_label=start)
+    return chain_topology(labels, order, allowed=legal, start_label=start)
 
 
-def _observed(allowed: Bools, offsets: Longs) -> Bools:
-    """Successions that some sentence allows, with start (last row) and end (last column)."""
+def successions(allowed: Bools, offsets: Longs) -> Bools:
+    """Return which label may follow which in some sentence, bool [L + 1, L + 1].
+
+    The last row is the start of a sentence, the last column the end. `allowed`, bool [N, L], are
+    the labels that each token may have.
+    """
     size = allowed.shape[1]
     table = np.zeros((size + 1, size + 1), dtype=bool)
     inner = np.ones(len(allowed), dtype=bool)
@@ -183,22 +192,18 @@ def fingerprint(model: Model) -> str:
 
 def run_fingerprint(
     settings: Options,
-    problem: Problem,
+    parts: Sequence[bytes],
     space: ParameterSpace,
     theta: Floats,
     gold: list[list[str]] | None,
 ) -> str:
-    """Hash what decides the course of training."""
+    """Hash what decides the course of training; `parts` are hashes of the parts of the data."""
     decisive = settings.named()
     del decisive["max_iterations"]
-    digest = hashlib.sha256(msgspec.json.encode((decisive, problem.topology.labels, gold)))
-    arrays: list[NDArray[Any]] = [problem.offsets, problem.weight, theta]
-    arrays += [np.packbits(problem.allowed), space.node_cells, space.transitions]
-    arrays.append(space.arc_cells)
-    for rows in (problem.node, problem.arc):
-        if rows is not None:
-            arrays += [rows.indptr, rows.index]
-            arrays += [] if rows.value is None else [rows.value]
+    digest = hashlib.sha256(msgspec.json.encode((decisive, space.topology.labels, gold)))
+    for part in parts:
+        digest.update(part)
+    arrays: list[NDArray[Any]] = [theta, space.node_cells, space.transitions, space.arc_cells]
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data if array.size else b"")

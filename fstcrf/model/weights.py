@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,11 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.once import made_once
-from fstcrf.topology import Topology
+from fstcrf.topology import Topology, best_alone_pays, rest_of
 from fstcrf.train.problem import ParameterSpace, Tables
+
+_LOOKED_UP = 64  # weights that are laid out in the time in which an entry is looked up
+_ROWS = 1 << 24  # rows of attributes that may have a place each, however few have weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +26,19 @@ class Weights:
     topology: Topology
     space: ParameterSpace  # which weights exist
     theta: Floats  # [space.size]
+    _served: ClassVar[int] = 0  # entries of rows that were looked up one by one
 
     def node(self, rows: kernel.SparseRows) -> Floats:
         """Return the potentials of states, float64 [N, S], of attributes of labels."""
-        slots = self._packed.gathered(rows, len(self.topology.node_slot_names))
+        few, space = self._served + len(rows.index), self.space
+        if not _worth_places(space.n_node_rows, space.node_cells):
+            table, rows = self._packed_for(rows, space.node_cells, space.width, 0)
+        elif "_packed" in self.__dict__ or _LOOKED_UP * few > len(space.node_cells):
+            table = self._packed
+        else:  # the first sentence need not wait for the layout of all weights
+            object.__setattr__(self, "_served", few)
+            table, rows = self._packed_for(rows, space.node_cells, space.width, 0)
+        slots = table.gathered(rows, len(self.topology.node_slot_names))
         return self.topology.node_potentials(slots)
 
     def graph(self, rows: kernel.SparseRows | None) -> kernel.Graph:
@@ -34,7 +46,12 @@ class Weights:
         weights = self._label_weights
         if not self.has_arc_attributes or rows is None:
             return self.still_graph
-        slots = self._packed_arcs.gathered(rows, len(weights.transition))
+        space = self.space
+        if _worth_places(space.n_arc_rows, space.arc_cells):
+            table = self._packed_arcs
+        else:
+            table, rows = self._packed_for(rows, space.arc_cells, space.arc_width, 2)
+        slots = table.gathered(rows, len(weights.transition))
         slots += weights.transition
         return self.topology.graph(slots, weights.initial, weights.final)
 
@@ -43,6 +60,25 @@ class Weights:
         """The graph without attributes of label pairs."""
         weights = self._label_weights
         return self.topology.graph(weights.transition, weights.initial, weights.final)
+
+    def decoding_graph(self, rows: kernel.SparseRows | None) -> kernel.Graph:
+        """Return a graph for best paths, log Z and posteriors of states; see `graph`.
+
+        Where most label pairs have one weight, its arcs are the others alone.
+        """
+        if self.has_arc_attributes and rows is not None:
+            return self.graph(rows)
+        return self._sparse_graph or self.still_graph
+
+    @made_once
+    def _sparse_graph(self) -> kernel.Graph | None:
+        graph = self.still_graph
+        rest = None if graph.source is not None else rest_of(graph.score, graph.n_states)
+        if rest is None or not len(rest.others):
+            return None
+        source, target = np.divmod(rest.others.astype(np.int32), np.int32(graph.n_states))
+        score = graph.score[rest.others]
+        return kernel.Graph(graph.initial, graph.final, score, source, target, rest=rest.score)
 
     @made_once
     def single(self) -> SentenceGraph | None:
@@ -56,6 +92,11 @@ class Weights:
         whole = graph.source is None and all(np.isfinite(part).all() for part in parts)
         if self.has_arc_attributes or not self.topology.direct or not whole:
             return None
+        if not _worth_places(self.space.n_node_rows, self.space.node_cells):
+            return None
+        few = self._sparse_graph
+        if few is not None and best_alone_pays(few.n_states, few.n_arcs):
+            graph = few
         return SentenceGraph(self._packed, graph)
 
     @property
@@ -89,6 +130,26 @@ class Weights:
             width=self.still_graph.n_arcs,
         )
 
+    def _packed_for(
+        self, rows: kernel.SparseRows, cells: Longs, width: int, part: int
+    ) -> tuple[kernel.PackedTable, kernel.SparseRows]:
+        """Return the weights of a few attributes, and the same rows over them.
+
+        `cells` have the weights, `width` in a row, that are this part of theta.
+        """
+        used, index = np.unique(rows.index, return_inverse=True)
+        bounds = np.searchsorted(cells, np.stack([used, used + 1]) * np.int64(width))
+        count = bounds[1] - bounds[0]
+        # What is added to a cell's number moves its attribute from `used` to its place there.
+        moved = np.repeat((np.arange(len(used)) - used) * np.int64(width), count)
+        entry = np.repeat(bounds[0] - (np.cumsum(count) - count), count) + np.arange(len(moved))
+        weights = self.space.parts(self.theta)[part]
+        table = kernel.PackedTable.from_cells(
+            len(used), width, cells[entry] + moved, weights[entry]
+        )
+        few = kernel.SparseRows(rows.indptr, index.astype(np.int32), rows.value, len(used))
+        return table, few
+
     @made_once
     def _packed(self) -> kernel.PackedTable:
         space = self.space
@@ -113,6 +174,11 @@ class Weights:
         rest = replace(space, n_node_rows=0, node_cells=none, n_arc_rows=0, arc_cells=none)
         _, transition, _, initial, final = space.parts(self.theta)
         return rest.tables(np.concatenate([transition, initial, final]))
+
+
+def _worth_places(rows: int, cells: Longs) -> bool:
+    """Tell whether a table may have a place for each row: hashed ones may be 2^30."""
+    return rows <= _ROWS or rows <= _LOOKED_UP * len(cells)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

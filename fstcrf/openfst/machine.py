@@ -14,12 +14,12 @@ from shutil import which
 
 import numpy as np
 
+from fstcrf import pictures
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import (
     DataError,
     LabelError,
-    MissingDependencyError,
     NumericError,
     OptionError,
     ShapeError,
@@ -373,9 +373,13 @@ def _lines(text: str) -> Iterator[tuple[int, list[str]]]:
             yield number, fields
 
 
+_LONGEST = 1000
+"""Digits of a number, of which Python reads a few thousand at most."""
+
+
 def _state(field: str, line: int) -> int:
-    if not field.isascii() or not field.isdigit():
-        raise DataError(f"{field!r} is no state, expected a number from 0", line=line)
+    if not field.isascii() or not field.isdigit() or len(field) > _LONGEST:
+        raise DataError(f"{field[:40]!r} is no state, expected a number from 0", line=line)
     return int(field)
 
 
@@ -394,6 +398,9 @@ _Side = tuple[list[int], tuple[str, ...] | None]
 
 def _numbered(labels: list[str], table: Sequence[str] | None) -> _Side:
     if table is None and all(label.isascii() and label.isdigit() for label in labels):
+        large = next((x for x in labels if len(x) > _LONGEST or int(x) >= 2**31), None)
+        if large is not None:
+            raise DataError(f"label {large[:40]} is too large, expected a number below 2^31")
         return [int(label) for label in labels], None
     names = tuple(table) if table is not None else tuple(dict.fromkeys([EPSILON, *labels]))
     ids = {name: number for number, name in reversed(list(enumerate(names)))}
@@ -434,7 +441,7 @@ def _assembled(
     )
 
 
-# --- Drawings by graphviz -------------------------------------------------------------------------
+# --- Drawings -------------------------------------------------------------------------------------
 # From left to right, the start in bold, ends with two rings.
 
 _MOST_ARCS = 2000
@@ -465,13 +472,11 @@ def dot_text(machine: Machine, *, digits: int = 3) -> str:
         name = str(state) + (_shown(final, digits) if ends else "")
         looks = ["shape=doublecircle"] if ends else []
         looks += ["style=bold"] if state == machine.start else []
-        lines.append(f"  {state} [{', '.join([f'label={_quoted(name)}', *looks])}];")
-    columns = (machine.source, machine.target, machine.ilabel, machine.olabel, machine.score)
-    for source, target, read, written, score in zip(*(c.tolist() for c in columns), strict=True):
-        label = _symbol(read, machine.isymbols)
-        if read != written or machine.isymbols != machine.osymbols:
-            label += ":" + _symbol(written, machine.osymbols)
-        lines.append(f"  {source} -> {target} [label={_quoted(label + _shown(score, digits))}];")
+        lines.append(f"  {state} [{', '.join([f'label={quoted(name)}', *looks])}];")
+    lines += [
+        f"  {source} -> {target} [label={quoted(label)}];"
+        for source, target, label in _arc_texts(machine, digits)
+    ]
     return "\n".join([*lines, "}\n"])
 
 
@@ -483,13 +488,14 @@ def _shown(score: float, digits: int) -> str:
     return f"/{score:.{digits}g}" if score else ""
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as a string of graphviz's language."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def svg(machine: Machine, *, digits: int = 3) -> str:
-    """Return a drawing of a machine as SVG.
+    """Return a drawing of a machine as SVG: by graphviz where it is installed, else by fstcrf.
 
     Parameters
     ----------
@@ -498,30 +504,57 @@ def svg(machine: Machine, *, digits: int = 3) -> str:
 
     Raises
     ------
-    MissingDependencyError
-        graphviz's program ``dot`` is not on the PATH.
     TooLargeError
         More arcs than anyone can look at.
     OSError
-        ``dot`` fails.
+        graphviz's program ``dot`` fails.
     """
-    program = which("dot")
-    if program is None:
-        raise MissingDependencyError(
-            "graphviz's program `dot` is not on the PATH: `apt-get install graphviz`"
-        )
     if machine.n_arcs > _MOST_ARCS:
         raise TooLargeError(
             f"{machine.n_arcs:,} arcs are too many for a drawing (at most {_MOST_ARCS:,}): "
             "restrict the machine first, or give dot_text to another program"
         )
+    text = dot_text(machine, digits=digits)
+    return by_graphviz(text) or pictures.graphs([_graph(machine, digits)], "A transducer")
+
+
+def by_graphviz(text: str) -> str | None:
+    """Return the drawing of a text in graphviz's language; None where it is not installed.
+
+    Raises
+    ------
+    OSError
+        ``dot`` fails.
+    """
+    program = which("dot")
+    if program is None:
+        return None
     done = subprocess.run(  # noqa: S603 (no shell; the text comes through a pipe)
-        [program, "-Tsvg"],
-        input=dot_text(machine, digits=digits).encode(),
-        capture_output=True,
-        check=False,
+        [program, "-Tsvg"], input=text.encode(), capture_output=True, check=False
     )
     if done.returncode:
         words = done.stderr.decode(errors="replace").strip().partition("\n")[0]
         raise OSError(f"dot failed with status {done.returncode}: {words}")
     return done.stdout.decode()
+
+
+def _graph(machine: Machine, digits: int) -> pictures.Diagram:
+    final = machine.final.tolist()
+    ends = [score > -np.inf for score in final]
+    states = [
+        str(s) + (_shown(score, digits) if score > -np.inf else "") for s, score in enumerate(final)
+    ]
+    arcs = [
+        pictures.Arc(source, target, label) for source, target, label in _arc_texts(machine, digits)
+    ]
+    return pictures.Diagram("", states, machine.start, ends, arcs)
+
+
+def _arc_texts(machine: Machine, digits: int) -> Iterator[tuple[int, int, str]]:
+    """Give the ends of each arc, and what is written on it."""
+    columns = (machine.source, machine.target, machine.ilabel, machine.olabel, machine.score)
+    for source, target, read, written, score in zip(*(c.tolist() for c in columns), strict=True):
+        label = _symbol(read, machine.isymbols)
+        if read != written or machine.isymbols != machine.osymbols:
+            label += ":" + _symbol(written, machine.osymbols)
+        yield source, target, label + _shown(score, digits)

@@ -6,19 +6,30 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.pipelines.declaration import read_pipeline
+    from fstcrf.pipelines.evaluation import PipelineScore, score_pipeline
     from fstcrf.pipelines.pipeline import Pipeline
     from fstcrf.pipelines.task import Task
     from fstcrf.pipelines.trained import TrainedPipeline, load_pipeline
 
-__all__ = ["Pipeline", "Task", "TrainedPipeline", "load_pipeline", "read_pipeline"]
+__all__ = [
+    "Pipeline",
+    "PipelineScore",
+    "Task",
+    "TrainedPipeline",
+    "load_pipeline",
+    "read_pipeline",
+    "score_pipeline",
+]
 
 __getattr__ = importer(
     __name__,
     {
         "Pipeline": "pipeline",
+        "PipelineScore": "evaluation",
         "Task": "task",
         "TrainedPipeline": "trained",
         "load_pipeline": "trained",
         "read_pipeline": "declaration",
+        "score_pipeline": "evaluation",
     },
 )

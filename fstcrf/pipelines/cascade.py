@@ -21,6 +21,7 @@ from fstcrf.lattice.distributions import Distributions
 from fstcrf.lattice.paths import best_path
 from fstcrf.model import decoding
 from fstcrf.model import reads as passing
+from fstcrf.model.model import Model
 from fstcrf.model.reading import Data
 
 _LEAST = 1e-300
@@ -90,6 +91,49 @@ def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answe
     return found.with_posterior(posterior)
 
 
+def given_best(composition: Composition, request: Request, answer: Answer) -> Distributions:
+    """Return the distributions of tapes given the best labels of the tapes that they read.
+
+    Each tape has that of its own tagger, without grammar and weights; forced labels and biases are
+    put in.
+
+    Parameters
+    ----------
+    composition : Composition
+        Without maps, and not over attributes.
+    request : Request
+        No empty sentences.
+    answer : Answer
+        The labels that are read; nothing is asked of dead sentences.
+    """
+    _, corpus = as_corpus(composition, request.sentences)
+    sets, known = composition.label_sets, request.known(composition.tapes)
+    for tape in composition.tapes:
+        ids = np.maximum(answer[tape].flat[0], 0)
+        corpus = corpus.with_interned(tape_column(tape), Column(ids, sets[tape]))
+    each: dict[str, list[Lattice | None]] = {}
+    for component in composition.components:
+        tagger, seen = _as_crf(component.tagger), as_read(corpus, component.readings)
+        mine = _of_tape(known, tagger.tape)
+        asked = replace(request, sentences=seen, forced=None, bias=None)
+        each[tagger.tape] = list(
+            tagger.as_transducer().posterior(asked, mine).lattices[tagger.tape]
+        )
+    return Distributions(each, request.budget, request.threads).only(~answer.dead)
+
+
+def _as_crf(model: Model) -> CRF:
+    return model if isinstance(model, CRF) else CRF.of(model)
+
+
+def _of_tape(known: Known, tape: str) -> Known:
+    """Return what is known of one tape."""
+    return Known(
+        {name: rows for name, rows in known.forced.items() if name == tape},
+        {name: bias for name, bias in known.bias.items() if name == tape},
+    )
+
+
 def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     """Return what taggers found, and the best labels of tapes, or some where there is no path."""
     composition = asked.composition
@@ -120,22 +164,16 @@ def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     return steps, ids
 
 
-def _hard(asked: _Question, model: Any, sentences: Data, n: int) -> _Step:
+def _hard(asked: _Question, model: Model, sentences: Data, n: int) -> _Step:
     """Return what a tagger finds, given the labels that its columns hold."""
-    tagger = model if isinstance(model, CRF) else CRF.of(model)
-    tape, whole = tagger.tape, tagger.as_transducer()
-    forced, bias = asked.known.forced.get(tape), asked.known.bias.get(tape)
-    mine = replace(
-        asked.known,
-        forced={} if forced is None else {tape: forced},
-        bias={} if bias is None else {tape: bias},
-    )
+    tagger = _as_crf(model)
+    tape, whole, mine = tagger.tape, tagger.as_transducer(), _of_tape(asked.known, tagger.tape)
     request = replace(
         asked.request,
         sentences=sentences,
         n=n,
-        forced=forced,
-        bias=bias,
+        forced=mine.forced.get(tape),
+        bias=mine.bias.get(tape),
         tapes=None,
     )
     try:

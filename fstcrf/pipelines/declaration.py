@@ -39,7 +39,7 @@ class _File(msgspec.Struct):
     """What stands outside of the tables of tasks."""
 
     decode: Literal["cascade", "joint", "marginals"] = "cascade"
-    normalize: Literal["product", "chain"] = "product"
+    normalize: Literal["product", "chain"] | None = None
     grammar: Texts = []
 
 

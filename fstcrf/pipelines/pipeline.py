@@ -8,14 +8,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from fstcrf.arguments import one_of
 from fstcrf.errors import OptionError
 from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF, Composition
+from fstcrf.joint import CRF, compose
 from fstcrf.joint.jointmodel import Normalize
 from fstcrf.model.reads import FoldProgress
 from fstcrf.model.structure import fingerprint
-from fstcrf.pipelines.task import Task, check_tasks, named
-from fstcrf.pipelines.trained import Decode, Folder, TrainedPipeline, check_decode
+from fstcrf.pipelines.task import Task, ancestors, check_tasks, name_of, named, reads_of
+from fstcrf.pipelines.trained import Decode, Folder, TrainedPipeline
 from fstcrf.train import Progress
 from fstcrf.train.loop import saved_iteration
 
@@ -30,8 +31,9 @@ class Pipeline:
         In any order; a tagger that is trained already is taken as it is.
     decode : {"cascade", "joint", "marginals"}
         How the pipeline tags unless it is asked otherwise.
-    normalize : {"product", "chain"}
-        What a joint decision is, see `fstcrf.compose`.
+    normalize : {"product", "chain"}, optional
+        What a joint decision is, see `fstcrf.compose`. When absent: chain where a task reads
+        another and no task has a weight of its own, else product.
     grammar : Grammar, optional
         What the labels of a joint decision must obey.
 
@@ -45,12 +47,12 @@ class Pipeline:
 
     tasks: Sequence[Task | CRF]
     decode: Decode = "cascade"
-    normalize: Normalize = "product"
+    normalize: Normalize | None = None
     grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
-        check_decode(self.decode)
-        if self.normalize not in ("product", "chain"):
+        one_of("decode", self.decode, Decode)
+        if self.normalize not in (None, "product", "chain"):
             raise OptionError(f"normalize is {self.normalize!r}, expected 'product' or 'chain'")
         if self.grammar is not None and not isinstance(self.grammar, Grammar):
             raise OptionError(
@@ -105,7 +107,8 @@ class Pipeline:
             else:
                 done[task.name] = _trained(task, done, place, threads, report, tell)
         weights = tuple(t.weight if isinstance(t, Task) else 1.0 for t in self.tasks)
-        composition = Composition(tuple(done.values()), weights, normalize=self.normalize)
+        told_weights = weights if set(weights) != {1.0} else None
+        composition = compose(*done.values(), weights=told_weights, normalize=self.normalize)
         if self.grammar is not None:
             composition = composition.constrained(self.grammar)
         trained = TrainedPipeline(composition, self.decode)
@@ -123,7 +126,7 @@ def _trained(
     tell: Callable[[str], None],
 ) -> CRF:
     """Return the tagger of a task: the finished one where there is one, else train it."""
-    reads = list(_ancestors(task.reads, done))
+    reads = ancestors(task.reads, list(done.values()))[::-1]
     mark = task.fingerprint([fingerprint(tagger) for tagger in reads])
     if place is not None:
         finished = place.finished(task.name, mark)
@@ -153,20 +156,14 @@ def _trained(
             **checkpoint,
             **task.options,
         )
+    if tagger.record is not None:
+        record = tagger.record
+        held = "" if record.dev_score is None else f", held-out score {100 * record.dev_score:.2f}"
+        best = f", the best of iteration {record.best_iteration}" if held else ""
+        tell(f"{task.name}: {record.iterations} iterations ({record.reason}){best}{held}")
     if place is not None:
         place.keep(task.name, mark, tagger)
     return tagger
-
-
-def _ancestors(names: Iterable[str], done: dict[str, CRF]) -> Iterable[CRF]:
-    """Return the taggers of some tapes and all that those read."""
-    wanted, waiting = set(), list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in wanted:
-            wanted.add(name)
-            waiting += [tape.name for tape in done[name].reads]
-    return [tagger for tape, tagger in done.items() if tape in wanted]
 
 
 def _arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
@@ -174,12 +171,12 @@ def _arranged(tasks: Sequence[Task | CRF]) -> list[Task | CRF]:
     tasks = _each_a_task(tasks)
     if not tasks:
         raise OptionError("a pipeline of nothing: expected tasks, or taggers")
-    by_name = {_name(task): task for task in tasks}
+    by_name = {name_of(task): task for task in tasks}
     if len(by_name) < len(tasks):
-        names = [_name(task) for task in tasks]
+        names = [name_of(task) for task in tasks]
         twice = next(name for name in names if names.count(name) > 1)
         raise OptionError(f"two tasks are called {twice!r}")
-    order = reading_order({name: _reads(task) for name, task in by_name.items()})
+    order = reading_order({name: reads_of(task) for name, task in by_name.items()})
     return [by_name[name] for name in order]
 
 
@@ -236,16 +233,6 @@ def _check_labels(taggers: Sequence[CRF]) -> None:
                     f"task {tagger.tape!r} {where} {odd[0]!r} of {tape.name!r}, whose tagger has "
                     f"{', '.join(sorted(there)[:8])}: they were not trained for each other"
                 )
-
-
-def _name(task: Task | CRF) -> str:
-    return task.tape if isinstance(task, CRF) else task.name
-
-
-def _reads(task: Task | CRF) -> tuple[str, ...]:
-    if isinstance(task, CRF):
-        return tuple(tape.name for tape in task.reads)
-    return tuple(task.reads)
 
 
 def _staged(name: str, report: Callable[[Progress], None]) -> Callable[[Progress], None]:

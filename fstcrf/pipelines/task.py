@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from fstcrf.features import FeatureIndex, TemplateSet, tape_column
 from fstcrf.features.template import as_templates
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF
+from fstcrf.joint.component import GivenTape, bound, observed
 from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.options import Options, checked_options, stored_options
 
@@ -209,6 +210,34 @@ def content(corpus: Corpus) -> str:
     return digest.hexdigest()
 
 
+# --- Who reads whom -------------------------------------------------------------------------------
+
+Kind = TypeVar("Kind", bound=Task | CRF)
+
+
+def name_of(task: Task | CRF) -> str:
+    """Return the name of a task, or of a tagger's tape."""
+    return task.tape if isinstance(task, CRF) else task.name
+
+
+def reads_of(task: Task | CRF) -> tuple[str, ...]:
+    """Return the names of the tapes that a task reads."""
+    if isinstance(task, CRF):
+        return tuple(tape.name for tape in task.reads)
+    return tuple(task.reads)
+
+
+def ancestors(reads: Sequence[str], before: Sequence[Kind]) -> list[Kind]:
+    """Return the tasks, the latest first, whose labels reach one that reads some tapes."""
+    wanted = set(reads)
+    found = []
+    for other in reversed(before):
+        if name_of(other) in wanted:
+            found.append(other)
+            wanted.update(reads_of(other))
+    return found
+
+
 # --- What can be known of tasks before the first of them takes ------------------------------------
 
 
@@ -223,12 +252,26 @@ def check_tasks(tasks: Sequence[Task | CRF], grammar: Grammar | None) -> None:
         where = f"task {task.name!r}"
         sets[task.name] = _checked(task.corpus, task.labels, task.settings, where)
         _check_training(task, sets[task.name], where)
-        for earlier in _ancestors(task, tasks[:number]):
+        for earlier in ancestors(task.reads, tasks[:number]):
             _check_readable(task, earlier)
             if task.settings.jackknife is not None:
                 _check_gold(task, earlier, sets)
     if grammar is not None:
-        grammar.bind(sets)
+        bound(
+            grammar, {name: tuple(labels) for name, labels in sets.items()}, partial(_read, tasks)
+        )
+
+
+def _read(tasks: Sequence[Task | CRF]) -> list[GivenTape]:
+    """Return the columns that tasks read, as tapes that a grammar may be given."""
+    names, strings = {name_of(task) for task in tasks}, dict[str, dict[str, None]]()
+    for task in [task for task in tasks if isinstance(task, Task)]:
+        for column in task.columns:
+            if column in task.corpus.columns and column not in names:
+                values = task.corpus.columns[column].values
+                strings.setdefault(column, {}).update(dict.fromkeys(values))
+    known = [GivenTape.of(column, tuple(several)) for column, several in strings.items()]
+    return observed([task.index for task in tasks if isinstance(task, CRF)], names, known)
 
 
 def _check_training(task: Task, labels: Sequence[str], where: str) -> None:
@@ -239,21 +282,6 @@ def _check_training(task: Task, labels: Sequence[str], where: str) -> None:
         odd = sorted(set(task.class_weights) - set(labels))
         if odd:
             raise OptionError(f"class_weights has {odd[0]!r}; the labels are {', '.join(labels)}")
-
-
-def _ancestors(task: Task, before: Sequence[Task | CRF]) -> list[Task | CRF]:
-    """Return the tasks whose labels reach a task, itself left out."""
-    wanted = set(task.reads)
-    found: list[Task | CRF] = []
-    for other in reversed(before):
-        if isinstance(other, CRF):
-            name, reads = other.tape, [tape.name for tape in other.reads]
-        else:
-            name, reads = other.name, list(other.reads)
-        if name in wanted:
-            found.append(other)
-            wanted.update(reads)
-    return found
 
 
 def _check_readable(task: Task, earlier: Task | CRF) -> None:

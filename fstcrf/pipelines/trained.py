@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any, Literal, TypeAlias, Unpack, get_args
+from typing import Any, Literal, TypeAlias, Unpack
 
 import msgspec
 import numpy as np
 
+from fstcrf.arguments import one_of
 from fstcrf.corpus import Column, Corpus
-from fstcrf.corpus.files import atomic_write, check_writable
+from fstcrf.corpus.files import atomic_write, check_writable, sync_folder
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
@@ -40,7 +41,7 @@ from fstcrf.plans import Search, gathered
 Decode: TypeAlias = Literal["cascade", "marginals", "joint", "product", "chain"]
 
 COMPOSITION = "pipeline.fstcrf"
-_MANIFEST = "pipeline.json"
+MANIFEST = "pipeline.json"
 
 
 class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -61,18 +62,18 @@ class Folder:
 
     def manifest(self) -> Manifest:
         """Return what the folder says of itself; an empty one says nothing."""
-        file = self.path / _MANIFEST
+        file = self.path / MANIFEST
         if not file.exists():
             return Manifest()
         try:
             return msgspec.json.decode(file.read_bytes(), type=Manifest)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ModelFileError(f"{file}: not what a pipeline writes: {error}") from None
 
     def check_writable(self, names: Iterable[str]) -> None:
         """Find out before tasks are trained whether all that they leave could be written."""
         self.path.mkdir(parents=True, exist_ok=True)
-        for file in (*map(self._file, names), self.path / COMPOSITION, self.path / _MANIFEST):
+        for file in (*map(self._file, names), self.path / COMPOSITION, self.path / MANIFEST):
             check_writable(file)
 
     def finished(self, name: str, mark: str) -> CRF | None:
@@ -100,7 +101,9 @@ class Folder:
             if file.exists():
                 tell(f"{name}: its data or options have changed: the state so far is dropped")
                 file.unlink()
-            stamp.write_text(mark, "utf-8")
+                sync_folder(self.path)  # before it could be taken for that of the new mark
+            with atomic_write(stamp) as written:
+                written.write(mark.encode())
         return file
 
     def replaced(self, name: str) -> str:
@@ -136,7 +139,7 @@ class Folder:
             (self.path / f"{name}.{ending}").unlink(missing_ok=True)
 
     def _write(self, manifest: Manifest) -> None:
-        with atomic_write(self.path / _MANIFEST) as file:
+        with atomic_write(self.path / MANIFEST) as file:
             file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
 
 
@@ -164,7 +167,7 @@ class TrainedPipeline(Tagger):
     decoder: Decode = "cascade"
 
     def __post_init__(self) -> None:
-        check_decode(self.decoder)
+        one_of("decode", self.decoder, Decode)
         mapped = self.composition.maps or self.composition.relabellings
         if self.decoder == "marginals" and mapped:
             raise OptionError("decode='marginals' does not go through maps between taggers")
@@ -317,9 +320,7 @@ class TrainedPipeline(Tagger):
             No labelling of a sentence is legal (joint).
         """
         tagger = self._decoding(decode)
-        if tagger.together:
-            return tagger.joint.tag_all(sentences, **options)
-        if set(options) - {"threads"}:
+        if tagger.together or set(options) - {"threads"}:
             return super(TrainedPipeline, tagger).tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
         columns = self.tag_columns(corpus, decode=decode, **options)
@@ -335,12 +336,9 @@ class TrainedPipeline(Tagger):
     ) -> tuple[Column, ...]:
         """Return the labels of a corpus as one column for each task; arguments as for `tag_all`."""
         tagger = self._decoding(decode)
-        if tagger.together:
-            return tagger.joint.tag_columns(corpus, **options)
         if tagger.decoder == "cascade" and not set(options) - {"threads"}:
             return tagger.composition.cascade(corpus, threads=options.get("threads", 1))
-        answer = tagger.decode(corpus, **options)
-        return tuple(answer[tape].column() for tape in self.tapes)
+        return super(TrainedPipeline, tagger).tag_columns(corpus, **options)
 
     def tag_column(
         self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]
@@ -477,17 +475,11 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
         if not manifest.finished:
             done = ", ".join(manifest.tasks) or "none of its tasks"
             raise ModelFileError(
-                f"{place}: no finished pipeline; {done} trained so far: train it to its end"
+                f"{place}: no finished pipeline; {done} trained so far: train it to its end, the "
+                "same command goes on"
             )
         decode, place = manifest.decode, place / COMPOSITION
     model = load(place)
     if isinstance(model, CRF):
         model = Composition((model,), (1.0,))
     return TrainedPipeline(model, decode)
-
-
-def check_decode(decode: str) -> None:
-    """Check that a way to decode is one."""
-    known = get_args(Decode)
-    if decode not in known:
-        raise OptionError(f"decode is {decode!r}, expected one of {', '.join(map(repr, known))}")

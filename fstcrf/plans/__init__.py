@@ -1,10 +1,16 @@
 """Compositions compiled: chains, couplings and grammars become one machine for the kernel."""
 
-from fstcrf.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
-from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
-from fstcrf.plans.decoder import Decoder, Search, gathered, warn_unproven
-from fstcrf.plans.folding import arc_ends
-from fstcrf.plans.program import AxisPlan, Plan, Program, plan_of
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
+    from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
+    from fstcrf.plans.decoder import Decoder, Search
+    from fstcrf.plans.folding import arc_ends
+    from fstcrf.plans.program import AxisPlan, Plan, Program, plan_of
+    from fstcrf.plans.unproven import gathered, warn_unproven
 
 __all__ = [
     "AxisPlan",
@@ -25,3 +31,26 @@ __all__ = [
     "scaled_chain",
     "warn_unproven",
 ]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "AxisPlan": "program",
+        "Chain": "chain",
+        "Coupling": "chain",
+        "Decoder": "decoder",
+        "Input": "chain",
+        "Plan": "program",
+        "Program": "program",
+        "Search": "decoder",
+        "arc_ends": "folding",
+        "check_consistent": "conflict",
+        "conflict": "conflict",
+        "gathered": "unproven",
+        "no_path_error": "conflict",
+        "plan_of": "program",
+        "scaled": "chain",
+        "scaled_chain": "chain",
+        "warn_unproven": "unproven",
+    },
+)

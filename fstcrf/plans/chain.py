@@ -126,7 +126,8 @@ class Input:
 def scaled(potentials: Floats, factor: float) -> Floats:
     """Return potentials times a factor; what is forbidden stays forbidden."""
     never = np.isneginf(potentials)
-    return np.where(never, -np.inf, factor * np.where(never, 0.0, potentials))
+    with np.errstate(over="ignore"):  # whoever takes them says that they are too large
+        return np.where(never, -np.inf, factor * np.where(never, 0.0, potentials))
 
 
 def scaled_chain(chain: Chain, factor: float) -> Chain:

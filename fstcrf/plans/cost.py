@@ -1,53 +1,69 @@
 """What best paths cost over a product and beside it, counted before anything is run.
 
 An operation is what a core does in a nanosecond, roughly. The constants were fitted once to the
-time of products over one to three tapes of 5 to 2,500 joint states and automata of 2 to 1,500
-states: nine of ten take 0.8 to 1.3 times what is counted. Searches count the same operations as
-they go (`csrc/lazy.h`). So which way is taken depends on what is asked, never on the machine, its
-load, the threads or the other sentences of a batch.
+time of 312 products over one to three tapes of 5 to 2,500 joint states and automata of 2 to 3,000
+states: eight of ten are counted as 0.78 to 1.14 times what they take. Searches count the same
+operations as they go (`csrc/lazy.h`). So which way is taken depends on what is asked, never on the
+machine, its load, the threads or the other sentences of a batch.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from fstcrf.grammar import Acceptor
-from fstcrf.kernel import Machine
+from fstcrf.kernel import Allowance, Axis, Machine
+from fstcrf.topology import rest_cost
 
-__all__ = ["Cost", "allowance", "edges_of", "product_cost", "search_cost"]
+__all__ = ["Cost", "allowance", "edges_of", "product_cost", "search_cost", "worst_cost"]
 
 _LANES = 8
 """Cells of the last axis go together by so many."""
 
-_TOKEN = 124
-"""Operations of any token."""
+_WALKED = 0.5
+"""Operations of a joint state of the tapes, in a row that is looked at again."""
 
-_WALKED = 1.07
-"""... of a joint state of the tapes, in the row that is looked at on the way back."""
 
-_CELL = 1.2
-"""... of a joint state of the product."""
+class _Rates(NamedTuple):
+    """Operations of a machine's best paths, fitted to what they take."""
 
-_ARC, _SPARSE_ARC = 0.027, 0.135
-"""... of an arc between joint states, of dense and of sparse axes."""
+    token: float
+    axis: float  # a token, of each where there are several
+    plane: float  # of a joint state of the tapes: its potentials, and the row on the way back
+    arc: float  # between joint states, of dense axes
+    far_arc: float  # in a table beyond the first cache, for every four rows it is applied to
+    block: float  # of rows that share a table of a dense axis
 
-_FAR_ARC = 0.032
-"""... of an arc in a table beyond the first cache, for every four rows that it is applied to."""
+
+_FREE = _Rates(token=28, axis=35, plane=0.9, arc=0.027, far_arc=0.032, block=0.0)
+_WHOLE = _Rates(token=54, axis=56, plane=0.88, arc=0.036, far_arc=0.008, block=2.6)
+"""Without and with an automaton."""
+
+_SPARSE_ARC = 0.135
+"""... of an arc between joint states, of sparse axes."""
 
 _NEAR = 4_096
 """Arcs in a table that stays in the first cache."""
 
-_EDGE, _EDGE_ROW = 0.58, 2.7
-"""... of an edge of the automaton, at each joint state if it reads the last tape, and at each of
-the tapes before it."""
+_EDGE, _EDGE_ROW = 0.27, 1.37
+"""... of an edge of the automaton, at each joint state if it reads the last tape (if not, edges
+share those states), and at each of the tapes before it."""
 
-_TAKEN, _ROW = 150, 1.3
-"""Operations of a search for each state that it takes, and for each cell of the rows behind it."""
+_STEP, _STEP_CELL = 12, 0.25
+"""... of a search for each token and each joint state, while the best labels are legal."""
 
-_WALK, _WALKED_ROWS = 260, 2
-"""The same as a search itself counts them while the best labels are legal."""
+_LEAST, _BEYOND = 0.15, 0.12
+"""Shares of a product's operations that a search may do at first, and in any case behind its
+backward pass."""
+
+_MOST, _MOST_OF_SEVERAL = 0.5, 0.9
+"""... and when it is near its end, of one path and of several."""
+
+_FURTHER = 10
+"""... of a token of each further path, beside the joint states that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,36 +103,81 @@ def product_cost(
     reads_last : bool
         Whether the automaton reads the last tape.
     """
-    outer, plane = machine.outer, machine.outer * machine.width
-    padded = outer * (-(-machine.width // _LANES) * _LANES)
-    walked = _TOKEN + _WALKED * plane
-    total = walked + _CELL * states * padded + _EDGE_ROW * edges * outer
-    if reads_last:
-        total += _EDGE * edges * padded
+    rates = _WHOLE if edges else _FREE
+    padded = machine.outer * (-(-machine.width // _LANES) * _LANES)
+    total = rates.token + rates.plane * padded + _EDGE_ROW * edges * machine.outer
+    if edges:
+        total += _EDGE * padded * (edges if reads_last else states)
+    if len(machine.axes) > 1:
+        total += rates.axis * len(machine.axes)
     rows = states
     for axis in machine.axes:
+        if axis.others is not None:
+            total += _rest_cost(axis, rows, states * padded // axis.n_states, len(machine.axes))
+            rows *= axis.n_states
+            continue
         each = states * padded * axis.n_arcs / axis.n_states
-        total += each * (_ARC if axis.source is None else _SPARSE_ARC)
+        total += each * (_SPARSE_ARC if axis.source is not None else rates.arc)
+        if axis.source is None:
+            blocks = 1 if axis is machine.axes[-1] else rows
+            total += rates.block * blocks
         if axis.source is None and axis.n_arcs > _NEAR:
-            total += _FAR_ARC * axis.n_arcs * -(-rows // 4)
+            total += rates.far_arc * axis.n_arcs * -(-rows // 4)
         rows *= axis.n_states
-    return Cost(states * padded, total, walked)
+    return Cost(states * padded, total, _FURTHER + _WALKED * machine.outer * machine.width)
+
+
+def _rest_cost(axis: Axis, before: int, vectors: int, axes: int) -> float:
+    """Return what a step costs that leaves out the arcs with the score of most.
+
+    Parameters
+    ----------
+    axis : Axis
+    before : int
+        Rows of cells that the axes before it, and an automaton, make.
+    vectors : int
+        Vectors of states that are stepped.
+    axes : int
+        Of the machine.
+    """
+    last = before >= vectors
+    turned = last and (axes > 1 or before > 1)
+    count = 0 if axis.others is None else len(axis.others)
+    return rest_cost(axis.n_states, count, vectors, turned=turned)
 
 
 def search_cost(machine: Machine) -> Cost:
     """Return what a search costs where the machine's own best paths are legal: the least."""
     free = product_cost(machine)
-    taken = _TAKEN + _ROW * machine.outer * machine.width
-    return Cost(free.cells, free.operations + taken, taken)
+    return Cost(free.cells, free.operations + _walk(machine), free.further)
 
 
-def allowance(machine: Machine, cost: Cost, n: int) -> int:
-    """Return the operations a token that a search for n paths may do instead of a product.
+def _walk(machine: Machine) -> float:
+    return _STEP + _STEP_CELL * machine.outer * machine.width
 
-    A quarter of the product's, but enough for a best path that is legal, or nearly so.
+
+def allowance(begun: float, cost: Cost, n: int) -> Allowance:
+    """Return what a search for n paths may do instead of a product.
+
+    A search that has got far soon ends, as a rule; one that has not hardly ever does.
+
+    Parameters
+    ----------
+    begun : float
+        Operations of the backward pass and the walk that come first: they count as done.
+    cost : Cost
+        Of the product.
+    n : int
     """
-    walk = _WALK + _WALKED_ROWS * machine.outer * machine.width
-    return max(cost.paths(n) // 4, walk + walk // 5)
+    whole = cost.paths(n)
+    least = max(_LEAST * whole - begun, _BEYOND * whole)
+    most = _MOST if n == 1 else _MOST_OF_SEVERAL
+    return Allowance(int(least), int(max(most * whole - begun, least)))
+
+
+def worst_cost(begun: float, cost: Cost) -> int:
+    """Return the operations of a best path that a search gives up on: its own and the product's."""
+    return int(begun + allowance(begun, cost, 1).most + cost.operations)
 
 
 def edges_of(acceptor: Acceptor) -> int:

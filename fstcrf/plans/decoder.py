@@ -1,39 +1,30 @@
 """How a program finds its best paths: over the product, or lazily beside it.
 
-A search that does not end soon is answered from the product, where that is affordable. An answer
-that a budget cut short is not proven, and a warning says so (`warn_unproven`).
+A search that does not end soon is answered from the product, where that is affordable.
 """
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
-from fstcrf.errors import InexactWarning
 from fstcrf.grammar import Acceptor
-from fstcrf.kernel import Budget, Machine
+from fstcrf.kernel import Allowance, Budget, Machine
 from fstcrf.once import made_once
-from fstcrf.plans.cost import Cost, allowance
+from fstcrf.plans.cost import Cost, allowance, search_cost
 
 __all__ = [
     "Decoder",
     "Expansion",
     "Search",
-    "gathered",
     "most_cells",
     "readers",
-    "warn_unproven",
 ]
 
 Search = Literal["auto", "lazy", "expanded"]
@@ -46,9 +37,6 @@ CELLS = 64
 """Joint states of the product, at a token, that a state of a budget of one's own affords.
 
 In memory: a state takes up to a kilobyte, a cell of the product 16 bytes."""
-
-_RUN = 50_000_000
-"""Operations between two looks at the clock, and at Ctrl-C."""
 
 
 class Expansion:
@@ -73,7 +61,9 @@ class Expansion:
         count: Callable[[], Cost | None],
         make: Callable[[], Machine | None],
     ) -> None:
-        self._free, self._least, self._count, self._make = free, least, count, make
+        self._free, self._begun = free, search_cost(free).operations
+        self._least, self._count, self._make = least, count, make
+        self._worth: dict[int, Allowance] = {}  # never replaced: the same whoever counts
 
     @made_once
     def cost(self) -> Cost | None:
@@ -85,24 +75,33 @@ class Expansion:
         """The product; None where it is too large for a sentence of one token."""
         return self._make()
 
-    def first(self, n: int) -> int:
-        """Return the operations a token that a search may do first; 0: any number.
+    def first(self, n: int) -> Allowance | None:
+        """Return what a search may do first; None: any number of operations.
 
         Whether the product has been counted before changes no answer: a search that ends within an
         allowance ends in the same way within a larger one.
         """
-        if "cost" in vars(self) and self.cost is None:
-            return 0
-        return self.worth(n) if "cost" in vars(self) else self._at_least(n)
+        if "cost" not in vars(self):
+            return self._at_least(n)
+        return None if self.cost is None else self.worth(n, self.cost)
 
-    def worth(self, n: int) -> int:
-        """Return the operations a token that a search may do once the product is counted."""
-        first = self._at_least(n)
-        whole = first if self.cost is None else allowance(self._free, self.cost, n)
-        return whole if whole > 2 * first else first
+    def counted(self, n: int, budget: Budget) -> tuple[Allowance, int] | None:
+        """Return what a search may do, and the tokens of the longest sentence there is room for.
 
-    def _at_least(self, n: int) -> int:
-        return allowance(self._free, self._least, n)
+        None where the product is too large.
+        """
+        cost = self.cost
+        return None if cost is None else (self.worth(n, cost), most_cells(budget) // cost.cells)
+
+    def worth(self, n: int, cost: Cost) -> Allowance:
+        """Return what a search may do once the product is counted."""
+        found = self._worth.get(n)
+        if found is None:
+            found = self._worth[n] = allowance(self._begun, cost, n)
+        return found
+
+    def _at_least(self, n: int) -> Allowance:
+        return allowance(self._begun, self._least, n)
 
 
 def most_cells(budget: Budget | None = None) -> int:
@@ -116,9 +115,6 @@ def most_cells(budget: Budget | None = None) -> int:
 
 _AT_FIRST = 1000
 """Paths that are asked for at once; more if there are so many."""
-
-_AT_ONCE = 1e-6
-"""Seconds of a search for which no time is left: it gives up as soon as it looks at the clock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,120 +178,9 @@ class Decoder:
 
     def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.SearchResult:
         if self.conjunction is not None:
-            return self._searched(bound, self.conjunction, n, budget or self.budget)
+            limit, product = budget or self.budget, self.expansion
+            return kernel.lazy_paths(bound, self.conjunction, n, limit, stand_in=product)
         return _proven(_over(bound, n))
-
-    def _searched(
-        self, bound: kernel.Bound, grammar: kernel.Conjunction, n: int, budget: Budget
-    ) -> kernel.SearchResult:
-        """Search lazily; answer from the product what that takes too long for, where it fits."""
-        if self.expansion is None:
-            return kernel.lazy_paths(bound, grammar, n, budget)
-        search = _Search(bound, grammar, n, budget, self.expansion)
-        if search.left and not search.late:
-            search.expand(self.expansion)
-        if search.left:
-            search.complete()
-        return search.found
-
-
-class _Search:
-    """The search for the n best paths of a batch, and what it has found.
-
-    Parameters
-    ----------
-    bound, grammar, n, budget
-        As for `kernel.lazy_paths`.
-    expansion : Expansion
-        What is done instead: a first attempt ends where that is worth it.
-
-    Attributes
-    ----------
-    found : kernel.SearchResult
-    left : list of int
-        Sentences whose paths are not proven.
-    """
-
-    def __init__(
-        self,
-        bound: kernel.Bound,
-        grammar: kernel.Conjunction,
-        n: int,
-        budget: Budget,
-        expansion: Expansion,
-    ) -> None:
-        self.bound, self.grammar, self.n, self.budget = bound, grammar, n, budget
-        self._end = None if budget.seconds is None else time.monotonic() + budget.seconds
-        self._allowed = expansion.first(n)
-        self.found = kernel.lazy_paths(bound, grammar, n, budget, allowance=self._allowed)
-        self.left: list[int] = np.flatnonzero(self.found.unproven(n)).tolist()
-
-    @property
-    def late(self) -> bool:
-        """Whether the seconds of the budget are over."""
-        return self._end is not None and time.monotonic() > self._end
-
-    def expand(self, expansion: Expansion) -> None:
-        """Answer from the product where it fits, but search for as long as that is worth."""
-        cost = expansion.cost
-        if cost is None:
-            return
-        fits = self._fitting(cost)
-        if fits and (worth := expansion.worth(self.n)) > self._allowed:
-            self._again(fits, worth)
-            fits = self._fitting(cost)
-        machine = expansion.machine if fits else None
-        if machine is None:
-            return
-        for run in _runs(fits, self.bound, cost.paths(self.n)):
-            if not self.late:
-                self._put(run, self._over(machine, run))
-                answered = set(run)
-                self.left = [k for k in self.left if k not in answered]
-
-    def _fitting(self, cost: Cost) -> list[int]:
-        """Return the sentences that are left whose product there is room for."""
-        longest = most_cells(self.budget) // cost.cells
-        if self.bound.longest <= longest:
-            return self.left
-        bounds = self.bound.bounds
-        return [k for k in self.left if bounds[k + 1] - bounds[k] <= longest]
-
-    def complete(self) -> None:
-        """Search to the end of the budget what was left before and has no product."""
-        found = self.found
-        early = found.unproven(self.n) & (found.popped < self.budget.states)
-        early &= found.found == found.proven  # else a beam has answered: the search was given up
-        if self.late:
-            early &= found.found == 0
-        self._again(np.flatnonzero(early).tolist())
-
-    def _again(self, sentences: list[int], allowed: int = 0) -> None:
-        """Search once more, to the end of another allowance, or of the budget."""
-        if not sentences:
-            return
-        left = None if self._end is None else max(self._end - time.monotonic(), _AT_ONCE)
-        budget, some = replace(self.budget, seconds=left), self.bound.select(sentences)
-        other = kernel.lazy_paths(some, self.grammar, self.n, budget, allowance=allowed)
-        self._put(sentences, other)
-        self.left = np.flatnonzero(self.found.unproven(self.n)).tolist()
-
-    def _over(self, machine: Machine, sentences: list[int]) -> kernel.SearchResult:
-        """Return the best paths over the product; they score what a search would say."""
-        some = self.bound.select(sentences)
-        found, score, path = _over(some.over(machine), self.n)
-        score = kernel.path_scores(some, self.grammar, path, found)
-        if self.n > 1:  # rounding may put a path a last bit above the one before it
-            score = np.minimum.accumulate(score, axis=1)
-        none_more = np.full(len(sentences), -np.inf)
-        popped = self.found.popped[sentences]
-        return kernel.SearchResult(found, found, score, path, none_more, popped)
-
-    def _put(self, sentences: list[int], other: kernel.SearchResult) -> None:
-        if len(sentences) == self.bound.n_sentences:
-            self.found = other
-        else:
-            self.found.put(self.bound.tokens(sentences), sentences, other)
 
 
 def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
@@ -304,24 +189,6 @@ def _over(bound: kernel.Bound, n: int) -> kernel.Ranked:
         return kernel.nbest_paths(bound, n)
     path, score = kernel.best_paths(bound)
     return kernel.Ranked((score > -np.inf).astype(np.int64), score[:, None], path[None])
-
-
-def _runs(sentences: list[int], bound: kernel.Bound, operations: int) -> Iterator[list[int]]:
-    """Split sentences into runs that take a while each; the answers do not depend on them."""
-    if bound.n_tokens * operations <= _RUN:
-        yield sentences
-        return
-    bounds = bound.bounds.tolist()
-    run: list[int] = []
-    work = 0
-    for k in sentences:
-        run.append(k)
-        work += (bounds[k + 1] - bounds[k]) * operations
-        if work > _RUN:
-            yield run
-            run, work = [], 0
-    if run:
-        yield run
 
 
 def _proven(ranked: kernel.Ranked) -> kernel.SearchResult:
@@ -362,56 +229,3 @@ def readers(
             )
         )
     return found
-
-
-# --- Answers that are not proven ------------------------------------------------------------------
-
-_PACKAGE = __name__.partition(".")[0]
-
-_gathering: ContextVar[list[tuple[int, int]] | None] = ContextVar("_gathering", default=None)
-
-
-def warn_unproven(unproven: int, answers: int) -> None:
-    """Warn of answers that a search gave before its proof; nothing where there are none.
-
-    Parameters
-    ----------
-    unproven : int
-        So many of the answers are not proven.
-    answers : int
-    """
-    waiting = _gathering.get()
-    if waiting is not None:
-        waiting.append((unproven, answers))
-    elif unproven:
-        are = "are" if unproven > 1 else "is"
-        warnings.warn(
-            f"{unproven:,} of {answers:,} answers {are} the best found, not proven to be the best "
-            "(Path.exact, Path.bound); a larger budget looks further",
-            InexactWarning,
-            stacklevel=_outside(),
-        )
-
-
-@contextmanager
-def gathered() -> Iterator[None]:
-    """Give one warning for all that the block would warn of."""
-    counts: list[tuple[int, int]] = []
-    token = _gathering.set(counts)
-    try:
-        yield
-    finally:
-        _gathering.reset(token)
-    warn_unproven(sum(unproven for unproven, _ in counts), sum(answers for _, answers in counts))
-
-
-def _outside() -> int:
-    """Return the stack level, for `warn_unproven`, of the caller of the package."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 (inspect.stack reads source files)
-    while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _inside(module: str) -> bool:
-    return module.partition(".")[0] in {_PACKAGE, "contextlib"}

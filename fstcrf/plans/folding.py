@@ -34,7 +34,7 @@ from fstcrf.grammar import (
     two_local,
 )
 from fstcrf.plans.chain import Axes, Chain, Coupling, Input
-from fstcrf.topology import Topology
+from fstcrf.topology import Rest, Topology, rest_of
 
 __all__ = [
     "MAX_RESIDUAL",
@@ -323,7 +323,9 @@ def kernel_residual(
 _DENSE_ADVANTAGE = 5
 
 
-def kernel_axis(axes: Axes, k: int, folded: Folded | None) -> kernel.Axis:
+def kernel_axis(
+    axes: Axes, k: int, folded: Folded | None, *, residual: bool = False
+) -> kernel.Axis:
     """Return axis k for the kernel.
 
     Parameters
@@ -332,6 +334,8 @@ def kernel_axis(axes: Axes, k: int, folded: Folded | None) -> kernel.Axis:
     k : int
     folded : Folded, optional
         What grammars add to its chain.
+    residual : bool
+        Whether an automaton reads the labels, too.
     """
     chain = axes.chain[axes.order[k]]
     contexts = int(np.prod(axes.sizes(chain.arc_context), dtype=np.int64))
@@ -344,7 +348,24 @@ def kernel_axis(axes: Axes, k: int, folded: Folded | None) -> kernel.Axis:
     if kept is not None:
         source, target = (e[kept].astype(np.int32) for e in arc_ends(chain.topology))
         score = None if score is None else np.ascontiguousarray(score[:, kept])
-    return kernel.Axis(chain.topology.n_states, source, target, score, place, contexts)
+    states = chain.topology.n_states
+    rest = None
+    if kept is None and score is not None and contexts == 1 and chain.topology.dense:
+        rest = _axis_rest(axes.shape, k, score[0], residual=residual)
+    if rest is not None:
+        return kernel.Axis(states, score=score, place=place, rest=rest.score, others=rest.others)
+    return kernel.Axis(states, source, target, score, place, contexts)
+
+
+def _axis_rest(shape: tuple[int, ...], k: int, score: Floats, *, residual: bool) -> Rest | None:
+    """Return the score of most arcs of axis k, where going over the others is cheaper."""
+    if len(shape) == 1 and not residual:
+        return rest_of(score, shape[0])
+    if k < len(shape) - 1:  # what lies behind goes together, at least eight cells
+        behind = int(np.prod(shape[k + 1 : -1], dtype=np.int64)) * -(-shape[-1] // 8) * 8
+        return rest_of(score, shape[k], behind)
+    rows = int(np.prod(shape[:k], dtype=np.int64)) * (2 if residual else 1)
+    return rest_of(score, shape[k], rows, turned=True)
 
 
 def arc_values(chain: Chain, folded: Folded | None, values: Floats) -> Floats:

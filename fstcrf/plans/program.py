@@ -28,7 +28,7 @@ from fstcrf.plans.chain import (
     scaled_chain,
     scaled_coupling,
 )
-from fstcrf.plans.cost import Cost, edges_of, product_cost, search_cost
+from fstcrf.plans.cost import Cost, edges_of, product_cost, search_cost, worst_cost
 from fstcrf.plans.decoder import Decoder, Expansion, Search, most_cells, readers
 from fstcrf.plans.folding import (
     MAX_RESIDUAL,
@@ -47,7 +47,7 @@ from fstcrf.plans.folding import (
 
 __all__ = ["LAZY_FROM", "MAX_CELLS", "AxisPlan", "Plan", "Program", "plan_of", "searched"]
 
-LAZY_FROM = 1.75
+LAZY_FROM = 1.8
 """How often the least that a search costs the product must cost, for best paths to be searched."""
 
 MAX_CELLS = 1 << 20
@@ -216,7 +216,10 @@ class Program:
             last = axes.last.topology.state_label
             residual = kernel_residual(automaton, self.order, axes.outer_labels, last)
         return kernel.Machine(
-            tuple(kernel_axis(axes, k, folded.get(tape)) for k, tape in enumerate(self.order)),
+            tuple(
+                kernel_axis(axes, k, folded.get(tape), residual=bool(self.folding.rest))
+                for k, tape in enumerate(self.order)
+            ),
             (*per_token, *tables, *(f for f in fixed if f is not None)),
             residual,
             end_potentials(axes, folded, "initial"),
@@ -371,8 +374,9 @@ class AxisPlan:
     tape : str
     n_labels, n_states, n_arcs : int
         Arcs: those that are not forbidden by structure.
-    kind : {"dense", "sparse"}
-        How its step is run: as a full matrix, or arc by arc.
+    kind : {"dense", "sparse", "rest"}
+        How its step is run: as a full matrix, arc by arc, or over the arcs that have not the score
+        of most.
     tables : int
         Tables of arc potentials, more than one where they depend on other tapes' labels.
     reads : tuple of str
@@ -483,15 +487,14 @@ def plan_of(program: Program) -> Plan:
     axes = []
     for tape, axis in zip(program.order, machine.axes, strict=True):
         chain = program.chain[tape]
-        dense = axis.source is None
-        per_cell = axis.n_states if dense else axis.n_arcs / axis.n_states
+        per_cell = axis.n_stepped / axis.n_states
         axes.append(
             AxisPlan(
                 tape=tape,
                 n_labels=len(chain.labels),
                 n_states=axis.n_states,
                 n_arcs=axis.n_arcs,
-                kind="dense" if dense else "sparse",
+                kind=axis.kind,
                 tables=axis.contexts,
                 reads=chain.reads,
                 operations=round(cells * per_cell),
@@ -512,7 +515,8 @@ def _with_search(plan: Plan, program: Program) -> Plan:
         whole = program.automaton
         alone = product_cost(decoder.machine) if whole is None else program.cost(whole)
         return replace(plan, least=int(alone.operations), most=int(alone.operations))
-    least = int(search_cost(decoder.machine).operations)
+    begun = search_cost(decoder.machine).operations
+    least = int(begun)
     found = replace(plan, n_lazy=len(decoder.conjunction.readers), least=least, most=least)
     cost = None if decoder.expansion is None else decoder.expansion.cost
     if cost is None:
@@ -521,5 +525,5 @@ def _with_search(plan: Plan, program: Program) -> Plan:
         found,
         n_expanded=program.n_residual,
         longest=most_cells(program.budget) // cost.cells,
-        most=least + int(1.25 * cost.operations),
+        most=worst_cost(begun, cost),
     )

@@ -87,8 +87,9 @@ def rows(setting: Setting) -> Iterator[Row]:
     """Yield the rows of table 6; a finished fold is not done again."""
     messages = convert_column(all_messages(setting), "field", "iob2", SCHEME)
     number = folds(len(messages), setting.seed)
-    for features in SETS:
-        found = [_kept(messages, number, k, features, setting) for k in range(FOLDS)]
+    for features in setting.course.each(SETS):
+        each = setting.course.each(range(FOLDS))
+        found = [_kept(messages, number, k, features, setting) for k in each]
         yield from _all_rows(f"announcements, {features.name}", found)
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate import compare
@@ -15,6 +15,8 @@ from fstcrf.recipes import corpora
 from fstcrf.recipes.corpora import DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.report import Result, Row, gain, number, table
+
+T = TypeVar("T")
 
 # --- Tasks ----------------------------------------------------------------------------------------
 
@@ -82,69 +84,58 @@ class Choice:
     iterations: int | None = None  # None for as many as convergence takes
 
 
+def _errors(objective: str, **options: Any) -> dict[str, Any]:
+    fixed = {"method": "quickprop", "delta": 1e-4, "epsilon": 0.0}
+    return {"objective": objective, **fixed, **options}
+
+
 @dataclass(frozen=True, slots=True)
 class System:
     """An objective."""
 
     name: str
     options: dict[str, Any]  # of `CRF.train`
-    from_map: bool  # it starts from the weights of MAP rather than from zero
-    quick: bool  # it is part of the short run
     # F and share of right sentences in the paper, in percent, of each task
     paper: dict[str, tuple[float, float]]
     # what a short run takes; a full one chooses, within twice the iterations
     choice: dict[str, Choice]
-    grid: tuple[float, ...]  # values of l2 to choose from
+    grid: tuple[float, ...] = (0.1, 0.03, 0.01)  # values of l2 to choose from
+    from_map: bool = False  # it starts from the weights of MAP rather than from zero
+    quick: bool = False  # it is part of the short run
 
 
-def _errors(objective: str, **options: Any) -> dict[str, Any]:
-    fixed = {"method": "quickprop", "delta": 1e-4, "epsilon": 0.0}
-    return {"objective": objective, **fixed, **options}
-
-
-_MCE_GRID = (0.1, 0.03, 0.01)
-
-
-def _system(
-    name: str,
-    options: dict[str, Any],
-    paper: tuple[tuple[float, float], tuple[float, float]],
-    choice: tuple[Choice, Choice],
-    grid: tuple[float, ...] = _MCE_GRID,
-    *,
-    from_map: bool = False,
-    quick: bool = False,
-) -> System:
-    """Return a system; `paper` and `choice` are those of chunking and of entities."""
-    tasks = ("chunking", "entities")
-    of_paper, chosen = dict(zip(tasks, paper, strict=True)), dict(zip(tasks, choice, strict=True))
-    return System(name, options, from_map, quick, of_paper, chosen, grid)
+def _each(chunking: T, entities: T) -> dict[str, T]:
+    return {"chunking": chunking, "entities": entities}
 
 
 SYSTEMS = (
-    _system("ML", _LIKELIHOOD, ((93.19, 56.26), (82.39, 75.71)), 2 * (Choice(0.0, 150),), ()),
-    _system(
-        "MAP", _LIKELIHOOD, ((93.71, 59.15), (83.79, 77.39)), (Choice(0.1), Choice(0.2)),
-        (0.5, 0.2, 0.1, 0.05), quick=True,
+    System(
+        "ML", _LIKELIHOOD, _each((93.19, 56.26), (82.39, 75.71)),
+        _each(Choice(0.0, 150), Choice(0.0, 150)), (),
     ),
-    _system(
-        "MCE (log)", _errors("mce", smoothing="logistic"), ((93.92, 60.19), (84.30, 78.02)),
-        2 * (Choice(0.1, 60),),
+    System(
+        "MAP", _LIKELIHOOD, _each((93.71, 59.15), (83.79, 77.39)),
+        _each(Choice(0.1), Choice(0.2)), (0.5, 0.2, 0.1, 0.05), quick=True,
     ),
-    _system(
-        "MCE (sig)", _errors("mce"), ((93.85, 60.14), (83.82, 77.52)), 2 * (Choice(0.1, 60),)
+    System(
+        "MCE (log)", _errors("mce", smoothing="logistic"), _each((93.92, 60.19), (84.30, 78.02)),
+        _each(Choice(0.1, 60), Choice(0.1, 60)),
     ),
-    _system(
-        "MCE-F (sig)", _errors("mce-f"), ((93.96, 60.44), (84.72, 78.72)),
-        (Choice(0.01, 83), Choice(0.01, 60)), quick=True,
+    System(
+        "MCE (sig)", _errors("mce"), _each((93.85, 60.14), (83.82, 77.52)),
+        _each(Choice(0.1, 60), Choice(0.1, 60)),
     ),
-    _system(
-        "MCE (sig) from MAP", _errors("mce"), ((93.97, 60.59), (84.57, 77.71)),
-        (Choice(0.1, 8), Choice(0.1, 13)), from_map=True,
+    System(
+        "MCE-F (sig)", _errors("mce-f"), _each((93.96, 60.44), (84.72, 78.72)),
+        _each(Choice(0.01, 83), Choice(0.01, 60)), quick=True,
     ),
-    _system(
-        "MCE-F (sig) from MAP", _errors("mce-f"), ((94.03, 60.74), (85.29, 79.26)),
-        (Choice(0.01, 21), Choice(0.01, 22)), from_map=True, quick=True,
+    System(
+        "MCE (sig) from MAP", _errors("mce"), _each((93.97, 60.59), (84.57, 77.71)),
+        _each(Choice(0.1, 8), Choice(0.1, 13)), from_map=True,
+    ),
+    System(
+        "MCE-F (sig) from MAP", _errors("mce-f"), _each((94.03, 60.74), (85.29, 79.26)),
+        _each(Choice(0.01, 21), Choice(0.01, 22)), from_map=True, quick=True,
     ),
 )  # fmt: skip
 """The systems of the paper's tables."""
@@ -235,14 +226,13 @@ def run(setting: Setting) -> Result:
     """Train the systems on one task, in a full run on both, and compare them."""
     rows: list[Row] = []
     sections = [_reading(setting)]
-    for task in [read(setting) for read in (chunking, entities)]:
+    for task in setting.course.each([read(setting) for read in (chunking, entities)]):
         systems, found = _Systems(task, setting), []
-        for system in SYSTEMS:
-            if setting.full or system.quick:
-                one = systems.trained(system)
-                make = partial(_rows, task, one)
-                rows += setting.rows(f"{task.name}, {one.system}, rows", make, one)
-                found.append(one)
+        for system in setting.course.each(s for s in SYSTEMS if setting.full or s.quick):
+            one = systems.trained(system)
+            make = partial(_rows, task, one)
+            rows += setting.rows(f"{task.name}, {one.system}, rows", make, one)
+            found.append(one)
         sections += [_choices(task, found), _significance(task, found, setting.seed)]
     return Result(rows, sections)
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from fstcrf.arrays import Longs
 from fstcrf.corpus import Column, Corpus, convert_column
 from fstcrf.documents import Annealing, Consistency, DocumentTagger
 from fstcrf.documents.consistency import PairCounts, count_pairs
@@ -179,18 +180,15 @@ L2, RUNS, RUNS_FULL, SWEEPS = 0.3, 3, 10, 200
 _TABLE1 = (("token", 200), ("token", 1000), ("token", 10_000), ("sentence", 200))
 SAME, WITHIN = (0.0, 0.25, 1.0), (0.5, 1.0, 2.0, 4.0, 8.0)
 
-PAPER_SAME = {
-    ("PER", "PER"): 3141, ("PER", "LOC"): 4, ("PER", "ORG"): 5, ("PER", "MISC"): 0,
-    ("LOC", "LOC"): 6436, ("LOC", "ORG"): 188, ("LOC", "MISC"): 3,
-    ("ORG", "ORG"): 2975, ("ORG", "MISC"): 0, ("MISC", "MISC"): 2030,
-}  # fmt: skip
-
-PAPER_WITHIN = {
-    "PER": (1941, 5, 2, 3), "LOC": (0, 167, 6, 63), "ORG": (22, 328, 819, 191),
-    "MISC": (14, 224, 7, 365),
-}  # fmt: skip
-
+# The paper's table 3, of which one half is printed, and table 4: rows and columns in this order.
 _ORDER = ("PER", "LOC", "ORG", "MISC")
+PAPER_SAME = (
+    (3141, 4, 5, 0),
+    (None, 6436, 188, 3),
+    (None, None, 2975, 0),
+    (None, None, None, 2030),
+)
+PAPER_WITHIN = ((1941, 5, 2, 3), (0, 167, 6, 63), (22, 328, 819, 191), (14, 224, 7, 365))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +210,19 @@ def run(setting: Setting) -> Result:
     counts = count_pairs(data.train, ENTITY, scheme=SCHEME)
     model = Consistency.estimate(data.train, ENTITY, scheme=SCHEME)
     section = setting.section(_counts(counts))
+    setting.course.until(0.2)
     rows = _table1(data, setting)
     choices: list[str] = []
-    for features in (_PAPER, _MORE):
+    setting.course.until(0.6)
+    for features in setting.course.each((_PAPER, _MORE)):
         tagger = _tagger(features, data.train, setting)
         same, within = _chosen(tagger, model, features, data.dev, setting)
         weighted = _weighted(model, same, within)
         choices.append(f"{features.name}: same × {same:g}, within × {within:g}")
         rows += _table5(features, tagger, (model, weighted), data, setting)
+    setting.course.until(0.8 if setting.full else 1.0)
     rows += announcements.rows(setting)
+    setting.course.until(1.0)
     sections = [_reading(setting, choices), section]
     if setting.full:
         sections.append(ablation(setting, data, L2))
@@ -281,7 +283,7 @@ def _table1(data: DataSplit, setting: Setting) -> list[Row]:
     tagger = _tagger(features, train, setting, scheme="iob1")
     rows = setting.rows("IOB1, Viterbi", partial(_local, tagger, test), (features, L2))
     viterbi = rows[0].value
-    for kind, sweeps in _TABLE1:
+    for kind, sweeps in setting.course.each(_TABLE1):
         name = f"IOB1, Gibbs without penalties, {sweeps} sweeps of {kind}s"
         options: dict[str, Any] = {"sweeps": kind, "annealing": Annealing(sweeps)}
         make = partial(_random, name, tagger, test, viterbi, setting, **options)
@@ -321,7 +323,8 @@ def _table5(
     name = f"{features.name}, Gibbs without penalties"
     make = partial(_random, name, tagger, data.test, viterbi, setting)
     rows += setting.rows(name, make, about)
-    for label, model in zip(("as estimated", "weighted on dev"), models, strict=True):
+    kinds = zip(("as estimated", "weighted on dev"), models, strict=True)
+    for label, model in setting.course.each(kinds):
         name = f"{features.name}, Gibbs, penalties {label}"
         weighed = partial(_non_local, name, tagger, model, data, setting)
         rows += setting.rows(name, weighed, (*about, SAME, WITHIN))
@@ -365,13 +368,18 @@ def _by_type(
     paper_seconds: float,
 ) -> Iterator[Row]:
     for kind, published in zip(TYPES, paper, strict=False):
-        mean = float(np.mean([100 * report.types[kind].f for report in found]))
+        mean = float(np.mean([100 * _of_type(report, kind) for report in found]))
         yield Row(name, f"F, test, %: {kind}", mean, published)
     scores = [100 * report.overall.f for report in found]
     yield Row(name, "F, test, %", float(np.mean(scores)), paper[-1], seconds)
     if len(found) > 1:
         yield Row(name, "F, test, %: standard deviation", float(np.std(scores)), 0.083)
     yield Row(name, "seconds for the test file", seconds, paper_seconds)
+
+
+def _of_type(report: SpanReport, kind: str) -> float:
+    """Return F of a type, in [0, 1]; 0 for one that neither the file nor the answers have."""
+    return report.types[kind].f if kind in report.types else 0.0
 
 
 # --- Other local models, on the dev file ----------------------------------------------------------
@@ -428,7 +436,7 @@ VARIANTS = (
 def ablation(setting: Setting, data: DataSplit, l2: float) -> str:
     """Train all variants, score them on the dev file; the test file is not looked at."""
     rows = []
-    for variant in VARIANTS:
+    for variant in setting.course.each(VARIANTS):
         make = partial(_scores, setting, data, variant, l2)
         found = setting.kept(f"dev, {variant.name}", make, dict[str, float], (variant, l2))
         rows.append([variant.name, *(f"{100 * value:.2f}" for value in found.values())])
@@ -449,7 +457,7 @@ def _scores(
     train, dev = (convert_column(c, ENTITY, SCHEME, scheme) for c in (data.train, data.dev))
     tagger = CRF.train(train, ENTITY, variant.template, **options)
     report = evaluate_spans(dev.column_lists(ENTITY), tagger.tag_all(dev))
-    return {**{name: report.types[name].f for name in TYPES}, "all": report.overall.f}
+    return {**{name: _of_type(report, name) for name in TYPES}, "all": report.overall.f}
 
 
 # --- Text -----------------------------------------------------------------------------------------
@@ -483,27 +491,29 @@ def _reading(setting: Setting, choices: Sequence[str]) -> str:
 
 def _counts(counts: PairCounts) -> str:
     """Write tables 3 and 4 beside the paper's."""
-    place = {name: k for k, name in enumerate(counts.types)}
-    head = ["", *_ORDER]
-
-    def cell(value: int, published: int | None) -> str:
-        return number(value) + ("" if published is None else f" ({number(published)})")
-
-    same, within = [], []
-    for a in _ORDER:
-        same.append([a, *(
-            cell(int(counts.same[place[a], place[b]]), PAPER_SAME[a, b])
-            if (a, b) in PAPER_SAME else "" for b in _ORDER
-        )])  # fmt: skip
-        within.append([a, *(
-            cell(int(counts.within[place[a], place[b]]), PAPER_WITHIN[a][j])
-            for j, b in enumerate(_ORDER)
-        )])  # fmt: skip
+    same = _beside(counts.types, counts.same, PAPER_SAME)
+    within = _beside(counts.types, counts.within, PAPER_WITHIN)
     return (
         "## Counts in the training file\n\nPairs of spans with the same tokens (paper's table 3 "
-        f"in brackets):\n\n{table(head, same)}\n\nSpans (rows) that hold another's tokens "
-        f"(columns; table 4):\n\n{table(head, within)}"
+        f"in brackets):\n\n{same}\n\nSpans (rows) that hold another's tokens "
+        f"(columns; table 4):\n\n{within}"
     )
+
+
+def _beside(types: Sequence[str], counts: Longs, paper: Sequence[Sequence[int | None]]) -> str:
+    """Return counts with the paper's in brackets; a type that the file lacks is counted 0 times."""
+    place = {name: k for k, name in enumerate(types)}
+
+    def cell(a: str, b: str, published: int | None) -> str:
+        known = a in place and b in place
+        count = int(counts[place[a], place[b]]) if known else 0
+        return "" if published is None else f"{number(count)} ({number(published)})"
+
+    rows = [
+        [a, *(cell(a, b, n) for b, n in zip(_ORDER, published, strict=True))]
+        for a, published in zip(_ORDER, paper, strict=True)
+    ]
+    return table(["", *_ORDER], rows)
 
 
 RECIPE = Recipe(

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -133,6 +133,32 @@ def _plain(value: Any) -> Any:
 # --- What a recipe is, and what it is given -------------------------------------------------------
 
 
+class Course:
+    """How far a run is: a share of its work, told at the ends of its parts.
+
+    A recipe says with `until` at which share of the whole the work that comes now will end, and
+    goes through its loops by `each`, which divides that evenly; loops may be nested.
+    """
+
+    def __init__(self) -> None:
+        self.share = 0.0
+        self._end = 1.0
+
+    def until(self, share: float) -> None:
+        """Note that a part is done, and at which share of the whole, 0 to 1, the next one ends."""
+        self.share = self._end if self._end < 1.0 else self.share
+        self._end = share
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """Yield the items of a loop; each takes the same part of the work that comes now."""
+        several, begun, end = list(items), self.share, self._end
+        for k, item in enumerate(several):
+            self._end = begun + (end - begun) * (k + 1) / len(several)
+            yield item
+            self.share = self._end
+        self.share = self._end = end
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What a run is given.
@@ -153,6 +179,8 @@ class Setting:
         What is finished, of this run and of those before it that ended early.
     found : Result
         What has been found until now: the report of a run that ends early.
+    course : Course
+        How far the run is.
     """
 
     data: Path
@@ -162,6 +190,7 @@ class Setting:
     say: Callable[[str], None] = lambda _: None
     parts: Parts = field(default_factory=Parts)
     found: Result = field(default_factory=Result)
+    course: Course = field(default_factory=Course)
 
     def files(self, pattern: str) -> list[Path]:
         """Return the files of the data folder that a pattern names, sorted.
@@ -185,14 +214,9 @@ class Setting:
         return folder / name
 
     def drawn(self, name: str, draw: Callable[[Path], None]) -> list[str]:
-        """Draw a plot; return its path for the report, nothing where there is no plot.
+        """Let a plot be drawn into a file of this name; return its path for the report.
 
-        Parameters
-        ----------
-        name : str
-            Of the file.
-        draw : callable
-            Writes it, on a `blank_figure`.
+        Nothing where there is no report, or no matplotlib: see `blank_figure`.
         """
         path = self.plot(name)
         if path is None:
@@ -207,17 +231,7 @@ class Setting:
     # Parts of the work: what is finished is kept, and shown, before the rest begins.
 
     def rows(self, name: str, make: Callable[[], Iterable[Row]], about: object = None) -> list[Row]:
-        """Return rows, told one by one as they come; those of an earlier run where it had them.
-
-        Parameters
-        ----------
-        name : str
-            Of the part, no other part's.
-        make : callable
-            Yields the rows.
-        about : object
-            What they depend on, beside the recipe, `full`, `seed` and the data.
-        """
+        """Return rows, told one by one as they come; as for `kept`, and `make` yields them."""
         try:
             known: Iterable[Row] = self.parts.get(name, list[Row], about)
         except KeyError:

@@ -330,16 +330,18 @@ def run(setting: Setting) -> Result:
     seconds, best = time.perf_counter() - began, f_of(full, data.dev)
     passes, seeds = (FULL, SEEDS) if setting.full else (QUICK, 1)
     runs: list[list[LearningRun]] = []
-    for system in (*SYSTEMS, *LONGER, *(CLIPPED if setting.full else ())):
+    setting.course.until(0.6 if setting.full else 0.9)
+    for system in setting.course.each((*SYSTEMS, *LONGER, *(CLIPPED if setting.full else ()))):
         start = beginning(system, data)
         runs.append([])
-        for seed in range(setting.seed, setting.seed + seeds):
+        for seed in setting.course.each(range(setting.seed, setting.seed + seeds)):
             one = trained(system, start, data, passes, seed)
             runs[-1].append(one)
             setting.say(
                 f"partial-feedback: {system.name}, seed {seed}: F {one.dev:.2f} on the dev part, "
                 f"{one.seconds:.0f} s"
             )
+    setting.course.until(0.65 if setting.full else 1.0)
     setting.say("partial-feedback: speed")
     blank = unlearned(data)
     found = _speeds(blank, data.train, 20 if setting.full else 5)
@@ -433,8 +435,9 @@ def _reading(data: DataSplit, passes: int, seeds: int) -> str:
 def _stability(data: DataSplit, setting: Setting) -> str:
     """Show for which rates learning fails with some seeds."""
     start, cells = unlearned(data), []
-    for control, rates in _RATES.items():
-        for rate in rates:
+    setting.course.until(1.0)
+    for control, rates in setting.course.each(_RATES.items()):
+        for rate in setting.course.each(rates):
             setting.say(f"partial-feedback: stability, control {control}, rate {rate:g}")
             system = RewardedSystem("", Aim(control=control), Rule(rate=rate), passes=20)
             dev = [
@@ -452,29 +455,20 @@ def _stability(data: DataSplit, setting: Setting) -> str:
 
 def _signals(runs: Sequence[Sequence[LearningRun]]) -> str:
     """Say how noisy steps are at the end."""
-    head = [
-        "",
-        "mean reward, first step",
-        "last step",
-        "variance of the coefficient, first",
-        "last",
-        "clipped, %, first",
-        "last",
-        "variance of the weight, first",
-        "last",
-    ]
+    shown = (
+        ("mean reward, first step", "last step", "reward", 1.0),
+        ("variance of the coefficient, first", "last", "coefficient variance", 1.0),
+        ("clipped, %, first", "last", "clipped", 100.0),
+        ("variance of the weight, first", "last", "weight variance", 1.0),
+    )
     cells = []
     for group in runs:
         first, last = group[0].course[0].measures, group[0].course[-1].measures
         row = [group[0].system.name]
-        for name, factor in (
-            ("reward", 1.0),
-            ("coefficient variance", 1.0),
-            ("clipped", 100.0),
-            ("weight variance", 1.0),
-        ):
+        for _, _, name, factor in shown:
             row += [number(factor * part[name]) if name in part else "" for part in (first, last)]
         cells.append(row)
+    head = ["", *(text for before, after, _, _ in shown for text in (before, after))]
     return (
         "## How noisy steps are\n\n"
         "A step is the coefficient times the difference between a sample's features and their "

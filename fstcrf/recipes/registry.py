@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from fstcrf.recipes import (
     classification_error,
     consistency,
+    neural,
     partial_feedback,
+    pattern_rules,
+    segment_taggers,
     seminars,
     shallow_parsing,
+    unspaced_words,
     usaddress,
 )
 from fstcrf.recipes.experiment import Recipe
@@ -21,6 +25,10 @@ _MODULES = (
     classification_error,
     seminars,
     consistency,
+    segment_taggers,
+    neural,
+    unspaced_words,
+    pattern_rules,
 )
 
 RECIPES: Mapping[str, Recipe] = {module.RECIPE.name: module.RECIPE for module in _MODULES}

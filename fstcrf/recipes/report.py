@@ -7,6 +7,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -53,6 +54,48 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Headline:
+    """A figure that a report is judged by.
+
+    Parameters
+    ----------
+    row, metric : str
+        As of a `Row`.
+    values : tuple of float
+        One for each seed; a single one where nothing is drawn.
+    paper : float, optional
+        The number that was published.
+    interval : (float, float), optional
+        95 % confidence interval of our figure, by resampled documents and seeds.
+    """
+
+    row: str
+    metric: str
+    values: tuple[float, ...]
+    paper: float | None = None
+    interval: tuple[float, float] | None = None
+
+    @property
+    def mean(self) -> float:
+        """Mean over seeds."""
+        return sum(self.values) / len(self.values)
+
+    @property
+    def deviation(self) -> float | None:
+        """Standard deviation over seeds, with n − 1; None for a single one."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def cells(self) -> list[str]:
+        """Return the row of a table: what, paper, ours, difference, interval."""
+        ours = number(self.mean)
+        if self.deviation is not None:
+            ours += f" ± {number(self.deviation)}"
+        apart = "" if self.paper is None else f"{self.mean - self.paper:+.2f}"
+        ends = "" if self.interval is None else " to ".join(map(number, self.interval))
+        return [self.row, self.metric, number(self.paper), ours, apart, ends]
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """What a run found.
 
@@ -63,11 +106,14 @@ class Result:
         Markdown that stands behind the table: what the numbers mean, examples.
     plots : list of str
         Paths of pictures, relative to the folder of the report.
+    headline : list of Headline
+        What the report begins with; with one, the table of all rows is folded.
     """
 
     rows: list[Row] = field(default_factory=list)
     sections: list[str] = field(default_factory=list)
     plots: list[str] = field(default_factory=list)
+    headline: list[Headline] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +148,22 @@ class Report:
             f"Made by `fstcrf recipe {self.name}`.",
             *unfinished,
             table(["", ""], [[name, fact] for name, fact in self.facts.items()]),
-            table(self.head, self.cells()),
+            *self._figures(),
             *plots,
             *self.result.sections,
         ]
         return "\n\n".join(parts) + "\n"
+
+    def _figures(self) -> list[str]:
+        """Return the tables: all rows, or those that count and the others folded."""
+        rows = table(self.head, self.cells())
+        if not self.result.headline:
+            return [rows]
+        head = ["row", "metric", self.paper, "ours", "difference", "95 % interval of ours"]
+        return [
+            table(head, [one.cells() for one in self.result.headline]),
+            folded("All rows", rows),
+        ]
 
     def json(self) -> str:
         """Return the rows as JSON: a list of objects."""
@@ -145,6 +202,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a Markdown table; bars and line ends within cells are escaped."""
     lines = [list(head), ["---"] * len(head), *map(list, rows)]
     return "\n".join(f"| {' | '.join(map(_cell, cells))} |" for cells in lines)
+
+
+def folded(summary: str, text: str) -> str:
+    """Write Markdown that a reader unfolds."""
+    return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
 
 
 def _cell(text: str) -> str:
@@ -275,4 +337,5 @@ def draw(
     rows[0].legend(fontsize="small" if len(panels[0].curves) < _PER_STYLE else "x-small")
     rows[-1].set_xscale("log" if log else "linear")
     rows[-1].set_xlabel(x_label)
-    figure.savefig(path, metadata={"Date": None})
+    with atomic_write(path) as file:
+        figure.savefig(file, format=path.suffix[1:], metadata={"Date": None})

@@ -71,13 +71,17 @@ def run(setting: Setting) -> Result:
     notes = setting.section(_notes(setting, count))
     messages = all_messages(setting)
     check_splits(setting, messages, count)
+    setting.course.until(0.1)
     common = shared(setting, messages)
-    found = [_split(setting, common, k) for k in range(count)]
+    setting.course.until(0.6 if setting.full else 1.0)
+    found = [_split(setting, common, k) for k in setting.course.each(range(count))]
+    setting.course.until(0.75 if setting.full else 1.0)
     rows = [*common.rows, *_rows(found)]
     sections = [_table2(found), _significance(found), _hosts(found), _choices(found)]
     plots: list[str] = []
     if setting.full:
         sections.append(ablation(setting, common))
+        setting.course.until(1.0)
         section, plots = _curve(setting, common)
         sections.append(section)
     return Result(rows, [*sections, notes], plots)
@@ -85,7 +89,7 @@ def run(setting: Setting) -> Result:
 
 def _split(setting: Setting, common: Shared, k: int) -> Measured:
     found = {}
-    for features in (PAPER, MORE):
+    for features in setting.course.each((PAPER, MORE)):
         outcome = measured(setting, common, k, features)
         found[features.name] = outcome
         name = f"split {k + 1}, {features.name}"
@@ -266,7 +270,7 @@ def ablation(setting: Setting, common: Shared) -> str:
     half = split(len(common.messages), setting.seed, 0).train
     messages = common.messages.select(half)
     rows = []
-    for variant in VARIANTS:
+    for variant in setting.course.each(VARIANTS):
         make = partial(_validated, setting, common, messages, variant)
         about = (variant, GRAMMAR, POLICY, DECLARED)
         found = setting.kept(f"ablation, {variant.name}", make, dict[str, float], about)
@@ -302,7 +306,7 @@ def _decided(
     train = features.prepared(train)
     if variant.joint:
         task = Task("field", train, features.transfer, reads=["ner"], options=options)
-        pipeline = Pipeline([common.ner, task])
+        pipeline = Pipeline([common.ner, task], normalize="product")
     else:
         pipeline = Pipeline([Task("field", train, features.alone, options=options)])
     trained = pipeline.train().constrained(grammars()[GRAMMAR])
@@ -320,8 +324,9 @@ FIELD = "speaker"
 def _curve(setting: Setting, common: Shared) -> tuple[str, list[str]]:
     """Train on more and more messages; return a section of the report, and its picture."""
     found = []
-    for size in SIZES:
-        points = [_kept(setting, common, size, k) for k in range(CURVE_SPLITS)]
+    for size in setting.course.each(SIZES):
+        splits = setting.course.each(range(CURVE_SPLITS))
+        points = [_kept(setting, common, size, k) for k in splits]
         found.append([100 * float(np.mean([p[how] for p in points])) for how in (0, 1)])
     rows = [[str(n), f"{a:.2f}", f"{b:.2f}"] for n, (a, b) in zip(SIZES, found, strict=True)]
     text = (
@@ -347,7 +352,7 @@ def _point(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, 
     words, gold = test.column_lists("word"), test.column_lists("field")
     train = common.messages.select(chosen)
     task = Task("field", train, PAPER.transfer, reads=["ner"], options=PAPER.options)
-    pipeline = Pipeline([common.ner, task]).train()
+    pipeline = Pipeline([common.ner, task], normalize="product").train()
 
     def f(labels: Sequence[Sequence[str]]) -> float:
         return scored(words, gold, labels)[FIELD].f

@@ -136,7 +136,7 @@ class SplitSystems:
         """Return the entity tagger with a field tagger that reads it."""
         options = {**self._features.options, **options}
         task = Task("field", train, self._features.transfer, reads=["ner"], options=options)
-        return self._timed(name, Pipeline([self._ner, task]))
+        return self._timed(name, Pipeline([self._ner, task], normalize="product"))
 
     def _timed(self, name: str, pipeline: Pipeline) -> TrainedPipeline:
         told: list[str] = []

@@ -17,12 +17,12 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
-from fstcrf.features import FeatureIndex
+from fstcrf.feedback.simulation import problem_of
 from fstcrf.joint import CRF
 from fstcrf.recipes.corpora import PHRASE, DataSplit, noun_phrases, span_f
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.report import Curve, Panel, Result, Row, draw, gain, number, table
-from fstcrf.train import LBFGS, LocalLikelihood, Problem, Progress, fit, normalised, voted_paths
+from fstcrf.train import LBFGS, LocalLikelihood, Progress, fit, normalised, voted_paths
 
 # --- Data and features ----------------------------------------------------------------------------
 
@@ -224,14 +224,8 @@ def perceptron(
 def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> TrainingRun:
     """Train the voted perceptron, with the features and structure of a CRF."""
     began = time.perf_counter()
-    states = voted_paths(
-        _problem(data.train, like),
-        like.space,
-        _rows(data.test, like),
-        data.test.offsets,
-        epochs=epochs,
-        seed=seed,
-    )
+    train, test = (problem_of(like, part, PHRASE) for part in (data.train, data.test))
+    states = voted_paths(train, like.space, test.node, test.offsets, epochs=epochs, seed=seed)
     seconds = time.perf_counter() - began
     labels = _labelled(like, states, data.test)
     return _run(f"voted perceptron, {epochs} epochs", like, data, labels, seconds)
@@ -244,13 +238,11 @@ def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 30
     """
     began = time.perf_counter()
     course: list[Point] = []
-    objective = LocalLikelihood(
-        _problem(data.part if held_out else data.train, like), like.space, l2=L2
-    )
+    problem = problem_of(like, data.part if held_out else data.train, PHRASE)
+    objective = LocalLikelihood(problem, like.space, l2=L2)
 
     def model(theta: Floats) -> CRF:
-        places = like.tape, like.columns, like.reads
-        return CRF(like.topology, like.index, like.space, theta, *places)
+        return replace(like, theta=theta, record=None)
 
     def score(theta: Floats) -> float:
         return f_of(data.dev, _locally_tagged(model(theta), data.dev)) / 100.0
@@ -267,27 +259,8 @@ def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 30
     return _run("MEMM", found, data, _locally_tagged(found, data.test), seconds, course)
 
 
-def _problem(data: Corpus, like: CRF) -> Problem:
-    number = {label: i for i, label in enumerate(like.labels)}
-    labels = [number[label] for sentence in data.column_lists(PHRASE) for label in sentence]
-    allowed = np.zeros((data.n_tokens, len(number)), dtype=bool)
-    allowed[np.arange(data.n_tokens), labels] = True
-    weight = np.ones(len(data))
-    return Problem(like.topology, data.offsets, _rows(data, like), None, allowed, weight)
-
-
-def _index(model: CRF) -> FeatureIndex:
-    if not isinstance(model.index, FeatureIndex):
-        raise TypeError("a tagger with templates is expected")
-    return model.index
-
-
-def _rows(data: Corpus, like: CRF) -> kernel.SparseRows:
-    return _index(like).design(data).node
-
-
 def _locally_tagged(model: CRF, data: Corpus) -> list[list[str]]:
-    node = model.weights.node(_index(model).design(data).node)
+    node = model.weights.node(problem_of(model, data, PHRASE).node)
     graph, node = normalised(model.weights.still_graph, data.offsets, node)
     states, _ = kernel.viterbi(graph, data.offsets, node)
     return _labelled(model, states, data)
@@ -314,17 +287,22 @@ def run(setting: Setting) -> Result:
     """Train all systems; compare them."""
     data = read(setting)
     setting.say(f"shallow-parsing: {len(data.train):,} sentences, {THREADS} threads")
+    setting.course.until(0.2)
     held_out = _watched(data, setting)
+    setting.course.until(0.5)
     like, whole = _trained(_with_chosen_switch(held_out[0]), data, setting)
+    setting.course.until(0.7)
     others, watched = _others(data, like, setting)
+    setting.course.until(0.8 if setting.full else 1.0)
     held_out += [others[0], watched]
     rows = setting.rows("table 3", lambda: _table3(whole), whole)
     rows += setting.rows("table 2", lambda: _table2(others), others)
-    for features in ("supported", "complete"):
+    for features in setting.course.each(("supported", "complete")):
         rows += setting.rows(f"CRF, {features}", partial(_field, data, features), CHOSEN_L2)
     # The converged one: nothing was chosen for it.
     systems = {"CRF": whole[-1], "perceptron": others[0], "MEMM": others[1]}
     sections = [_reading(setting, data), _significance(data, systems, rows, setting.seed)]
+    setting.course.until(1.0)
     if setting.full:
         name = "perceptron, complete"
         more = partial(perceptron, data, features="complete", seed=setting.seed)
@@ -347,7 +325,7 @@ def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[Training
         "MEMM, dev": lambda: local(data, like, held_out=True, limit=limit),
     }
     runs = []
-    for name, make in made.items():
+    for name, make in setting.course.each(made.items()):
         setting.say(f"shallow-parsing: {name}")
         runs.append(setting.kept(name, make, TrainingRun))
     return runs[:-1], runs[-1]
@@ -357,7 +335,7 @@ def _watched(data: DataSplit, setting: Setting) -> list[TrainingRun]:
     """Train by every optimiser, and score on the dev part after every iteration."""
     runs = []
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
-    for optimiser in OPTIMISERS:
+    for optimiser in setting.course.each(OPTIMISERS):
         name = f"{optimiser.name}, dev"
         setting.say(f"shallow-parsing: {name}")
         train = partial(optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS)
@@ -383,7 +361,7 @@ def _trained(
 ) -> tuple[CRF, list[TrainingRun]]:
     """Train by every optimiser; return the last one's tagger, too."""
     runs = []
-    for optimiser in optimisers:
+    for optimiser in setting.course.each(optimisers):
         setting.say(f"shallow-parsing: {optimiser.name}")
         limit = (GIS_FULL if setting.full else GIS) if optimiser.name == "GIS" else None
         make = partial(optimised, optimiser, data, limit=limit, threads=THREADS)

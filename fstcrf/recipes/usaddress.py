@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
@@ -42,20 +43,24 @@ def run(setting: Setting) -> Result:
     peer = Peer(texts)
     setting.say(f"usaddress: {len(texts):,} addresses; usaddress.tag raises on {len(peer.raised)}")
     systems = []
-    for name, grammar in {
+    grammars = {
         PLAIN: None,
         "contiguous": contiguous(plain.tagger.labels),
         RULE: Grammar.shipped("usaddress"),
         MORE: Grammar.shipped("us_address"),
-    }.items():
+    }
+    setting.course.until(0.5)
+    for name, grammar in setting.course.each(grammars.items()):
         parser = plain if grammar is None else plain.under(grammar)
         systems.append(_System(name, parser, parser.search(texts)))
         setting.say(f"usaddress: {name}: done")
+    setting.course.until(0.7)
     times = timed(peer, [system.parser for system in systems], texts, 25 if setting.full else 5)
     rows = [
         row for k, s in enumerate(systems) for row in _rows(gold, peer, systems[0], s, times, k)
     ]
-    for system in systems[1:] if setting.full else systems[-1:]:
+    setting.course.until(1.0)
+    for system in setting.course.each(systems[1:] if setting.full else systems[-1:]):
         setting.say(f"usaddress: {system.name}: how sure its answers are")
         rows += _sure_rows(peer, system, setting.seed)
     kinds, examples = (len(texts), len(texts)) if setting.full else (8, 2)
@@ -96,7 +101,7 @@ def _rows(
         pops = found.popped[lengths > 0] / lengths[lengths > 0]
         for what, share in (("median", 0.5), ("99 %", 0.99), ("most", 1.0)):
             yield Row(name, f"states popped a token, {what}", float(np.quantile(pops, share)))
-    for what, seconds in times.of(place).items():
+    for what, seconds in times.of[place].items():
         each = 1e3 / len(gold)
         metric = f"ms an address, string to labels, {what}"
         yield Row(name, metric, each * seconds, each * times.tag, seconds)
@@ -356,18 +361,8 @@ class Timing:
     """Seconds of the processor for all addresses, one thread; medians."""
 
     tag: float  # ``usaddress.tag``, one address after the other
-    # Each parser: all at once, no token seen before; all at once again; one after the other, again.
-    first: list[float]
-    again: list[float]
-    single: list[float]
-
-    def of(self, place: int) -> dict[str, float]:
-        """Return the seconds of one parser."""
-        return {
-            "first time": self.first[place],
-            "again": self.again[place],
-            "one by one": self.single[place],
-        }
+    # of each parser: for the first time, no token seen before; again; again, one after the other
+    of: list[dict[str, float]]
 
 
 def timed(
@@ -375,18 +370,24 @@ def timed(
 ) -> Timing:
     """Measure usaddress and parsers in turns."""
     tag: list[float] = []
-    first: list[list[float]] = [[] for _ in parsers]
-    again: list[list[float]] = [[] for _ in parsers]
-    single: list[list[float]] = [[] for _ in parsers]
+    of: list[defaultdict[str, list[float]]] = [defaultdict(list) for _ in parsers]
     for _ in range(rounds):
         tag.append(seconds_of(lambda: peer.tag_all(addresses)))
-        for k, parser in enumerate(parsers):
+        for parser, times in zip(parsers, of, strict=True):
             parser.potentials.forget()
-            first[k].append(seconds_of(lambda p=parser: p.parse_all(addresses)))  # type: ignore[misc]
-            again[k].append(seconds_of(lambda p=parser: p.parse_all(addresses)))  # type: ignore[misc]
-            single[k].append(seconds_of(lambda p=parser: list(map(p.parse, addresses))))  # type: ignore[misc]
+            for way, work in _ways(parser, addresses).items():
+                times[way].append(seconds_of(work))
     middle = statistics.median
-    return Timing(middle(tag), *(list(map(middle, of)) for of in (first, again, single)))
+    return Timing(middle(tag), [{way: middle(found) for way, found in t.items()} for t in of])
+
+
+def _ways(parser: AddressParser, addresses: Sequence[str]) -> dict[str, Callable[[], object]]:
+    whole = partial(parser.parse_all, addresses)
+    return {
+        "first time": whole,
+        "again": whole,
+        "one by one": lambda: list(map(parser.parse, addresses)),
+    }
 
 
 def seconds_of(work: Callable[[], object]) -> float:

@@ -8,12 +8,13 @@ mean at the cost of a second number beside each weight that a sentence touches; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import ArcWeights, Graph, StochasticLearner, dot, norm, padded
 from fstcrf.train.online import Orders, masked_arcs, shuffled
@@ -21,7 +22,14 @@ from fstcrf.train.optimiser import State, Step
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.settings import Delta, MaxIterations, Penalised, TrainingRun
 from fstcrf.train.sgd import Calibrated, calibrated_rate
-from fstcrf.train.shards import attribute_layout, whole_attributes
+from fstcrf.train.shards import (
+    alone_cost,
+    attribute_layout,
+    dense_cost,
+    fits,
+    sweep_counts,
+    whole_attributes,
+)
 
 _POWER = 0.75  # of the fall of step sizes: Xu (2011)
 _DIVERGED = 10.0  # times the loss of knowing nothing: far from what steps that settle ever cost
@@ -40,11 +48,18 @@ class ASGDSettings(Penalised, Calibrated):
         """Return the optimiser of a run."""
         return ASGD(run.problem, run.space, run.theta, self, seed=run.seed)
 
+    def memory_of(self, run: TrainingRun) -> int | None:
+        """Return the bytes that a run takes at its peak: of an epoch, and of what it reaches."""
+        return sweep_counts(run.problem, run.space).stochastic() + 2 * 8 * run.space.size
 
-def stochastic(problem: Problem, space: ParameterSpace) -> bool:
-    """Can a problem be trained by stochastic epochs; `stochastic_learner` says why not."""
-    few = len(problem.topology.node_slot_names) <= np.iinfo(np.uint16).max
-    return few and not space.n_arc_rows and not problem.partial.any()
+
+def stochastic(space: ParameterSpace) -> bool:
+    """Can weights be trained by stochastic epochs, if labels are known.
+
+    `stochastic_learner` says why not.
+    """
+    few = len(space.topology.node_slot_names) <= np.iinfo(np.uint16).max
+    return few and not space.n_arc_rows
 
 
 def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLearner:
@@ -63,7 +78,7 @@ def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLea
     n_slots, most = len(topology.node_slot_names), np.iinfo(np.uint16).max
     if n_slots > most:
         raise OptionError(f"{n_slots:,} labels, expected at most {most:,}: train with 'l2sgd'")
-    graph, layout = topology.graph(np.zeros(topology.n_arc_slots)), attribute_layout(space)
+    layout, (graph, places) = attribute_layout(space), stochastic_graph(problem, space)
     return StochasticLearner(
         graph,
         layout,
@@ -71,22 +86,37 @@ def stochastic_learner(problem: Problem, space: ParameterSpace) -> StochasticLea
         state_slots=None if topology.direct else np.ascontiguousarray(topology.node_slots),
         offsets=problem.offsets,
         weight=problem.weight,
-        attributes=whole_attributes(problem.node, layout),
+        attributes=whole_attributes(problem.node, layout, n_slots),
         gold=problem.states,
-        arcs=_arc_weights(space, graph),
+        arcs=_arc_weights(space, places),
     )
 
 
-def _arc_weights(space: ParameterSpace, graph: Graph) -> ArcWeights:
-    """Return where arcs and ends find their weights, behind those of attributes."""
+def stochastic_graph(problem: Problem, space: ParameterSpace) -> tuple[Graph, Ints]:
+    """Return the graph without weights, and the place of each arc's weight; −1: none."""
+    topology, n = problem.topology, len(space.transitions)
+    states = topology.n_states
+    if fits(problem, space) and (not topology.dense or alone_cost(states, n) < dense_cost(states)):
+        background = topology.background(space.transitions)
+        listed = 0 if background is None else len(background.source)
+        pays = not topology.dense or alone_cost(states, listed) < dense_cost(states)
+        if background is not None and pays:
+            ends = np.zeros((2, states))
+            return background.graph(np.zeros(n), *ends), background.place
+    graph = topology.graph(np.zeros(topology.n_arc_slots))
     slot, mask = masked_arcs(space, graph)
     place = np.full(len(mask), -1, dtype=np.int32)
-    place[space.transitions] = np.arange(len(space.transitions))
+    place[space.transitions] = np.arange(n)
+    return graph, place[slot]
+
+
+def _arc_weights(space: ParameterSpace, places: Ints) -> ArcWeights:
+    """Return where arcs and ends find their weights, behind those of attributes."""
     ends = np.full((2, space.topology.n_states), -1, dtype=np.int32)
     n = len(space.transitions)
     ends[0, space.initial] = n + np.arange(len(space.initial))
     ends[1, space.final] = n + len(space.initial) + np.arange(len(space.final))
-    return ArcWeights(n + len(space.initial) + len(space.final), place[slot], ends[0], ends[1])
+    return ArcWeights(n + len(space.initial) + len(space.final), places, ends[0], ends[1])
 
 
 class ASGD:
@@ -143,6 +173,11 @@ class ASGD:
     def theta(self) -> Floats:
         """Return the mean of the weights since the second epoch; before, the weights reached."""
         return self._theta
+
+    def snapshot(self) -> Callable[[], Floats]:
+        """Return a function that gives the weights of now, later."""
+        theta = self._theta  # an epoch makes another array
+        return lambda: theta
 
     def step(self) -> Step:
         """Run one epoch."""

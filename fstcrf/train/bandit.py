@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
-from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, tables
+from fstcrf.corpus.schemes import named_scheme, split_label, succession_tables
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import (
     Aim,
@@ -89,15 +89,12 @@ def span_steps(labels: Sequence[str]) -> tuple[Bytes, Ints]:
            [0, 1, 1, 0]], dtype=uint8)
     """
     scheme = named_scheme("conlleval")
-    starts, inside, _ = tables(scheme)
-    letters = scheme.letters + "?"
-    parts = [*(split_label(label, scheme) for label in labels), (OUTSIDE, "")]
+    parts = [split_label(label, scheme) for label in labels]
     numbers: dict[str, int] = {}
-    kind = np.asarray([numbers.setdefault(k, len(numbers)) for _, k in parts], dtype=np.int32)
-    letter = np.asarray([letters.index(x) for x, _ in parts])
-    same = (kind[:, None] == kind).astype(np.int64)
-    place = letter[:, None], letter[None, :], same
-    step = np.where(starts[place], BEGINS, np.where(inside[place], GOES_ON, NOTHING))
+    kinds = [*(kind for _, kind in parts), ""]
+    kind = np.asarray([numbers.setdefault(k, len(numbers)) for k in kinds], dtype=np.int32)
+    starts, inside = succession_tables(parts, scheme)
+    step = np.where(starts, BEGINS, np.where(inside, GOES_ON, NOTHING))
     return step.astype(np.uint8), kind
 
 

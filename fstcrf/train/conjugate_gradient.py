@@ -6,7 +6,7 @@ leaves the preconditioner after some iterations, because near the maximum it no 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -17,10 +17,12 @@ from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.descent import Found, LineDescent, LineSearching
 from fstcrf.train.likelihood import Likelihood
-from fstcrf.train.optimiser import Objective, Optimiser, State, floats
-from fstcrf.train.preconditioning import DiagonalHessian, Untied, tied
+from fstcrf.train.memory import LONG
+from fstcrf.train.optimiser import Objective, Optimiser, State, vector
+from fstcrf.train.preconditioning import DiagonalHessian, Ties, Untied, tied, tied_size
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.settings import TrainingRun
+from fstcrf.train.shards import batch_bytes, sweep_counts
 
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
 
@@ -48,8 +50,19 @@ class CGSettings(LineSearching):
         if run.theta.any():  # a warm start: tied attributes may have parted
             return self._made(run, run.problem, run.space, run.theta, None)
         ties = tied(run.problem, run.space)
-        start = ties.reduce(run.theta)
-        return Untied(self._made(run, ties.problem, ties.space, start, ties.scale), ties)
+        start = ties.sharing.reduce(run.theta)
+        return Untied(self._made(run, ties.problem, ties.space, start, ties), ties.sharing)
+
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak: weights, slopes, directions, a trial."""
+        whole, size = run.space.size, run.space.size
+        if size > LONG and not run.theta.any():
+            size = tied_size(run.problem, run.space)
+        counts = replace(sweep_counts(run.problem, run.space), weights=size)
+        added = batch_bytes(run.problem, counts, run.threads, 7)
+        if self.has_preconditioner:  # its sums are a table
+            added += 8 * (counts.attributes * counts.width * size // max(1, whole) + size)
+        return added
 
     def _made(
         self,
@@ -57,13 +70,15 @@ class CGSettings(LineSearching):
         problem: Problem,
         space: ParameterSpace,
         start: Floats,
-        scale: Floats | None,
+        ties: Ties | None,
     ) -> ConjugateGradient:
-        diagonal = None
+        diagonal, members = None, None if ties is None else ties.members
         if self.has_preconditioner:
-            diagonal = DiagonalHessian(problem, space, l2=self.l2, scale=scale)
+            diagonal = DiagonalHessian(
+                problem, space, l2=self.l2, scale=None if ties is None else ties.scale
+            )
         return ConjugateGradient(
-            Likelihood(problem, space, l2=self.l2, threads=run.threads, scale=scale),
+            Likelihood(problem, space, l2=self.l2, threads=run.threads, members=members),
             start,
             self,
             preconditioner=diagonal,
@@ -172,9 +187,9 @@ class ConjugateGradient(LineDescent):
     def restore(self, state: State) -> None:
         """Go back to a state."""
         super().restore(state)
-        self._diagonal = floats(state["diagonal"]) if len(state["diagonal"]) else None
-        self._along = floats(state["along"]) if len(state["along"]) else None
-        self._last = floats(state["last"]) if len(state["last"]) else None
+        self._diagonal, self._along, self._last = (
+            vector(state, name, len(self._theta)) for name in ("diagonal", "along", "last")
+        )
         self._square, self._descent, self._length = state["of_step"].tolist()
         self._iteration, asked = state["counts"].tolist()
         if self._preconditioner is not None:

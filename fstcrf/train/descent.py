@@ -14,7 +14,7 @@ from msgspec import Meta
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.optimiser import Objective, State, Step, floats
+from fstcrf.train.optimiser import Objective, State, Step, floats, vector
 from fstcrf.train.settings import Converging, Needs, gained_little
 
 
@@ -36,7 +36,8 @@ class Iterative(ABC):
     def __init__(self, objective: Objective, theta: Floats, settings: Converging) -> None:
         self.objective = objective
         self._stop = settings
-        self._theta = np.array(theta, dtype=np.float64)
+        # Pages of zeros that nobody wrote to take no memory.
+        self._theta = np.array(theta, dtype=np.float64) if theta.any() else np.zeros(len(theta))
         self._gradient: Floats | None = None
         self._values: list[float] = []
 
@@ -65,8 +66,8 @@ class Iterative(ABC):
     def restore(self, state: State) -> None:
         """Go back to a state."""
         self._theta = floats(state["theta"])
-        self._gradient = floats(state["gradient"]) if len(state["gradient"]) else None
-        self._values = state["values"].tolist()
+        self._gradient = vector(state, "gradient", len(self._theta))
+        self._values = floats(state["values"]).tolist()
         self.objective.evaluations = int(state["evaluations"][0])
 
     def _moved_to(self, theta: Floats, value: float, gradient: Floats) -> None:
@@ -107,6 +108,23 @@ _SHRINK, _GROW = 0.5, 2.1
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """A point along a direction.
+
+    Parameters
+    ----------
+    length : float
+        Where it is, in units of the direction.
+    value : float
+    gradient : float64 [size]
+    """
+
+    length: float
+    value: float
+    gradient: Floats
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """Where a search arrived.
 
@@ -127,6 +145,9 @@ class Found:
 
 class Line:
     """The objective along a direction.
+
+    Of the points that were tried, it holds on to the gradients of the last and of the best: vectors
+    are long.
 
     Parameters
     ----------
@@ -156,46 +177,53 @@ class Line:
         self.start, self.descent, self.noise = start, descent, noise
         self.steepest = -curvature * descent  # of the slope at the end
         self.trials = 0
-        self.best: Found | None = None
+        self.last: Trial | None = None
+        self.best: Trial | None = None
 
-    def at(self, length: float) -> tuple[Found, float, bool]:
-        """Return the point, its slope, and whether it is low enough (Armijo)."""
+    def theta(self, length: float) -> Floats:
+        """Return a point of the line, float64 [size]."""
+        theta = length * self._direction
+        theta += self._theta
+        return theta
+
+    def at(self, length: float) -> tuple[float, float, bool]:
+        """Try a point: return its value, its slope, and whether it is low enough (Armijo)."""
         self.trials += 1
-        theta = self._theta + length * self._direction
+        self.last = None
         try:
-            value, gradient = self._evaluate(theta)
+            value, gradient = self._evaluate(self.theta(length))
         except NumericError:
             value, gradient = np.inf, self._direction
-        found = Found(theta, value, gradient, length)
+        self.last = Trial(length, value, gradient)
         slope = dot(gradient, self._direction)
         low = value <= self.start + ARMIJO * length * self.descent
         if not low and value <= self.start + self.noise:
             low = slope <= (2.0 * ARMIJO - 1.0) * self.descent
         if low and (self.best is None or value < self.best.value):
-            self.best = found
-        return found, slope, low
+            self.best = self.last
+        return value, slope, low
 
 
-Search = Callable[[Line, int], Found | None]
+Search = Callable[[Line, int], Trial | None]
 """Line and the most evaluations → a point that satisfies the conditions, or the best found."""
 
 
-def wolfe(line: Line, limit: int) -> Found | None:
+def wolfe(line: Line, limit: int) -> Trial | None:
     """Find a step that satisfies the strong Wolfe conditions, or the best that descends."""
     low, low_value, low_slope = 0.0, line.start, line.descent
     high: float | None = None
     high_value, length = np.inf, 1.0
     for _ in range(limit):
-        found, now, armijo = line.at(length)
-        if not armijo or found.value >= low_value + line.noise:
-            high, high_value = length, found.value
+        value, now, armijo = line.at(length)
+        if not armijo or value >= low_value + line.noise:
+            high, high_value = length, value
         elif abs(now) <= line.steepest:
-            return found
+            return line.last
         else:
             # The minimum lies between the new point and the old one, or the old end stays.
             if now >= 0.0 if high is None else now * (high - low) >= 0.0:
                 high, high_value = low, low_value
-            low, low_value, low_slope = length, found.value, now
+            low, low_value, low_slope = length, value, now
         length = _next_length(low, low_value, low_slope, high, high_value)
     return line.best
 
@@ -216,17 +244,17 @@ def _next_length(
     return low + 0.5 * width
 
 
-def backtracking(line: Line, limit: int, *, strong: bool = False) -> Found | None:
+def backtracking(line: Line, limit: int, *, strong: bool = False) -> Trial | None:
     """Shrink a step that is not low enough, let one grow that is still steep."""
     length = 1.0
     for _ in range(limit):
-        found, now, armijo = line.at(length)
+        _, now, armijo = line.at(length)
         if not armijo or (strong and now > line.steepest):
             length *= _SHRINK
         elif now < -line.steepest:
             length *= _GROW
         else:
-            return found
+            return line.last
     return line.best
 
 
@@ -342,9 +370,11 @@ class LineDescent(Iterative):
             curvature=self.curvature,
             noise=getattr(self.objective, "noise", 0.0),
         )
-        found = self._line_search(line, self._most_trials)
+        trial = self._line_search(line, self._most_trials)
         self._trials += line.trials
-        return found
+        if trial is None:
+            return None
+        return Found(line.theta(trial.length), trial.value, trial.gradient, trial.length)
 
     def _told(self, done: str | None, length: float = 0.0) -> Step:
         active, trials = float(np.count_nonzero(self._theta)), float(self._trials)

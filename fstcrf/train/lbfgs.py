@@ -7,33 +7,39 @@ the direction. Source: Nocedal and Wright (2006), algorithm 7.4; Chen, Wang and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
 
-from fstcrf.arrays import Floats
-from fstcrf.errors import NumericError
+from fstcrf.arrays import Floats, Singles
+from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.train.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.train.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
-from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.evidence import Evidence, TiedEvidence, Whole
+from fstcrf.train.likelihood import LikelihoodSettings
+from fstcrf.train.memory import LONG, quasi_newton, release
 from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, floats
-from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, arc_cells, tied
-from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.parts import part_count, start_step
+from fstcrf.train.preconditioning import InUnits, Untied, arc_cells, tied_size
+from fstcrf.train.problem import ParameterSpace
 from fstcrf.train.settings import Needs, TrainingRun
 from fstcrf.train.sgd import FROM_ZERO
-from fstcrf.train.shards import SERIAL, Workers, spans
+from fstcrf.train.shards import N_SHARDS, SERIAL, Workers, spans, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
+_MOST = 1e200  # of what 16 bits remember
 
 
 class Pairs:
     """The last m pairs (s, y) and their inner products.
 
     Rows 0 .. m - 1 of the store are steps s, the others changes y of the gradient; a new pair takes
-    the place of the oldest.
+    the place of the oldest. Where they are long, pairs are rounded to 11 digits of binary before
+    anything is made of them: L-BFGS takes as many iterations with those.
 
     Parameters
     ----------
@@ -47,8 +53,8 @@ class Pairs:
 
     def __init__(self, memory: int, size: int, workers: Workers = SERIAL) -> None:
         self._workers, self._spans = workers, spans(size, _PARTS)
-        self._m, self._store = memory, VectorStore(2 * memory, size)
-        self._vectors = np.zeros((3, size))  # the newest gradient, s and y
+        self._m = memory
+        self._store = VectorStore(2 * memory, size, half=size > LONG)
         self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
         self._dots = np.zeros(2 * memory)  # of the store with the gradient
         self._order: list[int] = []  # places, oldest first
@@ -65,23 +71,31 @@ class Pairs:
     def add(self, theta: Floats, old_theta: Floats, gradient: Floats, old_gradient: Floats) -> None:
         """Add the pair of two points, unless the curvature between them is not positive."""
         place = len(self._order) if len(self._order) < self._m else self._order[0]
-        rows, (g, s, y) = self._store.rows, self._vectors
 
-        def differ(part: slice) -> Floats:
-            g[part] = gradient[part]
-            np.subtract(theta[part], old_theta[part], out=s[part])
-            np.subtract(gradient[part], old_gradient[part], out=y[part])
-            return np.asarray([dot(s[part], y[part]), dot(y[part], y[part])])
+        def differences(part: slice) -> tuple[Floats, Floats, Floats]:
+            both = np.empty((3, part.stop - part.start))
+            both[0] = gradient[part]
+            s = np.subtract(theta[part], old_theta[part], out=both[1])
+            y = np.subtract(gradient[part], old_gradient[part], out=both[2])
+            return both, s, y
 
-        sy, yy = sum(self._workers.map(differ, self._spans), np.zeros(2))
-        keep = sy > 1e-10 * yy
+        def measured(part: slice) -> tuple[Floats, Floats]:
+            _, s, y = differences(part)
+            return np.asarray([dot(s, y), dot(y, y)]), np.asarray([_largest(s), _largest(y)])
+
+        found = list(self._workers.map(measured, self._spans))
+        sy, yy = sum((one for one, _ in found), np.zeros(2))
+        long_s, long_y = np.max([largest for _, largest in found], axis=0, initial=0.0)
+        keep = sy > 1e-10 * yy and max(long_s, long_y) <= _MOST
         if keep:
             self._order = [*(p for p in self._order if p != place), place]
 
         def products(part: slice) -> Floats:
+            both, s, y = differences(part)
             if keep:
-                rows[place, part], rows[self._m + place, part] = s[part], y[part]
-            return self._store.dots(self._vectors, part)
+                self._store.put(place, s, long_s, part)
+                self._store.put(self._m + place, y, long_y, part)
+            return self._store.dots(both, part)
 
         dots = sum(self._workers.map(products, self._spans), np.zeros((2 * self._m, 3)))
         self._dots = np.ascontiguousarray(dots[:, 0])
@@ -124,7 +138,7 @@ class Pairs:
     def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         return {
-            "pairs": self._store.rows.copy(),
+            "pairs": self._store.state(),
             "sy": self._sy,
             "yy": self._yy,
             "dots": self._dots,
@@ -133,9 +147,15 @@ class Pairs:
 
     def restore(self, state: State) -> None:
         """Go back to a state."""
-        self._store.rows[:] = state["pairs"]
+        self._store.restore(state["pairs"])
         self._sy, self._yy, self._dots = (floats(state[name]) for name in ("sy", "yy", "dots"))
         self._order = state["order"].tolist()
+        if sorted(self._order) != sorted(set(self._order) & set(range(len(self._sy)))):
+            raise ShapeError(f"order has other numbers than those of {len(self._sy)} pairs")
+
+
+def _largest(x: Floats) -> float:
+    return max(float(x.max(initial=0.0)), -float(x.min(initial=0.0)))
 
 
 # --- L-BFGS ---------------------------------------------------------------------------------------
@@ -208,26 +228,32 @@ class OWLQN(LBFGS):
 
     def _evaluate(self, theta: Floats) -> tuple[float, Floats]:
         value, gradient = self.objective(theta)
-        return value + self.l1 * float(np.abs(theta).sum()), gradient
+        size = sum(float(np.abs(theta[part]).sum()) for part in spans(len(theta)))
+        return value + self.l1 * size, gradient
 
     def _slope(self, gradient: Floats) -> Floats:
         """Return the subgradient of least norm: zero where |gradient| <= l1 at a zero weight."""
-        inside = np.sign(gradient) * np.maximum(np.abs(gradient) - self.l1, 0.0)
-        return np.where(self._theta == 0.0, inside, gradient + self.l1 * np.sign(self._theta))
+        slope = np.empty_like(gradient)
+        for part in spans(len(gradient)):
+            own, theta = gradient[part], self._theta[part]
+            inside = np.sign(own) * np.maximum(np.abs(own) - self.l1, 0.0)
+            slope[part] = np.where(theta == 0.0, inside, own + self.l1 * np.sign(theta))
+        return slope
 
     def _direction(self, slope: Floats) -> Floats:
         """Return the quasi-Newton direction, without what does not descend by itself."""
         direction = self._pairs.direction(slope, newest=False)
-        direction[direction * slope >= 0.0] = 0.0
+        for part in spans(len(slope)):
+            own = direction[part]
+            own[own * slope[part] >= 0.0] = 0.0
         return direction
 
     def _search(self, slope: Floats, direction: Floats) -> Found | None:
-        orthant = np.where(self._theta == 0.0, -np.sign(slope), np.sign(self._theta))
         start, length = self._values[-1], 1.0
+        theta = gradient = slope[:0]
         for _ in range(self._most_trials):
-            theta = self._theta + length * direction
-            theta[theta * orthant <= 0.0] = 0.0
-            promised = dot(slope, theta - self._theta)
+            del theta, gradient  # of the last trial: vectors are long
+            theta, promised = self._projected(slope, direction, length)
             if not promised < 0.0:
                 return None
             self._trials += 1
@@ -239,6 +265,17 @@ class OWLQN(LBFGS):
                 return Found(theta, value, gradient, length)
             length *= 0.5
         return None
+
+    def _projected(self, slope: Floats, direction: Floats, length: float) -> tuple[Floats, float]:
+        """Return a point of the line, zero where it leaves the orthant, and what it promises."""
+        theta, promised = np.empty_like(direction), 0.0
+        for part in spans(len(direction)):
+            old, new = self._theta[part], theta[part]
+            np.add(old, length * direction[part], out=new)
+            orthant = np.where(old == 0.0, -np.sign(slope[part]), np.sign(old))
+            new[new * orthant <= 0.0] = 0.0
+            promised += dot(slope[part], new - old)
+        return theta, promised
 
 
 # --- What the likelihood is trained by ------------------------------------------------------------
@@ -285,71 +322,119 @@ class LBFGSSettings(QuasiNewton):
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
-        problem, space, theta = run.problem, run.space, run.theta
+        data = Whole(run.problem, run.space, threads=run.threads)
+        return self.course(data, run.theta, seed=run.seed, threads=run.threads)
+
+    def course(
+        self, data: Evidence, theta: Floats, *, seed: int = 0, threads: int = 1
+    ) -> Optimiser:
+        """Return the optimiser of some data, from a start; threads are those of this process."""
         if self.l1 > 0:
-            return OWLQN(Likelihood(problem, space, l2=self.l2, threads=run.threads), theta, self)
-        workers = Workers(run.threads)
+            return OWLQN(data.likelihood(self.l2), theta, self)
+        workers = Workers(threads)
 
         def minimiser(objective: Objective, start: Floats) -> LBFGS:
             return LBFGS(objective, start, self, workers=workers)
 
-        def likelihood(ties: Ties) -> Likelihood:
-            threads = run.threads
-            return Likelihood(
-                ties.problem, ties.space, l2=self.l2, threads=threads, scale=ties.scale
-            )
+        waiting: list[Future[TiedEvidence]] = []  # taken out when it is there, not to be kept
 
         def in_units(start: Floats) -> Optimiser:
-            ties = tied(problem, space)
-            u, seen = ties.reduce(start), likelihood(ties)
-            return Untied(InUnits(seen, u, self._units(seen, ties, u), minimiser, workers), ties)
+            release()  # what the epochs and their layout took
+            ties = waiting.pop().result() if waiting else data.tied(self.l2)
+            u = ties.sharing.reduce(start)
+            units = self._units(data, ties, u)
+            return Untied(InUnits(ties.likelihood, u, units, minimiser, workers), ties.sharing)
 
         if theta.any():  # a warm start: tied attributes may have parted
-            return minimiser(run.objective.function(run, self.l2), theta)
-        epochs = self._epochs(problem, space)
+            return minimiser(data.likelihood(self.l2), theta)
+        epochs = self.epochs(data)
         if not epochs:
-            ties = tied(problem, space)
-            return Untied(minimiser(likelihood(ties), ties.reduce(theta)), ties)
-        told = ASGDSettings(l2=self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = ASGD(problem, space, theta, told, seed=run.seed)
+            ties = data.tied(self.l2)
+            return Untied(minimiser(ties.likelihood, ties.sharing.reduce(theta)), ties.sharing)
+        start = data.start()
+        share = len(start.weight) / data.counts.sentences
+        told = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
+        first = ASGD(start, data.space, theta, told, seed=seed)
+        # An epoch has no use for a second thread; now its layout, which takes most, is made.
+        here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
+        if here and (ready := workers.begun(data.tied, self.l2)):
+            waiting.append(ready)
         return Staged(first, epochs, in_units)
 
-    def _epochs(self, problem: Problem, space: ParameterSpace) -> int:
+    def memory_of(self, run: TrainingRun) -> int | None:
+        """Return the bytes that a run takes at its peak: those of `SweepCounts`, and of vectors."""
+        problem, space = run.problem, run.space
+        if not isinstance(run.objective, LikelihoodSettings):
+            return None
+        counts = sweep_counts(problem, space)
+        parts = part_count(counts.tokens)
+        data = Whole(problem, space)
+        epochs = 0 if self.l1 > 0 or run.theta.any() else self.epochs(data)
+        pairs = max(0, min(self.memory, self.max_iterations - epochs))
+        if self.l1 > 0 or run.theta.any():
+            # Weights and gradient of now, slope, direction, weights of the trial.
+            rest = quasi_newton(space.size, pairs, vectors=5)
+            return counts.objective(N_SHARDS * parts, run.threads) + rest
+        size = tied_size(problem, space) if space.size > LONG else space.size
+        counts = replace(counts, weights=size)
+        # Weights and gradient of now and of the best trial, direction; units, members.
+        rest = quasi_newton(size, pairs, vectors=5, more=8)
+        start = counts.stochastic() if epochs else 0
+        return max(start, counts.objective(N_SHARDS * parts, run.threads) + rest)
+
+    def _at_once(self, space: ParameterSpace, threads: int, epochs: int) -> bool:
+        """Tell whether attributes are tied during the stochastic epochs, which takes memory."""
+        return threads > 1 and space.size <= LONG and self.max_iterations > epochs > 0
+
+    def spread_bytes(self, space: ParameterSpace) -> int:
+        """Return the bytes that index and weights take here where parts are elsewhere, about."""
+        vectors = 5 + 4  # of the optimiser, and of sums that are added
+        index = 16 * space.n_node_rows + 16 * len(space.node_cells)
+        return quasi_newton(space.size, self.memory, vectors=vectors, more=16) + index
+
+    def epochs(self, data: Evidence) -> int:
         """Return with how many stochastic epochs it begins."""
         if self.stochastic_epochs is not None:
             return self.stochastic_epochs
-        able = self.l2 > 0 and not problem.partial.any() and stochastic(problem, space)
-        if not able or len(problem.weight) < _STAGED_SENTENCES:
+        able = self.l2 > 0 and data.counts.known and stochastic(data.space)
+        if not able or data.counts.sentences < _STAGED_SENTENCES:
             return 0
-        return _STAGED_EPOCHS if start_pays(problem, space, _STAGED_EPOCHS) else 0
+        return _STAGED_EPOCHS if start_pays(data, _STAGED_EPOCHS) else 0
 
-    def _units(self, likelihood: Likelihood, ties: Ties, u: Floats) -> Floats:
+    def _units(self, data: Evidence, ties: TiedEvidence, u: Floats) -> Singles:
         """Return a power of the curvature at u; ones where it is not known, or costs too much."""
-        problem = ties.problem
-        if not self.l2 > 0 or problem.partial.any():
-            return np.ones(len(u))
-        diagonal = likelihood.curvature(u)
+        if not self.l2 > 0 or not data.counts.known:
+            return np.ones(len(u), dtype=np.float32)
+        diagonal = ties.likelihood.curvature(u)
         if diagonal is None:
-            if arc_cells(problem) > _MOST_CELLS:
-                return np.ones(len(u))
-            diagonal = DiagonalHessian(problem, ties.space, l2=self.l2, scale=ties.scale)(u)
-        unit: Floats = diagonal**_UNIT_POWER
-        return unit
+            if arc_cells(data.topology, data.counts.tokens) > _MOST_CELLS:
+                return np.ones(len(u), dtype=np.float32)
+            diagonal = ties.hessian(self.l2, u)
+        np.power(diagonal, _UNIT_POWER, out=diagonal)
+        return diagonal.astype(np.float32)
 
 
-def start_pays(problem: Problem, space: ParameterSpace, epochs: int) -> bool:
+def start_pays(data: Evidence, epochs: int) -> bool:
     """Tell whether stochastic epochs cost less than the evaluations that they save.
 
     Operations are counted, for an evaluation and an epoch: rows of weights read and written, arcs
     at all tokens, and in an epoch the arcs that have a weight, once a sentence. What is saved was
-    measured: it grows with the logarithm of the number of sentences.
+    measured: it grows with the logarithm of the number of sentences. Of a long text the epochs
+    take a share.
     """
-    sentences, tokens = len(problem.weight), int(problem.offsets[-1])
-    arcs = 3 * arc_cells(problem) // max(1, tokens) * (tokens - sentences)
-    cells = len(problem.node.index) * space.width + tokens * problem.topology.n_states
-    evaluation = 2 * cells + arcs
-    own = sentences * (len(space.transitions) + 2 * problem.topology.n_states)
-    epoch = 4 * cells + arcs + 4 * own
-    tried = 2 * _TRIED * min(1.0, _STAGED_SENTENCES_TRIED / sentences)
-    saved = _SAVED * np.log2(max(1.0, sentences / _SAVED_FROM))
+    counts, space, topology = data.counts, data.space, data.topology
+    sentences, tokens = counts.sentences, counts.tokens
+    share = 1.0 / start_step(tokens)
+    arcs = behind = 3 * arc_cells(topology, 1) * (tokens - sentences)
+    if counts.listed:
+        # in multiplications of a dense product, as measured: side by side, and sentences alone
+        states, listed = topology.n_states, len(space.transitions)
+        behind = (tokens - sentences) * (60 * states + 5 * listed)
+        arcs = min(arcs, (tokens - sentences) * (75 * states + 36 * listed))
+    cells = counts.entries * space.width + tokens * topology.n_states
+    evaluation = 2 * cells + behind
+    own = sentences * (len(space.transitions) + 2 * topology.n_states)
+    epoch = share * (4 * cells + arcs + 4 * own)
+    tried = 2 * _TRIED * min(1.0, _STAGED_SENTENCES_TRIED / (share * sentences))
+    saved = _SAVED * np.log2(max(1.0, share * sentences / _SAVED_FROM))
     return bool((epochs + tried) * epoch < saved * evaluation)

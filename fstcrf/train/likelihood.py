@@ -9,24 +9,64 @@ is the score of the gold path. The gradient is the difference of the expected fe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from queue import SimpleQueue
-from typing import ClassVar, Literal
+from queue import Empty, SimpleQueue
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import DataError, NumericError
+from fstcrf.executors.executor import folded
 from fstcrf.kernel import dot
+from fstcrf.topology import Background, sparse_pays
+from fstcrf.train.parts import added, observed_sum, part_bounds, parts_of
 from fstcrf.train.problem import ParameterSpace, Problem, Tables, arc_slots, observed_counts
 from fstcrf.train.settings import ObjectiveSettings, TrainingRun
-from fstcrf.train.shards import N_SHARDS, Workers, compiled_shards, fits, shard_bounds, spans
+from fstcrf.train.shards import (
+    N_SHARDS,
+    SERIAL,
+    Workers,
+    attribute_layout,
+    compiled_shards,
+    fits,
+    shard_bounds,
+    spans,
+    sparse_background,
+)
 
-_ShardSweep = Callable[[kernel.Shard, kernel.Graph, Floats, kernel.SweepWorkspace], kernel.Sweep]
+
+class Expectation(Protocol):
+    """What the data says about weights: sum of weight × log Z, and expected feature counts."""
+
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta."""
+
+    def curvature(self, theta: Singles | Floats) -> Floats | None:
+        """Return the sums of variances, float64 [size]; None where it cannot tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class SweepPlan:
+    """What the fused kernel is told of a whole text, the same for all of its parts.
+
+    Parameters
+    ----------
+    layout : Layout
+    background : Background, optional
+        The arcs with weights are taken as exceptions from it.
+    """
+
+    layout: kernel.Layout
+    background: Background | None = None
+
+
+_ShardSweep = Callable[[kernel.Shard, kernel.Graph, Singles, kernel.SweepWorkspace], kernel.Sweep]
 
 
 # --- Expected feature counts and log Z ------------------------------------------------------------
@@ -36,64 +76,87 @@ class Fused:
     One sweep of the kernel a shard; see `fits`.
     """
 
-    def __init__(self, problem: Problem, space: ParameterSpace, *, workers: Workers) -> None:
-        self._space, self._workers = space, workers
-        graph = space.topology.graph(np.zeros(space.topology.n_arc_slots))
-        self._shards = list(compiled_shards(problem, space, graph))
-        self._n_blocks = self._shards[0].n_blocks if self._shards else 0
-        self._workspaces: SimpleQueue[kernel.SweepWorkspace] = SimpleQueue()
-        for _ in range(workers.threads):
-            self._workspaces.put(kernel.SweepWorkspace())
+    def __init__(
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        plan: SweepPlan,
+        *,
+        workers: Workers,
+        keep: Callable[[Iterable[kernel.ShardAttributes]], Iterable[kernel.ShardAttributes]] = iter,
+    ) -> None:
+        # Of the space, not the cells of attributes: the shards have their layout.
+        self._parts, self._workers = space.bounds, workers
+        self._topology, self._weighted = space.topology, space.transitions
+        self._initial, self._final = space.initial, space.final
+        self._background = plan.background
+        graph = self._graph(np.zeros(space.size, dtype=np.float32))
+        self._shards = list(compiled_shards(problem, plan.layout, graph, keep))
+        self._workspaces: SimpleQueue[kernel.SweepWorkspace] = SimpleQueue()  # free ones
         self.rescued = 0
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta."""
         loss, self.rescued, out = self._summed(theta, kernel.Shard.sweep)
         return loss, out
 
-    @property
+    @cached_property
     def has_curvature(self) -> bool:
         """Whether the sweep can tell the curvature: no two arcs share a weight."""
-        slots = self._space.topology.arc_slot
-        return len(np.unique(slots[slots >= 0])) == int((slots >= 0).sum())
+        slots = self._topology.arc_slot
+        return int(np.bincount(slots[slots >= 0]).max(initial=0)) <= 1
 
-    def curvature(self, theta: Floats) -> Floats:
-        """Return the sums of variances, as `DiagonalHessian` has them, float64 [size]."""
-        return self._summed(theta, kernel.Shard.curvature)[2]
+    def curvature(self, theta: Singles | Floats) -> Floats | None:
+        """Return the sums of variances, as `DiagonalHessian` has them, float64 [size].
 
-    def _summed(self, theta: Floats, sweep: _ShardSweep) -> tuple[float, int, Floats]:
+        None where the sweep cannot tell them.
+        """
+        return self._summed(theta, kernel.Shard.curvature)[2] if self.has_curvature else None
+
+    def _summed(self, theta: Singles | Floats, sweep: _ShardSweep) -> tuple[float, int, Floats]:
         """Return loss, rescued sentences and sums over the shards."""
-        space, topology = self._space, self._space.topology
-        parts = space.parts(theta)
-        slots = np.zeros(topology.n_arc_slots)
-        slots[space.transitions] = parts[1]
-        ends = np.zeros((2, topology.n_states))
-        ends[0, space.initial], ends[1, space.final] = parts[3], parts[4]
-        graph = topology.graph(slots, *ends)
-        out = np.zeros(space.size)
-        node, transition, _, initial, final = space.parts(out)
-        weights = np.ascontiguousarray(parts[0])
+        seen = theta.astype(np.float32, copy=False)
+        weights, graph = seen[: self._parts[1]], self._graph(seen)
+        out = np.zeros(self._parts[-1])
+        node, transition, _, initial, final = (out[a:b] for a, b in pairwise(self._parts))
 
-        def swept(shard: kernel.Shard) -> kernel.Sweep:
-            workspace = self._workspaces.get()
+        def swept(
+            shard: kernel.Shard,
+        ) -> tuple[kernel.Shard, kernel.Sweep, kernel.SweepWorkspace]:
             try:
-                return sweep(shard, graph, weights, workspace)
-            finally:
-                self._workspaces.put(workspace)
+                workspace = self._workspaces.get_nowait()
+            except Empty:
+                workspace = kernel.SweepWorkspace()
+            return shard, sweep(shard, graph, weights, workspace), workspace
 
         loss, rescued = 0.0, 0
-        for found in self._workers.map(swept, self._shards):
+        for shard, found, workspace in self._workers.stream(swept, self._shards):
+            shard.collect(workspace, node)
+            self._workspaces.put(workspace)
             loss += found.loss
             rescued += found.rescued
-            transition += topology.arc_slot_sums(found.arc)[space.transitions]
-            initial += found.begin[space.initial]
-            final += found.end[space.final]
-        self._workers.each(lambda block: self._collect(block, node), range(self._n_blocks))
+            transition += self._transitions(found.arc)
+            initial += found.begin[self._initial]
+            final += found.end[self._final]
         return loss, rescued, out
 
-    def _collect(self, block: int, node: Floats) -> None:
-        for shard in self._shards:
-            shard.collect(block, node)
+    def _graph(self, theta: Singles) -> kernel.Graph:
+        """Return the graph with the weights of labels by themselves."""
+        topology = self._topology
+        _, transition, _, initial, final = (theta[a:b] for a, b in pairwise(self._parts))
+        ends = np.zeros((2, topology.n_states))
+        ends[0, self._initial], ends[1, self._final] = initial, final
+        if self._background is not None:
+            return self._background.graph(transition.astype(np.float64), *ends)
+        slots = np.zeros(topology.n_arc_slots)
+        slots[self._weighted] = transition
+        return topology.graph(slots, *ends)
+
+    def _transitions(self, arcs: Floats) -> Floats:
+        """Add up the arcs of a sweep over the slots that have weights."""
+        if self._background is not None:
+            return self._background.slot_sums(arcs, len(self._weighted))
+        return self._topology.arc_slot_sums(arcs)[self._weighted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +181,21 @@ class _Sums:
 
 
 class General:
-    """float64 throughout; the reference for `Fused`."""
+    """float64 throughout; the reference for `Fused`. `first`: number of the first sentence."""
 
-    def __init__(self, problem: Problem, space: ParameterSpace, *, workers: Workers) -> None:
+    def __init__(
+        self, problem: Problem, space: ParameterSpace, *, workers: Workers, first: int = 0
+    ) -> None:
         self._space, self._workers = space, workers
-        self._shards = list(_shards(problem))
+        self._background = _few_transitions(space)
+        self._shards = list(_shards(problem, first))
         self._transposed = list(_row_blocks(problem.node.transposed()))
         self._posterior = np.zeros((int(problem.offsets[-1]), space.width))
         self._gradient = np.zeros((space.n_node_rows, space.width))
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta."""
-        tables = self._space.tables(theta)
+        tables = self._space.tables(theta.astype(np.float64, copy=False))
         parts = list(self._workers.map(lambda s: self._expect(s, tables), self._shards))
         self._workers.each(self._gather, self._transposed)
         arcs = [p.arc for p in parts if p.arc is not None]
@@ -142,17 +208,21 @@ class General:
         )
         return sum(p.loss for p in parts), self._space.collect(sums)
 
+    def curvature(self, theta: Singles | Floats) -> None:
+        """Return None: it is not told."""
+        del theta
+
     def _expect(self, shard: _Shard, tables: Tables) -> _Sums:
         problem, topology, space = shard.problem, self._space.topology, self._space
         node = topology.node_potentials(problem.node.times(tables.node))
-        graph = topology.graph(arc_slots(tables, problem.arc), tables.initial, tables.final)
+        graph = self._graph(problem, tables)
         free = kernel.forward_backward(graph, problem.offsets, node, weight=problem.weight)
         loss = kernel.dot(problem.weight, free.log_z)
-        states, arcs = free.node, topology.arc_slot_sums(free.arc)
+        states, arcs = free.node, self._slot_sums(free.arc)
         if problem.partial.any():
             target = _target(shard, graph, node)
             loss -= float((problem.weight * target.log_z)[problem.partial].sum())
-            states, arcs = states - target.node, arcs - topology.arc_slot_sums(target.arc)
+            states, arcs = states - target.node, arcs - self._slot_sums(target.arc)
         self._posterior[shard.tokens] = topology.slot_sums(states, space.width)
         arc_sums = None
         if shard.arc_transposed is not None and tables.arc is not None:
@@ -168,9 +238,36 @@ class General:
             states[last].sum(axis=0),
         )
 
+    def _graph(self, problem: Problem, tables: Tables) -> kernel.Graph:
+        if self._background is None:
+            slots = arc_slots(tables, problem.arc)
+            return self._space.topology.graph(slots, tables.initial, tables.final)
+        own = tables.transition[self._space.transitions]
+        return self._background.graph(own, tables.initial, tables.final)
+
+    def _slot_sums(self, arcs: Floats) -> Floats:
+        """Add up the arcs of the graph over their slots."""
+        topology, weighted = self._space.topology, self._space.transitions
+        if self._background is None:
+            return topology.arc_slot_sums(arcs)
+        sums = np.zeros(topology.n_arc_slots)  # those without weights are not asked for
+        sums[weighted] = self._background.slot_sums(arcs, len(weighted))
+        return sums
+
     def _gather(self, block: tuple[slice, kernel.SparseRows]) -> None:
         rows, transposed = block
         transposed.times(self._posterior, out=self._gradient[rows])
+
+
+def _few_transitions(space: ParameterSpace) -> Background | None:
+    """Return the arcs with weights as exceptions, where going over them is cheaper."""
+    topology = space.topology
+    if space.n_arc_rows or not topology.dense:
+        return None
+    if not sparse_pays(topology.n_states, len(space.transitions)):
+        return None
+    found = topology.background(space.transitions)
+    return None if found is None or found.cover is not None else found
 
 
 def _target(shard: _Shard, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
@@ -192,10 +289,12 @@ def _ordered_sum(parts: list[Floats]) -> Floats:
     return total
 
 
-def _shards(problem: Problem) -> Iterator[_Shard]:
+def _shards(problem: Problem, before: int) -> Iterator[_Shard]:
     for first, last in pairwise(shard_bounds(problem.offsets)):
         tokens, part = problem.part(first, last)
-        yield _Shard(part, first, tokens, None if part.arc is None else part.arc.transposed())
+        yield _Shard(
+            part, before + first, tokens, None if part.arc is None else part.arc.transposed()
+        )
 
 
 def _row_blocks(rows: kernel.SparseRows) -> Iterator[tuple[slice, kernel.SparseRows]]:
@@ -204,6 +303,63 @@ def _row_blocks(rows: kernel.SparseRows) -> Iterator[tuple[slice, kernel.SparseR
     bounds = sorted({0, *cuts.tolist(), len(rows)})
     for a, b in pairwise(bounds):
         yield slice(a, b), rows.slice(a, b)
+
+
+def part_expectation(
+    problem: Problem,
+    space: ParameterSpace,
+    plan: SweepPlan | None,
+    *,
+    workers: Workers = SERIAL,
+    first: int = 0,
+) -> Expectation:
+    """Return the expectation of a part: by the fused kernel where there is a plan for it.
+
+    `first` is the number of the part's first sentence.
+    """
+    if plan is None:
+        return General(problem, space, workers=workers, first=first)
+    return Fused(problem, space, plan, workers=workers)
+
+
+class Parted:
+    """The sum of what parts expect, by the tree over their numbers."""
+
+    def __init__(self, parts: Sequence[Expectation]) -> None:
+        self._parts = parts
+
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta."""
+        return folded(lambda k: self._parts[k](theta), both_added, 0, len(self._parts))
+
+    def curvature(self, theta: Singles | Floats) -> Floats | None:
+        """Return the sums of variances, float64 [size]; None where parts cannot tell."""
+        return folded(lambda k: self._parts[k].curvature(theta), added_known, 0, len(self._parts))
+
+
+def both_added(one: tuple[float, Floats], other: tuple[float, Floats]) -> tuple[float, Floats]:
+    """Add value and gradient of two parts; the first gradient is changed."""
+    return one[0] + other[0], added(one[1], other[1])
+
+
+def added_known(one: Floats | None, other: Floats | None) -> Floats | None:
+    """Add arrays that there are; the first is changed."""
+    return None if one is None or other is None else added(one, other)
+
+
+def expectation(
+    problem: Problem, space: ParameterSpace, *, workers: Workers, fused: bool
+) -> Expectation:
+    """Return what a problem in memory expects, part by part."""
+    plan = None
+    if fused:
+        plan = SweepPlan(attribute_layout(space), sparse_background(problem, space))
+    bounds = part_bounds(problem.offsets)
+    engines = [
+        part_expectation(part, space, plan, workers=workers, first=first)
+        for part, first in zip(parts_of(problem), bounds, strict=False)
+    ]
+    return engines[0] if len(engines) == 1 else Parted(engines)
 
 
 # --- The likelihood -------------------------------------------------------------------------------
@@ -222,50 +378,50 @@ class LikelihoodSettings(ObjectiveSettings):
         return Likelihood(run.problem, run.space, l2=l2, threads=run.threads)
 
 
-class Likelihood:
-    """Penalised negative log-likelihood, for batch optimisers.
+class SummedLikelihood:
+    """Penalised negative log-likelihood of data that is summed somewhere.
 
     Parameters
     ----------
-    problem : Problem
-    space : ParameterSpace
+    expectation : Expectation
+    observed : float64 [size]
+        How often each feature occurs on the gold paths of sentences whose labels are all known.
     l2 : float
         Coefficient of |theta|², CRFsuite's ``c2``; 1 / (2 sigma²).
+    fused : bool
+        The data sees weights as float32.
     threads : int
         The result has the same bits for any number.
-    scale : float64 [size], optional
-        The data sees ``scale * theta``, the penalty theta (see `Ties`).
-    precision : {"float32", "float64"}
-        "float32" takes the fused kernel where the problem allows it (dense topology, all labels
-        known, no attributes of arcs); totals are float64 in any case.
+    members : int32 [size], optional
+        The data sees ``sqrt(members) * theta``, the penalty theta (see `Ties`).
 
     Attributes
     ----------
     evaluations : int
         Number of calls so far: passes of forward-backward over the data.
-    observed : float64 [size]
-        How often each feature occurs on the gold paths of sentences whose labels are all known.
+    observed : float64 or float32 [size]
+        How often each feature occurs on the gold paths of sentences whose labels are all known;
+        float32 where that holds it exactly.
     noise : float
         Rounding error of the last value, about.
     """
 
     def __init__(
         self,
-        problem: Problem,
-        space: ParameterSpace,
+        expectation: Expectation,
+        observed: Floats | Singles,
         *,
         l2: float,
-        threads: int = 1,
-        scale: Floats | None = None,
-        precision: Precision = "float32",
+        fused: bool,
+        threads: int | Workers = 1,
+        members: Ints | None = None,
     ) -> None:
-        self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
-        self._scale = scale
-        self.observed = observed_counts(problem, space)
-        self._fused = precision == "float32" and fits(problem, space)
-        engine = Fused if self._fused else General
-        self._workers, self._spans = Workers(threads), spans(space.size)
-        self._expectation = engine(problem, space, workers=self._workers)
+        self.l2, self.size, self.evaluations, self.noise = l2, len(observed), 0, 0.0
+        self._members, self._fused = members, fused
+        self.observed = _narrow(observed)
+        self._workers = Workers(threads) if isinstance(threads, int) else threads
+        self._spans = spans(self.size)
+        self._expectation = expectation
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta (float64 [size]).
@@ -277,14 +433,27 @@ class Likelihood:
         DataError
             A sentence whose allowed labels have no path.
         """
+        return self.in_units(theta, None)
+
+    def in_units(self, u: Floats, unit: Floats | Singles | None) -> tuple[float, Floats]:
+        """Return value and gradient with respect to u at ``theta = unit * u``, which is not made.
+
+        The same as `fstcrf.train.preconditioning.Rescaled` does for any objective.
+
+        Raises
+        ------
+        NumericError, DataError
+            As above.
+        """
         self.evaluations += 1
-        seen, gold, square = self._seen(theta)
+        seen, gold, square = self._seen(u, unit)
         loss, gradient = self._expectation(seen)
+        del seen
         self.noise = _ROUNDING[self._fused] * abs(loss)
         value = loss - gold + self.l2 * square
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        self._finish(gradient, theta)
+        self._finish(gradient, u, unit)
         return value, gradient
 
     def curvature(self, theta: Floats) -> Floats | None:
@@ -293,40 +462,96 @@ class Likelihood:
         It is that of `DiagonalHessian`, by one sweep of the fused kernel; None where that cannot
         tell it.
         """
-        if not isinstance(self._expectation, Fused) or not self._expectation.has_curvature:
+        diagonal = self._expectation.curvature(self._seen(theta)[0])
+        if diagonal is None:
             return None
         self.evaluations += 1
-        diagonal = self._expectation.curvature(self._seen(theta)[0])
-        if self._scale is not None:
-            diagonal *= self._scale**2
+        if self._members is not None:
+            diagonal *= self._members
         diagonal += 2.0 * self.l2
         return diagonal
 
-    def _seen(self, theta: Floats) -> tuple[Floats, float, float]:
+    def _seen(
+        self, u: Floats, unit: Floats | Singles | None = None
+    ) -> tuple[Singles | Floats, float, float]:
         """Return the weights as the data sees them, the score of the gold paths, and |theta|²."""
-        seen = np.empty_like(theta)
+        # The fused kernel sees rounded weights; the gold paths are scored with the same.
+        seen: NDArray[Any] = np.empty(len(u), np.float32 if self._fused else np.float64)
 
         def see(part: slice) -> Floats:
-            weights = theta[part] if self._scale is None else theta[part] * self._scale[part]
-            # The fused kernel sees rounded weights; the gold paths are scored with the same.
-            seen[part] = weights.astype(np.float32) if self._fused else weights
-            own = theta[part]
-            return np.asarray([dot(seen[part], self.observed[part]), dot(own, own)])
+            own, mine = u[part] if unit is None else u[part] * unit[part], seen[part]
+            mine[:] = own if self._members is None else own * np.sqrt(self._members[part])
+            score = dot(_wide(mine), _wide(self.observed[part]))
+            return np.asarray([score, dot(own, own)])
 
         gold, square = sum(self._workers.map(see, self._spans), np.zeros(2))
         return seen, float(gold), float(square)
 
-    def _finish(self, gradient: Floats, theta: Floats) -> None:
+    def _finish(self, gradient: Floats, u: Floats, unit: Floats | Singles | None) -> None:
         """Make of expected counts the gradient."""
 
         def finish(part: slice) -> None:
             own = gradient[part]
             own -= self.observed[part]
-            if self._scale is not None:
-                own *= self._scale[part]
-            own += 2.0 * self.l2 * theta[part]
+            if self._members is not None:
+                own *= np.sqrt(self._members[part])
+            if unit is None:
+                own += 2.0 * self.l2 * u[part]
+            else:
+                own += 2.0 * self.l2 * (u[part] * unit[part])
+                own *= unit[part]
 
         self._workers.each(finish, self._spans)
+
+
+class Likelihood(SummedLikelihood):
+    """The same of a problem in memory.
+
+    Parameters
+    ----------
+    problem : Problem
+    space : ParameterSpace
+    l2, threads, members
+        As for `SummedLikelihood`.
+    precision : {"float32", "float64"}
+        "float32" takes the fused kernel where the problem allows it (dense topology, all labels
+        known, no attributes of arcs); totals are float64 in any case.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        *,
+        l2: float,
+        threads: int = 1,
+        members: Ints | None = None,
+        precision: Precision = "float32",
+    ) -> None:
+        observed = _narrow(observed_sum(parts_of(problem), space))
+        fused = precision == "float32" and fits(problem, space)
+        workers = Workers(threads)
+        super().__init__(
+            expectation(problem, space, workers=workers, fused=fused),
+            observed,
+            l2=l2,
+            fused=fused,
+            threads=workers,
+            members=members,
+        )
+
+
+def _narrow(counts: Floats | Singles) -> Floats | Singles:
+    """Return counts as float32 where that is exact: they are mostly whole numbers."""
+    if counts.dtype == np.float32:
+        return counts
+    singles = counts.astype(np.float32)
+    same = all(np.array_equal(singles[part], counts[part]) for part in spans(len(counts)))
+    return singles if same else counts
+
+
+def _wide(array: Floats | Singles) -> Floats:
+    return array.astype(np.float64, copy=False)
 
 
 # --- Locally normalised chains --------------------------------------------------------------------

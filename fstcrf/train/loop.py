@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.corpus import check_writable
-from fstcrf.errors import ModelFileError, NumericError, OptionError
+from fstcrf.errors import ModelFileError, NumericError, OptionError, ShapeError
 from fstcrf.interruption import patient, undisturbed
+from fstcrf.locks import held
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.train.optimiser import Optimiser, Step, snapshot
+from fstcrf.train.optimiser import Optimiser, State, Step, snapshot
 
 KIND, VERSION = "fstcrf-checkpoint", 3
 
@@ -77,7 +79,8 @@ class Checkpoint:
     Raises
     ------
     OptionError
-        The file exists, without `resume`: what it holds is not overwritten.
+        The file exists, without `resume`: what it holds is not overwritten. Or another run is
+        writing there.
     OSError
         The file cannot be written: better now than after hours.
     """
@@ -92,6 +95,10 @@ class Checkpoint:
     ) -> None:
         check_checkpoint(path, every=every, resume=resume)
         self.path, self.fingerprint, self.every, self.resume = path, fingerprint, every, resume
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep other runs away from the file for a block."""
+        return held(self.path, "training")
 
     def due(self, iteration: int, *, last: bool = False) -> bool:
         """Is it time to save; the last iteration of a run is."""
@@ -115,7 +122,11 @@ class Checkpoint:
         write_arrays(
             self.path,
             arrays,
-            {"fingerprint": self.fingerprint, "position": msgspec.json.encode(position).decode()},
+            {
+                "fingerprint": self.fingerprint,
+                "position": msgspec.json.encode(position).decode(),
+                "variant": kernel.variant(),
+            },
             kind=KIND,
             version=VERSION,
         )
@@ -136,19 +147,24 @@ class Checkpoint:
                 f"{os.fspath(self.path)}: is of a run with other data or options; "
                 "repeat that run, or remove the file to start anew"
             )
-        position = msgspec.json.decode(metadata["position"], type=_Position)
+        position = _position(metadata, self.path)
         state = {
             name.removeprefix("optimiser."): array.copy()
             for name, array in arrays.items()
             if name.startswith("optimiser.")
         }
-        optimiser.restore(state)
-        value, score, first, least = arrays["scores"].tolist()
-        best = arrays["best"].copy()
-        lowest = None
-        if position.least_iteration is not None:
-            weights = arrays["least"].copy() if "least" in arrays else best
-            lowest = least, weights, position.least_iteration
+        try:
+            _restore(optimiser, state)
+            value, score, first, least = arrays["scores"].astype(np.float64).tolist()
+            best = _weights(arrays["best"], optimiser)
+            lowest = None
+            if position.least_iteration is not None:
+                weights = _weights(arrays["least"], optimiser) if "least" in arrays else best
+                lowest = least, weights, position.least_iteration
+        except (LookupError, ValueError, TypeError, OverflowError) as error:
+            raise ModelFileError(
+                f"{os.fspath(self.path)}: not a sound state of a training: {error}"
+            ) from None
         return Saved(
             position.iteration,
             value,
@@ -159,6 +175,29 @@ class Checkpoint:
             lowest,
             position.done,
         )
+
+
+def _restore(optimiser: Optimiser, state: State) -> None:
+    """Put an optimiser back to a state, if its arrays have the shapes of the optimiser's own."""
+    if state.get("left", np.zeros(1))[0] >= 0:  # else another optimiser goes on
+        for name, own in optimiser.state().items():
+            # What is empty at first grows.
+            if own.size and state[name].shape != own.shape:
+                raise ShapeError(f"{name} is {list(state[name].shape)}, expected {list(own.shape)}")
+    size = len(optimiser.theta())
+    optimiser.restore(state)
+    if optimiser.theta().shape != (size,):
+        raise ShapeError(f"{optimiser.theta().size} weights, expected {size}")
+
+
+def _weights(array: Floats, optimiser: Optimiser) -> Floats:
+    """Return weights of a state, as many as the optimiser has."""
+    size = len(optimiser.theta())
+    if array.shape != (size,) or array.dtype != np.float64:
+        raise ShapeError(
+            f"weights are {array.dtype} {list(array.shape)}, expected float64 [{size}]"
+        )
+    return array.copy()
 
 
 def check_checkpoint(
@@ -174,6 +213,8 @@ def check_checkpoint(
     if every is not None and every < 1:
         raise OptionError(f"a checkpoint every {every} iterations: expected at least 1")
     check_writable(path)
+    with held(path, "training"):
+        pass
     if not resume and Path(path).exists():
         raise OptionError(
             f"{os.fspath(path)} exists, the state of an earlier run: go on from it by resume=, "
@@ -192,7 +233,27 @@ def saved_iteration(path: str | os.PathLike[str]) -> int | None:
     if not Path(path).exists():
         return None
     _, metadata = read_arrays(path, kind=KIND, version=VERSION)
-    return msgspec.json.decode(metadata["position"], type=_Position).iteration
+    return _position(metadata, path).iteration
+
+
+def _position(metadata: Mapping[str, str], path: str | os.PathLike[str]) -> _Position:
+    try:
+        return msgspec.json.decode(metadata["position"], type=_Position)
+    except (KeyError, msgspec.DecodeError, RecursionError) as error:
+        raise ModelFileError(f"{os.fspath(path)}: not a sound checkpoint: {error}") from None
+
+
+def saved_variant(path: str | os.PathLike[str]) -> str | None:
+    """Return the variant of the kernel that a saved run was computed with; None where none is told.
+
+    Raises
+    ------
+    ModelFileError
+        Damaged, or no checkpoint.
+    """
+    if not Path(path).exists():
+        return None
+    return read_arrays(path, kind=KIND, version=VERSION)[1].get("variant")
 
 
 # --- The training loop ----------------------------------------------------------------------------
@@ -352,11 +413,26 @@ def fit(
         The optimiser diverged at its first iteration; later, the best weights so far are returned
         with the reason: those of the best score, else of the least value, those at the start where
         no value is below that of the first iteration.
+    OptionError
+        Another run has the checkpoint.
     OSError
         The state cannot be saved.
     """
+    with nullcontext() if checkpoint is None else checkpoint.held():
+        course = _Course(optimiser, evaluate, patience, checkpoint)
+        return _run(course, max_iterations, report, checkpoint, keep=keep_on_interrupt)
+
+
+def _run(
+    course: _Course,
+    max_iterations: int,
+    report: Callable[[Progress], None] | None,
+    checkpoint: Checkpoint | None,
+    *,
+    keep: bool,
+) -> Outcome:
+    """Make the iterations of a run; arguments as of `fit`."""
     started = time.perf_counter()
-    course = _Course(optimiser, evaluate, patience, checkpoint)
     best, interrupted = course.best, False
     try:
         while course.iteration < max_iterations and not course.done:
@@ -371,7 +447,7 @@ def fit(
                 course.save(checkpoint)
         reason = course.done or f"the limit of {max_iterations} iterations"
     except KeyboardInterrupt:
-        kept = best.iteration if keep_on_interrupt else 0
+        kept = best.iteration if keep else 0
         reason, interrupted = f"interrupted after iteration {course.iteration}", True
         reason += course.save_last(checkpoint, quiet=bool(kept))
         if not kept:
@@ -380,7 +456,7 @@ def fit(
         if course.iteration == 0:
             raise
         reason = f"diverged after iteration {course.iteration}: {error}{best.fall_back()}"
-    score = best.score if evaluate is not None and best.iteration else None
+    score = best.score if course.scored and best.iteration else None
     return Outcome(
         best.theta(), course.iteration, best.iteration, course.value, score, reason, interrupted
     )
@@ -397,6 +473,7 @@ class _Course:
         checkpoint: Checkpoint | None,
     ) -> None:
         self._optimiser, self._evaluate, self._patience = optimiser, evaluate, patience
+        self.scored = evaluate is not None
         self.best, self.iteration, self.value = _Best(optimiser), 0, np.inf
         self.done: str | None = None
         saved = None if checkpoint is None else checkpoint.restore(optimiser)

@@ -35,6 +35,7 @@ from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.train.optimiser import State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem, Tables
 from fstcrf.train.settings import MaxIterations, MethodSettings, Needs, TrainingRun
+from fstcrf.train.shards import sweep_counts
 
 Orders = Callable[[int], Longs]
 """Number of an epoch, from 0 → int64 [B], the sentences in the order of their turn."""
@@ -131,6 +132,11 @@ class MeanLoss(MethodSettings):
 
     max_iterations: MaxIterations = 100
     epsilon: Annotated[float, Meta(ge=0, description="stop when the mean loss is below X")] = 0.0
+
+
+def online_bytes(run: TrainingRun, tables: int) -> int:
+    """Return the bytes that a learner with so many `Parameters` takes; see `SweepCounts.online`."""
+    return sweep_counts(run.problem, run.space).online(tables)
 
 
 S = TypeVar("S", bound=MethodSettings)
@@ -230,6 +236,10 @@ class PerceptronSettings(MethodSettings):
         """Return the learner of a run."""
         return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
 
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak."""
+        return online_bytes(run, 2)
+
 
 @dataclass(frozen=True, kw_only=True)
 class APSettings(MethodSettings):
@@ -245,6 +255,10 @@ class APSettings(MethodSettings):
     def optimiser(self, run: TrainingRun) -> AveragedPerceptron:
         """Return the learner of a run."""
         return AveragedPerceptron(run.problem, run.space, run.theta, self, seed=run.seed)
+
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak."""
+        return online_bytes(run, 2)
 
 
 class AveragedPerceptron(AveragedEpochs[PerceptronSettings | APSettings]):
@@ -389,6 +403,10 @@ class PASettings(MeanLoss):
         """Return the learner of a run."""
         return PassiveAggressive(run.problem, run.space, run.theta, self, seed=run.seed)
 
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak."""
+        return online_bytes(run, 2)
+
 
 class PassiveAggressive(AveragedEpochs[PASettings]):
     """One epoch a step; its value is the weighted sum of the losses before each update.
@@ -434,6 +452,10 @@ class AROWSettings(MeanLoss):
     def optimiser(self, run: TrainingRun) -> AROW:
         """Return the learner of a run."""
         return AROW(run.problem, run.space, run.theta, self, seed=run.seed)
+
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak."""
+        return online_bytes(run, 2)
 
 
 class AROW(OnlineEpochs[AROWSettings]):

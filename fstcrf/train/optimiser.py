@@ -12,6 +12,8 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs, Singles
+from fstcrf.errors import ShapeError
+from fstcrf.train.memory import release
 
 State: TypeAlias = dict[str, Floats | Singles | Longs]
 """All that an optimiser needs to go on with the same bits: arrays by name, numbers among them."""
@@ -20,6 +22,20 @@ State: TypeAlias = dict[str, Floats | Singles | Longs]
 def floats(array: Floats | Singles | Longs) -> Floats:
     """Return an array of a state that is float64: itself."""
     return np.asarray(array, dtype=np.float64)
+
+
+def vector(state: State, name: str, size: int) -> Floats | None:
+    """Return a vector of a state, None where there is none yet.
+
+    Raises
+    ------
+    ShapeError
+        It is there and has another length.
+    """
+    array = state[name]
+    if array.shape not in ((0,), (size,)):
+        raise ShapeError(f"{name} is {list(array.shape)}, expected [{size}]")
+    return floats(array) if len(array) else None
 
 
 class Objective(Protocol):
@@ -145,3 +161,4 @@ class Staged:
         theta = self._now.theta()
         del self._now  # its tables would double the peak of memory
         self._now, self._left = self._then(theta), -1
+        release()

@@ -20,22 +20,79 @@ negative; the penalty makes it positive.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
-from fstcrf.train.optimiser import Objective, Optimiser, State, Step, floats, snapshot
+from fstcrf.topology import Topology
+from fstcrf.train.optimiser import Objective, Optimiser, State, Step, snapshot
 from fstcrf.train.problem import ParameterSpace, Problem, Tables, arc_slots
-from fstcrf.train.shards import SERIAL, Workers, spans
+from fstcrf.train.shards import SERIAL, Workers, attribute_pointers, spans
 
 # --- Attributes of the same tokens as one parameter -----------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Which parameter of the tied problem each original one is.
+
+    Parameters
+    ----------
+    whole : ParameterSpace
+        The original parameters.
+    group : int32 [whole.n_node_rows]
+        Group of each attribute.
+    start : int64 [groups + 1]
+        First parameter of each group.
+    members : int32 [size]
+        How many original parameters each parameter is, m.
+    """
+
+    whole: ParameterSpace
+    group: Ints
+    start: Longs
+    members: Ints
+
+    def expand(self, u: Floats) -> Floats:
+        """Return the original parameters: w = u / √m."""
+        theta = np.empty(self.whole.size)
+        for part, place in self._places():
+            theta[part] = u[place] / np.sqrt(self.members[place])
+        return theta
+
+    def count(self, u: Floats) -> int:
+        """Return how many of the original parameters are not zero."""
+        return sum(int(self.members[part][u[part] != 0.0].sum()) for part in spans(len(u)))
+
+    def reduce(self, theta: Floats) -> Floats:
+        """Return u of parameters that are equal within each group."""
+        u = np.empty(len(self.members))
+        for part, place in self._places():
+            u[place] = theta[part] * np.sqrt(self.members[place])
+        return u
+
+    @property
+    def place(self) -> Ints:
+        """int32 [whole.size]: the parameter that each original one shares."""
+        return np.concatenate([place for _, place in self._places()]).astype(np.int32)
+
+    def _places(self) -> Iterator[tuple[slice, Longs]]:
+        """Yield runs of the original parameters, and the parameters that they share."""
+        whole, cells = self.whole, len(self.whole.node_cells)
+        ptr = attribute_pointers(whole)
+        for part, row in _rows_of(whole):
+            yield part, self.start[self.group[row]] + np.arange(part.start, part.stop) - ptr[row]
+        rest = np.arange(whole.size - cells)
+        yield slice(cells, whole.size), rest + int(self.start[-1])
 
 
 @dataclass(frozen=True)
@@ -47,33 +104,52 @@ class Ties:
     problem : Problem
         Each group of tied attributes is represented by its first.
     space : ParameterSpace
-    place : int32 [original size]
-        Parameter of `space` that each original parameter shares.
-    scale : float64 [space.size]
-        √m of each parameter.
-    members : int32 [space.size]
-        m of each parameter.
+    sharing : Sharing
+        What its parameters are in the original problem.
     """
 
     problem: Problem
     space: ParameterSpace
-    place: Ints
-    scale: Floats
-    members: Ints
+    sharing: Sharing
 
-    def expand(self, u: Floats) -> Floats:
-        """Return the original parameters: w = u / √m."""
-        return np.asarray((u / self.scale)[self.place])
+    @property
+    def members(self) -> Ints:
+        """int32 [space.size]: m of each parameter."""
+        return self.sharing.members
 
-    def count(self, u: Floats) -> int:
-        """Return how many of the original parameters are not zero."""
-        return int(self.members[u != 0.0].sum())
+    @property
+    def scale(self) -> Floats:
+        """float64 [space.size]: √m of each parameter."""
+        return np.sqrt(self.members)
 
-    def reduce(self, theta: Floats) -> Floats:
-        """Return u of parameters that are equal within each group."""
-        u = np.empty(self.space.size)
-        u[self.place] = theta
-        return u * self.scale
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Attributes that fire on the same tokens.
+
+    Parameters
+    ----------
+    group : int32 [R]
+        Group of each attribute.
+    first, size : int64 [groups]
+        First attribute and number of attributes of each group.
+    """
+
+    group: Ints
+    first: Longs
+    size: Longs
+
+    @classmethod
+    def of(cls, prints: NDArray[np.uint64]) -> Groups:
+        """Return the groups of equal prints."""
+        return cls(*_groups(prints))
+
+    @cached_property
+    def keep(self) -> Bools:
+        """Which attributes are the first of their groups, bool [R]."""
+        keep = np.zeros(len(self.group), dtype=bool)
+        keep[self.first] = True
+        return keep
 
 
 class _Seen:
@@ -106,59 +182,82 @@ class Untied(_Seen):
     Parameters
     ----------
     optimiser : Optimiser
-    ties : Ties
+    sharing : Sharing
     """
 
-    def __init__(self, optimiser: Optimiser, ties: Ties) -> None:
-        super().__init__(optimiser, ties.expand)
-        self._ties = ties
+    def __init__(self, optimiser: Optimiser, sharing: Sharing) -> None:
+        super().__init__(optimiser, sharing.expand)
+        self._sharing = sharing
 
     def step(self) -> Step:
         """Make one step."""
         step = self._optimiser.step()
-        active = float(self._ties.count(snapshot(self._optimiser)()))
+        active = float(self._sharing.count(snapshot(self._optimiser)()))
         return replace(step, measures={**step.measures, "active": active})
 
 
 def tied(problem: Problem, space: ParameterSpace) -> Ties:
     """Find the attributes that fire on the same tokens with the same values."""
-    group, first, size = _groups(problem.node)
-    keep = np.zeros(problem.node.n_columns, dtype=bool)
-    keep[first] = True
-    ptr = np.searchsorted(
-        space.node_cells, np.arange(space.n_node_rows + 1, dtype=np.int64) * space.width
-    )
-    row, slot = np.divmod(space.node_cells, space.width)
-    kept = keep[row]
-    cells = group[row[kept]] * space.width + slot[kept]
-    order = np.argsort(cells)
-    small = replace(space, n_node_rows=len(first), node_cells=cells[order])
-    # Tied attributes have the same slots, in the same order.
-    start = np.concatenate([[0], np.cumsum(np.diff(ptr)[first])])
-    node = start[group[row]] + np.arange(len(row)) - ptr[row]
-    others = np.arange(space.size - len(row)) + len(cells)
-    members = np.ones(small.size, dtype=np.int32)
-    members[: len(cells)] = size[small.node_cells // space.width]
-    return Ties(
-        replace(problem, node=_merged(problem.node, keep, group)),
-        small,
-        np.concatenate([node, others]).astype(np.int32),
-        np.sqrt(members),
-        members,
-    )
+    groups = Groups.of(prints(problem.node))
+    inner, sharing = tied_space(space, groups)
+    node = merged_attributes(problem.node, groups.keep, groups.group)
+    return Ties(replace(problem, node=node), inner, sharing)
 
 
-def _groups(design: SparseRows) -> tuple[Longs, Longs, Longs]:
-    """Return the group of each attribute, and the first attribute and size of each group.
+def tied_space(space: ParameterSpace, groups: Groups) -> tuple[ParameterSpace, Sharing]:
+    """Return the parameters of tied attributes, and what they are of the original ones."""
+    group, first, size, keep = groups.group, groups.first, groups.size, groups.keep
+    # Groups are in the order of their first attributes; tied attributes have the same slots.
+    start = np.concatenate([[0], np.cumsum(np.diff(attribute_pointers(space))[first])])
+    others = space.size - len(space.node_cells)
+    cells = np.empty(int(start[-1]), dtype=np.int64)
+    members = np.ones(len(cells) + others, dtype=np.int32)
+    done = 0
+    for part, row in _rows_of(space):
+        kept = keep[row]
+        mine, old = group[row[kept]], row[kept] * space.width
+        end = done + len(mine)
+        cells[done:end] = space.node_cells[part][kept] - old + mine * np.int64(space.width)
+        members[done:end] = size[mine]
+        done = end
+    inner = replace(space, n_node_rows=len(first), node_cells=cells)
+    return inner, Sharing(space, group, start, members)
 
-    Attributes are compared by a 128-bit sum of random words, one word for each (token, value).
+
+def tied_size(problem: Problem, space: ParameterSpace) -> int:
+    """Return how many parameters there are when attributes of the same tokens are one."""
+    first = Groups.of(prints(problem.node)).first
+    others = space.size - len(space.node_cells)
+    return int(np.diff(attribute_pointers(space))[first].sum()) + others
+
+
+def _rows_of(space: ParameterSpace) -> Iterator[tuple[slice, Longs]]:
+    """Yield runs of the node weights, and their attributes."""
+    for part in spans(len(space.node_cells)):
+        yield part, space.node_cells[part] // space.width
+
+
+def prints(design: SparseRows, first_token: int = 0) -> NDArray[np.uint64]:
+    """Return a number for each attribute that tells at which tokens it is, uint64 [R, 2].
+
+    It is a 128-bit sum of random words, one word for each (token, value); tokens are numbered from
+    `first_token` on, so that those of parts of a text can be added up.
     """
-    token = np.repeat(np.arange(len(design), dtype=np.uint64), np.diff(design.indptr))
-    if design.value is not None:
-        token += design.value.view(np.uint32).astype(np.uint64) << np.uint64(32)
     prints = np.zeros((design.n_columns, 2), dtype=np.uint64)
-    for half, seed in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
-        np.add.at(prints[:, half], design.index, _mixed(token, np.uint64(seed)))
+    for tokens in spans(len(design)):
+        bounds = design.indptr[tokens.start : tokens.stop + 1]
+        entries = slice(int(bounds[0]), int(bounds[-1]))
+        numbers = np.arange(tokens.start, tokens.stop, dtype=np.uint64) + np.uint64(first_token)
+        token = np.repeat(numbers, np.diff(bounds))
+        if design.value is not None:
+            token += design.value[entries].view(np.uint32).astype(np.uint64) << np.uint64(32)
+        for half, seed in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
+            np.add.at(prints[:, half], design.index[entries], _mixed(token, np.uint64(seed)))
+    return prints
+
+
+def _groups(prints: NDArray[np.uint64]) -> tuple[Ints, Longs, Longs]:
+    """Return the group of each attribute, and the first attribute and size of each group."""
     order = np.lexsort((np.arange(len(prints)), prints[:, 1], prints[:, 0]))
     ranked = prints[order]
     new = np.ones(len(order), dtype=bool)
@@ -166,9 +265,9 @@ def _groups(design: SparseRows) -> tuple[Longs, Longs, Longs]:
     leader = order[new]  # the smallest attribute of each group
     group_of_rank = np.cumsum(new) - 1
     by_leader = np.argsort(leader)
-    number = np.empty(len(leader), dtype=np.int64)
-    number[by_leader] = np.arange(len(leader))
-    group = np.empty(len(order), dtype=np.int64)
+    number = np.empty(len(leader), dtype=np.int32)
+    number[by_leader] = np.arange(len(leader), dtype=np.int32)
+    group = np.empty(len(order), dtype=np.int32)
     group[order] = number[group_of_rank]
     return group, leader[by_leader], np.bincount(group)
 
@@ -181,13 +280,25 @@ def _mixed(words: NDArray[np.uint64], seed: np.uint64) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _merged(design: SparseRows, keep: Bools, group: Longs) -> SparseRows:
+def merged_attributes(design: SparseRows, keep: Bools, group: Ints) -> SparseRows:
     """Keep the entries of the first attribute of each group, under the group's number."""
-    kept = keep[design.index]
-    counts = np.concatenate([[0], np.cumsum(kept)])
-    value = None if design.value is None else design.value[kept]
-    index = group[design.index[kept]].astype(np.int32)
-    return SparseRows(counts[design.indptr], index, value, int(keep.sum()))
+    parts = spans(len(design.index))
+    total = sum(int(keep[design.index[part]].sum()) for part in parts)
+    index = np.empty(total, dtype=np.int32)
+    value = None if design.value is None else np.empty(total, dtype=np.float32)
+    indptr, done = np.zeros(len(design) + 1, dtype=np.int64), 0
+    for part in parts:
+        kept = keep[design.index[part]]
+        mine = group[design.index[part][kept]]
+        index[done : done + len(mine)] = mine
+        if value is not None and design.value is not None:
+            value[done : done + len(mine)] = design.value[part][kept]
+        first, last = np.searchsorted(design.indptr, (part.start, part.stop), side="right")
+        counts = np.concatenate([[0], np.cumsum(kept)])
+        indptr[first:last] = done + counts[design.indptr[first:last] - part.start]
+        done += len(mine)
+    indptr[np.searchsorted(design.indptr, len(design.index)) :] = total
+    return SparseRows(indptr, index, value, int(keep.sum()))
 
 
 # --- The diagonal of the Hessian, approximately ---------------------------------------------------
@@ -233,6 +344,10 @@ class DiagonalHessian:
 
     def __call__(self, theta: Floats) -> Floats:
         """Return the diagonal at theta (float64 [size]); every entry is at least 2 l2."""
+        return self.completed(self.variances(theta))
+
+    def variances(self, theta: Floats) -> Floats:
+        """Return the sums over tokens as the data sees weights, float64 [size]."""
         self.evaluations += 1
         sums = self._variances(theta)
         arc = None
@@ -240,7 +355,10 @@ class DiagonalHessian:
             arc = self._arc.transposed().times(sums.arc)
         node = self._node.transposed().times(sums.node)
         begin, end = sums.ends
-        diagonal = self._space.collect(Tables(node, sums.transition, arc, begin, end))
+        return self._space.collect(Tables(node, sums.transition, arc, begin, end))
+
+    def completed(self, diagonal: Floats) -> Floats:
+        """Make of such sums, in place, the diagonal."""
         if self._scale is not None:
             diagonal *= self._scale**2
         diagonal += 2.0 * self.l2
@@ -291,19 +409,18 @@ class _Sums:
 
 def _bounds(problem: Problem) -> list[int]:
     """Cut sentences into runs of about so many tokens that their arcs fit into _CELLS."""
-    tokens, offsets = max(1, _CELLS // _arcs(problem)), problem.offsets
+    tokens, offsets = max(1, _CELLS // _arcs(problem.topology)), problem.offsets
     cuts = np.searchsorted(offsets, np.arange(tokens, int(offsets[-1]), tokens))
     return sorted({0, *cuts.tolist(), len(offsets) - 1})
 
 
-def _arcs(problem: Problem) -> int:
-    topology = problem.topology
+def _arcs(topology: Topology) -> int:
     return topology.n_states**2 if topology.dense else max(1, len(topology.source))
 
 
-def arc_cells(problem: Problem) -> int:
+def arc_cells(topology: Topology, tokens: int) -> int:
     """Return the number of arcs at all tokens: what one diagonal costs."""
-    return _arcs(problem) * int(problem.offsets[-1])
+    return _arcs(topology) * tokens
 
 
 def _variance(probability: Floats) -> Floats:
@@ -319,6 +436,9 @@ def _squared(rows: kernel.SparseRows) -> kernel.SparseRows:
 
 # --- Other units ----------------------------------------------------------------------------------
 
+InUnitsOf = Callable[[Floats, Floats | Singles], tuple[float, Floats]]
+"""u, unit → value and gradient with respect to u at theta = unit · u."""
+
 
 class Rescaled:
     """An objective as a function of u = theta / unit.
@@ -326,12 +446,14 @@ class Rescaled:
     Parameters
     ----------
     objective : Objective
-    unit : float64 [size]
+    unit : float64 or float32 [size]
         Above 0.
     workers : Workers
     """
 
-    def __init__(self, objective: Objective, unit: Floats, workers: Workers = SERIAL) -> None:
+    def __init__(
+        self, objective: Objective, unit: Floats | Singles, workers: Workers = SERIAL
+    ) -> None:
         self.objective, self.unit, self.size = objective, unit, len(unit)
         self._workers, self._spans = workers, spans(len(unit))
 
@@ -351,6 +473,9 @@ class Rescaled:
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at u, here called theta (float64 [size])."""
+        in_units: InUnitsOf | None = getattr(self.objective, "in_units", None)
+        if in_units is not None:
+            return in_units(theta, self.unit)
         scaled = np.empty_like(theta)
 
         def scale(part: slice) -> None:
@@ -379,7 +504,7 @@ class InUnits(_Seen):
     objective : Objective
     theta : float64 [size]
         Where to start.
-    unit : float64 [size]
+    unit : float64 or float32 [size]
     optimiser : callable
         (objective of u, u) → the optimiser.
     workers : Workers
@@ -390,7 +515,7 @@ class InUnits(_Seen):
         self,
         objective: Objective,
         theta: Floats,
-        unit: Floats,
+        unit: Floats | Singles,
         optimiser: Callable[[Objective, Floats], Optimiser],
         workers: Workers = SERIAL,
     ) -> None:
@@ -410,10 +535,10 @@ class InUnits(_Seen):
 
     def restore(self, state: State) -> None:
         """Go back to a state."""
-        unit = self._objective.unit = floats(state["unit"])
+        unit = self._objective.unit = cast("Floats | Singles", state["unit"])
         self._theta_of = _multiplied(unit)
         self._optimiser.restore({name: a for name, a in state.items() if name != "unit"})
 
 
-def _multiplied(unit: Floats) -> Callable[[Floats], Floats]:
+def _multiplied(unit: Floats | Singles) -> Callable[[Floats], Floats]:
     return lambda u: unit * u

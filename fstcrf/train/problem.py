@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal
@@ -18,6 +18,8 @@ from fstcrf.topology import Topology
 Extent = Literal["supported", "complete"]
 
 _BLOCK = 20_000  # tokens whose attributes are looked up together
+_CELLS = 1 << 22  # cells that are looked at together
+_BITS = 64
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,21 @@ class Problem:
         )
         return slice(a, b), part
 
+    def chosen(self, sentences: Longs) -> Problem:
+        """Return some of the sentences, ascending numbers, as a problem."""
+        lengths = np.diff(self.offsets)[sentences]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        first = np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths)
+        tokens = first + np.arange(int(offsets[-1]))
+        return Problem(
+            self.topology,
+            offsets,
+            self.node.taken(tokens),
+            None if self.arc is None else self.arc.taken(tokens),
+            self.allowed[tokens],
+            self.weight[sentences],
+        )
+
     @cached_property
     def states(self) -> Ints:
         """int32 [N]: gold state of each token; meaningless in partial sentences."""
@@ -149,7 +166,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class ParameterSpace:
-    """Which weights exist. The parameter vector theta lists them part after part.
+    """Which weights exist, none of what is left out; theta lists them part after part.
 
     Parameters
     ----------
@@ -168,12 +185,12 @@ class ParameterSpace:
 
     topology: Topology
     n_node_rows: int
-    n_arc_rows: int
-    node_cells: Longs
-    transitions: Ints
-    arc_cells: Longs
-    initial: Ints
-    final: Ints
+    n_arc_rows: int = 0
+    node_cells: Longs = field(default_factory=lambda: np.empty(0, np.int64))
+    transitions: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+    arc_cells: Longs = field(default_factory=lambda: np.empty(0, np.int64))
+    initial: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+    final: Ints = field(default_factory=lambda: np.empty(0, np.int32))
 
     @cached_property
     def width(self) -> int:
@@ -263,25 +280,90 @@ def parameter_space(
     ends : bool
         Weights for beginning and ending in a state.
     """
-    topology = problem.topology
-    n_node, n_arc = len(topology.node_slot_names), topology.n_arc_slots
+    found = support(problem, features=features)
+    return supported_space(
+        problem.topology,
+        problem.node.n_columns,
+        None if problem.arc is None else problem.arc.n_columns,
+        found,
+        transitions=transitions,
+        ends=ends,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Support:
+    """Which weights some sentences ask for; sets of slots are bits, as `SlotSets` has them.
+
+    Parameters
+    ----------
+    observed : bool [arc slots]
+        On gold paths.
+    node, arc : uint64, optional
+        Slots of each attribute, where only those that occur are asked for.
+    """
+
+    observed: Bools
+    node: NDArray[np.uint64] | None = None
+    arc: NDArray[np.uint64] | None = None
+
+    def joined(self, other: Support) -> Support:
+        """Return what both ask for."""
+        return Support(
+            self.observed | other.observed,
+            None if self.node is None or other.node is None else self.node | other.node,
+            None if self.arc is None or other.arc is None else self.arc | other.arc,
+        )
+
+
+def support(problem: Problem, *, features: Extent = "supported") -> Support:
+    """Return which weights the sentences of a problem ask for."""
+    topology, node, arc = problem.topology, None, None
     observed = _observed_arc_slots(problem)
+    if features == "supported":
+        slots = len(topology.node_slot_names)
+        node = _slot_sets(problem.node, _node_support(problem), slots).bits
+        if problem.arc is not None and topology.n_arc_slots:
+            pairs = _arc_support(problem, observed)
+            arc = _slot_sets(problem.arc, pairs, topology.n_arc_slots).bits
+    return Support(observed, node, arc)
+
+
+def supported_space(
+    topology: Topology,
+    n_node_rows: int,
+    n_arc_rows: int | None,
+    found: Support,
+    *,
+    transitions: Literal["observed", "all", "none"] = "observed",
+    ends: bool = False,
+) -> ParameterSpace:
+    """Choose which weights exist, given what all sentences ask for.
+
+    Parameters
+    ----------
+    topology : Topology
+    n_node_rows, n_arc_rows : int
+        Number of attributes; None: there are none of arcs.
+    found : Support
+    transitions, ends
+        As for `parameter_space`.
+    """
+    n_node, n_arc = len(topology.node_slot_names), topology.n_arc_slots
+    observed = found.observed
     chosen = {"observed": np.flatnonzero(observed), "all": np.arange(n_arc), "none": np.empty(0)}[
         transitions
     ]
     arc_cells = np.empty(0, dtype=np.int64)
-    n_arc_rows = 0
-    if problem.arc is not None and n_arc:
-        n_arc_rows = problem.arc.n_columns
-        arc_cells = _cells(
-            problem.arc, _arc_support(problem, observed), n_arc, padded(n_arc), features
-        )
+    n_arc_rows = (n_arc_rows or 0) if n_arc else 0
+    if n_arc_rows:
+        arc_cells = _cells(n_arc_rows, n_arc, padded(n_arc), found.arc)
     live = [np.flatnonzero(e & ends) for e in (topology.initial, topology.final)]
     return ParameterSpace(
         topology=topology,
-        n_node_rows=problem.node.n_columns,
+        n_node_rows=n_node_rows,
         n_arc_rows=n_arc_rows,
-        node_cells=_cells(problem.node, _node_support(problem), n_node, padded(n_node), features),
+        node_cells=_cells(n_node_rows, n_node, padded(n_node), found.node),
         transitions=chosen.astype(np.int32),
         arc_cells=arc_cells,
         initial=live[0].astype(np.int32),
@@ -343,21 +425,83 @@ def _arc_support(problem: Problem, observed: Bools) -> list[Longs]:
     return [tokens[keep], slots[keep]]
 
 
-def _cells(
-    design: SparseRows, support: list[Longs], n_slots: int, width: int, features: Extent
-) -> Longs:
-    """Flat indices of the (attribute, slot) pairs that get a weight."""
-    if features == "complete":
-        rows = np.arange(design.n_columns, dtype=np.int64)[:, None] * width
+def _cells(n_rows: int, n_slots: int, width: int, bits: NDArray[np.uint64] | None) -> Longs:
+    """Flat indices of the (attribute, slot) pairs that get a weight; all without bits."""
+    if bits is None:
+        rows = np.arange(n_rows, dtype=np.int64)[:, None] * width
         return (rows + np.arange(n_slots)).ravel()
-    used = np.zeros(design.n_columns * width, dtype=bool)
-    tokens, slots = support
+    return SlotSets(n_rows, n_slots, bits).cells(width)
+
+
+def _slot_sets(design: SparseRows, pairs: list[Longs], n_slots: int) -> SlotSets:
+    """Return the slots of each attribute, given pairs (token, slot)."""
+    tokens, slots = pairs
+    seen = SlotSets(design.n_columns, n_slots)
     # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
     for begin in range(0, len(tokens), _BLOCK):
         part = slice(begin, begin + _BLOCK)
         entry, n = entries(design, tokens[part])
-        used[design.index[entry] * np.int64(width) + np.repeat(slots[part], n)] = True
-    return np.flatnonzero(used)
+        seen.add(design.index[entry], np.repeat(slots[part], n))
+    return seen
+
+
+class SlotSets:
+    """A set of slots for each attribute, as bits: a table [rows, slots] may be far too large.
+
+    Parameters
+    ----------
+    n_rows, n_slots : int
+    bits : uint64, optional
+        Those of such sets; without them they are empty.
+    """
+
+    def __init__(self, n_rows: int, n_slots: int, bits: NDArray[np.uint64] | None = None) -> None:
+        self._words = max(1, -(-n_slots // _BITS))
+        self._sets = np.zeros(n_rows * self._words, dtype=np.uint64) if bits is None else bits
+
+    @property
+    def bits(self) -> NDArray[np.uint64]:
+        """The sets, uint64: words of 64 slots, one row after the other."""
+        return self._sets
+
+    @classmethod
+    def of(cls, cells: Longs, n_rows: int, n_slots: int, width: int) -> SlotSets:
+        """Return the sets of ``attribute * width + slot``."""
+        made = cls(n_rows, n_slots)
+        for begin in range(0, len(cells), _CELLS):
+            made.add(*np.divmod(cells[begin : begin + _CELLS], width))
+        return made
+
+    def add(self, rows: NDArray[np.integer], slots: Longs) -> None:
+        """Add slots [n] to the sets of rows [n]."""
+        np.bitwise_or.at(self._sets, *self._places(rows, slots))
+
+    def cells(self, width: int) -> Longs:
+        """Return ``attribute * width + slot`` of all, ascending, int64."""
+        words = _CELLS // _BITS // self._words * self._words
+        parts = [np.empty(0, dtype=np.int64)]
+        for first in range(0, len(self._sets), words):
+            little = self._sets[first : first + words].astype("<u8").view(np.uint8)
+            bit = np.flatnonzero(np.unpackbits(little, bitorder="little"))
+            row, slot = np.divmod(bit, self._words * _BITS)
+            parts.append((row + first // self._words) * width + slot)
+        return np.concatenate(parts)
+
+    def ranks(self, rows: NDArray[np.integer], slots: Longs) -> tuple[Longs, Bools]:
+        """Return how many smaller slots a row has, int64 [n], and which of the pairs there are."""
+        place, bit = self._places(rows, slots)
+        words = self._sets[place]
+        rank = np.bitwise_count(words & (bit - np.uint64(1))).astype(np.int64)
+        for back in range(1, self._words):
+            before = slots // _BITS >= back
+            rank[before] += np.bitwise_count(self._sets[place[before] - back])
+        return rank, (words & bit) > 0
+
+    def _places(self, rows: NDArray[np.integer], slots: Longs) -> tuple[Longs, NDArray[np.uint64]]:
+        """Return the word of each pair, and its bit there."""
+        place = rows.astype(np.int64) * self._words
+        place += slots // _BITS
+        return place, np.uint64(1) << (slots % _BITS).astype(np.uint64)
 
 
 def entries(rows: SparseRows, tokens: Longs) -> tuple[Longs, Longs]:
@@ -422,7 +566,12 @@ def frequent(problem: Problem, space: ParameterSpace, min_frequency: float) -> P
         Labels that are not known: their features cannot be counted.
     """
     problem.require_known("min_frequency cannot count them")
-    enough = observed_counts(problem, space) >= min_frequency
+    return counted_often(space, observed_counts(problem, space), min_frequency)
+
+
+def counted_often(space: ParameterSpace, counts: Floats, min_frequency: float) -> ParameterSpace:
+    """Keep the weights whose feature has at least such a count, of float64 [size]."""
+    enough = counts >= min_frequency
     node, transitions, arc, initial, final = (enough[i:j] for i, j in pairwise(space.bounds))
     return replace(
         space,
@@ -455,18 +604,27 @@ def _count(
     width: int,
     out: Floats,
 ) -> None:
-    """Add up mass x value over the (attribute, slot) pairs of tokens; every pair is a cell.
+    """Add up mass x value over the (attribute, slot) pairs of tokens that are cells.
 
     In blocks, because the list of occurrences is far longer than that of the pairs.
     """
-    place = np.full(design.n_columns * width, -1, dtype=np.int32)
-    place[cells] = np.arange(len(cells), dtype=np.int32)
+    there = SlotSets.of(cells, design.n_columns, width, width)
+    first = cell_pointers(cells, design.n_columns, width)
     for begin in range(0, len(tokens), _BLOCK):
         part = slice(begin, begin + _BLOCK)
         entry, n = entries(design, tokens[part])
-        cell = place[design.index[entry] * np.int64(width) + np.repeat(slots[part], n)]
+        row = design.index[entry]
+        rank, kept = there.ranks(row, np.repeat(slots[part], n))
         weight = np.repeat(mass[part], n)
         if design.value is not None:
             weight = weight * design.value[entry]
-        kept = cell >= 0
-        out += np.bincount(cell[kept], weight[kept], minlength=len(cells))
+        np.add.at(out, (first[row] + rank)[kept], weight[kept])
+
+
+def cell_pointers(cells: Longs, n_rows: int, width: int) -> Longs:
+    """Return where the cells of each attribute begin, and their end, int64 [n_rows + 1]."""
+    ptr = np.empty(n_rows + 1, dtype=np.int64)
+    for begin in range(0, n_rows + 1, _CELLS):
+        part = slice(begin, min(begin + _CELLS, n_rows + 1))
+        ptr[part] = np.searchsorted(cells, np.arange(part.start, part.stop) * np.int64(width))
+    return ptr

@@ -182,6 +182,11 @@ class MethodSettings(Settings):
         """Return the optimiser of a run."""
         raise NotImplementedError
 
+    def memory_of(self, run: TrainingRun) -> int | None:
+        """Return the bytes that a run takes at its peak; None where that is not counted."""
+        del run
+        return None
+
 
 Delta: TypeAlias = Annotated[
     float,

@@ -20,6 +20,7 @@ from fstcrf.train.online import (
     OnlineEpochs,
     Orders,
     named_parameters,
+    online_bytes,
     online_parameters,
     restored_parameters,
 )
@@ -134,6 +135,10 @@ class L2SGDSettings(Penalised, Calibrated):
     def optimiser(self, run: TrainingRun) -> L2SGD:
         """Return the optimiser of a run."""
         return L2SGD(run.problem, run.space, run.theta, self, seed=run.seed)
+
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak."""
+        return online_bytes(run, 1)
 
 
 class L2SGD(OnlineEpochs[L2SGDSettings]):

@@ -5,19 +5,24 @@ NumPy and the kernel let other threads run while they compute.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from itertools import pairwise
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from itertools import islice, pairwise
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Ints, Longs, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
-from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.topology import Background, Topology
+from fstcrf.train.memory import SweepCounts
+from fstcrf.train.parts import part_bounds, part_count
+from fstcrf.train.problem import ParameterSpace, Problem, cell_pointers
 
 T = TypeVar("T")
 R = TypeVar("R")
+P = ParamSpec("P")
 _SPAN = 1 << 15  # float64: a part of a few vectors stays in the cache of a core
 
 
@@ -33,6 +38,12 @@ class Workers:
         self.threads = threads
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
+    def begun(
+        self, function: Callable[P, R], *given: P.args, **named: P.kwargs
+    ) -> Future[R] | None:
+        """Begin to call a function; None where there is no other thread."""
+        return None if self._pool is None else self._pool.submit(function, *given, **named)
+
     def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
         """Yield the function's value for each part, in order."""
         if self._pool is None:
@@ -44,6 +55,25 @@ class Workers:
                 yield future.result()
         finally:
             wait(futures)  # after an error, too: the next call would meet them at its parts
+
+    def stream(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
+        """Yield the function's value for each part, in order.
+
+        Only a few parts are begun before the value of an earlier one is asked for: values may be
+        large.
+        """
+        if self._pool is None:
+            yield from map(function, parts)
+            return
+        left = iter(parts)
+        futures = deque(self._pool.submit(function, p) for p in islice(left, 2 * self.threads))
+        try:
+            while futures:
+                yield futures[0].result()
+                futures.popleft()
+                futures.extend(self._pool.submit(function, p) for p in islice(left, 1))
+        finally:
+            wait(futures)
 
     def each(self, function: Callable[[T], None], parts: Iterable[T]) -> None:
         """Call the function for each part."""
@@ -70,19 +100,79 @@ def spans(size: int, parts: int | None = None) -> list[slice]:
 # --- Shards of a problem that the fused kernel sweeps over ----------------------------------------
 
 N_SHARDS = 16
-N_BLOCKS = 16
 FEW = 2
+_FEW_OF_MANY = 48  # labels: rows of many are costly to add
+_LANES = 16  # sentences that the kernel takes side by side where it sweeps over exceptions
+_CLEARLY = 1.5  # times less
+_ROOM, _LEAST_ROOM = 64 << 20, 100  # bytes of rows side by side; tokens that have room in any case
+_NEAR = 1 << 18  # bytes of both matrices that stay in a near cache
 
 
 def fits(problem: Problem, space: ParameterSpace) -> bool:
-    """Can the fused kernel train this problem: a dense graph, the same at every token."""
+    """Can the fused kernel train this problem: a graph that is the same at every token."""
+    return fits_known(space) and not problem.partial.any()
+
+
+def fits_known(space: ParameterSpace) -> bool:
+    """Tell the same of sentences whose labels are all known."""
     return (
-        problem.topology.dense
-        and not space.n_arc_rows
-        and not problem.partial.any()
+        not space.n_arc_rows
         and space.size < np.iinfo(np.int32).max
-        and len(problem.topology.node_slot_names) <= np.iinfo(np.uint16).max
+        and len(space.topology.node_slot_names) <= np.iinfo(np.uint16).max
     )
+
+
+def sparse_background(problem: Problem, space: ParameterSpace) -> Background | None:
+    """Return the arcs with weights as exceptions, where the sweep costs clearly less so.
+
+    Parameters
+    ----------
+    problem, space
+        Such that `fits`.
+    """
+    return background_of(problem.topology, problem.offsets, space)
+
+
+def background_of(topology: Topology, offsets: Longs, space: ParameterSpace) -> Background | None:
+    """Return the same for sentences, int64 [B + 1]."""
+    if not topology.dense:  # no other way knows lists
+        return topology.background(space.transitions)
+    states, tokens = topology.n_states, int(offsets[-1])
+    dense = dense_cost(states) * tokens
+    if _CLEARLY * sparse_cost(states, len(space.transitions)) * tokens >= dense:
+        return None
+    found = topology.background(space.transitions)
+    if found is None:
+        return None
+    abreast = sparse_cost(states, len(found.source)) * _lane_tokens(offsets)
+    return None if _CLEARLY * abreast >= dense else found
+
+
+def dense_cost(states: int) -> float:
+    """Return what a token costs the sweep over all pairs, in nanoseconds where it was fitted."""
+    cells = states * -(-states // 16) * 16
+    return 60.0 + (0.05 if 8 * cells < _NEAR else 0.09) * cells
+
+
+def sparse_cost(states: int, arcs: int) -> float:
+    """Return what a token costs in a lane of the sweep over exceptions; see `dense_cost`."""
+    return 20.0 + 2.0 * states + 0.15 * arcs
+
+
+def alone_cost(states: int, arcs: int) -> float:
+    """Return what a token costs over exceptions in a sentence by itself; see `dense_cost`."""
+    return 2.5 * states + 1.2 * arcs
+
+
+def _lane_tokens(offsets: Longs) -> int:
+    """Count the tokens of the lanes that sentences go in, the empty ends included."""
+    total = 0
+    for a, b in pairwise(part_bounds(offsets)):
+        part = offsets[a : b + 1] - offsets[a]
+        for first, last in pairwise(shard_bounds(part)):
+            lengths = np.sort(np.diff(part[first : last + 1]))[::-1]
+            total += _LANES * int(lengths[::_LANES].sum())
+    return total
 
 
 def shard_bounds(offsets: Longs) -> list[int]:
@@ -93,50 +183,112 @@ def shard_bounds(offsets: Longs) -> list[int]:
 
 def attribute_layout(space: ParameterSpace) -> Layout:
     """Return where the weights of each attribute are."""
-    ptr = np.searchsorted(
-        space.node_cells, np.arange(space.n_node_rows + 1, dtype=np.int64) * space.width
+    slot = np.empty(len(space.node_cells), dtype=np.uint16)
+    for part in spans(len(slot)):
+        slot[part] = space.node_cells[part] % space.width
+    return Layout(attribute_pointers(space), slot)
+
+
+def attribute_pointers(space: ParameterSpace) -> Longs:
+    """Return where the weights of each attribute begin, and their end, int64 [R + 1]."""
+    return cell_pointers(space.node_cells, space.n_node_rows, space.width)
+
+
+def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
+    """Return what the memory of a batch training depends on.
+
+    An attribute that occurs c times is expected in as many shards as if it fell into each with the
+    same probability.
+    """
+    weights = np.diff(attribute_pointers(space))
+    times = np.bincount(problem.node.index, minlength=space.n_node_rows)
+    many = weights > _few(len(problem.topology.node_slot_names))
+    fused = fits(problem, space)
+    shards = N_SHARDS * part_count(int(problem.offsets[-1]))
+    in_shards = shards * (1.0 - (1.0 - 1.0 / shards) ** times)
+    return SweepCounts(
+        weights=space.size,
+        attributes=space.n_node_rows,
+        tokens=int(problem.offsets[-1]),
+        width=space.width,
+        fused=fused,
+        row_entries=int(times[many].sum()) if fused else len(problem.node.index),
+        single_entries=int((times * weights)[~many].sum()) if fused else 0,
+        shard_rows=int(in_shards[many].sum()),
+        shard_singles=int((in_shards * weights)[~many].sum()),
+        valued=problem.node.value is not None,
+        scratch=_scratch(problem, space) if fused else 0,
     )
-    slot = (space.node_cells % space.width).astype(np.uint16)
-    return Layout(ptr.astype(np.int64), slot, _blocks(ptr))
 
 
-def compiled_shards(problem: Problem, space: ParameterSpace, graph: Graph) -> Iterator[Shard]:
+def _scratch(problem: Problem, space: ParameterSpace) -> int:
+    """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
+    background, states = sparse_background(problem, space), problem.topology.n_states
+    longest = int(np.diff(problem.offsets).max(initial=0))
+    own = 4 * space.width * longest
+    if background is None:
+        return own + 17 * states * padded(states) + 8 * states * longest
+    row = 4 * _LANES * states
+    side_by_side = min(longest, max(_ROOM // row, _LEAST_ROOM))
+    arcs = (4 * _LANES + 64) * len(background.source)
+    return own + 2 * row * side_by_side + 4 * row + 4 * _LANES * space.width + arcs
+
+
+def batch_bytes(problem: Problem, counts: SweepCounts, threads: int, vectors: int) -> int:
+    """Return the bytes of an objective and of so many vectors of float64 beside it."""
+    shards = N_SHARDS * part_count(int(problem.offsets[-1]))
+    return counts.objective(shards, threads) + 8 * vectors * counts.weights
+
+
+def _few(n_slots: int) -> int:
+    """Return up to how many weights of an attribute are single entries, and no row."""
+    return max(FEW, n_slots // _FEW_OF_MANY)
+
+
+def compiled_shards(
+    problem: Problem,
+    layout: Layout,
+    graph: Graph,
+    keep: Callable[[Iterable[ShardAttributes]], Iterable[ShardAttributes]] = iter,
+) -> Iterator[Shard]:
     """Yield the shards of a problem.
 
     Parameters
     ----------
-    problem, space
+    problem : Problem
         Such that `fits`.
+    layout : Layout
+        That of its parameter space, `attribute_layout`.
     graph : Graph
         The topology's graph with any potentials.
+    keep : callable, optional
+        What puts the attributes of shards elsewhere, and returns them from there.
     """
-    layout = attribute_layout(space)
     direct = problem.topology.direct
     state_slots = None if direct else np.ascontiguousarray(problem.topology.node_slots)
     n_slots = len(problem.topology.node_slot_names)
-    for first, last in pairwise(shard_bounds(problem.offsets)):
-        a, b = int(problem.offsets[first]), int(problem.offsets[last])
-        part = problem.node.slice(a, b)
+    runs = list(pairwise(shard_bounds(problem.offsets)))
+
+    def attributes() -> Iterator[ShardAttributes]:
+        for first, last in runs:
+            part = problem.node.slice(int(problem.offsets[first]), int(problem.offsets[last]))
+            yield _attributes(part.indptr, part.index, part.value, layout, n_slots)
+
+    for (first, last), own in zip(runs, keep(attributes()), strict=True):
         yield Shard(
             graph,
             layout,
             width=padded(n_slots),
             state_slots=state_slots,
-            offsets=problem.offsets[first : last + 1] - a,
+            offsets=problem.offsets[first : last + 1] - int(problem.offsets[first]),
             weight=np.ascontiguousarray(problem.weight[first:last]),
-            attributes=_attributes(part.indptr, part.index, part.value, layout),
+            attributes=own,
         )
 
 
-def _blocks(ptr: Longs) -> Longs:
-    """Cut attributes into at most N_BLOCKS runs of about equally many parameters."""
-    cuts = np.searchsorted(ptr, np.linspace(0, int(ptr[-1]), N_BLOCKS + 1)[1:-1])
-    return np.unique(np.concatenate([[0], cuts, [len(ptr) - 1]])).astype(np.int64)
-
-
-def whole_attributes(design: SparseRows, layout: Layout) -> ShardAttributes:
+def whole_attributes(design: SparseRows, layout: Layout, n_slots: int) -> ShardAttributes:
     """Return the attributes of all sentences: each of the layout has a row, or single entries."""
-    return _attributes(design.indptr, design.index, design.value, layout, whole=True)
+    return _attributes(design.indptr, design.index, design.value, layout, n_slots, whole=True)
 
 
 def _attributes(
@@ -144,6 +296,7 @@ def _attributes(
     index: Ints,
     value: Singles | None,
     layout: Layout,
+    n_slots: int,
     *,
     whole: bool = False,
 ) -> ShardAttributes:
@@ -152,10 +305,11 @@ def _attributes(
     With `whole` those that do not occur are numbered, too.
     """
     weights = np.diff(layout.ptr).astype(np.int32)
+    few = _few(n_slots)
     n = weights[index]
-    as_row, lone = n > FEW, (n > 0) & (n <= FEW)
+    as_row, lone = n > few, (n > 0) & (n <= few)
     rows, row = _by_frequency(
-        index if as_row.all() else index[as_row], np.flatnonzero(weights > FEW) if whole else None
+        index if as_row.all() else index[as_row], np.flatnonzero(weights > few) if whole else None
     )
     attribute, times = index[lone], n[lone]
     start = np.repeat(layout.ptr[attribute] - (np.cumsum(times) - times), times)
@@ -167,8 +321,8 @@ def _attributes(
         order = np.lexsort((layout.slot[parameter], owner))
         parameter = parameter[order]
         single_value = None if single_value is None else single_value[order]
-    few = np.flatnonzero(np.repeat(weights <= FEW, weights)) if whole else None
-    singles, single = _by_frequency(parameter, few)
+    lone_ones = np.flatnonzero(np.repeat(weights <= few, weights)) if whole else None
+    singles, single = _by_frequency(parameter, lone_ones)
     return ShardAttributes(
         row_ptr=_pointers(as_row, indptr),
         row=row,
@@ -203,7 +357,11 @@ def _by_frequency(index: Ints, among: Longs | None = None) -> tuple[Ints, Ints]:
 
 def _pointers(amount: Ints | Bools, indptr: Longs) -> Longs:
     """Return where each token's share begins, of what each of its attributes has."""
-    before = np.zeros(len(amount) + 1, dtype=np.int64)
-    np.cumsum(amount, out=before[1:])
-    out: Longs = before[indptr]
+    out = np.zeros(len(indptr), dtype=np.int64)
+    for tokens in spans(len(indptr) - 1):
+        first = int(indptr[tokens.start])
+        part = amount[first : int(indptr[tokens.stop])]
+        before = np.concatenate([[0], np.cumsum(part, dtype=np.int64)])
+        ends = slice(tokens.start + 1, tokens.stop + 1)
+        out[ends] = out[tokens.start] + before[indptr[ends] - first]
     return out

@@ -32,11 +32,11 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.descent import Iterative
-from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.likelihood import Likelihood, LikelihoodSettings
 from fstcrf.train.optimiser import Objective, Optimiser, State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem, arc_slots
 from fstcrf.train.settings import Converging, TrainingRun
-from fstcrf.train.shards import spans
+from fstcrf.train.shards import batch_bytes, spans, sweep_counts
 
 # --- Generalised iterative scaling ----------------------------------------------------------------
 
@@ -56,6 +56,13 @@ class GISSettings(Converging):
             run.theta,
             self,
         )
+
+    def memory_of(self, run: TrainingRun) -> int:
+        """Return the bytes that a run takes at its peak: vectors, or the table of its constant."""
+        counts = sweep_counts(run.problem, run.space)
+        table = 8 * counts.attributes * counts.width
+        beside = max(0, table - 8 * 8 * counts.weights)
+        return batch_bytes(run.problem, counts, run.threads, 8) + beside
 
 
 class GIS(Iterative):
@@ -174,6 +181,13 @@ class QuickPropSettings(Converging):
     def minimiser(self, objective: Objective, theta: Floats) -> QuickProp:
         """Return what minimises an objective, each weight by itself: no ties."""
         return QuickProp(objective, theta, self)
+
+    def memory_of(self, run: TrainingRun) -> int | None:
+        """Return the bytes that a run takes at its peak; None but for the likelihood."""
+        if not isinstance(run.objective, LikelihoodSettings):
+            return None
+        counts = sweep_counts(run.problem, run.space)
+        return batch_bytes(run.problem, counts, run.threads, 8)
 
 
 class QuickProp(Iterative):

@@ -17,13 +17,17 @@ from pathlib import Path
 
 from tests.benchmarks import (
     bench_addresses,
+    bench_arrays,
     bench_cliffs,
     bench_composition,
     bench_growth,
+    bench_inspected,
+    bench_scaling_tagging,
     bench_stochastic,
     bench_tagging,
     bench_training,
     machine,
+    scaling,
 )
 from tests.benchmarks.report import Line, Report
 from tests.benchmarks.running import Bench, BenchmarkError
@@ -37,6 +41,7 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "training": bench_training.training,
     "stochastic": bench_stochastic.averaged,
     "steps": bench_stochastic.steps,
+    "rich": bench_stochastic.rich,
     "evaluations": bench_training.evaluations,
     "tagging": bench_tagging.tagging,
     "start": bench_tagging.start,
@@ -48,11 +53,15 @@ LINES: dict[str, Callable[[Bench], list[Line]]] = {
     "products": bench_composition.products,
     "ranking": bench_composition.ranking,
     "taggers": bench_composition.taggers,
+    "arrays": bench_arrays.arrays,
+    "inspect": bench_inspected.inspect,
+    "scaling-tagging": bench_scaling_tagging.scaling_tagging,
     "addresses": bench_addresses.addresses,
     "adversarial": bench_addresses.adversarial,
     "exactness": bench_training.exactness,
+    "scaling": scaling.scaling,
 }
-ONLY_FULL = {"complete"}
+ONLY_FULL = {"complete", "scaling"}
 GROUPS = {"cliffs": [name for name in LINES if name.startswith("cliffs-")]}
 
 PAGE = machine.PAGES / "benchmarks.md"

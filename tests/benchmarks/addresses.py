@@ -53,7 +53,7 @@ def parsed(folder: str, rounds: int, grammar: str = "us_address") -> dict[str, A
         "raised": sum(map(raises, found.labels)),
         "inexact": int((~found.exact).sum()),
         "tag": times.tag,
-        **times.of(0),
+        **times.of[0],
         "search": float(np.median(searches)),
         "pops": {share: float(np.quantile(pops, float(share))) for share in ("0.5", "0.99", "1")},
     }

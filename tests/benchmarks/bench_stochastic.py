@@ -2,6 +2,7 @@
 
 ========  ===================================================================================
 averaged  files to a saved model by ``--method asgd``, beside five epochs of crfasgd; F
+rich      with such labels, over all pairs and over exceptions: an evaluation, taggers, lattices
 steps     the slowest step of a training with 1,000 labels, few of whose pairs occur
 ========  ===================================================================================
 
@@ -21,7 +22,7 @@ from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench, Finished, in_turns, median_of
 from tests.benchmarks.tasks import Task
 
-__all__ = ["averaged", "rich_corpus", "steps"]
+__all__ = ["averaged", "rich", "rich_corpus", "steps"]
 
 PEER = "crfasgd"
 SEEDS = range(1, 6)
@@ -93,6 +94,34 @@ def rich_corpus(path: str, *, labels: int, sentences: int, length: int = 12) -> 
                 file.write(f"w{word} T{label % 40} L{label}\n")
                 label = draw.choice(after[label])
             file.write("\n")
+
+
+def rich(bench: Bench) -> list[Line]:
+    """Over the label pairs that have weights, and over all: training, tagging, lattices."""
+    path, labels = bench.path("rich.txt"), 200 if bench.quick else 1000
+    rich_corpus(path, labels=labels, sentences=300 if bench.quick else 1500)
+    task = Task(path, ("word", "pos", "chunk"), "chunk", "words")
+    found = bench.work("ours", "rich", task, rounds=bench.rounds)
+    return [
+        Line(
+            key,
+            f"{what}, {found['labels']:,} labels: over {100 * found['pairs']:.1f} % of the pairs",
+            1e3 * found[name][1],
+            1e3 * found[name][0],
+            "ms",
+            peer_name="over all pairs",
+            note=f"{found['tokens']:,} tokens",
+            samples={"fstcrf": found},
+        )
+        for key, what, name in (
+            ("rich-evaluation", "objective and gradient", "evaluation"),
+            ("rich-tagging", "best paths", "best paths"),
+            ("rich-marginals", "marginals of a batch", "marginals"),
+            ("rich-nbest", "the five best paths of a batch", "five best"),
+            ("rich-sentence", "marginals of one sentence", "one sentence"),
+            ("rich-composition", "marginals beside a tape of 5 labels", "composition"),
+        )
+    ]
 
 
 def steps(bench: Bench) -> list[Line]:

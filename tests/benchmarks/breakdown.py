@@ -24,7 +24,7 @@ from fstcrf.model.reading import allowed_labels, label_set
 from fstcrf.topology import chain_topology
 from fstcrf.train import Likelihood, Problem, parameter_space, tied
 from fstcrf.train.lbfgs import Pairs
-from fstcrf.train.shards import compiled_shards
+from fstcrf.train.shards import attribute_layout, compiled_shards
 from tests.benchmarks.accuracy import CHUNKS
 from tests.benchmarks.machine import commit, this
 from tests.benchmarks.report import table
@@ -78,13 +78,14 @@ def parts(whole: Problem) -> list[list[str]]:
     ties = tied(whole, parameter_space(whole))
     rng = np.random.default_rng(0)
     theta = 0.3 * rng.normal(size=ties.space.size)
-    likelihood = Likelihood(ties.problem, ties.space, l2=0.5, scale=ties.scale)
+    likelihood = Likelihood(ties.problem, ties.space, l2=0.5, members=ties.members)
     graph = whole.topology.graph(np.zeros(whole.topology.n_arc_slots))
-    weights = np.ascontiguousarray(ties.space.parts(theta)[0])
+    weights = ties.space.parts(theta)[0].astype(np.float32)
     space = SweepWorkspace()
     out = np.zeros(len(weights))
-    shards = list(compiled_shards(ties.problem, ties.space, graph))
-    bare = list(compiled_shards(without_attributes(ties.problem), ties.space, graph))
+    layout = attribute_layout(ties.space)
+    shards = list(compiled_shards(ties.problem, layout, graph))
+    bare = list(compiled_shards(without_attributes(ties.problem), layout, graph))
     pairs = Pairs(10, ties.space.size)
     _, gradient = likelihood(theta)
     for _ in range(11):
@@ -92,8 +93,7 @@ def parts(whole: Problem) -> list[list[str]]:
 
     def collected() -> None:
         for shard in shards:
-            for block in range(shard.n_blocks):
-                shard.collect(block, out)
+            shard.collect(space, out)
 
     sweeps = best(lambda: [s.sweep(graph, weights, space) for s in shards])
     chains = best(lambda: [s.sweep(graph, weights, space) for s in bare])

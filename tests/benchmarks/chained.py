@@ -36,7 +36,7 @@ __all__ = ["ENTITIES", "SENTENCES", "Measured", "chained", "held_out", "measured
 
 SENTENCES = 250  # of each kind of text that are decoded
 EARLIER = 64  # labellings that were looked at by default before
-ROUNDS = 5
+ROUNDS = 15
 _QUICK = 600  # sentences of each corpus, from its beginning
 
 ENTITIES = f"{CHUNKS}U30:%y[0,chunk]\nU31:%y[0,chunk]/%x[0,shape(word)]\n"

@@ -13,6 +13,7 @@ threads        do results depend on the number of threads
 variants       do they depend on the instruction set
 prepare        column files for other numbers of labels
 steps          seconds of each kind of step of a training, and of an evaluation
+rich           of an evaluation, a tagger and lattices, over all pairs of labels and over exceptions
 =============  ==================================================================
 """
 
@@ -26,6 +27,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+from unittest import mock
 
 import fstcrf
 from fstcrf.joint import CRF
@@ -33,7 +35,10 @@ from tests.benchmarks.tasks import L2, TEMPLATES, Task
 
 if TYPE_CHECKING:
     from fstcrf import CRF, Corpus
+    from fstcrf.arrays import Floats, Longs
     from fstcrf.features import FeatureIndex
+    from fstcrf.kernel import Bound
+    from fstcrf.model.weights import Weights
     from fstcrf.train import ParameterSpace, Problem
 
 __all__ = ["evaluate", "prepare", "problem_of", "score", "threads", "throughput"]
@@ -192,6 +197,78 @@ def steps(task: Task, *, iterations: int) -> dict[str, Any]:
     }
 
 
+def rich(task: Task, *, rounds: int) -> dict[str, Any]:
+    """Measure over all pairs of labels, and over exceptions: an evaluation, taggers, lattices."""
+    import numpy as np
+
+    from fstcrf import kernel
+    from fstcrf.kernel import decoding
+    from fstcrf.model.weights import Weights
+    from fstcrf.train import LBFGS, Likelihood, likelihood
+
+    clock = time.process_time
+    problem, space = problem_of(task)
+    sparse = Likelihood(problem, space, l2=L2)
+    with mock.patch.object(likelihood, "sparse_background", return_value=None):
+        dense = Likelihood(problem, space, l2=L2)
+    optimiser = LBFGS(sparse, np.zeros(space.size))
+    for _ in range(3):
+        optimiser.step()
+    theta = optimiser.theta()
+    weights = Weights(problem.topology, space, theta)
+    last = int(np.searchsorted(problem.offsets[:-1], 8_000))
+    some = problem.part(0, last)[1]
+    node = weights.node(some.node)
+    graphs = weights.still_graph, weights.decoding_graph(None)
+    alone, composed = _lattices(weights, some.offsets, node)
+    asked: dict[str, list[Callable[[], object]]] = {
+        "evaluation": [partial(objective, theta) for objective in (dense, sparse)],
+        "best paths": [partial(kernel.viterbi, graph, some.offsets, node) for graph in graphs],
+        "marginals": [partial(decoding.axis_posterior, batch) for batch in alone],
+        "five best": [partial(decoding.nbest_paths, batch, 5) for batch in alone],
+        "one sentence": [partial(decoding.axis_posterior, batch.select([0])) for batch in alone],
+        "composition": [partial(decoding.axis_posterior, batch) for batch in composed],
+    }
+    found: dict[str, list[list[float]]] = {name: [[], []] for name in asked}
+    for way in (way for name in list(asked)[1:] for way in asked[name]):
+        way()  # memory that is taken for the first time
+    for _ in range(rounds):
+        for name, ways in asked.items():
+            for k, way in enumerate(ways):
+                found[name][k].append(_seconds(way, clock))
+    return {
+        "labels": problem.topology.n_labels,
+        "tokens": int(problem.offsets[-1]),
+        "pairs": len(space.transitions) / problem.topology.n_states**2,
+        **{name: [statistics.median(side) for side in both] for name, both in found.items()},
+    }
+
+
+def _lattices(weights: Weights, offsets: Longs, node: Floats) -> tuple[list[Bound], list[Bound]]:
+    """Return sentences over all pairs and over a rest, and some beside a tape of 5 labels."""
+    import numpy as np
+
+    from fstcrf.kernel import Axis, Bound, Factor, Machine
+    from fstcrf.topology import rest_of
+
+    scores, states = weights.still_graph.score, weights.still_graph.n_states
+    rest = rest_of(scores, states)
+    assert rest is not None
+    table = scores[None]
+    axes = Axis(states, score=table), Axis(states, None, None, table, None, 1, *rest)
+    few = Axis(5, score=np.random.default_rng(0).normal(size=(1, 25)))
+    potentials, end = node[:, None, :], int(offsets[8])
+    alone, composed = [], []
+    for axis in axes:
+        ends = np.zeros((1, states))
+        machine = Machine((axis,), (Factor(1, states),), None, ends, ends)
+        alone.append(Bound(machine, offsets, (potentials,)))
+        ends = np.zeros((5, states))
+        machine = Machine((few, axis), (Factor(1, states),), None, ends, ends)
+        composed.append(Bound(machine, offsets[:9], (potentials[:end],)))
+    return alone, composed
+
+
 def throughput(
     task: Task, *, model: str, copies: Sequence[int], rounds: int, threads: int = 1
 ) -> dict[str, Any]:
@@ -308,6 +385,7 @@ WORK: dict[str, Callable[..., dict[str, Any]]] = {
     "evaluate": evaluate,
     "predictions": predictions,
     "prepare": prepare,
+    "rich": rich,
     "score": score,
     "steps": steps,
     "threads": threads,

@@ -104,9 +104,11 @@ class SameWeights:
         from fstcrf.train import LBFGS, Likelihood, Untied, Workers, fit, tied
 
         ties = tied(self.problem, self.space)
-        objective = Likelihood(ties.problem, ties.space, l2=L2, threads=THREADS, scale=ties.scale)
+        objective = Likelihood(
+            ties.problem, ties.space, l2=L2, threads=THREADS, members=ties.members
+        )
         optimiser = LBFGS(objective, np.zeros(ties.space.size), workers=Workers(THREADS))
-        found = fit(Untied(optimiser, ties), max_iterations=1000)
+        found = fit(Untied(optimiser, ties.sharing), max_iterations=1000)
         own = self.model
         topology = self.problem.topology
         made = CRF(topology, own.index, self.space, found.theta, own.tape, own.columns, own.reads)

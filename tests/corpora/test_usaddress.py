@@ -15,7 +15,6 @@ from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes.usaddress import LabelledAddress, raises, read_addresses
 
 usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not installed")
-pytest.importorskip("pynini", reason="pynini is not installed")
 
 pytestmark = pytest.mark.corpus
 

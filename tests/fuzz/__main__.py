@@ -1,34 +1,119 @@
-"""``python -m tests.fuzz``: many mutated files, for ``make fuzz``."""
+"""``python -m tests.fuzz``: what ``make fuzz`` runs.
+
+Each target has its turn, the one with the fewest inputs so far first, in a process of its own; with
+``--files`` a number of mutated files go through it instead, without an engine and the same ones in
+every run.
+"""
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import importlib.util
+import os
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
+from tests.fuzz.coverage import Places, counted
 from tests.fuzz.running import Tally, run
 from tests.fuzz.targets import TARGETS
 
 _BLOCK = 1000
 _PATIENCE = 120
 """Seconds for a block of files, after which a reader hangs."""
+_TURN = 20
+"""Seconds that a target has at once, where there are enough."""
+_START = 600
+"""Seconds that a process may take to begin and to end."""
 
 
 def main() -> int:
-    """Fuzz the readers; the exit status is 1 where one does not do as it should."""
+    """Fuzz the readers and the kernel; the exit status is 1 where one does not do as it should."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--files", type=int, default=100_000, help="of all formats together")
-    parser.add_argument("--format", choices=sorted(TARGETS), help="this one only")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=int, default=600, help="of all targets together")
+    parser.add_argument("--turn", type=int, default=_TURN, help="seconds of a target at once")
+    parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="what is kept")
+    parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="these only")
+    parser.add_argument("--files", type=int, help="mutated files, of all targets together")
+    parser.add_argument("--seed", type=int, default=0, help="of the files")
     parser.add_argument("--only", type=int, metavar="N", help="the file of this number only")
     given = parser.parse_args()
-    names = [given.format] if given.format else list(TARGETS)
-    found = [
-        _fuzzed(name, given.files // len(names), seed=given.seed, only=given.only) for name in names
-    ]
+    names = given.target or list(TARGETS)
+    if given.files is None and given.only is None:
+        return _watched(names, given.folder, given.seconds, given.turn)
+    files = (given.files or 0) // len(names)
+    found = [_fuzzed(name, files, seed=given.seed, only=given.only) for name in names]
     return 1 if any(tally.findings for tally in found) else 0
+
+
+# --- By the engine --------------------------------------------------------------------------------
+
+
+def _watched(names: list[str], folder: Path, seconds: int, turn: int) -> int:
+    """Let the engine have its turns; return the exit status."""
+    before, end, failed = counted(folder), time.monotonic() + seconds, False
+    turn = max(1, min(turn, seconds // len(names)))
+    done: dict[str, int] = dict.fromkeys(names, 0)
+    while time.monotonic() < end:
+        counts = counted(folder)
+        name = min(names, key=lambda name: (done[name], counts.get(name, 0)))
+        done[name] += 1
+        failed |= _turn(name, folder, turn)
+    counts = counted(folder)
+    new = sum(counts.values()) - sum(before.values())
+    print(f"{new:,} inputs, {sum(counts.values()):,} in all runs, of {len(counts)} targets")
+    return int(failed)
+
+
+def _turn(name: str, folder: Path, seconds: int) -> bool:
+    """Fuzz a target in a process of its own; tell whether something was found."""
+    places = Places(folder, name)
+    known = set(places.findings.iterdir())
+    command = [sys.executable, "-m", "tests.fuzz.coverage", name, str(folder), str(seconds)]
+    with places.log.open("wb") as log:
+        try:
+            status = subprocess.run(
+                command, env=_environment(), stdout=log, stderr=log, timeout=seconds + _START,
+                check=False,
+            ).returncode  # fmt: skip
+        except subprocess.TimeoutExpired:
+            status = -1
+    data = places.interrupted()
+    if status and data is not None:
+        places.found(data, f"the process ended with {status}; see {places.log}")
+    elif status:
+        print(f"{name}: could not be run: see {places.log}", flush=True)
+    new = sorted(set(places.findings.iterdir()) - known)
+    for path in new:
+        if path.suffix == ".txt":
+            print(f"{name}: {path.with_suffix('')}: {path.read_text().splitlines()[0]}", flush=True)
+    return bool(new) or status != 0
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a target: sanitizers first, but the engine before them.
+
+    The sanitizers have symbols of the engine's that do nothing.
+    """
+    engine = importlib.util.find_spec("atheris.core_with_libfuzzer")
+    if engine is None:
+        raise SystemExit("fuzzing needs atheris: pip install 'atheris>=3.0'")
+    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    return {
+        **os.environ,
+        **single,
+        "LD_PRELOAD": f"{engine.origin} {os.environ.get('LD_PRELOAD', '')}",
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:quarantine_size_mb=16:"
+        "verify_asan_link_order=0:alloc_dealloc_mismatch=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",
+    }
+
+
+# --- Without --------------------------------------------------------------------------------------
 
 
 def _fuzzed(name: str, files: int, *, seed: int, only: int | None) -> Tally:

@@ -16,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 from fstcrf import openfst
 from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, ShapeError
+from fstcrf.grammar import Grammar
 from fstcrf.kernel import acyclic
 from fstcrf.lattice import Lattice
 from fstcrf.lattice.acyclic import AcyclicLattice
@@ -355,3 +356,24 @@ def test_any_numbering_of_the_states(seed: int) -> None:
     found = AcyclicLattice.from_machine(mixed, LABELS)
     assert found.nbest(20) == chain.turned().nbest(20)
     assert_close(found.marginals(), chain.lattice().marginals())
+
+
+# --- Under a grammar -----------------------------------------------------------------------------
+
+SOFT = Grammar.from_arrays(
+    LABELS, [[1, 0, -1], [0, 1, 1]], score=[[0.5, -1.0, 0.0], [0.25, 0, 2.0]], final=[0, -0.5]
+)
+
+
+@given(ACCEPTORS)
+def test_a_grammar_keeps_the_paths_that_it_accepts(machine: Machine) -> None:
+    lattice, paths = read(machine)
+    bound, under = SOFT.bound(LABELS), lattice & SOFT
+    kept = [(p.labels, p.score + bound.score(named(p.labels))) for p in paths]
+    scores = sorted((s for _, s in kept if s > -np.inf), reverse=True)
+    assert_close(under.log_partition(), log_sum(np.asarray(scores)) if scores else -np.inf)
+    if not scores:
+        with pytest.raises(NoPathError):
+            under.best()
+        return
+    assert_close(np.asarray([p.score for p in under.nbest(20)]), np.asarray(scores[:20]))

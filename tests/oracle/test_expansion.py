@@ -209,7 +209,7 @@ def test_every_way_finds_what_enumeration_finds(
             for way in ("auto", "product", "lazy", "expanded"):
                 with monkeypatch.context() as patch:
                     if way == "product":
-                        patch.setattr(decoder._Search, "__init__", given_up)
+                        hand_over(patch)
                     search = "auto" if way == "product" else way
                     paths = nbest([free.constrained(grammar, search=search)], n)[0]  # type: ignore[arg-type]
                 assert [p.labels for p in paths] == [labels for _, labels in wanted[:n]], way
@@ -217,13 +217,11 @@ def test_every_way_finds_what_enumeration_finds(
                 assert all(p.exact for p in paths)
 
 
-begin_search = decoder._Search.__init__
-
-
-def given_up(search: Any, *given: Any) -> None:
-    """Search, and forget what was found."""
-    begin_search(search, *given)
-    search.left = [*range(search.bound.n_sentences)]
+def hand_over(patch: pytest.MonkeyPatch) -> None:
+    """Leave every search to the product as soon as the best labels are not legal."""
+    never = kernel.Allowance(-1, -1)
+    patch.setattr(Expansion, "first", lambda *_: never)
+    patch.setattr(Expansion, "counted", lambda *_: (never, 1 << 40))
 
 
 def rules(name: str, tape: str = "t0") -> Grammar:
@@ -238,12 +236,20 @@ def rules(name: str, tape: str = "t0") -> Grammar:
     }[name]
 
 
-def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product whose paths are scored wrong by a millionth is found out."""
-    true = kernel.path_scores
-    monkeypatch.setattr(kernel, "path_scores", lambda *given: true(*given) + 1e-5)
+@pytest.mark.parametrize(
+    ("where", "name", "wrong", "rule"),
+    [
+        (kernel.Conjunction, "scores", property(lambda _: False), "soft"),
+        (Expansion, "machine", property(lambda self: self._free), "contiguous"),
+    ],
+    ids=["scores left out", "a product without the grammar"],
+)
+def test_the_oracle_notices(
+    where: type, name: str, wrong: Any, rule: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, name, wrong)
     with pytest.raises(AssertionError):
-        test_every_way_finds_what_enumeration_finds("contiguous", 1, monkeypatch)
+        test_every_way_finds_what_enumeration_finds(rule, 1, monkeypatch)
 
 
 def test_paths_of_the_product_score_what_their_labels_score() -> None:
@@ -420,7 +426,7 @@ def test_an_interrupt_before_the_product(monkeypatch: pytest.MonkeyPatch) -> Non
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(decoder, "_over", interrupted)
+        patched.setattr(Expansion, "machine", property(interrupted))
         with pytest.raises(KeyboardInterrupt):
             lattice.best()
     found = lattice.best()
@@ -449,7 +455,7 @@ def test_the_product_against_pynini(monkeypatch: pytest.MonkeyPatch, seed: int) 
         again = pynini.difference(every, every + one[k] + others + every + one[k] + every)
         fst = pynini.intersect(fst.arcsort("ilabel"), again.optimize().arcsort("ilabel"))
     wanted = -float(pynini.shortestdistance(fst, reverse=True)[fst.start()])
-    monkeypatch.setattr(decoder, "allowance", lambda *_: 1)
+    monkeypatch.setattr(decoder, "allowance", lambda *_: kernel.Allowance(0, 1))
     found = best([lattice])
     expansion = lattice.program.decoder.expansion
     assert expansion is not None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ import pytest
 from fstcrf import CRF, Grammar, compose
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, label, never, pairs, transitions
-from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, OptionError
+from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, OptionError, ShapeError
 from fstcrf.joint import ChainLattice, Composition
 from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.chain import Solver
+from fstcrf.joint.chain import Search, Solver
 from fstcrf.joint.jointmodel import BUDGET
 from fstcrf.joint.prefixes import Around, Prefixes
 from fstcrf.kernel import Budget
@@ -262,7 +264,6 @@ OTHER = {
     "probable_spans": (),
     "minimum_risk": (),
     "to_fst": (),
-    "draw": (),
     "plan": (),
 }
 
@@ -276,6 +277,25 @@ def test_everything_else_raises_and_names_sampling(name: str) -> None:
         lattice.marginals("chunk")
     with pytest.raises(AttributeError, match="nothing"):
         getattr(lattice, "nothing")  # noqa: B009 (mypy knows that there is none)
+
+
+def test_its_picture_has_the_best_labels(tmp_path: Path) -> None:
+    parts = taggers("pair")
+    for composition, plain in (
+        (chained(parts), True),
+        (chained(parts, grammar=GRAMMARS["first tape"]()), False),
+    ):
+        lattice = chain_lattice(composition, TEST[0])
+        svg = lattice.draw(tmp_path / "chain.svg", tokens=["<t>"] * len(lattice))
+        assert (tmp_path / "chain.svg").read_text("utf-8") == svg
+        root = ET.fromstring(svg)
+        texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+        assert texts.count("<t>") == 2 * len(lattice)
+        assert set(itertools.chain(*lattice.best().labels)) <= set(texts)
+        shares = [text for text in texts if text and text.replace(".", "").isdecimal()]
+        assert bool(shares) == plain
+        with pytest.raises(ShapeError, match="1 tokens for a lattice of"):
+            lattice.draw(tokens=["a"])
 
 
 def test_sums_need_probabilities() -> None:
@@ -340,6 +360,24 @@ def test_a_budget_is_for_all_tapes_together(monkeypatch: pytest.MonkeyPatch) -> 
     composition = chained(taggers("three in a row"), weights=(0.01,) * 3)  # nothing is proven soon
     looks = counted_looks(monkeypatch, composition, 512)
     assert 128 <= looks <= 4 * 512
+
+
+def test_what_is_proven_soon_is_cheap_whatever_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first rounds look at as few labellings of the inner tapes as of the first one."""
+    shares: list[int] = []
+    complete = Search._complete
+
+    def heard(self: Search, k: int, prefixes: Prefixes, share: int) -> None:
+        if k == 1:
+            shares.append(share)
+        complete(self, k, prefixes, share)
+
+    monkeypatch.setattr(Search, "_complete", heard)
+    composition = chained(taggers("three in a row"), weights=(0.01,) * 3)  # nothing is proven soon
+    composition.paths_all([LONG], budget=512)
+    assert shares[0] == 4 * 16
+    assert shares == sorted(shares)
+    assert shares[-1] == 4 * 512
 
 
 def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,15 @@ def test_scatter_refuses_what_is_not_there(token: int, slot: int) -> None:
         rows.scatter(token * one, slot * one, np.ones(1), place, out)
 
 
+@pytest.mark.parametrize("wrong", [2, 1000, 2**31 - 1])
+def test_scatter_refuses_places_beyond_the_parameters(variant: str, wrong: int) -> None:
+    rows = SparseRows(np.asarray([0, 1, 3]), np.asarray([0, 0, 1], dtype=np.int32), None, 2)
+    place, out = np.asarray([[1, -1], [wrong, 0]], dtype=np.int32), np.zeros(2)
+    token, slot = np.asarray([0, 1]), np.zeros(2, dtype=np.int64)
+    with pytest.raises(ShapeError, match="entry 1"):
+        rows.scatter(token, slot, np.ones(2), place, out)
+
+
 @each_variant
 @given(rows=matrices(), data=st.data())
 def test_any_split_gives_the_same_bits(variant: str, rows: SparseRows, data: st.DataObject) -> None:
@@ -107,13 +116,26 @@ def test_variants_agree() -> None:
 
 @pytest.mark.parametrize("size", [1, 15, 16, 17, 1023, 1024, 1025, 5000])
 @pytest.mark.parametrize(("count", "others"), [(1, 1), (7, 3)])
-def test_stored_vectors(variant: str, size: int, count: int, others: int) -> None:
+@pytest.mark.parametrize("half", [False, True])
+def test_stored_vectors(variant: str, size: int, count: int, others: int, *, half: bool) -> None:
     rng = np.random.default_rng(size)
-    store = VectorStore(count, size)
-    store.rows[...] = rng.normal(size=(count, size))
-    rows, vectors = store.rows.astype(np.float64), rng.normal(size=(others, size))
-    dots = store.dots(vectors)
+    store = VectorStore(count, size, half=half)
+    given = rng.normal(size=(count, size)).astype(np.float32).astype(np.float64)
+    given *= 4.0 ** (10 * np.arange(count) - 30)[:, None]
+    rows, vectors = given.copy(), rng.normal(size=(others, size))
+    for k, row in enumerate(rows):
+        largest = np.abs(row).max()
+        for part in (slice(0, size // 3), slice(size // 3, size)):
+            store.put(k, row[part], largest, part)
+    if half:
+        near = np.abs(rows - given) <= 2.0**-11 * np.abs(given)
+        assert (near | (np.abs(given) < 2.0**-28 * np.abs(given).max(axis=1)[:, None])).all()
+    else:
+        assert (rows == given).all()
+    rows *= 2.0 ** -(20.0 * np.arange(count) - 60)[:, None]  # of one size, for the tolerances
+    units = 4.0 ** (10 * np.arange(count) - 30)
+    dots = store.dots(vectors) / units[:, None]
     np.testing.assert_allclose(dots, rows @ vectors.T, rtol=1e-12, atol=1e-11)
     out, coefficients = vectors[0].copy(), rng.normal(size=count)
-    store.add_combination(coefficients, out)
+    store.add_combination(coefficients / units, out)
     np.testing.assert_allclose(out, vectors[0] + coefficients @ rows, rtol=1e-12, atol=1e-12)

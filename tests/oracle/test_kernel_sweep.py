@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import KernelError, ShapeError
+from fstcrf.arrays import Floats, Ints, Longs, Singles
+from fstcrf.errors import ShapeError
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SweepWorkspace, padded
 
 
@@ -18,7 +18,7 @@ class Task(NamedTuple):
     graph: Graph
     layout: Layout
     arguments: dict[str, Any]
-    theta: Floats
+    theta: Singles
     x: Floats  # [N, attributes]
     state_slots: Ints
 
@@ -57,9 +57,8 @@ def task(
         **row_part(x, rows, values=values),
         **single_part(x, singles, ptr, slot, values=values),
     }
-    theta = spread * rng.normal(size=len(slot))
-    cuts = np.unique([0, len(counts) // 3, len(counts) // 2, len(counts)]).astype(np.int64)
-    return Task(graph, Layout(ptr, slot, cuts), arguments, theta, x, state_slots)
+    theta = (spread * rng.normal(size=len(slot))).astype(np.float32)
+    return Task(graph, Layout(ptr, slot), arguments, theta, x, state_slots)
 
 
 def shard_of(one: Task, arguments: dict[str, Any]) -> Shard:
@@ -120,17 +119,11 @@ def expected(one: Task) -> tuple[float, Floats, kernel.Posterior]:
     return float(arguments["weight"] @ found.log_z), gradient, found
 
 
-def collect(shard: Shard, out: Floats) -> None:
-    """All blocks, the last first: each adds to its own parameters."""
-    for block in reversed(range(shard.n_blocks)):
-        shard.collect(block, out)
-
-
 def check(one: Task, *, rescued: bool | None) -> None:
-    shard = shard_of(one, one.arguments)
-    found = shard.sweep(one.graph, one.theta, SweepWorkspace())
+    shard, space = shard_of(one, one.arguments), SweepWorkspace()
+    found = shard.sweep(one.graph, one.theta, space)
     gradient = np.zeros(len(one.theta))
-    collect(shard, gradient)
+    shard.collect(space, gradient)
     loss, wanted, posterior = expected(one)
     size = 1.0 + np.abs(one.theta).max(initial=0.0)
     np.testing.assert_allclose(found.loss, loss, rtol=2e-6, atol=2e-6 * size)
@@ -142,7 +135,7 @@ def check(one: Task, *, rescued: bool | None) -> None:
     np.testing.assert_allclose(found.end, end.sum(axis=0), rtol=2e-5, atol=2e-5 * size)
     if rescued is not None:
         assert (found.rescued > 0) is rescued
-    collect(shard, gradient)
+    shard.collect(space, gradient)
     np.testing.assert_allclose(gradient, 2.0 * wanted, rtol=4e-5, atol=4e-5 * size)
 
 
@@ -169,13 +162,14 @@ def test_sweeps_repeat_bit_for_bit(variant: str) -> None:
     one = task(3, 12, direct=True, values=True)
     shard, space = shard_of(one, one.arguments), SweepWorkspace()
     first = shard.sweep(one.graph, one.theta, space)
-    gradient = shard.gradient.tobytes()
+    gradient = space.gradient(shard.size).tobytes()
     space.work(1)[:] = np.nan  # what is left in scratch does not matter
     space.weight(shard.size)[:] = np.nan
+    space.gradient(shard.size)[:] = np.nan
     again = shard.sweep(one.graph, one.theta, space)
     assert again.loss == first.loss
     assert again.arc.tobytes() == first.arc.tobytes()
-    assert shard.gradient.tobytes() == gradient
+    assert space.gradient(shard.size).tobytes() == gradient
 
 
 @pytest.mark.parametrize(
@@ -224,8 +218,4 @@ def test_sweeps_are_checked() -> None:
     with pytest.raises(ShapeError, match="theta is"):
         shard.sweep(one.graph, one.theta[:-1], space)
     with pytest.raises(ShapeError, match="out is"):
-        shard.collect(0, np.zeros(len(one.theta) + 1))
-    for runs in ([[0, 10**6]], [[-1, 1]], [[2, 1]]):
-        shard._row_runs[0] = np.asarray(runs, dtype=np.int64)
-        with pytest.raises(KernelError):
-            shard.collect(0, np.zeros(len(one.theta)))
+        shard.collect(space, np.zeros(len(one.theta) + 1))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tracemalloc
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +14,18 @@ import pytest
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_least, contiguous
-from fstcrf.errors import GrammarError, NoPathError, NumericError, OptionError, ShapeError
-from fstcrf.kernel import Budget, Conjunction, LazyAcceptor
+from fstcrf.errors import (
+    GrammarError,
+    NoPathError,
+    NumericError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
+from fstcrf.kernel import Budget, Conjunction, LazyAcceptor, lazy
 from fstcrf.lattice import Lattice, best, nbest
 from fstcrf.lattice.tapes import searched
+from fstcrf.plans import Search
 from tests.oracle.test_lattice_products import check_ranking, parts
 from tests.support.compositions import World, random_world
 
@@ -361,3 +371,92 @@ def test_bad_readers() -> None:
 def test_parts_of_one_tape() -> None:
     lattice = alternating(3) & contiguous(LABELS)
     assert parts(lattice, lattice.best().labels) == (lattice.best().labels,)
+
+
+# --- What a search may do -------------------------------------------------------------------------
+
+
+def test_a_search_ends_within_any_larger_allowance_as_within_a_smaller() -> None:
+    """It ends without an answer at first; from some allowance on it is as without one."""
+    lattice = Lattice.from_arrays(LABELS[:5], np.random.default_rng(3).normal(size=(10, 5)))
+    lattice = searched(lattice & contiguous(LABELS[:5]), "lazy")
+    bound, grammar = lattice._group.searched, lattice.program.decoder.conjunction
+    assert grammar is not None
+    for n in (1, 5):
+        whole = kernel.lazy_paths(bound, grammar, n)
+        ended = []
+        for share in range(0, 400, 8):
+            found = kernel.lazy_paths(
+                bound, grammar, n, allowance=kernel.Allowance(share * 10 - 100, share * 40)
+            )
+            ended.append(found.proven[0] == n)
+            if ended[-1]:
+                assert found.path.tolist() == whole.path.tolist()
+                assert found.popped[0] == whole.popped[0]
+            else:
+                assert found.bound[0] >= whole.score[0, 0]
+        assert ended == sorted(ended)
+        assert not ended[0]
+        assert ended[-1]
+
+
+def test_labels_that_are_legal_need_no_allowance() -> None:
+    """However long the sentence: they are walked down."""
+    scores = np.zeros((3_000, 29))
+    for k in range(29):
+        scores[k * 100 : (k + 1) * 100 + 100, k] += 5 - 0.01 * k
+    lattice = searched(Lattice.from_arrays(LABELS, scores) & contiguous(LABELS), "lazy")
+    grammar = lattice.program.decoder.conjunction
+    assert grammar is not None
+    found = kernel.lazy_paths(
+        lattice._group.searched, grammar, allowance=kernel.Allowance(-(1 << 70), 0)
+    )
+    path, score = kernel.best_paths(lattice._group.searched)
+    assert (found.proven[0], found.popped[0]) == (1, 3_000)
+    assert found.path[0].tolist() == path.tolist()
+    assert found.score[0, 0] == pytest.approx(score[0])
+
+
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, 1e308])
+def test_scores_that_change_during_a_search(
+    wrong: float, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread writes into them: it ends, and with paths of states that there are."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        arcs = rng.normal(size=(29, 6, 6))
+        lattice = Lattice.from_arrays(LABELS[:6], rng.normal(size=(30, 6)), arcs)
+        lattice = searched(lattice & contiguous(LABELS[:6]), "lazy")
+        bound, grammar = lattice._group.searched, lattice.program.decoder.conjunction
+        assert grammar is not None
+        moving = bound._per_token[1]
+
+        def spoil(rng: np.random.Generator = rng, moving: Floats = moving) -> float:
+            moving[rng.integers(len(moving)), 0, rng.integers(36)] = wrong
+            return 0.0
+
+        monkeypatch.setattr(lazy, "_STEPS", 3)
+        monkeypatch.setattr(lazy, "time", SimpleNamespace(monotonic=spoil))
+        found = kernel.lazy_paths(bound, grammar, n, Budget(states=3_000, seconds=1e6))
+        assert found.path.min() >= -1
+        assert found.path.max() < 6
+        assert np.isnan(moving).any() or (moving >= 1e300).any()
+
+
+@pytest.mark.parametrize(
+    ("search", "n"), [("lazy", 1), ("lazy", 20), ("auto", 20), ("expanded", 20)]
+)
+def test_a_sentence_longer_than_memory(
+    search: Search, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before anything is allocated."""
+    lattice = Lattice.from_arrays(LABELS, np.zeros((50, 29))) & contiguous(LABELS[:3])
+    lattice = searched(lattice, search)
+    bound = lattice._group.searched
+    pages = {"SC_PAGE_SIZE": 1_000, "SC_PHYS_PAGES": 10}
+    monkeypatch.setattr(os, "sysconf", pages.__getitem__)
+    with pytest.raises(TooLargeError, match=r"best paths of 50 tokens.*blank line missing"):
+        lattice.program.decoder.paths(bound, n)
+    pages["SC_PHYS_PAGES"] = 1_000_000
+    assert lattice.program.decoder.paths(bound, n).proven[0] == n

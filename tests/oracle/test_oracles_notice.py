@@ -237,11 +237,12 @@ def test_wrong_products(monkeypatch: pytest.MonkeyPatch) -> None:
         must_fail(run)
 
 
-def test_wrong_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("half", [False, True])
+def test_wrong_vectors(monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
     dots, add = VectorStore.dots, VectorStore.add_combination
 
     def run() -> None:
-        test_kernel_rows.test_stored_vectors("", 1025, 7, 3)
+        test_kernel_rows.test_stored_vectors("", 1025, 7, 3, half=half)
 
     run()
     with monkeypatch.context() as patch:
@@ -316,8 +317,8 @@ def test_wrong_sweeps(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
             return found._replace(loss=found.loss * (1.0 + 100 * NUDGE))
         return found._replace(**{part: getattr(found, part) * (1.0 + 200 * NUDGE)})
 
-    def off_gradient(shard: kernel.Shard, block: int, out: Floats) -> None:
-        collect(shard, block, out)
+    def off_gradient(shard: kernel.Shard, space: kernel.SweepWorkspace, out: Floats) -> None:
+        collect(shard, space, out)
         out *= 1.0 + 200 * NUDGE
 
     run()

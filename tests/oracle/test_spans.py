@@ -351,6 +351,23 @@ def test_questions_that_cannot_be_asked() -> None:
             span_probabilities([lattice], [[asked]])
 
 
+@pytest.mark.parametrize("moving", [False, True])
+@pytest.mark.parametrize("labels", [("O", "B-X", "I-X"), ("B-X", "I-X", "E-X", "I-Y")])
+def test_spans_that_hardly_ever_begin_or_end(labels: tuple[str, ...], *, moving: bool) -> None:
+    """What is carried is all but all: what is not has its digits nevertheless."""
+    rng, size, tokens = np.random.default_rng(2), len(labels), 6
+    arcs = rng.normal(size=(tokens - 1, size, size) if moving else (size, size))
+    arcs[..., labels.index("I-X"), labels.index("I-X")] += 30.0
+    lattice = Lattice.from_arrays(labels, rng.normal(size=(tokens, size)), arcs)
+    known = enumerated(*sequences(lattice), "conlleval")
+    asked = sorted(known)
+    found = lattice.span_probabilities(asked)
+    wanted = np.asarray([known[span] for span in asked])
+    assert wanted.min() < 1e-20
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    assert shares_of(lattice.probable_spans(0.0)).keys() >= known.keys()
+
+
 def test_without_a_path() -> None:
     dead = random_lattice(BIOES, 1, 3).restrict(np.zeros((3, 9), dtype=bool))
     for ask in (dead.probable_spans, lambda: dead.span_probabilities([(0, 1, "X")])):

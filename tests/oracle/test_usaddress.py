@@ -18,7 +18,6 @@ from fstcrf.lattice import Lattice
 from fstcrf.recipes.usaddress import raises
 
 usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not installed")
-pytest.importorskip("pynini", reason="pynini is not installed")
 
 ATTRIBUTES = TokenAttributes(usaddress.DIRECTIONS, usaddress.STREET_NAMES)
 LABELS: tuple[str, ...] = tuple(usaddress.TAGGER.labels())

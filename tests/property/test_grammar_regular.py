@@ -14,8 +14,6 @@ from hypothesis import given
 from fstcrf.errors import GrammarError
 from fstcrf.grammar import Acceptor, Grammar, minimise
 
-pytest.importorskip("pynini", reason="pynini is not installed")
-
 LABELS = ("a", "B-x", "c]")
 LENGTH = 4
 

@@ -214,3 +214,36 @@ def test_best_is_the_first_of_all(world: World) -> None:
     for rows in most:
         close(rows, np.full(world.tokens, best.score), 400.0)
     close(lattice.score(best.labels), best.score, 400.0)
+
+
+# --- Large constants ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("large", [1e13, 1e16, 1e18])
+@pytest.mark.parametrize("kind", ["shared", "per token", "some", "two tapes"])
+@pytest.mark.parametrize("faint", [0.0, -2000.0])
+def test_a_constant_on_all_arcs_changes_no_probability(
+    variant: str, large: float, kind: str, faint: float
+) -> None:
+    """Sums in either domain keep the digits that potentials have: `faint` is left to logs."""
+    rng = np.random.default_rng(3)
+    tokens, names = 12, ["a", "b", "c", "d"]
+    shape = (tokens - 1, 4, 4) if kind == "per token" else (4, 4)
+    arcs = rng.integers(-2, 3, shape) * max(0.5, float(np.spacing(large)))
+    if kind == "some":
+        arcs[rng.random(shape) < 0.3] = -np.inf
+    node = rng.normal(size=(tokens, 4))
+    node[:, 0] += faint
+    other = Lattice.from_arrays(["x", "y"], rng.normal(size=(tokens, 2)), tape="other")
+
+    def lattice(constant: float) -> Lattice[Any]:
+        own = Lattice.from_arrays(names, node, arcs + constant)
+        return product([own, other]) if kind == "two tapes" else own
+
+    near, far = lattice(0.0), lattice(large)
+    assert far.entropy() == pytest.approx(near.entropy(), rel=1e-12)
+    assert far.sample(30, seed=1) == near.sample(30, seed=1)
+    for found, expected in zip(
+        tape_arrays(far, far.marginals()), tape_arrays(near, near.marginals()), strict=True
+    ):
+        close(found, expected)

@@ -11,6 +11,7 @@ from hypothesis import given
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Graph, decoding
+from fstcrf.kernel.decoding import Ranked
 from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
 from tests.support.machine_strategies import MILD, Bounds, machine_cases
 from tests.support.machines import (
@@ -328,7 +329,23 @@ def test_paths_above_a_score(variant: str, case: Case, rank: int) -> None:
     """They are those that all paths begin with, the best one whatever it scores."""
     whole = decoding.nbest_paths(case.bound, 301)
     some = decoding.nbest_paths(case.bound, 301, above=whole.score[:, rank].copy())
-    wanted = (whole.score > whole.score[:, [rank]]).sum(axis=1)
+    check_cut(case, whole, some, whole.score[:, rank])
+
+
+@each_variant
+@given(case=machine_cases(SMALL), within=st.sampled_from([0.0, 0.5, 2.0, 1e9, np.inf]))
+def test_paths_not_far_below_the_best(variant: str, case: Case, within: float) -> None:
+    whole = decoding.nbest_paths(case.bound, 301)
+    some = decoding.nbest_paths(case.bound, 301, within=within)
+    check_cut(case, whole, some, whole.score[:, 0] - within)
+    above = whole.score[:, 2].copy()
+    both = decoding.nbest_paths(case.bound, 301, above=above, within=within)
+    check_cut(case, whole, both, np.maximum(above, whole.score[:, 0] - within))
+
+
+def check_cut(case: Case, whole: Ranked, some: Ranked, floor: Floats) -> None:
+    """Some are the first ones of the whole: the best one, and those that score more."""
+    wanted = (whole.score > floor[:, None]).sum(axis=1)
     assert some.found.tolist() == np.minimum(np.maximum(wanted, 1), whole.found).tolist()
     inside = np.arange(301) < some.found[:, None]
     assert some.score.tolist() == np.where(inside, whole.score, -np.inf).tolist()

@@ -204,7 +204,7 @@ class _Builder:
                 values[self.offsets[:-1]] = np.nan  # not read
             self.moving_axes.append(values)
             score = None
-        return Axis(size, score=score, place=place, contexts=contexts, **ends)
+        return Axis(size, ends.get("source"), ends.get("target"), score, place, contexts)
 
     def _factor(self) -> Factor:
         rows, place = self._place(self.outer)

@@ -63,4 +63,5 @@ def test_several_tapes(tmp_path: Any) -> None:
     assert len(labels) == len(both.tapes)
     both.save(tmp_path / "m")
     loaded = assert_type(fstcrf.load(tmp_path / "m"), Tagger[Any, Any])
+    assert_type(fstcrf.load(tmp_path / "m", fstcrf.Composition), fstcrf.Composition)
     assert loaded.tag(TEST[0]) == labels

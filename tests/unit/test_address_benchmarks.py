@@ -43,7 +43,6 @@ def test_an_address_that_is_refused_or_not_proven_fails_the_line(wrong: str) -> 
 
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_a_search_that_cannot_end_stops_at_its_budget_and_says_so() -> None:
-    pytest.importorskip("pynini", reason="pynini is not installed")
     found = adversarial(states=3_000)
     assert found["popped"] <= 3_000
     assert not found["exact"]

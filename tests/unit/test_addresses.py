@@ -28,8 +28,6 @@ from fstcrf.recipes.usaddress import (
     read_addresses,
 )
 
-pytest.importorskip("pynini", reason="pynini is not installed")
-
 ATTRIBUTES = TokenAttributes({"n", "s"}, {"st", "ave"})
 
 

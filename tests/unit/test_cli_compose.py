@@ -107,7 +107,7 @@ def test_weights_tuned_on_held_out_data() -> None:
         (["pos.fstcrf", "field.fstcrf", "--weights", "1,x"], 2, "Invalid value for '--weights'"),
         (["pos.fstcrf", "field.fstcrf", "--target", "pos=a"], 2, "--target, --columns and"),
         (["pos.fstcrf", "field.fstcrf", "--tune", "dev"], 1, "dev: No such file"),
-        (["gold.fstcrf", "--grammar", "bio", "--tune", "dev"], 2, "--tune is for two taggers"),
+        (["gold.fstcrf", "--grammar", "bio", "--tune", "dev"], 2, "weights are chosen for two"),
         (["pos.fstcrf", "--grammar", "pos=bio"], 1, "bio.grm:2: bio(): label 'ADJ' is not iob2"),
         (["pos.fstcrf", "none.fstcrf"], 1, "none.fstcrf: No such file or directory"),
         (["pos.fstcrf", "literal.fstcrf"], 2, "some of the taggers read columns, others attribute"),

@@ -36,6 +36,19 @@ def test_there_and_back() -> None:
     assert copy.tape == "pos"
 
 
+def test_templates_go_to_programs_that_read_columns() -> None:
+    data = fstcrf.Corpus.from_sentences([[("a", "X", "N"), ("b", "Y", "V")]], ("w", "l", "p"))
+    CRF.train(data, "l", "U:%x[0,w]/%x[0,p]\nB").save("own.fstcrf")
+    for name in ("m.wapiti", "m.crfpp", "text"):
+        to = ("--to", "crfpp-text") if name == "text" else ()
+        said = run("convert", "own.fstcrf", name, *to).stderr.splitlines()
+        assert said[1] == "fstcrf: its input has the columns w, p, in this order"
+        assert done("tag", name, given="a N\nb V\n") == "a N X\nb V Y\n\n"
+    line = failure("convert", "m.crfsuite", "x.wapiti", status=2)
+    assert line.startswith("Wapiti's format has no place for this: the tagger reads lists of attr")
+    assert not Path("x.wapiti").exists()
+
+
 def test_what_it_does_not_convert() -> None:
     done("convert", "m.crfsuite", "m.fstcrf")
     Path("one.grm").write_text('export ONE = "[N]" (any - "[N]")*;\n')
@@ -50,8 +63,9 @@ def test_what_it_does_not_convert() -> None:
 
 def test_where_it_cannot_go() -> None:
     line = failure("convert", "m.crfsuite", "m.foo", status=2)
-    assert line.startswith("m.foo does not end in .fstcrf or .crfsuite: say --to FORMAT")
-    assert "--to frob: expected one of fstcrf, crfsuite" in failure(
+    endings = ".fstcrf or .crfsuite or .crfpp or .wapiti"
+    assert line.startswith(f"m.foo does not end in {endings}: say --to FORMAT")
+    assert "--to frob: expected one of fstcrf, crfsuite, crfpp, crfpp-text, wapiti" in failure(
         "convert", "m.crfsuite", "x", "--to", "frob", status=2
     )
     line = failure("convert", "m.crfsuite", "m.crfsuite", status=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.chain import Solver
+from fstcrf.lattice.spans import known_probabilities
 from fstcrf.pipelines import TrainedPipeline
 from tests.support.command import done, failure, run
 
@@ -500,6 +502,33 @@ def test_a_long_search_says_what_it_works_on(
     assert lines[0] == f"working on {what}: 0.001 s so far"
 
 
+@pytest.mark.parametrize("model", ["joint", "chain"])
+@pytest.mark.parametrize("more", [(), ("--nbest", 2)])
+def test_a_sentence_too_long_for_memory_is_named(
+    monkeypatch: pytest.MonkeyPatch, model: str, more: tuple[object, ...]
+) -> None:
+    Path("long.txt").write_text(f"{LONG}\nMeet\n")
+    monkeypatch.setattr("fstcrf.kernel.machines.os.sysconf", lambda _: 64)
+    refused = run("tag", model, "long.txt", "--columns", "word", *more)
+    assert refused.exit_code == 1
+    assert refused.stderr.count("\n") == 1
+    assert re.search(r"long\.txt:1: .*110 tokens, [\d,]+ states at each: .*GB", refused.stderr)
+    assert "is a blank line missing between sentences?" in refused.stderr
+
+
+def test_spans_of_a_file_are_asked_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def heard(lattices: Any, *given: Any, **options: Any) -> Any:
+        asked.append(len(lattices))
+        return known_probabilities(lattices, *given, **options)
+
+    monkeypatch.setattr("fstcrf.lattice.distributions.known_probabilities", heard)
+    done("tag", "field", "in.txt", "--span-probabilities")
+    assert len(asked) == 1
+    assert asked[0] > 1
+
+
 def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     Outcomes().report()
     assert capsys.readouterr().err == ""
@@ -525,6 +554,16 @@ def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str
         (["joint", "--force", "pos"], "--force pos: expected TAPE=COLUMN, the tapes are pos"),
         (["joint", "--force", "pos=pos,x=y"], "--force pos=pos,x=y: expected TAPE=COLUMN"),
         (["joint", "--nbest", "0"], "Invalid value for '--nbest'"),
+        *(
+            (["joint", option, value], message)
+            for option, values, message in (
+                ("--max-states", ("0", "-1", "inf", "nan", "1.5"), "Invalid value for '--max-st"),
+                ("--max-states", (str(1 << 63),), "budget of 9223372036854775808 states: expected"),
+                ("--max-seconds", ("0", "-1", "-inf", "x"), "Invalid value for '--max-seconds'"),
+                ("--max-seconds", ("nan",), "budget of 250000 states and nan seconds: expected"),
+            )
+            for value in values
+        ),
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
@@ -546,6 +585,24 @@ def test_a_label_forced_on_the_wrong_tape() -> None:
     assert line.startswith("in.txt:3: 'O' in column 'field' is no label of the model; the labels")
 
 
+# --- Another kind of decision, when tagging ---------------------------------------------------
+
+
+def test_another_kind_of_composition() -> None:
+    for name, kind in (("legal", "chain"), ("legal_chain", "product")):
+        same = done("tag", name, "in.txt", "--decode", kind)
+        assert done("tag", name, "in.txt", "--normalize", kind) == same
+        assert done("tag", name, "in.txt", "--joint", "--normalize", kind) == same
+    assert "/0." in done("tag", "chain", "in.txt", "--normalize", "product", "--probabilities")
+    for options, message in (
+        (("pos",), "--normalize is for compositions: the model has one tape"),
+        (("joint", "--cascade"), "--normalize cannot go with --decode cascade"),
+        (("joint", "--decode", "product"), "--normalize cannot go with --decode product"),
+    ):
+        text = failure("tag", options[0], "in.txt", *options[1:], "--normalize", "chain", status=2)
+        assert text.startswith(message)
+
+
 # --- Large input ----------------------------------------------------------------------------
 
 
@@ -564,4 +621,6 @@ def test_runs_do_not_matter(options: list[str], monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("fstcrf.corpus.stream_columns", small)
     monkeypatch.setattr("fstcrf.cli.tagging._RUN_NUMBERS", 9000)
+    monkeypatch.setattr("fstcrf.cli.tagging._RUN_STEPS", 1)
+    monkeypatch.setattr("fstcrf.cli.tagging._LEAST_TOKENS", 90)
     assert done("tag", "joint", corpus_path("test"), *options, "--threads", 2) == whole

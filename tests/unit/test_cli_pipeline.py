@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import shutil
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fstcrf import read_columns
 from fstcrf.cli import tagging
 from fstcrf.pipelines import load_pipeline
 from fstcrf.pipelines.trained import Decode
-from tests.support.command import done, failure, run
+from tests.support.command import done, failure, program, run
 from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
 
 
@@ -285,6 +291,38 @@ def test_conllu_whose_columns_have_other_names(tmp_path: Path) -> None:
     assert failure("pipeline", "tag", out, given=late).endswith("split by tabs: 'x'")
 
 
+def test_another_kind_of_joint_decision(folder: Path, chain: Path) -> None:
+    for out, kind in ((folder / "out", "chain"), (chain, "product")):
+        same = done("pipeline", "tag", out, "--decode", kind, given=TEXT)
+        line = ("pipeline", "tag", out, "--normalize", kind)
+        assert done(*line, "--decode", "joint", given=TEXT) == same
+        text = failure(*line, "--decode", "marginals", given=TEXT, status=2)
+        assert "--decode joint; this is marginals" in text
+
+
+def test_the_input_says_what_it_is(tmp_path: Path) -> None:
+    """The first task was trained on CoNLL-U, the second on columns: a text may be either."""
+    out = tmp_path / "out"
+    done("pipeline", "train", mixed(tmp_path), "-o", out)
+    (tmp_path / "columns.txt").write_text("We\ngo\n")
+    (tmp_path / "treebank.txt").write_text(f"# a comment\n{CONLLU}")
+    with gzip.open(tmp_path / "packed.gz", "wt") as file:
+        file.write("-DOCSTART-\n\nWe b\ngo b\n")
+    for name, width in (("columns.txt", 3), ("packed.gz", 4), ("treebank.txt", 12)):
+        rows = done("pipeline", "tag", out, tmp_path / name).splitlines()
+        found = [row.split() for row in rows if row and row[0] not in "#-"]
+        assert [len(row) for row in found[:2]] == [width, width]
+        assert [row[-2] for row in found[:2]] == ["PRON", "VERB"]
+        whole = tmp_path / "out" / "pipeline.fstcrf"
+        assert done("tag", whole, tmp_path / name, "--cascade").splitlines() == rows
+    piped = subprocess.run(
+        program("pipeline", "tag", out), input=b"We\ngo\n", capture_output=True, check=True
+    )
+    assert piped.stdout.decode() == done("pipeline", "tag", out, tmp_path / "columns.txt")
+    (tmp_path / "wide.txt").write_text("We x y z\n")
+    assert "CoNLL-U: of a column file" in failure("pipeline", "tag", out, tmp_path / "wide.txt")
+
+
 def test_the_folder_of_a_pipeline_is_no_model(folder: Path, tmp_path: Path) -> None:
     whole = folder / "out" / "pipeline.fstcrf"
     for command in ("tag", "info"):
@@ -295,3 +333,112 @@ def test_the_folder_of_a_pipeline_is_no_model(folder: Path, tmp_path: Path) -> N
     text = failure("tag", tmp_path, given=TEXT)
     assert text == f"{tmp_path}: a folder, expected the file of a model"
     assert done("tag", whole, given=TEXT) == done("pipeline", "tag", folder / "out", given=TEXT)
+
+
+# --- Scores, weights, what there is ---------------------------------------------------------------
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    path = tmp_path / "gold.txt"
+    rows = [("a", "A0", "B1"), ("b", "A1", "B0"), None, ("c", "A2", "B1"), ("d", "A0", "B0"), None]
+    path.write_text("\n".join(" ".join(row) if row else "" for row in rows))
+    return path
+
+
+def test_a_row_of_scores_for_each_way(folder: Path, gold: Path) -> None:
+    out = folder / "out"
+    how = ("--columns", "word,gold,b", "--target", "a=gold")
+    found = json.loads(done("pipeline", "eval", out, gold, *how, "--json"))
+    assert [row["decode"] for row in found] == ["cascade", "marginals", "joint"]
+    corpus = read_columns(gold, ("word", "gold", "b"))
+    for row in found:
+        labels = load_pipeline(out).decode(corpus, decode=row["decode"])
+        right = {
+            tape: np.asarray(corpus.columns[column].strings()) == labels[tape].column().strings()
+            for tape, column in (("a", "gold"), ("b", "b"))
+        }
+        assert row["accuracy"] == pytest.approx({t: mine.mean() for t, mine in right.items()})
+        both = right["a"] & right["b"]
+        assert row["together"] == pytest.approx(both.mean())
+        assert row["sentences"] == pytest.approx((both[:2].all() + both[2:].all()) / 2)
+    lines = done("pipeline", "eval", out, gold, *how, "--decode", "joint").splitlines()
+    assert lines[0].split() == [
+        "decode",
+        "a",
+        "accuracy",
+        "b",
+        "accuracy",
+        "all",
+        "right",
+        "sentences",
+        "seconds",
+    ]
+    assert lines[1].split()[0] == "joint"
+    told = run("pipeline", "eval", out, gold, *how).stderr
+    assert "not scored, as there is no column of gold labels: c" in told
+
+
+def test_scores_follow_weights_and_grammar(folder: Path, gold: Path, tmp_path: Path) -> None:
+    how = ("--columns", "word,a,b", "--decode", "joint", "--json")
+    rule = tmp_path / "no.grm"
+    rule.write_text('export NO = ("[A1]" | "[A2]")*;\n')
+    free, ruled = (
+        json.loads(done("pipeline", "eval", folder / "out", gold, *how, *more))[0]
+        for more in ((), ("--grammar", f"a={rule}"))
+    )
+    assert ruled["accuracy"]["a"] <= 0.5  # two of four gold labels are forbidden
+    assert free["accuracy"].keys() == ruled["accuracy"].keys() == {"a", "b"}
+    # With no weight of its own, nothing that comes later has a say in the first task.
+    first = json.loads(done("pipeline", "eval", folder / "out", gold, *how, "--weights", "1,0,0"))
+    cascade = json.loads(
+        done("pipeline", "eval", folder / "out", gold, *how[:2], "--decode", "cascade", "--json")
+    )
+    assert first[0]["accuracy"]["a"] == cascade[0]["accuracy"]["a"]
+
+
+def test_weights_are_chosen_and_kept(folder: Path, gold: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder / "out", copy)
+    dev = tmp_path / "dev.txt"
+    dev.write_text(gold.read_text().replace("B", "C0 B").replace("C0 B1", "C1 B1"))
+    told = run("pipeline", "tune", copy, dev, "--columns", "word,a,c,b").stderr
+    kept = load_pipeline(copy)
+    assert kept.composition.weights[0] == 1.0
+    assert f"{copy}: weights a 1, " in told
+    assert kept.decoder == load_pipeline(folder / "out").decoder
+
+
+def test_what_a_pipeline_is(folder: Path) -> None:
+    printed = done("pipeline", "info", folder / "out")
+    for name in "abc":
+        assert f"\n{name}: " in printed
+    assert printed.count("iterations (") == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--decode", "joint,both"), "'joint,both': expected ways"),
+        (("--decode", "joint,joint"), "each once"),
+        (("--weights", "1"), "1 numbers, expected one for each of a, b, c"),
+        (("--target", "z=b"), "the tapes are a, b, c"),
+    ],
+)
+def test_scores_that_cannot_be_had(
+    folder: Path, gold: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    given = ("pipeline", "eval", folder / "out", gold, "--columns", "word,a,b", *arguments)
+    assert message in failure(*given, status=2)
+
+
+def test_text_without_gold_and_half_a_pipeline(folder: Path, gold: Path, tmp_path: Path) -> None:
+    how = ("--columns", "word,x,y")
+    assert "'a'" in failure("pipeline", "eval", folder / "out", gold, *how, status=1)
+    half = tmp_path / "half"
+    half.mkdir()
+    shutil.copy(folder / "out" / "a.fstcrf", half)
+    assert "no finished pipeline" in failure("pipeline", "eval", half, gold, status=1)
+    assert "no finished pipeline" in failure("pipeline", "info", half, status=1)
+    weights = ("--decode", "cascade", "--weights", "1,1,1")
+    assert "--weights" in failure("pipeline", "tag", folder / "out", gold, *weights, status=2)

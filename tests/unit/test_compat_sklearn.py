@@ -26,7 +26,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from fstcrf.compat.sklearn_crfsuite import CRF, metrics, scorers, utils
-from fstcrf.compat.sklearn_crfsuite.estimator import _SAME_NAMES, _TRAINER_NAMES
+from fstcrf.compat.sklearn_crfsuite.estimator import _PARAMETERS, _TRAINER_NAMES
 from fstcrf.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
 from fstcrf.constraints import at_most
 
@@ -150,7 +150,7 @@ def test_every_parameter_reaches_the_trainer() -> None:
     assert trainer.get("linesearch") == "Backtracking"
     assert trainer.get("feature.minfreq") == 2
     assert trainer.get("feature.possible_states") is True
-    names = {*_TRAINER_NAMES.values(), *_SAME_NAMES}
+    names = {_TRAINER_NAMES.get(name, name) for name in _PARAMETERS}
     rest = {"algorithm", "verbose", "model_filename", "keep_tempfiles", "trainer_cls"}
     assert names | rest == set(CRF().get_params())
     with pytest.raises(OptionError, match="variance"):

@@ -141,6 +141,13 @@ def test_bad_batches() -> None:
         stream_conllu(text(SECOND), batch_tokens=0)
 
 
+def test_a_range_within_a_range_loses_the_offsets_only() -> None:
+    rows = [row("2-3", "ab"), row("1", "a"), row("2-3", "bc"), row("2", "b"), ""]
+    corpus = read_conllu(text(rows))
+    assert corpus[0]["form"] == ["a", "b"]
+    assert corpus[0].char_offsets == [(-1, -1), (-1, -1)]
+
+
 def test_a_range_beyond_its_sentence_loses_the_offsets_only() -> None:
     corpus = read_conllu(text([row("1-3", "ab"), row("1", "a"), row("2", "b"), ""]))
     assert corpus[0]["form"] == ["a", "b"]

@@ -118,6 +118,19 @@ def test_local_models_on_the_dev_file(setting: Setting) -> None:
     assert {float(cell) for row in rows for cell in row[1:]} <= {100.0}  # train and dev are equal
 
 
+@pytest.mark.thorough
+def test_types_that_a_file_does_not_have(setting: Setting) -> None:
+    for path in setting.files("conll2003/*"):
+        path.write_text(path.read_text().replace("I-ORG", "I-PER"))
+    report = run_recipe(RECIPES["consistency"], setting)
+    values = {(row.row, row.metric): row.value for row in report.result.rows}
+    assert values["features of the paper, Viterbi", "F, test, %: PER"] == 100
+    assert values["features of the paper, Viterbi", "F, test, %: ORG"] == 0
+    assert "| ORG |  |  | 0 (2,975) | 0 (0) |" in report.markdown()
+    data = replace(read(setting), test=None)  # type: ignore[arg-type]
+    assert "| of the paper | 100.00 | 0.00 | 100.00 |" in consistency.ablation(setting, data, 0.3)
+
+
 def interrupted(setting: Setting) -> tuple[str, list[str]]:
     """Stop a run in the second fold of announcements; return its page and what was said."""
     told: list[str] = []

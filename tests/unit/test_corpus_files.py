@@ -8,12 +8,13 @@ import io
 import os
 import resource
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fstcrf.corpus import atomic_write, open_binary, open_text
+from fstcrf.corpus import atomic_write, check_writable, open_binary, open_text
 from fstcrf.corpus.files import open_target, source_name
 from fstcrf.errors import DataError, OptionError
 
@@ -137,6 +138,55 @@ def test_a_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, old)
     assert raised.value.errno == errno.EFBIG
+    assert names(tmp_path) == set()
+
+
+@pytest.mark.parametrize("name", ["a" * 250, "漢" * 80, "é" * 120, "a\udcff" * 60])
+def test_names_as_long_as_the_system_allows(tmp_path: Path, name: str) -> None:
+    with atomic_write(tmp_path / name) as file:
+        file.write(b"x")
+    assert names(tmp_path) == {name}
+
+
+KILLED = """
+import os, signal, sys
+from fstcrf.corpus.files import atomic_write
+with atomic_write(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_killed_writers_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", KILLED, tmp_path / "a"], check=False)
+    assert len(names(tmp_path)) == 1  # the second one removed what the first one left
+    (tmp_path / ".a.1.tmp").write_bytes(b"of a writer beside it, who was killed, too")
+    others = {".a.b.0.tmp", ".b.0.tmp", ".a.x.tmp", ".a.tmp"}
+    for other in others:
+        (tmp_path / other).write_bytes(b"")
+    with atomic_write(tmp_path / "a") as slow:  # two writers of one file at the same time
+        slow.write(b"slow")
+        with atomic_write(tmp_path / "a") as quick:
+            quick.write(b"quick")
+        assert (tmp_path / "a").read_bytes() == b"quick"
+    assert (tmp_path / "a").read_bytes() == b"slow"
+    assert names(tmp_path) == {"a", *others}
+
+
+def test_what_looks_whether_a_file_can_be_written_leaves_nothing_for_good(tmp_path: Path) -> None:
+    probing = """
+import os, signal, sys
+from pathlib import Path
+from fstcrf.corpus import check_writable
+Path.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+check_writable(sys.argv[1])
+"""
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", probing, tmp_path / "a"], check=False)
+    assert len(names(tmp_path)) == 1
+    check_writable(tmp_path / "a")
     assert names(tmp_path) == set()
 
 

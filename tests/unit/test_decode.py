@@ -124,6 +124,7 @@ def test_a_chain(n: int) -> None:
         assert [p.probability for p in found] == pytest.approx([p.probability for p in wanted])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 4])
 @pytest.mark.parametrize("weights", [(1.0, 1.0), (0.8, 0.5)])
 @pytest.mark.parametrize("grammar", [None, GRAMMAR])

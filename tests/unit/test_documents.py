@@ -293,7 +293,9 @@ def test_labels_do_not_depend_on_batches(
     assert found == labels_of(sampling, corpus)
 
 
-def test_the_commands(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> None:
+def test_the_commands(
+    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tagger.save(tmp_path / "tagger.fstcrf")
     text, model = str(tmp_path / "text.txt"), str(tmp_path / "names.json")
     made = program.run("consistency", text, "-o", model, "--columns", "word,ner", "--target", "ner")
@@ -306,6 +308,9 @@ def test_the_commands(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> Non
         x for x in TEXT.splitlines() if x and "DOCSTART" not in x
     ]
     assert lines[0].startswith("-DOCSTART-")
+    monkeypatch.setattr("fstcrf.cli.documents._RUN_TOKENS", 1)  # a document is a run
+    again = ("tag", str(tmp_path / "tagger.fstcrf"), text, "--document-consistency", model)
+    assert program.done(*again) == done.stdout
 
 
 def test_where_the_model_cannot_go_is_found_out_first(tmp_path: Path) -> None:

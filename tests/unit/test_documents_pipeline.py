@@ -46,7 +46,7 @@ def pipeline(corpus: Corpus, **options: str) -> Pipeline:
             Task("pos", corpus, "U0:%x[0,word]\nB"),
             Task("ner", corpus, names, reads=["pos"], options={"scheme": "iob2"}),
         ],
-        **options,  # type: ignore[arg-type]
+        **{"normalize": "product", **options},  # type: ignore[arg-type]
     )
 
 

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import textwrap
 import threading
+import warnings
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
+from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, RecoveryWarning
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
 from fstcrf.feedback.folder import Journal, State, UniformDraws
 from fstcrf.joint import CRF
@@ -271,6 +275,97 @@ def test_zeros_behind_a_journal_are_cut_off(folder: Path, start: CRF) -> None:
         told(two, 1)
     with FeedbackLearner.open(folder) as two:
         assert two.rewards == 4
+
+
+def last_frame(path: Path, before: int) -> list[tuple[str, bytes]]:
+    """What a machine that stops may leave of what was appended behind `before` bytes."""
+    whole = path.read_bytes()
+    cases = [("cut", whole[: (before + len(whole)) // 2])]
+    for start in range(before, len(whole), 512):
+        torn = bytearray(whole)
+        torn[start : start + 512] = bytes(len(torn[start : start + 512]))
+        cases.append((f"zeros at {start - before}", bytes(torn)))
+    return cases
+
+
+def test_a_torn_end_is_dropped_with_a_warning(folder: Path, start: CRF) -> None:
+    """Blocks of one append reach the disk in any order; nobody was told that they are there."""
+    one = FeedbackLearner.create(folder, start)
+    told(one, 2)
+    path = folder / "journal-0"
+    before = path.stat().st_size
+    one.propose_all([SENTENCE] * 20)  # one append of many records
+    one.close()
+    cases = last_frame(path, before)
+    assert len(cases) > 5
+    for name, data in cases:
+        path.write_bytes(data)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with FeedbackLearner.open(folder, sync="process") as two:
+                assert (two.rewards, len(two.pending)) == (2, 0), name
+        assert [w.category for w in said] == ([] if name == "cut" else [RecoveryWarning]), name
+        assert path.stat().st_size == before
+
+
+def test_a_damaged_middle_is_refused_wherever_it_is(folder: Path, start: CRF) -> None:
+    one = FeedbackLearner.create(folder, start)
+    empty = (folder / "journal-0").stat().st_size
+    one.propose_all([SENTENCE] * 5)
+    end = (folder / "journal-0").stat().st_size
+    told(one, 1)
+    one.close()
+    path = folder / "journal-0"
+    whole = path.read_bytes()
+    for place in range(empty, end, 7):
+        data = bytearray(whole)
+        data[place] ^= 255
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError, match=f"journal-0: damaged at byte {empty}"):
+            FeedbackLearner.open(folder)
+
+
+@pytest.mark.parametrize("content", ["9301", "05", "9105", "91c401ff", "91c40291a1"])
+def test_frames_that_are_whole_and_make_no_sense(folder: Path, start: CRF, content: str) -> None:
+    """As somebody may write them: their checksums are right."""
+    FeedbackLearner.create(folder, start).close()
+    with (folder / "journal-0").open("ab") as file:
+        for record in (bytes.fromhex(content), b"\x90"):
+            file.write(b"\xf5frame\xf5\n" + struct.pack("<II", len(record), zlib.crc32(record)))
+            file.write(record)
+    with pytest.raises(ModelFileError, match="journal-0: "):
+        FeedbackLearner.open(folder)
+
+
+def test_a_proposal_with_labels_that_are_not_there(folder: Path, start: CRF) -> None:
+    one = FeedbackLearner.create(folder, start)
+    one.propose(SENTENCE)
+    one.save()
+    kept = one._state.pending[0]
+    one._state.pending[0] = msgspec.structs.replace(
+        kept, path=np.full(4, 99, dtype="<i4").tobytes()
+    )
+    one.save()
+    one.close()
+    with pytest.raises(ModelFileError, match="proposal 0 makes no sense"):
+        FeedbackLearner.open(folder)
+
+
+def test_journals_of_the_first_format_go_on(folder: Path, start: CRF) -> None:
+    one = FeedbackLearner.create(folder, start)
+    told(one, 2)
+    one.close()
+    path = folder / "journal-0"
+    with Journal(path) as journal:
+        records = list(journal.records())
+    frames = (struct.pack("<II", len(r), zlib.crc32(r)) + r for r in records)
+    path.write_bytes(b"fstcrf-feedback-journal 1\n" + b"".join(frames))
+    with FeedbackLearner.open(folder) as two:
+        assert two.rewards == 2
+        told(two, 1)
+    assert path.read_bytes().startswith(b"fstcrf-feedback-journal 1\n")
+    with FeedbackLearner.open(folder) as three:
+        assert three.rewards == 3
 
 
 def test_damage_within_a_journal_is_refused(folder: Path, start: CRF) -> None:

@@ -12,8 +12,6 @@ import pytest
 from fstcrf.errors import GrammarError
 from fstcrf.grammar import Grammar, equivalent
 
-pytest.importorskip("pynini", reason="pynini is not installed")
-
 BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
 TAPES = {"pos": ("NN", "VB", "a=b", "c d"), "chunk": ("O", "B-NP", "I-NP")}
 
@@ -357,6 +355,46 @@ def test_costs_are_finite(text: str) -> None:
     with pytest.raises(GrammarError, match="expected a finite number") as caught:
         Grammar.from_text(f"\nexport A = {text};")
     assert caught.value.line == 2
+
+
+TYPES = [f"T{k}" for k in range(150)]
+MANY = ("O", *(f"{place}-{kind}" for kind in TYPES for place in "BI"))
+
+
+@pytest.mark.parametrize("cost", ["", " <0.5>"])
+def test_three_hundred_labels(cost: str) -> None:
+    spans = " | ".join(f'("[B-{kind}]" "[I-{kind}]"*{cost})' for kind in TYPES)
+    (found,) = bound(f'export X = ({spans} | "[O]")*;', MANY).bind(MANY)
+    assert found.n_states == 151
+    assert found.walk(["O", "B-T3", "I-T3", "B-T149"]) == (-1.0 if cost else 0.0)
+    assert found.walk(["B-T3", "I-T4"]) == -np.inf
+    (either,) = bound("export X = (" + " | ".join(f'"[{x}]" any' for x in MANY) + ")*;", MANY).bind(
+        MANY
+    )
+    assert either.n_states == 2
+
+
+def test_nested_counts() -> None:
+    (found,) = bound('export X = (("[O]"{1,20} "[B-NP]"){1,20})*;').bind(BIO)
+    assert found.n_states == 21
+    assert found.walk(["O"] * 20 + ["B-NP", "O", "B-NP"]) == 0.0
+    assert found.walk(["O"] * 21 + ["B-NP"]) == -np.inf
+    (exact,) = bound("export X = (any{3}){2,4} | any{1000};").bind(BIO)
+    accepted = [n for n in range(1001) if exact.walk(["O"] * n) == 0.0]
+    assert accepted == [6, 9, 12, 1000]
+
+
+def test_a_minus_that_meets_too_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'export X = any{1,50} - any* "[O]" any{6};'
+    assert accepts(text, "B-NP O")
+    monkeypatch.setattr("fstcrf.grammar.regular.MAX_PAIRS", 1000)
+    assert "X is too large: the two sides of a minus" in message(f"{text} # once more", BIO)
+
+
+def test_parts_of_too_many_arcs() -> None:
+    every = " | ".join(f'("[{x}]" <{k / 8}>)' for k, x in enumerate(MANY))
+    found = message(f"export X = (({every}){{1,1000}}){{1,20}};", MANY)
+    assert "X is too large: a part of it has" in found
 
 
 @pytest.mark.thorough

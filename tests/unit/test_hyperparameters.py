@@ -21,11 +21,12 @@ from fstcrf.errors import (
     MissingDependencyError,
     NumericError,
     OptionError,
+    RecoveryWarning,
     TemplateError,
 )
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.hyperparameters import Range, Trial, Tuning, tune
-from fstcrf.hyperparameters.study import Point, Pruner, Space, StepReport, Study
+from fstcrf.hyperparameters.study import Point, Pruner, Space, StepReport, Study, _Lock
 from fstcrf.joint import CRF
 from fstcrf.model.structure import order_of
 
@@ -260,6 +261,43 @@ def test_a_line_that_a_crash_cut_off_is_forgotten(tmp_path: Path) -> None:
     again.run(bowl)
     assert timeless(again.trials) == timeless(searched(4).trials)
     assert len(study(journal=journal, resume=True).trials) == 4
+
+
+def test_a_line_of_which_the_end_reached_the_disk_first_is_forgotten(tmp_path: Path) -> None:
+    journal = tmp_path / "search.log"
+    searched(4, journal=journal)
+    data = journal.read_bytes()
+    start = data.rindex(b"\n", 0, -1) + 1
+    torn = data[:start] + bytes(10) + data[start + 10 :]
+    journal.write_bytes(torn)
+    with pytest.warns(RecoveryWarning, match="search.log: the last "):
+        again = study(journal=journal, resume=True)
+    assert len(again.trials) == 3
+    journal.write_bytes(torn + data[start:])
+    with pytest.raises(DataError, match=r"search.log:\d+: is damaged, and more follows"):
+        study(journal=journal, resume=True)
+    assert journal.read_bytes() == torn + data[start:]
+
+
+@pytest.mark.parametrize("left", [0, 5, 40])
+def test_a_journal_of_which_only_a_part_of_the_first_line_is_there(
+    tmp_path: Path, left: int
+) -> None:
+    journal = tmp_path / "search.log"
+    searched(2, journal=journal)
+    journal.write_bytes(journal.read_bytes()[:left])
+    again = study(journal=journal, resume=True)
+    again.run(bowl)
+    assert timeless(again.trials) == timeless(searched(1).trials)
+
+
+def test_a_holder_that_was_killed_does_not_hold_the_journal(tmp_path: Path) -> None:
+    journal = tmp_path / "search.log"
+    searched(1, journal=journal)
+    lock = _Lock(journal)
+    assert lock.acquire()
+    assert [path.name for path in tmp_path.iterdir()] == ["search.log"]  # nothing stays behind
+    lock.release()
 
 
 def test_a_journal_is_not_written_over_by_chance(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fstcrf import CRF, Composition, Corpus, Grammar, compose, evaluate_spans
 from fstcrf.constraints import at_most, label, pairs
 from fstcrf.errors import DataError, NoPathError, OptionError
-from fstcrf.joint.tuning import GRID, WeightTrial
+from fstcrf.joint.tuning import WEIGHT_GRID, WeightTrial
 from tests.support.joint_cases import TRAIN, sentences, tagger, taggers
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
@@ -89,7 +89,7 @@ def test_of_equals_the_weight_nearest_one() -> None:
         ((0.5, 1.5), 0.5),
         ((0.25, 1.5), 1.5),
         ((0.1, 1.0, 3.0), 1.0),
-        (GRID, 1.0),
+        (WEIGHT_GRID, 1.0),
     ):
         assert composition.tune_weights(DEV, grid=grid).weights == (1.0, wanted)
 

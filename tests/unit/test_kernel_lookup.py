@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,16 @@ from hypothesis import strategies as st
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import KernelError, ShapeError
-from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, compacted
+from fstcrf.kernel.lookup import (
+    Firing,
+    KeyFamily,
+    KeyTerm,
+    RowFinder,
+    TokenPlaces,
+    check_keys,
+    compacted,
+    is_permutation,
+)
 from fstcrf.kernel.native import SLOT
 
 FIRINGS: tuple[Firing, ...] = ("every", "first", "last", "inner")
@@ -93,16 +103,18 @@ def row_at(case: Case, f: int, sentence: int, token: int) -> int:
     return case.known[f].get(key, -1) if fires[case.firings[f]] and key is not None else -1
 
 
-def finder(case: Case) -> RowFinder:
+def finder(case: Case, *, laid_out: bool = False) -> RowFinder:
     families = [
         KeyFamily.of(
             terms,
-            np.array(list(known), dtype=np.uint64),
-            np.array(list(known.values()), dtype=np.int32),
+            np.array(sorted(known), dtype=np.uint64),
+            np.array([known[key] for key in sorted(known)], dtype=np.int32),
             firing=firing,
         )
         for terms, known, firing in zip(case.terms, case.known, case.firings, strict=True)
     ]
+    if laid_out:
+        families = [family.laid_out() for family in families]
     return RowFinder(families, reach=case.reach)
 
 
@@ -117,9 +129,50 @@ def test_rows_as_plain_python_finds_them(case: Case) -> None:
     ]
     found = finder(case).rows(case.codes, case.offsets)
     assert found.tolist() == expected
+    assert finder(case, laid_out=True).rows(case.codes, case.offsets).tolist() == expected
     indptr, index = compacted(found)
     assert index.tolist() == [row for rows in expected for row in rows if row >= 0]
     assert np.diff(indptr).tolist() == [sum(row >= 0 for row in rows) for rows in expected]
+
+
+@pytest.mark.thorough
+@pytest.mark.usefixtures("variant")
+@given(case=cases(), seed=st.integers(0, 1000))
+def test_rows_of_listed_tokens(case: Case, seed: int) -> None:
+    """Those of the same tokens once their own codes, and no others, are changed."""
+    rng = np.random.default_rng(seed)
+    sentence = np.repeat(np.arange(len(case.lengths)), case.lengths)
+    if not len(sentence):
+        return
+    listed = rng.integers(len(sentence), size=int(rng.choice([1, 5, 300])))
+    own = rng.integers(-1, 8, size=(2, len(listed)), dtype=np.int32)
+    token = case.skipped + listed
+    before = token - case.offsets[sentence[listed]]
+    after = case.offsets[sentence[listed] + 1] - 1 - token
+    places = TokenPlaces(token, before.astype(np.int32), after.astype(np.int32))
+    found = finder(case).rows_at(case.codes, places, own)
+    for row, t, mine in zip(found, token.tolist(), own.T, strict=True):
+        codes = case.codes.copy()
+        codes[:, t] = mine
+        assert row.tolist() == finder(case).rows(codes, case.offsets)[t - case.skipped].tolist()
+
+
+def test_listed_tokens_that_are_none() -> None:
+    term = KeyTerm(0, 1, pads=True, width=4)
+    family = KeyFamily.of([term], np.zeros(1, np.uint64), np.zeros(1, np.int32))
+    ready = RowFinder([family], reach=1)
+    codes, own = np.zeros((1, 3), dtype=np.int32), np.zeros((1, 1), dtype=np.int32)
+
+    def places(*numbers: int) -> TokenPlaces:
+        token, before, after = ([n] for n in numbers)
+        return TokenPlaces(np.array(token), np.array(before, np.int32), np.array(after, np.int32))
+
+    assert ready.rows_at(codes, places(1, 1, 1), own).shape == (1, 1)
+    for bad in ((3, 0, 0), (-1, 0, 0), (1, 2, 1), (1, -1, 1), (1, 1, 2), (1, 1, -1)):
+        with pytest.raises(KernelError, match="looking attributes up"):
+            ready.rows_at(codes, places(*bad), own)
+    with pytest.raises(ShapeError, match="own"):
+        ready.rows_at(codes, places(1, 1, 1), own[:, :0])
 
 
 def test_runs_join_without_a_seam(variant: str) -> None:
@@ -141,9 +194,12 @@ def test_many_keys() -> None:
     keys = np.unique(rng.integers(0, 1 << 30, size=50_000, dtype=np.int64))
     rows = rng.permutation(len(keys)).astype(np.int32)
     family = KeyFamily.of([KeyTerm(0, 0, False, 31)], keys.astype(np.uint64), rows)
-    assert family.slots is not None
+    assert family.laid_out().slots is not None
     codes = np.concatenate([keys, keys + 1]).astype(np.int32)[None]
-    found = RowFinder([family], reach=0).rows(codes, np.array([0, codes.shape[1]]))
+    ready = RowFinder([family], reach=0)
+    few = ready.rows(codes, np.array([0, 1000]))
+    found = ready.rows(codes, np.array([0, codes.shape[1]]))  # now keys are laid out
+    assert (few == found[:1000]).all()
     assert (found[: len(keys), 0] == rows).all()
     expected = {int(k): int(r) for k, r in zip(keys, rows, strict=True)}
     assert found[len(keys) :, 0].tolist() == [expected.get(int(k) + 1, -1) for k in keys]
@@ -167,8 +223,34 @@ def test_families_that_are_none() -> None:
     for bounds in ([0, 4], [2, 1], [-1, 2]):
         with pytest.raises((KernelError, ValueError)):
             looked_up(good, bounds)
-    with pytest.raises(ShapeError, match="array or a hash table"):
-        RowFinder([KeyFamily("every", (good,), None, None)], reach=1)
-    odd = RowFinder([KeyFamily("every", (good,), None, np.empty(3, dtype=SLOT))], reach=1)
+    with pytest.raises(ShapeError, match="rows"):
+        RowFinder([KeyFamily("every", (good,), keys, rows[:0])], reach=1)
+    slots = np.empty(3, dtype=SLOT)
+    odd = RowFinder([KeyFamily("every", (good,), keys, rows, slots=slots)], reach=1)
     with pytest.raises(KernelError, match="looking attributes up"):
         odd.rows(codes, offsets)
+
+
+@given(st.lists(st.integers(0, 2**12 - 1), max_size=6), st.lists(st.integers(0, 5), max_size=6))
+def test_keys_and_rows_of_a_file_are_checked(keys: list[int], rows: list[int]) -> None:
+    """Keys of three numbers below 16, 1 and 7, of 4, 0 and 8 bits."""
+    given_keys = np.array(keys, dtype=np.uint64)
+    rising = bool(np.all(given_keys[1:] > given_keys[:-1]))
+    fits = rising and all(key & 255 < 7 for key in keys)
+    with contextlib.nullcontext() if rising else pytest.raises(KernelError, match="keys"):
+        check_keys(given_keys)
+    with contextlib.nullcontext() if fits else pytest.raises(KernelError, match="keys"):
+        check_keys(given_keys, (4, 0, 8), (16, 1, 7))
+    assert is_permutation(np.array(rows, dtype=np.int32)) == (
+        sorted(rows) == list(range(len(rows)))
+    )
+
+
+def test_numbers_of_keys_outside_what_they_may_be() -> None:
+    key = np.array([2**12], dtype=np.uint64)  # a bit more than its numbers have
+    check_keys(key, (4, 9), (16, 1))
+    for widths, limits in (((4, 8), (16, 7)), ((4, 0), (16, 0)), ((4, 64), (16, 1)), ((-1,), (1,))):
+        with pytest.raises(KernelError, match="keys"):
+            check_keys(key, widths, limits)
+    assert not is_permutation(np.array([0, -1], dtype=np.int32))
+    assert not is_permutation(np.array([0, 2], dtype=np.int32))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import tracemalloc
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -101,6 +102,31 @@ def test_runs_change_no_bit(lattices: list[Lattice], monkeypatch: pytest.MonkeyP
     assert sample(lattices, 2) == whole[2]
 
 
+def test_answers_keep_no_joined_potentials() -> None:
+    many = [lattice(k, 400) for k in range(40)]
+    joined = sum(one.values[0].nbytes for one in many)
+    kept, used = [], []
+    best(many)  # what is made once
+    tracemalloc.start()
+    try:
+        for _ in range(5):
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            answer = best(many)
+            after, peak = tracemalloc.get_traced_memory()
+            kept.append(after - before)
+            used.append(peak - before)
+            paths = list(answer)  # looks for probabilities: potentials are joined once more
+            del answer
+        asked, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert paths == [one.best() for one in many]
+    assert max(kept) < joined / 2 < joined < min(used), (kept, used, joined)
+    assert max(used) < 2 * joined
+    assert asked < joined, "over many calls memory stays flat"
+
+
 def test_results_are_sequences() -> None:
     some = [lattice(k, k % 3) for k in range(6)]
     paths, ranked = best(some), nbest(some, 2)
@@ -167,6 +193,16 @@ def test_options() -> None:
             one.nbest(n)
         with pytest.raises(OptionError, match=f"n is {n}, expected at least 1"):
             nbest([lattice(0, 0)], n)
+    for odd in (1.5, float("inf"), float("nan"), "3", None, 2**63):
+        number: Any = odd
+        with pytest.raises(OptionError, match=r"n is .*, expected (a whole number|at least 1)"):
+            one.nbest(number)
+        with pytest.raises(OptionError, match=r"n is .*, expected (a whole number|at least 1)"):
+            nbest([one], number)
+        with pytest.raises(OptionError, match=r"n is .*, expected (a whole number|at least 0)"):
+            one.sample(number)
+    with pytest.raises(OptionError, match="expected a whole number"):
+        best([one], threads=cast("int", 1.5))
     with pytest.raises(OptionError, match="n is -1, expected at least 0"):
         one.sample(-1)
     with pytest.raises(OptionError, match="seed is -1"):

@@ -36,6 +36,8 @@ def fresh(code: str) -> str:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_package_is_an_attribute(name: str) -> None:
+    if name in ("jax", "torch"):
+        pytest.importorskip(name, reason=f"{name} is not installed")
     assert (
         fresh(f"print(fstcrf.{name}.__name__, {name!r} in dir(fstcrf))") == f"fstcrf.{name} True\n"
     )

@@ -416,6 +416,12 @@ def test_numbers_of_paths(n: int) -> None:
         decoding.nbest_paths(Bound(machine(), OFFSETS, per_token()), n)
 
 
+@pytest.mark.parametrize("within", [-1.0, np.nan])
+def test_how_far_below_the_best(within: float) -> None:
+    with pytest.raises(OptionError, match=f"within is {within}"):
+        decoding.nbest_paths(Bound(machine(), OFFSETS, per_token()), 2, within=within)
+
+
 @pytest.mark.parametrize("call", [decoding.log_partitions, decoding.axis_posterior])
 def test_domains_have_names(call: Callable[..., object]) -> None:
     with pytest.raises(OptionError, match="domain is 'tropical', expected"):

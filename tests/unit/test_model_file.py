@@ -149,7 +149,7 @@ def test_other_files(tmp_path: Path) -> None:
     path = tmp_path / "model"
     columns().save(path)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
-    rest = {k: v for k, v in metadata.items() if k not in {"format", "version", "sha256"}}
+    rest = {k: v for k, v in metadata.items() if k not in {"format", "version", "crc32"}}
     write_arrays(path, arrays, rest, kind=KIND, version=VERSION + 1)
     with pytest.raises(ModelFileError, match="format version '2', this fstcrf reads 1"):
         CRF.load(path)
@@ -170,7 +170,7 @@ def resigned(
     path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]
 ) -> CRF | ModelFileError:
     """Save with a right checksum; what loading it gives."""
-    fields = {k: v for k, v in metadata.items() if k not in {"format", "version", "sha256"}}
+    fields = {k: v for k, v in metadata.items() if k not in {"format", "version", "crc32"}}
     write_arrays(path, arrays, fields, kind=KIND, version=VERSION)
     try:
         return CRF.load(path)
@@ -279,6 +279,29 @@ def test_every_array(name: str, tmp_path: Path) -> None:
     assert refused > 5 * len(arrays)
 
 
+def test_offsets_whose_differences_wrap(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    columns().save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    for name in (n for n in arrays if n.endswith(("offsets", "starts"))):
+        for far in (2**62 + 1, 2**63 - 1):
+            odd = np.asarray([0, far, -far, arrays[name][-1]])
+            assert isinstance(resigned(path, {**arrays, name: odd}, metadata), ModelFileError), name
+
+
+def test_rows_without_weights_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a few bytes may say that there are 2^30 rows of attributes."""
+    whole, few = (MODELS["hashed"]() for _ in range(2))
+    data = sentences(whole)
+    wanted = whole.tag_all(data), [m.tolist() for m in whole.marginals_all(data)[0]]
+    monkeypatch.setattr("fstcrf.model.weights._ROWS", 1)
+    monkeypatch.setattr("fstcrf.model.weights._LOOKED_UP", 0)
+    assert few.weights.single is None
+    assert (few.tag_all(data), [m.tolist() for m in few.marginals_all(data)[0]]) == wanted
+    assert [few.tag(sentence) for sentence in data] == wanted[0]
+    assert not {"_packed", "_packed_arcs"} & set(vars(few.weights))
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_weights_that_are_not_finite(bad: float, tmp_path: Path) -> None:
     path = tmp_path / "model"
@@ -288,6 +311,17 @@ def test_weights_that_are_not_finite(bad: float, tmp_path: Path) -> None:
     theta[3] = bad
     found = resigned(path, {**arrays, "theta": theta}, metadata)
     assert "a weight is not finite" in str(found)
+
+
+def test_a_template_that_reads_nothing_has_one_key(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    CRF.train(COLUMNS, "y", "U0:%x[0,word]\nU1\nB", max_iterations=1).save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    keys = arrays["index.node.keys"].copy()
+    assert keys[-1] == 0  # of U1
+    keys[-1] = 2
+    found = resigned(path, {**arrays, "index.node.keys": keys}, metadata)
+    assert "numbers of strings that do not exist" in str(found)
 
 
 def test_labels_twice(tmp_path: Path) -> None:

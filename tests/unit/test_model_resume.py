@@ -13,7 +13,9 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import ModelFileError
+from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.train import Progress
+from fstcrf.train.loop import KIND, VERSION
 
 SENTENCES = [
     {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},
@@ -109,6 +111,18 @@ def test_held_out_forms() -> None:
     record = train(dev=unseen, max_iterations=2).record
     assert record is not None
     assert record.dev_score == 0.0, "a label that training never saw is an error"
+
+
+def test_a_checkpoint_without_its_position(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    train(checkpoint=path, checkpoint_every=1, max_iterations=2)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    for position in ({}, {"position": "{}"}, {"position": "[" * 100_000}):
+        rest = {k: v for k, v in metadata.items() if k not in {"position", "format", "crc32"}}
+        del rest["version"]
+        write_arrays(path, arrays, rest | position, kind=KIND, version=VERSION)
+        with pytest.raises(ModelFileError, match="not a sound checkpoint"):
+            train(checkpoint=path, resume=True, max_iterations=2)
 
 
 # --- Ctrl-C, checkpoints ----------------------------------------------------------------------
@@ -221,6 +235,30 @@ def test_a_checkpoint_of_another_run_is_refused(change: dict[str, Any], tmp_path
         }
     with pytest.raises(ModelFileError, match="run with other data or options"):
         train(**change, checkpoint=path, resume=True)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_checkpoint_whose_arrays_do_not_fit(method: str, tmp_path: Path) -> None:
+    """Left out, of another shape, or of numbers that cannot be: refused before a step is made."""
+    path = tmp_path / "checkpoint"
+    options: dict[str, Any] = {"method": method, "max_iterations": 2, "checkpoint": path}
+    train(**options)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    rest = {key: metadata[key] for key in ("fingerprint", "position", "variant")}
+
+    def refused(changed: dict[str, Any]) -> None:
+        write_arrays(path, changed, rest, kind=KIND, version=VERSION)
+        with pytest.raises(ModelFileError, match="not a sound"):
+            train(**options | {"max_iterations": 3}, resume=True)
+
+    for name, array in arrays.items():
+        if name in ("least", "optimiser.values"):
+            continue
+        refused({key: value for key, value in arrays.items() if key != name})
+        if array.size > 1 and name != "optimiser.order":
+            refused({**arrays, name: array.ravel()[:-1].copy()})
+    if "optimiser.order" in arrays:
+        refused({**arrays, "optimiser.order": np.asarray([77])})
 
 
 def test_a_checkpoint_of_other_values_is_refused(tmp_path: Path) -> None:

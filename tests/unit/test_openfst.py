@@ -344,6 +344,9 @@ def test_columns_of_text() -> None:
         ("0 1 1 1 cheap\n", {}, "'cheap' is no cost"),
         ("0 nan\n", {}, "cost nan, expected"),
         ("0 -Infinity\n", {}, "cost -Infinity"),
+        ("0 1 4294967295 1\n1\n", {}, "label 4294967295 is too large"),
+        pytest.param(f"0 1 1 {'9' * 5000}\n1\n", {}, "label 9+ is too large", id="digits"),
+        pytest.param(f"0 {'9' * 5000} 1 1\n", {}, "'9+' is no state", id="digits of a state"),
     ],
 )
 def test_text_that_is_no_machine(text: str, options: dict[str, Any], words: str) -> None:
@@ -405,8 +408,13 @@ def test_svg_by_graphviz() -> None:
 
 def test_svg_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingDependencyError, match="apt-get install graphviz"):
-        openfst.svg(machine())
+    root = ET.fromstring(openfst.svg(machine()))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    arcs = [
+        path for path in root.iter("{http://www.w3.org/2000/svg}path") if path.get("marker-end")
+    ]
+    ends = set(zip(machine().source.tolist(), machine().target.tolist(), strict=True))
+    assert len(arcs) == len(ends)  # arcs with the same ends are one
 
 
 def test_svg_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

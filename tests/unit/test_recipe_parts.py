@@ -13,7 +13,7 @@ import pytest
 
 import fstcrf
 import tests.support.command as program
-from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
+from fstcrf.recipes import Recipe, Result, Row, Setting, experiment, run_recipe
 from fstcrf.recipes.experiment import Parts, fingerprint
 from fstcrf.recipes.report import blank_figure
 
@@ -253,3 +253,19 @@ def test_ctrl_c_in_the_shell(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert (tmp_path / "out" / "results.json").exists()
     page = program.done(*given)  # to no terminal: nothing is cut to a width
     assert "| first | F, % | 93.50 | 94 | 1.50 |\n" in page
+
+
+def test_a_course_divides_what_is_left_among_parts_and_loops() -> None:
+    course = experiment.Course()
+    seen: list[float] = []
+    course.until(0.5)
+    for _ in course.each("ab"):
+        seen.append(course.share)
+        seen += [course.share for _ in course.each(range(2))]
+    assert seen == [0.0, 0.0, 0.125, 0.25, 0.25, 0.375]
+    course.until(0.8)
+    assert course.share == 0.5
+    course.until(1.0)
+    assert course.share == 0.8
+    assert list(course.each(())) == []
+    assert course.share == 1.0

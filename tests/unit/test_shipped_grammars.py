@@ -17,8 +17,6 @@ from fstcrf.corpus import labels_from_spans
 from fstcrf.corpus.schemes import Span
 from fstcrf.grammar import Grammar
 
-pytest.importorskip("pynini", reason="pynini is not installed")
-
 FOLDER = Path(__file__).resolve().parents[2] / "grammars"
 FIELDS = ("stime", "etime", "location", "speaker")
 SEMINAR = ("O", *(f"{letter}-{field}" for field in FIELDS for letter in "BI"))

@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError, ShapeError
@@ -17,6 +18,7 @@ from fstcrf.evaluate.significance import (
     compare,
     mcnemar,
     randomised_f,
+    resampled_t,
     span_counts,
 )
 
@@ -160,3 +162,84 @@ def test_bad_input() -> None:
         bootstrapped_f(counts, other)
     with pytest.raises(ShapeError, match="sentence 0"):
         compare(GOLD, FIRST, [["O"], *SECOND[1:]])
+
+
+def test_documents_are_drawn_whole() -> None:
+    rng = np.random.default_rng(3)
+    wanted = rng.integers(1, 4, 60)
+    first, second = random_counts(rng, wanted), random_counts(rng, wanted)
+    documents = np.repeat(np.arange(12), 5)
+    one, two = first.grouped(documents), second.grouped(documents)
+    assert len(one) == 12
+    assert one.right.tolist() == first.right.reshape(12, 5).sum(1).tolist()
+    assert one.f == pytest.approx(first.f)
+    # Copies of a sentence within a document tell nothing new: the interval stays as wide.
+    copied = SpanCounts(*(np.tile(x, 4) for x in (first.right, first.found, first.wanted)))
+    same = copied.grouped(np.tile(np.arange(60), 4))
+    assert bootstrapped_f(same, seed=1) == pytest.approx(bootstrapped_f(first, seed=1))
+    alone = np.diff(bootstrapped_f(copied, seed=1))
+    assert alone < 0.6 * np.diff(bootstrapped_f(same, seed=1))
+    assert bootstrapped_f(one, two, seed=1)[0] < one.f - two.f < bootstrapped_f(one, two, seed=1)[1]
+
+
+@pytest.mark.parametrize("documents", [[0, 1], [0, -1, 0, 1]])
+def test_documents_of_other_sentences(documents: list[int]) -> None:
+    with pytest.raises(ShapeError, match="numbers of groups for 4 sentences"):
+        compare(GOLD, FIRST, SECOND, documents=np.asarray(documents), resamples=10)
+
+
+def test_comparing_by_documents() -> None:
+    gold, first, second = ([*x] * 8 for x in (GOLD, FIRST, SECOND))
+    documents = np.repeat(np.arange(8), 4)
+    found = compare(gold, first, second, documents=documents, resamples=200)
+    assert found.f == compare(gold, first, second, resamples=10).f
+    assert found.interval[0] == pytest.approx(found.interval[1])  # all documents are alike
+
+
+def test_runs_are_drawn_with_the_sentences() -> None:
+    rng = np.random.default_rng(5)
+    wanted = rng.integers(1, 4, 80)
+    runs = [random_counts(rng, wanted) for _ in range(5)]
+    assert bootstrapped_f([runs[0]], seed=2) == bootstrapped_f(runs[0], seed=2)
+    equal = bootstrapped_f([runs[0]] * 5, seed=2)
+    low, high = bootstrapped_f(runs, seed=2)
+    assert low < np.mean([run.f for run in runs]) < high
+    # Seeds that differ widen it: the share of sentences alone is that of one run's mean.
+    spread = [SpanCounts(wanted * (k < 2), wanted, wanted) for k in range(4)]
+    low, high = bootstrapped_f(spread, seed=2)
+    assert (low, high) == pytest.approx((0.0, 1.0))
+    assert np.diff(equal) == pytest.approx(np.diff(bootstrapped_f(runs[0], seed=2)), rel=0.1)
+    with pytest.raises(ShapeError, match="a side without a run"):
+        bootstrapped_f([])
+    with pytest.raises(ShapeError, match="different sentences"):
+        bootstrapped_f([runs[0], random_counts(rng, wanted + 1)])
+
+
+def test_overlapping_splits_against_simulation() -> None:
+    """Splits of one corpus share sentences: without the correction far too many p are small."""
+    rng = np.random.default_rng(0)
+    found, naive = [], []
+    for _ in range(400):
+        corpus = rng.normal(size=60)  # differences of two systems that are equal
+        splits = [rng.permutation(corpus)[:30].mean() for _ in range(10)]
+        found.append(resampled_t(splits, test_share=0.5).p)
+        naive.append(scipy.stats.ttest_1samp(splits, 0.0).pvalue)
+    assert np.mean(np.asarray(found) < 0.05) < 0.1
+    assert np.mean(np.asarray(naive) < 0.05) > 0.3
+
+
+def test_the_corrected_test_by_hand() -> None:
+    x = np.asarray([0.3, -0.1, 0.4, 0.2, 0.5])
+    found = resampled_t(x, test_share=0.2)
+    error = np.sqrt((1 / 5 + 0.25) * x.var(ddof=1))
+    assert found.mean == pytest.approx(0.26)
+    assert found.p == pytest.approx(2 * scipy.stats.t(4).sf(0.26 / error))
+    assert found.interval == pytest.approx(scipy.stats.t(4, loc=0.26, scale=error).interval(0.95))
+    assert resampled_t([1.0, 1.0], test_share=0.5).p == 0.0
+    assert resampled_t([0.0, 0.0], test_share=0.5).p == 1.0
+
+
+@pytest.mark.parametrize(("differences", "share"), [([1.0], 0.5), ([1.0, 2.0], 0.0), ([1, 2], 1.0)])
+def test_what_the_corrected_test_refuses(differences: list[float], share: float) -> None:
+    with pytest.raises((OptionError, ShapeError), match=r"differences|test_share"):
+        resampled_t(differences, test_share=share)

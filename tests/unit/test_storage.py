@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+import mmap
 import os
 import resource
 import subprocess
@@ -105,8 +108,42 @@ def test_arrays_need_not_be_contiguous(tmp_path: Path) -> None:
     assert np.array_equal(arrays["s"], array[:, ::2])
 
 
-def test_a_file_may_be_replaced_while_it_is_mapped(path: Path) -> None:
+def test_a_file_that_was_read_may_be_changed_in_place(path: Path) -> None:
+    """What was checked is what is used; a mapped file would end the process or change its mind."""
     arrays, _ = read(path)
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.write(b"\x7f" * size)
+        file.truncate(8)
+    assert arrays["f32"].tolist() == ARRAYS["f32"].tolist()
+    assert not arrays["f32"].flags.writeable
+
+
+def test_large_files_are_mapped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def mapped(chosen: bool | None) -> bool:
+        arrays, _ = read_arrays(path, kind="test", version=3, mapped=chosen)
+        base: Any = arrays["f32"]
+        while not isinstance(base, mmap.mmap | memoryview):
+            base = base.base
+        return isinstance(base.obj if isinstance(base, memoryview) else base, mmap.mmap)
+
+    assert [mapped(None), mapped(True), mapped(False)] == [False, True, False]
+    monkeypatch.setattr("fstcrf.storage.MAPPED_FROM", path.stat().st_size)
+    assert [mapped(None), mapped(True), mapped(False)] == [True, True, False]
+
+
+def test_arrays_do_not_share_bytes(path: Path) -> None:
+    """A hundred arrays over the same bytes would take a hundred times as long to check."""
+    header, body = split(path.read_bytes())
+    for k in range(100):
+        header[f"more{k}"] = header["f32"]
+    path.write_bytes(joined(header, body))
+    with pytest.raises(ModelFileError, match=r"array '\w+' shares bytes with another one"):
+        read(path)
+
+
+def test_a_file_may_be_replaced_while_it_is_mapped(path: Path) -> None:
+    arrays, _ = read_arrays(path, kind="test", version=3, mapped=True)
     write_arrays(path, {"f32": np.zeros(3)}, {}, kind="test", version=3)
     assert arrays["f32"].tolist() == ARRAYS["f32"].tolist()
     assert read(path)[0]["f32"].tolist() == [0.0, 0.0, 0.0]
@@ -176,6 +213,51 @@ def test_every_byte_counts(path: Path) -> None:
             read(path)
 
 
+def earlier(data: bytes) -> bytes:
+    """The same file as an earlier version wrote it: a SHA-256 in the place of the CRC-32."""
+    header, body = split(data)
+    metadata = header["__metadata__"]
+    del metadata["crc32"]
+    digest = hashlib.sha256()
+    for key in sorted(metadata):
+        digest.update(f"{key}\0{metadata[key]}\0".encode())
+    for key in sorted(set(header) - {"__metadata__"}):
+        begin, end = header[key]["data_offsets"]
+        digest.update(f"{key}\0{ARRAYS[key].dtype.str}\0{ARRAYS[key].shape}\0".encode())
+        digest.update(body[begin:end])
+    metadata["sha256"] = digest.hexdigest()
+    return joined(header, body)
+
+
+def test_earlier_files_have_another_checksum(path: Path) -> None:
+    metadata = read(path)[1]
+    old = earlier(path.read_bytes())
+    path.write_bytes(old)
+    again, fields = read(path)
+    assert fields.keys() ^ metadata.keys() == {"crc32", "sha256"}
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(again[name], array)
+    rng = np.random.default_rng(1)
+    for position in range(len(old)):
+        damaged = bytearray(old)
+        damaged[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError, match=NAME):
+            read(path)
+
+
+def test_the_checksum_is_that_of_gzip(path: Path) -> None:
+    header, body = split(path.read_bytes())
+    metadata = header["__metadata__"]
+    parts = [f"{key}\0{metadata[key]}\0".encode() for key in sorted(set(metadata) - {"crc32"})]
+    for key in sorted(ARRAYS):
+        begin, end = header[key]["data_offsets"]
+        parts += [f"{key}\0{ARRAYS[key].dtype.str}\0{ARRAYS[key].shape}\0".encode()]
+        parts += [body[begin:end]]
+    packed = gzip.compress(b"".join(parts))
+    assert metadata["crc32"] == f"{int.from_bytes(packed[-8:-4], 'little'):08x}"
+
+
 def test_bytes_behind_the_end_change_nothing(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"more")
     assert read(path)[0]["u8"].tolist() == [7]
@@ -223,7 +305,7 @@ def test_shapes_that_numpy_cannot_have(shape: list[int], path: Path) -> None:
         lambda h: h["__metadata__"].pop("title"),
         lambda h: h["__metadata__"].update(title="other"),
         lambda h: h["__metadata__"].update(extra=""),
-        lambda h: h["__metadata__"].pop("sha256"),
+        lambda h: h["__metadata__"].pop("crc32"),
         lambda h: h["__metadata__"].pop("version"),
         lambda h: h["__metadata__"].pop("format"),
         lambda h: h.pop("__metadata__"),

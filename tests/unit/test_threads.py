@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,6 +24,7 @@ from fstcrf.constraints import at_most, contiguous
 from fstcrf.feedback import FeedbackLearner, untrained
 from fstcrf.kernel import Conjunction
 from fstcrf.lattice import Lattice
+from fstcrf.lexicon import Characters, Entry, Kind
 from fstcrf.once import made_once, memoised
 from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
 from tests.support.command import ROOT
@@ -420,3 +422,103 @@ def test_a_drop_in_answers_each_thread_about_its_own_sequence(tmp_path: Path) ->
     shared = Shared()
     shared.open(str(tmp_path / "model"))
     assert shared.tag(items) == wanted
+
+
+# --- Other things that are shared -----------------------------------------------------------------
+
+
+def test_first_calls_of_a_decoder_are_alike() -> None:
+    labels = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+    decoder = fstcrf.TokenDecoder(labels, "bio", grammar=contiguous("X"))
+    rng = np.random.default_rng(6)
+    pieces = [rng.normal(size=(int(n), 5)) for n in rng.integers(1, 12, size=10)]
+    places = [[(2 * i, 2 * i + 1) for i in range(len(rows))] for rows in pieces]
+
+    def ask(made: Any) -> list[Any]:
+        return [made.decode(rows, where) for rows, where in zip(pieces, places, strict=True)]
+
+    wanted, new = ask(decoder), fstcrf.TokenDecoder.from_json(decoder.to_json())
+    assert all(found == wanted for found in together(lambda _: ask(new)))
+
+
+def lexicon() -> fstcrf.Lexicon:
+    kinds = {name: Kind(always=False, runs=True, length=0) for name in ("DEFAULT", "SPACE")}
+    ranges = [(0x20, 0x20, ["SPACE"])]
+    words = [
+        Entry(surface, k % 3, (k + 1) % 3, k % 7 - 3, f"{surface}/{k}")
+        for k, surface in enumerate("".join(p) for n in (1, 2) for p in product("abc", repeat=n))
+    ]
+    unknown = [Entry(name, 0, 1, 5, name) for name in kinds]
+    matrix = np.arange(9, dtype=np.int16).reshape(3, 3) % 4
+    return fstcrf.Lexicon.from_entries(
+        words, matrix, Characters.of_kinds(kinds, ranges), unknown, unit=2.0
+    )
+
+
+def test_first_calls_of_a_lexicon_are_alike() -> None:
+    texts = ["abc", "ab ca", "x a", "ccbbaa", "b"]
+
+    def ask(made: Any) -> list[Any]:
+        lattices = [made.lattice(text) for text in texts]
+        answer = made.tag_all(texts)
+        found = (answer.row, answer.start, answer.end, answer.word, answer.scores)
+        return [[a.tolist() for a in found], [one.log_partition() for one in lattices]]
+
+    wanted = ask(lexicon())
+    new = lexicon()
+    assert all(found == wanted for found in together(lambda _: ask(new)))
+
+
+def test_first_calls_of_a_segment_tagger_are_alike(tmp_path: Path) -> None:
+    rows = [{"word": s["word"], "tag": [f"B-{y}" for y in s["y"]]} for s in TRAIN]
+    made = fstcrf.SegmentCRF.train(
+        Corpus.from_sentences(rows), "tag", "U0:%x[0,word]\nU1", max_iterations=2
+    )
+    made.save(tmp_path / "segments")
+
+    def ask(model: Any) -> Any:
+        return model.tag_all(TEST)
+
+    wanted, new = ask(made), fstcrf.SegmentCRF.load(tmp_path / "segments")
+    assert all(found == wanted for found in together(lambda _: ask(new)))
+
+
+def test_the_page_answers_threads_alike(tagger: CRF, reader: CRF) -> None:
+    for name in ("starlette", "uvicorn"):
+        pytest.importorskip(name, reason="the extra fstcrf[inspect] is not installed")
+    pytest.importorskip("httpx2", reason="httpx2 is not installed: nothing can ask the page")
+    from starlette.testclient import TestClient
+
+    from fstcrf.inspector import Workbench, application
+
+    model = fstcrf.compose(tagger, reader)
+    bodies = [{"question": {"rows": [[word] for word in s["word"]]}} for s in TEST[:4]]
+
+    def answers(client: Any) -> list[Any]:
+        return [client.post("/api/answer", json=body).json()["score"] for body in bodies]
+
+    address = "http://127.0.0.1:8642"
+    with TestClient(application(Workbench(model)), base_url=address) as client:
+        wanted = answers(client)
+    with TestClient(application(Workbench(fresh(model))), base_url=address) as client:
+        assert all(found == wanted for found in together(lambda _: answers(client)))
+
+
+def test_the_variant_is_chosen_before_there_are_threads() -> None:
+    """At import, once: afterwards threads only read which one it is."""
+    code = (
+        "from fstcrf.kernel import native\n"
+        "from concurrent.futures import ThreadPoolExecutor as Pool\n"
+        "calls = []\n"
+        "native.lib = type('Watched', (), {'__getattr__': lambda _, name: calls.append(name) or "
+        "getattr(lib, name)})() if (lib := native.lib) else None\n"
+        "import fstcrf\n"
+        "lattice = fstcrf.Lattice.from_arrays(['a', 'b'], [[0.0, 1.0]] * 3)\n"
+        "with Pool(8) as pool: list(pool.map(lambda _: lattice.best(), range(64)))\n"
+        "assert 'fc_use' not in calls, calls\n"
+        "print(native.variant())\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert (run.returncode, run.stdout.strip()) == (0, kernel.variant()), run.stderr[-2000:]

@@ -301,14 +301,14 @@ def test_tied_attributes_have_one_curvature() -> None:
     problem = replace(case.problem, node=twice)
     space = parameter_space(problem, features="complete")
     ties = tied(problem, space)
-    theta = ties.expand(np.random.default_rng(0).normal(size=ties.space.size))
+    theta = ties.sharing.expand(np.random.default_rng(0).normal(size=ties.space.size))
     apart = DiagonalHessian(problem, space, l2=0.5)(theta)
     together = DiagonalHessian(ties.problem, ties.space, l2=0.5, scale=ties.scale)(
-        ties.reduce(theta)
+        ties.sharing.reduce(theta)
     )
     # Of m tied weights with curvature h: m h + penalty, for a parameter √m times as long.
-    m = ties.scale[ties.place] ** 2
-    assert together[ties.place] - 1.0 == pytest.approx((apart - 1.0) * m, rel=1e-9)
+    m = ties.scale[ties.sharing.place] ** 2
+    assert together[ties.sharing.place] - 1.0 == pytest.approx((apart - 1.0) * m, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -324,8 +324,10 @@ def test_tied_attributes_have_one_curvature() -> None:
 def test_the_sweep_tells_the_same_curvature(options: dict[str, Any], variant: str) -> None:
     case = random_case(7, **options)
     theta = 2.0 * np.random.default_rng(0).normal(size=case.space.size)
-    for scale in (None, np.linspace(1.0, 2.0, case.space.size)):
-        fused = Likelihood(case.problem, case.space, l2=0.5, scale=scale).curvature(theta)
+    members = 1 + np.arange(case.space.size, dtype=np.int32) % 4
+    for shared in (None, members):
+        scale = None if shared is None else np.sqrt(shared)
+        fused = Likelihood(case.problem, case.space, l2=0.5, members=shared).curvature(theta)
         wanted = DiagonalHessian(case.problem, case.space, l2=0.5, scale=scale)(theta)
         assert fused is not None
         assert fused == pytest.approx(wanted, rel=1e-4)

@@ -49,14 +49,14 @@ def test_value_and_gradient(features: str, *, values: bool) -> None:
     space = parameter_space(problem, features=features)  # type: ignore[arg-type]
     ties = tied(problem, space)
     u = np.random.default_rng(1).normal(size=ties.space.size)
-    theta = ties.expand(u)
-    assert ties.reduce(theta) == pytest.approx(u, rel=1e-12)
+    theta = ties.sharing.expand(u)
+    assert ties.sharing.reduce(theta) == pytest.approx(u, rel=1e-12)
     whole = Likelihood(problem, space, l2=0.7, precision="float64")
-    small = Likelihood(ties.problem, ties.space, l2=0.7, scale=ties.scale, precision="float64")
+    small = Likelihood(ties.problem, ties.space, l2=0.7, members=ties.members, precision="float64")
     (value, gradient), (tied_value, tied_gradient) = whole(theta), small(u)
     assert tied_value == pytest.approx(value, rel=1e-12)
     summed = np.zeros(ties.space.size)
-    np.add.at(summed, ties.place, gradient)
+    np.add.at(summed, ties.sharing.place, gradient)
     assert tied_gradient == pytest.approx(summed / ties.scale, rel=1e-9, abs=1e-9)
 
 
@@ -72,7 +72,9 @@ def test_the_same_minimum() -> None:
         ),
         max_iterations=500,
     )
-    likelihood = Likelihood(ties.problem, ties.space, l2=0.1, scale=ties.scale, precision="float64")
+    likelihood = Likelihood(
+        ties.problem, ties.space, l2=0.1, members=ties.members, precision="float64"
+    )
     inner = LBFGS(likelihood, np.zeros(ties.space.size), QuasiNewton(epsilon=1e-9, delta=0.0))
-    small = fit(Untied(inner, ties), max_iterations=500)
+    small = fit(Untied(inner, ties.sharing), max_iterations=500)
     assert small.theta == pytest.approx(whole.theta, abs=1e-6)

@@ -17,6 +17,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.compat.pycrfsuite.items import AttributeRows, Items, Lookup, labels_of
+from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, FstcrfError, LabelError, ModelFileError
 from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
 from fstcrf.joint import CRF
@@ -277,7 +278,7 @@ class Tagger:
             return 1.0
         score = self._model.decoder.score(sequence.node, np.array(numbers, dtype=np.int64))
         log_z, _ = sequence.posterior
-        return float(min(1.0, np.exp(score - log_z)))
+        return float(np.exp(min(0.0, score - log_z)))
 
     def marginal(self, y: str, pos: int) -> float:
         """Return the probability of a label at a position of the sequence that was set.
@@ -331,8 +332,8 @@ class Tagger:
         if filename is None:
             sys.stdout.writelines(pieces)
             return
-        with Path(os.fsdecode(filename)).open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(pieces)
+        with atomic_write(os.fsdecode(filename)) as file:
+            file.writelines(piece.encode() for piece in pieces)
 
     def info(self) -> ParsedDump:
         """Return header, labels, attributes and weights."""

@@ -21,14 +21,7 @@ from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm
 from fstcrf.corpus import check_writable
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError
-from fstcrf.interop.crfsuite import (
-    FEATURE,
-    STATE,
-    TRANSITION,
-    CRFsuiteModel,
-    features_of,
-    write_model,
-)
+from fstcrf.interop.crfsuite import FEATURE, CRFsuiteModel, weighted_features, write_model
 from fstcrf.kernel import SparseRows
 from fstcrf.model.options import Options, checked_options, optimiser_of
 from fstcrf.model.weights import Weights
@@ -514,14 +507,6 @@ def _evaluation(space: ParameterSpace, theta: Floats, part: _Part) -> Evaluation
 
 def _model(data: TrainingData, space: ParameterSpace, theta: Floats) -> CRFsuiteModel:
     """Return the weights that are not zero, and the attributes that have some."""
-    node, arc = space.parts(theta)[:2]
-    attribute, label = np.divmod(space.node_cells[node != 0], space.width)
-    used, attribute = np.unique(attribute, return_inverse=True)
-    slot = space.transitions[arc != 0]
-    first = np.argsort(space.topology.arc_slot)[slot]
-    source, target = space.topology.source[first], space.topology.target[first]
-    state = features_of(STATE, attribute, label, node[node != 0])
-    transition = features_of(TRANSITION, source, target, arc[arc != 0])
-    features = np.concatenate([state, transition])
+    used, features = weighted_features(space, theta)
     names = data.attributes
     return CRFsuiteModel.of(data.labels, [names[i] for i in used.tolist()], features)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fstcrf.compat.pycrfsuite import BaseTrainer, Tagger
 from fstcrf.compat.pycrfsuite.items import Items
 from fstcrf.compat.pycrfsuite.log import TrainLogParser
+from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS
 from fstcrf.compat.pycrfsuite.tagger import ParsedDump
 from fstcrf.compat.sklearn_crfsuite._fileresource import FileResource
 from fstcrf.compat.sklearn_crfsuite.metrics import flat_accuracy_score
@@ -51,10 +52,7 @@ _TRAINER_NAMES = {
     "calibration.max_trials": "calibration_max_trials",
     "type": "pa_type",
 }
-_SAME_NAMES = (
-    "c1", "c2", "max_iterations", "num_memories", "epsilon", "period", "delta", "linesearch",
-    "max_linesearch", "c", "error_sensitive", "averaging", "variance", "gamma",
-)  # fmt: skip
+_PARAMETERS = dict.fromkeys(name for known in ALGORITHMS.values() for name in known.parameters)
 _HELD_OUT = 1
 _MISSING = object()
 
@@ -197,8 +195,7 @@ calibration_max_trials
         self._tagger = self._info_cached = None
 
     def _get_trainer(self) -> BaseTrainer:
-        names = {**_TRAINER_NAMES, **dict(zip(_SAME_NAMES, _SAME_NAMES, strict=True))}
-        values = {name: getattr(self, attribute) for name, attribute in names.items()}
+        values = {name: getattr(self, _TRAINER_NAMES.get(name, name)) for name in _PARAMETERS}
         params = {name: value for name, value in values.items() if value is not None}
         cls = self.trainer_cls or LinePerIterationTrainer
         return cls(algorithm=self.algorithm, params=params, verbose=self.verbose)

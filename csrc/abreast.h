@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * FC_LANES sentences side by side, over a single axis most of whose pairs have one weight (rest.h). Rows
+ * are [P][FC_LANES], a lane each; sentences of a group have about the same length. The recursion is that
+ * of recursion.h, and a sentence is answered as it would be alone. What linear sums cannot hold is left
+ * to recursion.h. Best paths, their scores and max-marginals are those of a dense axis to the bit. */
+#ifndef FSTCRF_ABREAST_H
+#define FSTCRF_ABREAST_H
+
+#include "recursion.h"
+
+typedef struct {
+    int64_t most;         /* tokens of the longest that goes beside others */
+    double *suffix;       /* [most][P][FC_LANES] */
+    double *node, *begun; /* the same: potentials, and F behind them, scaled */
+    double *top;          /* [most][FC_LANES] the largest of each row, */
+    int64_t *best;        /* ... and where it is first */
+    double *x, *y;        /* [P][FC_LANES] */
+    double *rows;         /* [FC_LANES][P] */
+    double *sum;          /* [E][FC_LANES] sums of outer products along arcs */
+    int64_t *order;       /* [B + longest + 2] */
+} side_by_side;
+
+/* Lane l has sentence b[l]. */
+typedef struct {
+    int64_t n, longest; /* lanes in use, tokens of the first */
+    int64_t b[FC_LANES], first[FC_LANES], T[FC_LANES];
+    double total[FC_LANES]; /* log Z, or the best score */
+    double weight[FC_LANES];
+    int lost[FC_LANES]; /* the linear domain cannot hold it */
+} group;
+
+/* --- Groups ------------------------------------------------------------------------------------ */
+
+/* Can sentences go side by side? */
+static inline int full_chain(const fc_machine *machine) {
+    const fc_factor *f = machine->factor;
+    return is_chain(machine) && machine->axis->rest != NULL && machine->factors == 1 &&
+           f->width == machine->S && f->rows == 1;
+}
+
+static inline int64_t lay_out_side_by_side(side_by_side *w, const tensor *m, int64_t B,
+                                           int64_t longest, double *work) {
+    double *const start = work;
+    const int64_t cells = m->P * FC_LANES;
+    const int64_t room = ((int64_t)16 << 20) / (cells * (int64_t)sizeof(double)) + 1;
+    const int64_t T = w->most = room < longest ? room : longest;
+    w->suffix = take(&work, T * cells);
+    w->node = take(&work, T * cells);
+    w->begun = take(&work, T * cells);
+    w->top = take(&work, T * FC_LANES);
+    w->best = (int64_t *)take(&work, T * FC_LANES);
+    w->x = take(&work, cells);
+    w->y = take(&work, cells);
+    w->rows = take(&work, cells);
+    w->sum = take(&work, m->axis[0].listed * FC_LANES);
+    w->order = (int64_t *)take(&work, B + longest + 2);
+    return work - start;
+}
+
+/* Sentences by falling length, and in their order where it is the same. */
+static inline void by_length(int64_t B, const int64_t *offsets, int64_t longest, int64_t *order) {
+    int64_t *start = order + B; /* [longest + 2] of each length */
+    memset(start, 0, (size_t)(longest + 2) * sizeof *start);
+    for (int64_t b = 0; b < B; b++) start[longest - (offsets[b + 1] - offsets[b]) + 1]++;
+    for (int64_t k = 0; k <= longest; k++) start[k + 1] += start[k];
+    for (int64_t b = 0; b < B; b++) order[start[longest - (offsets[b + 1] - offsets[b])]++] = b;
+}
+
+/* The group that begins at place `at` of the order; 0: a sentence that is too long for one. */
+static inline int make_group(const side_by_side *w, int64_t B, const int64_t *offsets, int64_t at,
+                             group *g) {
+    g->n = B - at < FC_LANES ? B - at : FC_LANES;
+    for (int64_t l = 0; l < FC_LANES; l++) {
+        const int64_t b = g->b[l] = l < g->n ? w->order[at + l] : -1;
+        g->first[l] = b < 0 ? 0 : offsets[b];
+        g->T[l] = b < 0 ? 0 : offsets[b + 1] - offsets[b];
+        g->weight[l] = 1.0;
+    }
+    g->longest = g->T[0];
+    if (g->T[0] <= w->most) return 1;
+    g->n = 1;
+    return 0;
+}
+
+/* One lane of a group by itself. */
+static inline group lane_alone(const group *g, int64_t l) {
+    group one = {.n = 1, .longest = g->T[l]};
+    one.b[0] = g->b[l];
+    one.first[0] = g->first[l];
+    one.T[0] = g->T[l];
+    one.weight[0] = g->weight[l];
+    for (int64_t k = 1; k < FC_LANES; k++) one.b[k] = -1;
+    return one;
+}
+
+/* --- Backward ---------------------------------------------------------------------------------- */
+
+/* Sums of lanes over P rows, in the order of fc_sum: what is scaled by them is, to the bit, what
+ * recursion.h has. */
+static inline void sum_lanes(int64_t P, const double *x, double *total) {
+    for (int g = 0; g < LANE_REGS; g++) {
+        reg eighth[FC_LANES];
+        for (int k = 0; k < FC_LANES; k++) eighth[k] = (reg){0};
+        for (int64_t j = 0; j < P; j += FC_LANES)
+            for (int k = 0; k < FC_LANES; k++)
+                eighth[k] += ((const reg *)(x + (j + k) * FC_LANES))[g];
+        ((reg *)total)[g] = ((eighth[0] + eighth[4]) + (eighth[1] + eighth[5])) +
+                            ((eighth[2] + eighth[6]) + (eighth[3] + eighth[7]));
+    }
+}
+
+/* Node potentials of token t of each lane as the semiring wants them, and their shifts. */
+static inline void node_lanes(const side_by_side *w, tensor *m, semiring K, group *g, int64_t t,
+                              double *lanes, double *shifts) {
+    const int64_t S = m->S, P = m->P;
+    int64_t n = 0;
+    for (; n < g->n && t < g->T[n]; n++) {
+        const double *value = plain_row(m, g->first[n] + t);
+        double *row = w->rows + n * P, shift = 0.0;
+        memcpy(row, value, (size_t)S * sizeof *row);
+        fc_fill(P - S, FC_NEVER, row + S);
+        if (K == SUM_TIMES) {
+            shift = finite_or_zero(fc_max(P, row));
+            g->lost[n] |= exp_scores(P, shift, row, row) > 0;
+        }
+        shifts[n] = shift;
+    }
+    rows_into_lanes(n, P, none(K), w->rows, lanes);
+}
+
+/* G = x (x) node, where sums are taken scaled to one. */
+static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t, const double *x,
+                                const double *node, const double *shifts, double *G) {
+    const int64_t cells = m->P * FC_LANES;
+    double sum[FC_LANES], by[FC_LANES];
+    if (K == MAX_PLUS) {
+        for (int64_t k = 0; k < cells; k++) G[k] = x[k] + node[k];
+        return;
+    }
+    for (int64_t k = 0; k < cells; k++) G[k] = x[k] * node[k];
+    sum_lanes(m->P, G, sum);
+    for (int64_t l = 0; l < FC_LANES; l++) {
+        by[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
+        if (l < g->n && t < g->T[l]) g->total[l] += shifts[l] + log(sum[l]);
+    }
+    for (int64_t j = 0; j < m->P; j++)
+        for (int64_t l = 0; l < FC_LANES; l++) G[j * FC_LANES + l] *= by[l];
+}
+
+/* One step along the axis: x -> y; of maxima, what is largest in x and where. */
+static inline void step_lanes(const tensor *m, semiring K, direction d, const double *x, double *y,
+                              double *top, int64_t *best) {
+    const loaded_axis *a = &m->axis[0];
+    const spokes s = spokes_into(a, d == FORWARD);
+    if (K == SUM_TIMES) {
+        rest_sums(&s, FC_LANES, x, y);
+        return;
+    }
+    ranking r;
+    const others_list list = {a->listed_row, a->listed_lane, a->listed_value};
+    lane_maxima(&s, FC_LANES, x, y, &list, &r);
+    memcpy(top, r.top[0], sizeof r.top[0]);
+    memcpy(best, r.place[0], sizeof r.place[0]);
+}
+
+/* (+) initial (x) G_0 of each lane, SUM_TIMES. */
+static inline void end_sums(const side_by_side *w, const tensor *m, group *g) {
+    double z[FC_LANES];
+    for (int64_t j = 0; j < m->P; j++)
+        for (int64_t l = 0; l < FC_LANES; l++)
+            w->x[j * FC_LANES + l] = m->initial[j] * w->suffix[j * FC_LANES + l];
+    sum_lanes(m->P, w->x, z);
+    for (int64_t l = 0; l < g->n; l++) {
+        g->lost[l] |= z[l] > 0.0 && z[l] < FAINT;
+        g->total[l] += log(z[l]);
+    }
+}
+
+/* Backward rows of a group; where sums are taken, log Z of each lane, or that it is lost. `kept`: node
+ * potentials of all tokens are kept. Scores are loaded. */
+static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, group *g,
+                                  int kept) {
+    const int64_t cells = m->P * FC_LANES;
+    for (int64_t l = 0; l < FC_LANES; l++) {
+        g->total[l] = m->shift;
+        g->lost[l] = K == SUM_TIMES && m->static_lost > 0;
+    }
+    if (K == SUM_TIMES) forget_underflow();
+    fc_fill(cells, none(K), w->x);
+    double shifts[FC_LANES] = {0};
+    for (int64_t t = g->longest - 1; t >= 0; t--) {
+        double *G = w->suffix + t * cells, *node = w->node + (kept ? t * cells : 0);
+        if (t + 1 < g->longest) {
+            step_lanes(m, K, BACKWARD, G + cells, w->x, w->top + (t + 1) * FC_LANES,
+                       w->best + (t + 1) * FC_LANES);
+            for (int64_t l = 0; l < g->n; l++)
+                if (t + 1 < g->T[l]) g->total[l] += m->axis[0].shift;
+        }
+        for (int64_t l = 0; l < g->n; l++)
+            for (int64_t j = 0; t == g->T[l] - 1 && j < m->P; j++)
+                w->x[j * FC_LANES + l] = m->final[j];
+        node_lanes(w, m, K, g, t, node, shifts);
+        suffix_lanes(m, K, g, t, w->x, node, shifts, G);
+    }
+    if (K != SUM_TIMES) return;
+    end_sums(w, m, g);
+    SETTLE();
+    if (!underflown()) return;
+    if (g->n == 1) {
+        g->lost[0] = 1;
+        return;
+    }
+    for (int64_t l = 0; l < g->n; l++) { /* whose was it? */
+        group one = lane_alone(g, l);
+        backward_lanes(w, m, K, &one, kept);
+        g->total[l] = one.total[0];
+        g->lost[l] = one.lost[0];
+    }
+    g->longest = 0; /* the rows are those of the last lane */
+}
+
+/* Backward rows of a lane as a tensor has them. */
+static inline void suffix_of(const side_by_side *w, tensor *m, semiring K, int64_t l, int64_t T) {
+    for (int64_t t = 0; t < T; t++) {
+        const double *G = w->suffix + t * m->P * FC_LANES + l;
+        double *row = m->suffix + t * m->P;
+        for (int64_t j = 0; j < m->S; j++) row[j] = G[j * FC_LANES];
+        fc_fill(m->P - m->S, none(K), row + m->S);
+    }
+}
+
+/* --- Best paths -------------------------------------------------------------------------------- */
+
+/* First best state behind state i, or at the beginning (i < 0), of a lane. */
+static inline int64_t best_after(const side_by_side *w, const tensor *m, int64_t i, int64_t t,
+                                 int64_t l, double *value) {
+    const spokes s = spokes_into(&m->axis[0], 0);
+    const double *x = w->suffix + t * m->P * FC_LANES + l;
+    double top = FC_NEVER;
+    int64_t state = -1;
+    if (i >= 0) {
+        for (int64_t k = s.row[i]; k < s.row[i + 1]; k++) {
+            const double v = s.weight[k] + x[s.other[k] * FC_LANES];
+            if (v > top) {
+                top = v;
+                state = s.other[k];
+            }
+        }
+        *value = top;
+        if (top > s.rest + w->top[t * FC_LANES + l]) return state;
+    }
+    top = FC_NEVER;
+    state = -1;
+    int64_t k = i < 0 ? 0 : s.row[i];
+    const int64_t last = i < 0 ? 0 : s.row[i + 1];
+    for (int64_t j = 0; j < s.S; j++) {
+        double weight = i < 0 ? m->initial[j] : s.rest;
+        if (k < last && s.other[k] == j) weight = s.weight[k++];
+        const double v = weight + x[j * FC_LANES];
+        if (v > top) {
+            top = v;
+            state = j;
+        }
+    }
+    *value = top;
+    return state;
+}
+
+/* Best path of a lane whose suffixes are maxima; returns its score. */
+static inline double walk_lane(const side_by_side *w, const tensor *m, const group *g, int64_t l,
+                               int32_t *path) {
+    double score, value;
+    int64_t state = best_after(w, m, -1, 0, l, &score);
+    for (int64_t t = 0; t < g->T[l]; t++) {
+        path[t] = (int32_t)state;
+        if (t + 1 < g->T[l] && state >= 0) state = best_after(w, m, state, t + 1, l, &value);
+    }
+    return score;
+}
+
+/* --- Forward ----------------------------------------------------------------------------------- */
+
+/* Posteriors (or max-marginals) of token t of each lane, F in w->x; w->y is scratch. `scale`: weights of
+ * the lanes over the sums of F (x) G. */
+static inline void posterior_lanes(const side_by_side *w, const tensor *m, semiring K, group *g,
+                                   int64_t t, double *node, double *scale) {
+    const double *G = w->suffix + t * m->P * FC_LANES;
+    double mass[FC_LANES];
+    for (int64_t k = 0; k < m->P * FC_LANES; k++) w->y[k] = times(K, w->x[k], G[k]);
+    if (K == SUM_TIMES) {
+        double by[FC_LANES];
+        sum_lanes(m->P, w->y, mass);
+        for (int64_t l = 0; l < FC_LANES; l++) {
+            const int live = l < g->n && t < g->T[l] && g->total[l] > FC_NEVER;
+            g->lost[l] |= live && !(mass[l] > FAINT);
+            by[l] = live && mass[l] > FAINT ? 1.0 / mass[l] : 0.0;
+            scale[l] = by[l] * g->weight[l];
+        }
+        for (int64_t j = 0; j < m->P; j++)
+            for (int64_t l = 0; l < FC_LANES; l++)
+                w->y[j * FC_LANES + l] = w->y[j * FC_LANES + l] * by[l] * g->weight[l];
+    }
+    lanes_into_rows(g->n, m->P, w->y, w->rows);
+    for (int64_t l = 0; l < g->n && t < g->T[l]; l++)
+        memcpy(node + (g->first[l] + t) * m->S, w->rows + l * m->P, (size_t)m->S * sizeof *node);
+}
+
+/* F of the next token, up to the step: sums are scaled to one; lanes that are over become empty. */
+static inline void read_lanes_on(const side_by_side *w, const tensor *m, semiring K, const group *g,
+                                 int64_t t) {
+    const double *node = w->node + t * m->P * FC_LANES;
+    double sum[FC_LANES];
+    for (int64_t k = 0; k < m->P * FC_LANES; k++) w->x[k] = times(K, w->x[k], node[k]);
+    for (int64_t l = 0; l < g->n; l++)
+        for (int64_t j = 0; t + 1 == g->T[l] && j < m->P; j++) w->x[j * FC_LANES + l] = none(K);
+    if (K == MAX_PLUS) return;
+    sum_lanes(m->P, w->x, sum);
+    for (int64_t l = 0; l < FC_LANES; l++) sum[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
+    for (int64_t j = 0; j < m->P; j++)
+        for (int64_t l = 0; l < FC_LANES; l++) w->x[j * FC_LANES + l] *= sum[l];
+}
+
+/* w->sum += scale F (x) G along the arcs into token t. */
+static inline void add_lanes(const side_by_side *w, const tensor *m, int64_t t,
+                             const double *scale) {
+    const fc_axis *g = m->axis[0].axis;
+    const int64_t cells = m->P * FC_LANES;
+    double *F = w->begun + (t - 1) * cells;
+    const double *G = w->suffix + t * cells;
+    for (int64_t j = 0; j < m->P; j++)
+        for (int64_t l = 0; l < FC_LANES; l++) F[j * FC_LANES + l] *= scale[l];
+    for (int64_t i = 0; i < m->S; i++) {
+        const double *restrict from = F + i * FC_LANES;
+        for (int64_t k = g->row[i]; k < g->row[i + 1]; k++) {
+            const double *restrict to = G + (int64_t)g->target[k] * FC_LANES;
+            double *restrict sum = w->sum + k * FC_LANES;
+            for (int64_t l = 0; l < FC_LANES; l++) sum[l] += from[l] * to[l];
+        }
+    }
+}
+
+/* The forward recursion of a group whose suffixes are there. With `arcs`, w->sum becomes the sums of outer
+ * products of the group. */
+static inline void forward_lanes(const side_by_side *w, tensor *m, semiring K, group *g, int arcs,
+                                 double *node) {
+    const int64_t cells = m->P * FC_LANES;
+    double scale[FC_LANES], top[FC_LANES];
+    int64_t best[FC_LANES];
+    int faint = 0;
+    for (int64_t j = 0; j < m->P; j++)
+        for (int64_t l = 0; l < FC_LANES; l++)
+            w->x[j * FC_LANES + l] = l < g->n ? m->initial[j] : none(K);
+    if (arcs) fc_fill(m->axis[0].listed * FC_LANES, 0.0, w->sum);
+    for (int64_t t = 0; t < g->longest; t++) {
+        posterior_lanes(w, m, K, g, t, node, scale);
+        if (arcs && t > 0) add_lanes(w, m, t, scale);
+        if (t + 1 == g->longest) break;
+        if (K == SUM_TIMES) forget_underflow(); /* what a posterior loses is harmless */
+        read_lanes_on(w, m, K, g, t);
+        if (arcs) memcpy(w->begun + t * cells, w->x, (size_t)cells * sizeof *w->x);
+        step_lanes(m, K, FORWARD, w->x, w->y, top, best);
+        memcpy(w->x, w->y, (size_t)(m->S * FC_LANES) * sizeof *w->x);
+        SETTLE();
+        faint |= K == SUM_TIMES && underflown();
+    }
+    for (int64_t l = 0; l < g->n; l++) g->lost[l] |= faint;
+}
+
+/* Sums over lanes times the weights of the arcs, [E], onto `sum`. */
+static inline void collect_lanes(const side_by_side *w, const tensor *m, double *sum) {
+    const loaded_axis *a = &m->axis[0];
+    for (int64_t k = 0; k < a->listed; k++) {
+        const double *x = w->sum + k * FC_LANES;
+        sum[k] +=
+            a->outward[k] * (((x[0] + x[4]) + (x[1] + x[5])) + ((x[2] + x[6]) + (x[3] + x[7])));
+    }
+}
+
+/* Posteriors of a group, of each lane by itself where something underflows; what is then lost is left to
+ * the caller. log Z is there. */
+static inline void posteriors_of_group(const side_by_side *w, tensor *m, group *g, double *node,
+                                       double *sum) {
+    backward_lanes(w, m, SUM_TIMES, g, 1);
+    int again = g->longest == 0;
+    if (!again) {
+        int before[FC_LANES];
+        memcpy(before, g->lost, sizeof before);
+        forward_lanes(w, m, SUM_TIMES, g, sum != NULL, node);
+        for (int64_t l = 0; l < g->n; l++) again |= g->lost[l];
+        if (g->n == 1) again = 0;
+        if (again) memcpy(g->lost, before, sizeof before);
+    }
+    if (!again) {
+        if (sum != NULL && !(g->n == 1 && g->lost[0])) collect_lanes(w, m, sum);
+        return;
+    }
+    for (int64_t l = 0; l < g->n; l++) {
+        if (g->lost[l]) continue;
+        group one = lane_alone(g, l);
+        backward_lanes(w, m, SUM_TIMES, &one, 1);
+        forward_lanes(w, m, SUM_TIMES, &one, sum != NULL, node);
+        g->lost[l] = one.lost[0];
+        if (sum != NULL && !one.lost[0]) collect_lanes(w, m, sum);
+    }
+}
+
+#endif

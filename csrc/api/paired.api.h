@@ -1,0 +1,61 @@
+/* --- Arcs with pair scores -----------------------------------------------------------------------
+ *
+ * An acyclic machine in which neighbouring arcs score as pairs of classes: lattices of segments, of
+ * words, of frames. An arc has a left class and a right one; at a node the right class of the arc
+ * that comes in meets the left class of the one that goes on. Arcs that leave a node with the same
+ * left class share an entry slot, arcs that reach it with the same right class an exit slot, so that
+ * a node costs exits * entries, whatever the number of arcs:
+ *
+ *   score of a path = sum over its arcs of  pair[table][right class before][left class] + score
+ *                     + final[the exit slot where it ends]
+ *
+ * A path begins in an exit slot of its own, whose right class is that of beginnings; so several
+ * lattices are one machine with several begins. Nodes are numbered in topological order, slots and
+ * arcs are sorted by node: exits of node n are exit_row[n] .. exit_row[n + 1] - 1, by class. */
+typedef struct {
+    int64_t M, A, I, X;       /* nodes, arcs, entry slots, exit slots */
+    int64_t K, R, L;          /* pair tables, right and left classes */
+    const int64_t *entry_row; /* [M + 1] */
+    const int64_t *exit_row;  /* [M + 1] */
+    const int64_t *arc_row;   /* [I + 1] arcs of each entry slot */
+    const int32_t *left;      /* [I] ascending at each node */
+    const int32_t *right;     /* [X] ascending at each node */
+    const int32_t *exit;      /* [A] exit slot that the arc leads to, of a higher node */
+    const double *score;      /* [A] */
+    const double *final;      /* [X] -inf: no path ends here */
+    const int32_t *table;     /* [M] which pair table, NULL: the only one */
+    const double *pair;       /* [K][R][L] */
+    const double *turned;     /* [K][L][R] the same */
+    const double *linear;     /* [K][R][L] exp(pair - top) */
+    const double *around;     /* [K][L][R] the same, turned */
+    double top;               /* the largest pair score; 0 where all are -inf */
+} fc_paired;
+
+/* Checks a machine once: sizes, indices, order, scores. The functions below take it for granted. */
+fc_status fc_check_paired(const fc_paired *machine, int64_t *where);
+
+/* Score of the best way to end from each slot, and the log of the sum over all of them.
+ *   entry [I] out    exit [X] out    work [I + X]
+ * Cost: arcs + sum over nodes of exits * entries; the sum takes an exponential an arc and slot. */
+fc_status fc_paired_best(const fc_paired *machine, double *entry, double *exit, double *work);
+fc_status fc_paired_sum(const fc_paired *machine, double *entry, double *exit, double *work);
+
+/* The best path from each of B begins; entry and exit hold the best. Ties: to end comes first, then
+ * the smaller left class, then the arc that comes first, at the earliest node where paths differ.
+ *   begin  [B] in   exit slots
+ *   path   [room] out  arcs, one path behind the other
+ *   offset [B + 1] out
+ * FC_EFULL: paths have more than `room` arcs. */
+fc_status fc_paired_paths(const fc_paired *machine, const double *entry, const double *exit,
+                          int64_t B, const int64_t *begin, int64_t room, int32_t *path,
+                          int64_t *offset, int64_t *where);
+
+/* Posterior probabilities, 0 where no path exists; entry and exit hold sums.
+ *   begin [B]        in   exit slots, each where a lattice begins
+ *   arc   [A]        out
+ *   end   [X]        out  of ending in each exit slot
+ *   count [K][R][L]  out  expected number of meetings of classes; NULL: not wanted
+ *   work  [3 * I + X] */
+fc_status fc_paired_marginals(const fc_paired *machine, const double *entry, const double *exit,
+                              int64_t B, const int64_t *begin, double *arc, double *end,
+                              double *count, double *work, int64_t *where);

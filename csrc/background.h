@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sweep of sweep.c where most pairs of states have one weight, the *rest*, and few an arc of their
+ * own. A row of transitions is a constant but for its exceptions:
+ *
+ *   y_j = r sum_i x_i  +  sum over arcs i -> j of (w_ij - r) x_i
+ *
+ * ABREAST sentences go side by side, a lane each: x is [S][ABREAST], and an arc costs a multiplication
+ * of whole registers, where gathering the x_i of one sentence would cost more than the dense product.
+ * Sentences of a group have about the same length: they are taken longest first, and those that are
+ * over have zeros in their lane.
+ *
+ * The rest may be that of some pairs alone, and the others do not exist: those whose states are of one
+ * class. A tagging scheme has one class, of labels that may end a span and of those that may begin one;
+ * where states are pairs of labels, a class has those that share one. Then sums are taken by class.
+ *
+ * Where w_ij < r, the two sums may cancel. They are sums of float64 over numbers of float32: down to
+ * CANCELS of the first sum they are exact to the last bit of a float. A cell below is summed anew,
+ * without a subtraction. */
+#ifndef FSTCRF_BACKGROUND_H
+#define FSTCRF_BACKGROUND_H
+
+#define ABREAST 16
+
+#define HALF (WIDE / 2)
+#define PARTS (ABREAST / HALF)
+#define SINGLES (ABREAST / WIDE)
+typedef double wide_double
+    __attribute__((vector_size(8 * HALF), aligned(8), may_alias)); /* WIDE bytes as a `wide` */
+typedef int64_t wide_double_mask __attribute__((vector_size(8 * HALF), aligned(8), may_alias));
+typedef float half __attribute__((vector_size(4 * HALF), aligned(4), may_alias));
+
+typedef struct {
+    exceptions into, out;
+    double rest;
+    int64_t classes;   /* 1: the rest is that of all pairs */
+    int always;        /* every state can be reached at every token */
+    int64_t *order;    /* [B] sentences, longest first */
+    float *initial;    /* [Q] */
+    float *final;      /* [Q] */
+    float *emission;   /* [T][S][ABREAST] exp(potential), then c e b */
+    float *alpha;      /* [T][S][ABREAST] */
+    float *beta, *row; /* [S][ABREAST] */
+    float *scale;      /* [T][ABREAST] */
+    float *token;      /* [ABREAST][Q] states of a token of each sentence */
+    float *slots;      /* [ABREAST][P] its slots */
+    double *x;         /* [S][ABREAST] what is summed, */
+    double
+        *share;  /* [classes + 2][ABREAST] by class: then 0 of no class, and what counts for none */
+    float *lift; /* [S] what hides the states that no sentence can be in */
+    uint8_t *reach; /* [2][S] */
+    double *alone;  /* [S] a lane of it */
+    float *sum;     /* [A][ABREAST] sums of outer products of a group */
+    float *square;  /* ... of their squares, or NULL */
+    double *total;  /* [A] the same of all groups */
+    double *squares;
+} abreast;
+
+/* The sentences of a group: lane l has sentence b[l]. */
+typedef struct {
+    int64_t n, longest; /* lanes in use; tokens of the first */
+    int64_t b[ABREAST], first[ABREAST], T[ABREAST];
+    double weight[ABREAST], log_z[ABREAST];
+    int lost[ABREAST]; /* float32 cannot hold it */
+} group;
+
+/* --- Layout ----------------------------------------------------------------------------------- */
+
+/* Tokens of the longest group: what is longer would take too much memory side by side. Sentences of an
+ * ordinary length go side by side with any number of states. */
+static int64_t longest_abreast(const fc_machine *g, const fc_shard *s) {
+    const int64_t most = (int64_t)64 << 20, row = g->S * ABREAST * (int64_t)sizeof(float);
+    const int64_t T = most / row > 100 ? most / row : 100;
+    return T < s->longest ? T : s->longest;
+}
+
+static int64_t lay_out_abreast(abreast *w, const fc_machine *g, const fc_shard *s, int curved,
+                               double *work) {
+    const int64_t S = g->S, Q = padded(S), A = g->axis->A, T = longest_abreast(g, s);
+    arena a = {(char *)work, 0};
+    if (work != NULL) a.base += (64 - (uintptr_t)work % 64) % 64;
+    const int64_t f = sizeof(float), d = sizeof(double), cells = S * ABREAST;
+    exceptions *side[] = {&w->into, &w->out};
+    for (int k = 0; k < 2; k++) {
+        side[k]->row = take(&a, S + 1, d);
+        side[k]->other = take(&a, A, f);
+        side[k]->over = take(&a, A, d);
+        side[k]->weight = take(&a, A, d);
+    }
+    w->order = take(&a, s->B + s->longest + 2, d);
+    float **row[] = {&w->initial, &w->final};
+    for (int k = 0; k < 2; k++) *row[k] = take(&a, Q, f);
+    w->emission = take(&a, T * cells, f);
+    w->alpha = take(&a, T * cells, f);
+    w->beta = take(&a, cells, f);
+    w->row = take(&a, cells, f);
+    w->scale = take(&a, T * ABREAST, f);
+    w->token = take(&a, ABREAST * Q, f);
+    w->slots = take(&a, ABREAST * s->P, f);
+    w->x = take(&a, cells, d);
+    w->classes = g->axis->leave == NULL ? 1 : g->axis->leave->n;
+    w->share = take(&a, (w->classes + 2) * ABREAST, d);
+    w->lift = take(&a, S, f);
+    w->reach = take(&a, 2 * S, 1);
+    w->alone = take(&a, S, d);
+    w->sum = take(&a, A * ABREAST, f);
+    w->square = curved ? take(&a, A * ABREAST, f) : NULL;
+    w->total = take(&a, A, d);
+    w->squares = curved ? take(&a, A, d) : NULL;
+    return (a.used + 64) / (int64_t)sizeof(double);
+}
+
+static void load_abreast(abreast *w, const sweep *v) {
+    const fc_axis *g = v->machine->axis;
+    const int64_t S = v->S, A = g->A;
+    double *const at = w->alone; /* places of the next arc into each state */
+    w->rest = fc_exp(*g->rest - v->shift);
+    memset(w->into.row, 0, (size_t)(S + 1) * sizeof *w->into.row);
+    for (int64_t k = 0; k < A; k++) w->into.row[g->target[k] + 1]++;
+    for (int64_t j = 0; j < S; j++) w->into.row[j + 1] += w->into.row[j];
+    for (int64_t j = 0; j < S; j++) at[j] = (double)w->into.row[j];
+    memcpy(w->out.row, g->row, (size_t)(S + 1) * sizeof *w->out.row);
+    for (int64_t k = 0; k < A; k++) {
+        const double weight = fc_exp(g->score[k] - v->shift);
+        const int32_t i = g->source[k], j = g->target[k];
+        const int64_t p = (int64_t)at[j];
+        at[j] += 1.0;
+        w->out.other[k] = j;
+        w->into.other[p] = i;
+        w->out.weight[k] = w->into.weight[p] = weight;
+        w->out.over[k] = w->into.over[p] = weight - (has_rest(g, i, j) ? w->rest : 0.0);
+    }
+    w->into.from = w->out.at = g->leave;
+    w->into.at = w->out.from = g->enter;
+    w->always = g->leave == NULL;
+    for (int64_t j = 0; j < S; j++) w->always &= v->machine->initial[j] > FC_NEVER;
+    for (int64_t k = 0; k < A; k++) w->always &= g->score[k] > FC_NEVER;
+    memset(w->total, 0, (size_t)A * sizeof *w->total);
+    if (w->squares != NULL) memset(w->squares, 0, (size_t)A * sizeof *w->squares);
+}
+
+/* Sentences by falling length, in their order where it is the same. */
+static void sort_sentences(const fc_shard *s, int64_t *order) {
+    int64_t *start = order + s->B; /* [longest + 2] of each length */
+    memset(start, 0, (size_t)(s->longest + 2) * sizeof *start);
+    for (int64_t b = 0; b < s->B; b++)
+        start[s->longest - (s->offsets[b + 1] - s->offsets[b]) + 1]++;
+    for (int64_t k = 0; k <= s->longest; k++) start[k + 1] += start[k];
+    for (int64_t b = 0; b < s->B; b++)
+        order[start[s->longest - (s->offsets[b + 1] - s->offsets[b])]++] = b;
+}
+
+/* --- Sums ------------------------------------------------------------------------------------ */
+
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Four rows of four numbers, turned. */
+FC_INLINE void turn(const float *from, int64_t step, float *to, int64_t stride) {
+    const quad a = *(const quad *)from, b = *(const quad *)(from + step),
+               c = *(const quad *)(from + 2 * step), d = *(const quad *)(from + 3 * step);
+    const quad ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+               AB = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+               cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+               CD = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(quad *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+    *(quad *)(to + stride) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+    *(quad *)(to + 2 * stride) = __builtin_shufflevector(AB, CD, 0, 1, 4, 5);
+    *(quad *)(to + 3 * stride) = __builtin_shufflevector(AB, CD, 2, 3, 6, 7);
+}
+
+/* y[l][j] -> x[j][l] of ABREAST rows of n numbers, a multiple of 4; and back. */
+static void to_lanes(int64_t n, int64_t stride, const float *restrict y, float *restrict x) {
+    for (int64_t j = 0; j < n; j += 4)
+        for (int64_t l = 0; l < ABREAST; l += 4)
+            turn(y + l * stride + j, stride, x + j * ABREAST + l, ABREAST);
+}
+
+static void from_lanes(int64_t n, int64_t stride, const float *restrict x, float *restrict y) {
+    for (int64_t j = 0; j < n; j += 4)
+        for (int64_t l = 0; l < ABREAST; l += 4)
+            turn(x + j * ABREAST + l, ABREAST, y + l * stride + j, stride);
+}
+
+/* The same of any number of states. */
+static void rows_to_lanes(int64_t S, int64_t stride, const float *restrict y, float *restrict x) {
+    to_lanes(S / 4 * 4, stride, y, x);
+    for (int64_t j = S / 4 * 4; j < S; j++)
+        for (int64_t l = 0; l < ABREAST; l++) x[j * ABREAST + l] = y[l * stride + j];
+}
+
+/* Sums of a class, of those that a row of state j takes, or that j is summed in. */
+FC_INLINE double *share_of(const abreast *w, const fc_classes *c, int64_t j, int64_t none) {
+    const int64_t own = c == NULL ? 0 : c->of[j];
+    return w->share + (own < 0 ? w->classes + none : own) * ABREAST;
+}
+
+/* x = a, and its sums over the states of each class. */
+static void widen(abreast *w, const fc_classes *class, int64_t S, const float *restrict a) {
+    double *restrict x = w->x;
+    memset(w->share, 0, (size_t)((w->classes + 2) * ABREAST) * sizeof *w->share);
+    for (int64_t j = 0; j < S;) {
+        wide_double sum[PARTS], *own = (wide_double *)share_of(w, class, j, 1);
+        int64_t end = class == NULL ? S : j + 1; /* those of a class often lie side by side */
+        while (end < S && class->of[end] == class->of[j]) end++;
+        for (int p = 0; p < PARTS; p++) sum[p] = own[p];
+        for (; j < end; j++)
+            for (int p = 0; p < PARTS; p++) {
+                const wide_double v =
+                    __builtin_convertvector(((const half *)(a + j * ABREAST))[p], wide_double);
+                ((wide_double *)(x + j * ABREAST))[p] = v;
+                sum[p] += v;
+            }
+        for (int p = 0; p < PARTS; p++) own[p] = sum[p];
+    }
+}
+
+/* One cell without a subtraction. The lane is copied where it is asked for first. */
+static __attribute__((noinline)) double plain_sum(const abreast *w, const exceptions *e, int64_t S,
+                                                  int64_t j, int64_t lane, int64_t *copied) {
+    double *x = w->alone, listed = 0.0, others = 0.0;
+    if (*copied != lane)
+        for (int64_t i = 0; i < S; i++) x[i] = w->x[i * ABREAST + lane];
+    *copied = lane;
+    for (int64_t k = e->row[j]; k < e->row[j + 1]; k++) {
+        listed += e->weight[k] * x[e->other[k]];
+        x[e->other[k]] = 0.0;
+    }
+    if (e->from == NULL) {
+        for (int64_t i = 0; i < S; i++) others += x[i];
+    } else if (e->at->of[j] >= 0) {
+        const int32_t *state = e->from->state, c = e->at->of[j];
+        for (int64_t i = e->from->row[c]; i < e->from->row[c + 1]; i++) others += x[state[i]];
+    }
+    for (int64_t k = e->row[j]; k < e->row[j + 1]; k++)
+        x[e->other[k]] = w->x[e->other[k] * ABREAST + lane];
+    return listed + w->rest * others;
+}
+
+/* Cells of row j that have cancelled. */
+static __attribute__((noinline)) void sum_anew(const abreast *w, const exceptions *e, int64_t S,
+                                               int64_t j, const double *total, double *cell) {
+    int64_t copied = -1;
+    for (int64_t l = 0; l < ABREAST; l++)
+        if (cell[l] < CANCELS * total[l]) cell[l] = plain_sum(w, e, S, j, l, &copied);
+}
+
+/* y_j = r total + sum of (w - r) x over the arcs of j; x and its sums are of `widen`. */
+static void step_abreast(abreast *w, const exceptions *e, int64_t S, float *y) {
+    for (int64_t k = 0; k < w->classes * ABREAST; k++) w->share[k] *= w->rest;
+    for (int64_t j = 0; j < S; j++) {
+        const double *total = share_of(w, e->at, j, 0);
+        wide_double even[PARTS], odd[PARTS];
+        for (int p = 0; p < PARTS; p++) even[p] = ((const wide_double *)total)[p];
+        for (int p = 0; p < PARTS; p++) odd[p] = (wide_double){0};
+        const int64_t last = e->row[j + 1];
+        int64_t k = e->row[j];
+        for (; k + 2 <= last; k += 2) {
+            const wide_double *u = (const wide_double *)(w->x + (int64_t)e->other[k] * ABREAST),
+                              *v = (const wide_double *)(w->x + (int64_t)e->other[k + 1] * ABREAST);
+            for (int p = 0; p < PARTS; p++) even[p] += e->over[k] * u[p];
+            for (int p = 0; p < PARTS; p++) odd[p] += e->over[k + 1] * v[p];
+        }
+        if (k < last) {
+            const wide_double *u = (const wide_double *)(w->x + (int64_t)e->other[k] * ABREAST);
+            for (int p = 0; p < PARTS; p++) even[p] += e->over[k] * u[p];
+        }
+        wide_double_mask below = {0};
+        for (int p = 0; p < PARTS; p++) {
+            even[p] += odd[p];
+            below |= even[p] < CANCELS * ((const wide_double *)total)[p];
+        }
+        int64_t any = 0;
+        for (int l = 0; l < HALF; l++) any |= below[l];
+        if (any) {
+            double cell[ABREAST];
+            memcpy(cell, even, sizeof cell);
+            sum_anew(w, e, S, j, total, cell);
+            memcpy(even, cell, sizeof cell);
+        }
+        for (int p = 0; p < PARTS; p++)
+            ((half *)(y + j * ABREAST))[p] = __builtin_convertvector(even[p], half);
+    }
+}
+
+/* --- A group ---------------------------------------------------------------------------------- */
+
+/* Potentials of the states at token t, exp(. - top) of each lane into e; top[l]. */
+static void read_abreast(const sweep *v, abreast *w, const group *g, int64_t t, const float *weight,
+                         float *e, float *top) {
+    const fc_shard *s = v->shard;
+    const int64_t S = v->S, Q = v->Q;
+    for (int64_t l = 0; l < ABREAST; l++) {
+        float *row = w->token + l * Q;
+        top[l] = 0.0f;
+        if (l >= g->n || t >= g->T[l]) {
+            memset(row, 0, (size_t)Q * sizeof *row);
+            continue;
+        }
+        const int64_t next =
+            l + 1 < g->n && t < g->T[l + 1] ? g->first[l + 1] + t : g->first[0] + t + 1;
+        potentials(s, g->first[l] + t, next, weight, w->slots);
+        to_states(v, w->slots, row);
+        top[l] = max_of(Q, row);
+        for (int64_t j = 0; j < Q; j++) row[j] = expf_fast(row[j] - top[l]);
+    }
+    rows_to_lanes(S, Q, w->token, e);
+}
+
+/* Sets what hides the states that cannot be reached at token t. Returns 1 once they are the same as
+ * before and hence for good. */
+static __attribute__((noinline)) int guard_abreast(const sweep *v, abreast *w, int64_t t) {
+    const int64_t S = v->S;
+    const fc_classes *from = w->into.from, *at = w->into.at;
+    uint8_t *now = w->reach, *then = w->reach + S;
+    double *open = w->share; /* how many of each class */
+    memset(open, 0, (size_t)(w->classes + 2) * sizeof *open);
+    for (int64_t i = 0; i < S && t > 0; i++)
+        if (now[i]) open[from == NULL ? 0 : from->of[i] < 0 ? w->classes + 1 : from->of[i]] += 1.0;
+    for (int64_t j = 0; j < S; j++) {
+        double n = t > 0 ? open[at == NULL ? 0 : at->of[j] < 0 ? w->classes : at->of[j]] : 0.0;
+        if (t == 0) n = v->machine->initial[j] > FC_NEVER;
+        for (int64_t k = w->into.row[j]; t > 0 && k < w->into.row[j + 1]; k++) {
+            const int64_t i = w->into.other[k];
+            if (!now[i]) continue;
+            n -= has_rest(v->machine->axis, i, j);
+            n += w->into.weight[k] > 0.0;
+        }
+        then[j] = n > 0.0;
+    }
+    const int same = t > 0 && memcmp(now, then, (size_t)S) == 0;
+    memcpy(now, then, (size_t)S);
+    for (int64_t j = 0; j < S; j++) w->lift[j] = now[j] ? 0.0f : 1e30f;
+    return same;
+}
+
+/* a *= e; sums over states, and the smallest of those that can be reached: lift, or NULL, hides others. */
+FC_INLINE void times_emission(int64_t S, const float *restrict e, const float *lift,
+                              float *restrict a, double *sum, float *least) {
+    wide low[SINGLES];
+    wide_double total[PARTS];
+    for (int p = 0; p < SINGLES; p++) low[p] = (wide){0} + 1e30f;
+    for (int p = 0; p < PARTS; p++) total[p] = (wide_double){0};
+    for (int64_t j = 0; j < S * ABREAST; j += ABREAST) {
+        for (int p = 0; p < SINGLES; p++) {
+            const wide x = ((const wide *)(a + j))[p] * ((const wide *)(e + j))[p];
+            wide shown = x;
+            if (lift != NULL) shown += lift[j / ABREAST];
+            const wide_mask less = shown < low[p];
+            low[p] = (wide)(((wide_mask)shown & less) | ((wide_mask)low[p] & ~less));
+            ((wide *)(a + j))[p] = x;
+        }
+        for (int p = 0; p < PARTS; p++)
+            total[p] += __builtin_convertvector(((const half *)(a + j))[p], wide_double);
+    }
+    for (int p = 0; p < PARTS; p++) ((wide_double *)sum)[p] = total[p];
+    for (int p = 0; p < SINGLES; p++) ((wide *)least)[p] = low[p];
+}
+
+static void forward_abreast(const sweep *v, abreast *w, group *g, const float *weight) {
+    const int64_t S = v->S, cells = S * ABREAST;
+    double sum[ABREAST], product_of_sums[ABREAST];
+    float top[ABREAST], least[ABREAST];
+    int settled = 0;
+    for (int l = 0; l < ABREAST; l++) {
+        g->log_z[l] = 0.0;
+        product_of_sums[l] = 1.0;
+    }
+    for (int64_t t = 0; t < g->longest; t++) {
+        float *restrict a = w->alpha + t * cells, *restrict e = w->emission + t * cells;
+        float *restrict c = w->scale + t * ABREAST;
+        read_abreast(v, w, g, t, weight, e, top);
+        if (t == 0) {
+            for (int64_t j = 0; j < S; j++)
+                for (int l = 0; l < ABREAST; l++) a[j * ABREAST + l] = w->initial[j];
+        } else {
+            step_abreast(w, &w->into, S, a);
+        }
+        if (w->always) {
+            times_emission(S, e, NULL, a, sum, least);
+        } else {
+            if (!settled) settled = guard_abreast(v, w, t);
+            times_emission(S, e, w->lift, a, sum, least);
+        }
+        for (int l = 0; l < ABREAST; l++) {
+            const int on = l < g->n && t < g->T[l] && !g->lost[l];
+            c[l] = on && sum[l] > 0.0 ? (float)(1.0 / sum[l]) : 0.0f;
+            if (!on) continue;
+            g->lost[l] = !(top[l] > -1e29f && top[l] < 1e29f && least[l] >= FAINT && sum[l] < 1e30);
+            g->log_z[l] += (double)top[l];
+            product_of_sums[l] *= sum[l];
+            if (product_of_sums[l] < 1e-200 || product_of_sums[l] > 1e200 || t == g->T[l] - 1) {
+                g->log_z[l] += log(product_of_sums[l]);
+                product_of_sums[l] = 1.0;
+            }
+        }
+        for (int64_t j = 0; j < cells; j += ABREAST)
+            for (int l = 0; l < ABREAST; l++) a[j + l] *= c[l];
+        widen(w, w->into.from, S, a);
+    }
+}
+
+/* Where a sentence ends: b = final / sum of a final. */
+static void end_lane(const sweep *v, abreast *w, group *g, int64_t l, int64_t t) {
+    const float *a = w->alpha + t * v->S * ABREAST + l;
+    double last = 0.0;
+    for (int64_t j = 0; j < v->S; j++) last += (double)(a[j * ABREAST] * w->final[j]);
+    if (!(last > (double)FAINT)) g->lost[l] = 1;
+    g->log_z[l] += log(last);
+    const float by = g->lost[l] ? 0.0f : (float)(1.0 / last);
+    for (int64_t j = 0; j < v->S; j++)
+        w->beta[j * ABREAST + l] = w->always || a[j * ABREAST] > 0.0f ? by * w->final[j] : 0.0f;
+}
+
+/* Posteriors of token t, p = a b, to the gradient; CURVED: p (1 - p). */
+static void scatter_abreast(const sweep *v, abreast *w, const group *g, int64_t t, int curved,
+                            const fc_shard *values, float *gradient) {
+    const fc_shard *s = v->shard;
+    const int64_t S = v->S, Q = v->Q, cells = S * ABREAST;
+    const float *restrict a = w->alpha + t * cells, *restrict b = w->beta;
+    float *restrict p = w->row;
+    for (int64_t j = 0; j < cells; j++) p[j] = a[j] * b[j];
+    from_lanes(S / 4 * 4, Q, p, w->token);
+    for (int64_t j = S / 4 * 4; j < S; j++)
+        for (int64_t l = 0; l < ABREAST; l++) w->token[l * Q + j] = p[j * ABREAST + l];
+    for (int64_t l = 0; l < g->n; l++) {
+        const float *row = w->token + l * Q;
+        if (t >= g->T[l] || g->lost[l]) continue;
+        if (t == g->T[l] - 1) add_ends(S, g->weight[l], curved, row, v->end);
+        if (t == 0) add_ends(S, g->weight[l], curved, row, v->begin);
+        to_slots(v, row, curved ? 1.0f : (float)g->weight[l], w->slots);
+        if (curved) spread_of(s->P, (float)g->weight[l], w->slots);
+        const int64_t next =
+            l + 1 < g->n && t < g->T[l + 1] ? g->first[l + 1] + t : g->first[0] + t - 1;
+        scatter(values, g->first[l] + t, next, w->slots, gradient);
+    }
+}
+
+/* A lane that float32 cannot hold counts as empty. */
+static void empty_lane(const sweep *v, const abreast *w, const group *g, int64_t l) {
+    const int64_t cells = g->longest * v->S * ABREAST;
+    for (int64_t j = l; j < cells; j += ABREAST) w->alpha[j] = w->emission[j] = 0.0f;
+}
+
+static void backward_abreast(const sweep *v, abreast *w, group *g, int curved,
+                             const fc_shard *values, float *gradient) {
+    const int64_t S = v->S, cells = S * ABREAST;
+    for (int64_t l = 0; l < g->n; l++)
+        if (g->lost[l]) empty_lane(v, w, g, l);
+    memset(w->beta, 0, (size_t)cells * sizeof *w->beta);
+    for (int64_t t = g->longest - 1; t >= 0; t--) {
+        for (int64_t l = 0; l < g->n; l++)
+            if (t == g->T[l] - 1 && !g->lost[l]) end_lane(v, w, g, l, t);
+        scatter_abreast(v, w, g, t, curved, values, gradient);
+        if (t == 0) return;
+        float *restrict n = w->emission + t * cells;
+        const float *restrict b = w->beta, *restrict c = w->scale + t * ABREAST;
+        for (int64_t j = 0; j < cells; j += ABREAST)
+            for (int l = 0; l < ABREAST; l++) n[j + l] *= c[l] * b[j + l];
+        widen(w, w->out.from, S, n);
+        step_abreast(w, &w->out, S, w->beta);
+        if (!w->always) { /* nothing bounds b where a is 0, and 0 * inf is no posterior */
+            const float *restrict a = w->alpha + (t - 1) * cells;
+            float *restrict back = w->beta;
+            for (int64_t j = 0; j < cells; j++) back[j] = a[j] > 0.0f ? back[j] : 0.0f;
+        }
+    }
+}
+
+/* --- Arcs ------------------------------------------------------------------------------------- */
+
+#if WIDE == 16
+#define TOGETHER 8 /* tokens whose a stay in registers */
+#else
+#define TOGETHER 2
+#endif
+
+/* sum += weight a n over some tokens, and weight (a n)^2 where it is asked for. */
+FC_INLINE void outer_abreast(const int R, const int curved, const sweep *v, abreast *w, int64_t t,
+                             const float *weight) {
+    const int64_t S = v->S, cells = S * ABREAST;
+    const float *alpha = w->alpha + (t - 1) * cells, *next = w->emission + t * cells;
+    for (int64_t i = 0; i < S; i++)
+        for (int p = 0; p < SINGLES; p++) {
+            const int64_t lane = p * WIDE;
+            const wide by = *(const wide *)(weight + lane);
+            wide a[TOGETHER];
+            for (int r = 0; r < R; r++)
+                a[r] = *(const wide *)(alpha + r * cells + i * ABREAST + lane);
+            for (int r = 0; r < R && !curved; r++) a[r] *= by;
+            for (int64_t k = w->out.row[i]; k < w->out.row[i + 1]; k++) {
+                const float *n = next + (int64_t)w->out.other[k] * ABREAST + lane;
+                wide *sum = (wide *)(w->sum + k * ABREAST + lane), total = *sum;
+                if (!curved) {
+                    for (int r = 0; r < R; r++) total += a[r] * *(const wide *)(n + r * cells);
+                } else {
+                    wide *square = (wide *)(w->square + k * ABREAST + lane), squares = *square;
+                    for (int r = 0; r < R; r++) {
+                        const wide x = a[r] * *(const wide *)(n + r * cells), y = by * x;
+                        total += y;
+                        squares += y * x;
+                    }
+                    *square = squares;
+                }
+                *sum = total;
+            }
+        }
+}
+
+static void add_lanes(int64_t n, const float *restrict x, double *restrict total) {
+    for (int64_t k = 0; k < n; k++, x += ABREAST) {
+        double four[4] = {0};
+        for (int l = 0; l < ABREAST; l += 4)
+            for (int q = 0; q < 4; q++) four[q] += (double)x[l + q];
+        total[k] += (four[0] + four[1]) + (four[2] + four[3]);
+    }
+}
+
+/* The outer products of a group into the totals. */
+static void arcs_abreast(const sweep *v, abreast *w, const group *g) {
+    const int64_t A = v->machine->axis->A;
+    const size_t size = (size_t)(A * ABREAST) * sizeof *w->sum;
+    float weight[ABREAST];
+    for (int l = 0; l < ABREAST; l++)
+        weight[l] = l < g->n && !g->lost[l] ? (float)g->weight[l] : 0.0f;
+    memset(w->sum, 0, size);
+    if (w->square != NULL) memset(w->square, 0, size);
+    int64_t t = 1;
+    if (w->square == NULL) {
+        for (; t + TOGETHER <= g->longest; t += TOGETHER)
+            outer_abreast(TOGETHER, 0, v, w, t, weight);
+        for (; t < g->longest; t++) outer_abreast(1, 0, v, w, t, weight);
+    } else {
+        for (; t + TOGETHER <= g->longest; t += TOGETHER)
+            outer_abreast(TOGETHER, 1, v, w, t, weight);
+        for (; t < g->longest; t++) outer_abreast(1, 1, v, w, t, weight);
+        add_lanes(A, w->square, w->squares);
+    }
+    add_lanes(A, w->sum, w->total);
+}
+
+/* --- A shard ---------------------------------------------------------------------------------- */
+
+static void load_ends_abreast(sweep *v, abreast *w) {
+    const fc_machine *g = v->machine;
+    v->shift = top_of(g->axis->A, g->axis->score);
+    if (*g->axis->rest > v->shift) v->shift = *g->axis->rest;
+    v->initial_shift = top_of(v->S, g->initial);
+    v->final_shift = top_of(v->S, g->final);
+    for (int64_t j = 0; j < v->Q; j++) {
+        w->initial[j] = j < v->S ? (float)fc_exp(g->initial[j] - v->initial_shift) : 0.0f;
+        w->final[j] = j < v->S ? (float)fc_exp(g->final[j] - v->final_shift) : 0.0f;
+        v->pad[j] = j < v->S ? 0.0f : -1e30f;
+    }
+}
+
+/* The next sentences of the order, as many as fit. */
+static int64_t next_group(const fc_shard *s, const abreast *w, int64_t from, int64_t most,
+                          group *g) {
+    memset(g, 0, sizeof *g);
+    for (; g->n < ABREAST && from < s->B; from++) {
+        const int64_t b = w->order[from], l = g->n, T = s->offsets[b + 1] - s->offsets[b];
+        if (T > most && l > 0) break;
+        g->b[l] = b;
+        g->first[l] = s->offsets[b];
+        g->T[l] = T;
+        g->weight[l] = s->weight[b];
+        g->n++;
+        if (l == 0) g->longest = T;
+        if (T > most) return from + 1; /* alone, in float64 */
+    }
+    return from;
+}
+
+/* A sentence that float32 or the room cannot hold; its posteriors as of scatter_abreast. */
+static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved,
+                                 const fc_shard *values, const float *weight, double *log_z,
+                                 double *arc, float *gradient) {
+    const fc_shard *s = v->shard;
+    const int64_t first = g->first[l], T = g->T[l], P = s->P;
+    memset(v->once, 0, (size_t)(2 * v->S) * sizeof *v->once);
+    double *const begin = v->begin, *const end = v->end;
+    v->begin = v->once;
+    v->end = v->once + v->S;
+    for (int64_t t = 0; t < T; t++)
+        potentials(s, first + t, first + t + 1, weight, v->slots + t * P);
+    const fc_status status = in_double(v, T, curved ? 1.0 : g->weight[l], log_z);
+    v->begin = begin;
+    v->end = end;
+    if (status != FC_OK) return status;
+    const double by = curved ? g->weight[l] : 1.0;
+    for (int64_t k = 0; k < v->machine->axis->A; k++) arc[k] += by * v->arc[k];
+    for (int64_t j = 0; j < v->S; j++) {
+        begin[j] += curved ? variance(by, v->once[j]) : v->once[j];
+        end[j] += curved ? variance(by, v->once[v->S + j]) : v->once[v->S + j];
+    }
+    for (int64_t t = 0; t < T; t++) {
+        if (curved) spread_of(P, (float)g->weight[l], v->slots + t * P);
+        scatter(values, first + t, first + t + 1, v->slots + t * P, gradient);
+    }
+    return FC_OK;
+}
+
+/* fc_sweep, and where `squares` are asked for, fc_curvature with `values` squared. */
+static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, const fc_shard *values,
+                               int curved, const float *weight, float *gradient, double *loss,
+                               double *arc, double *begin, double *end, int64_t *rescued,
+                               double *work) {
+    sweep v;
+    abreast w;
+    lay_out_abreast(&w, machine, s, curved, work + lay_out(&v, machine, s, work));
+    load_ends_abreast(&v, &w);
+    load_abreast(&w, &v);
+    sort_sentences(s, w.order);
+    const int64_t A = machine->axis->A, most = longest_abreast(machine, s);
+    const double shifts = v.initial_shift + v.final_shift;
+    memset(arc, 0, (size_t)A * sizeof *arc);
+    v.begin = begin;
+    v.end = end;
+    memset(begin, 0, (size_t)v.S * sizeof *begin);
+    memset(end, 0, (size_t)v.S * sizeof *end);
+    group g;
+    for (int64_t at = 0; at < s->B;) {
+        at = next_group(s, &w, at, most, &g);
+        if (g.longest > most) {
+            g.lost[0] = 1;
+        } else {
+            forward_abreast(&v, &w, &g, weight);
+            backward_abreast(&v, &w, &g, curved, values, gradient);
+            arcs_abreast(&v, &w, &g);
+        }
+        for (int64_t l = 0; l < g.n; l++) {
+            double log_z = g.log_z[l] + (double)(g.T[l] - 1) * v.shift + shifts;
+            if (g.lost[l]) {
+                const fc_status status =
+                    alone_in_double(&v, &g, l, curved, values, weight, &log_z, arc, gradient);
+                if (status != FC_OK) return status;
+                *rescued += 1;
+            }
+            *loss += g.weight[l] * log_z;
+        }
+    }
+    for (int64_t k = 0; k < A; k++) {
+        const double x = w.out.weight[k];
+        const double sum = x * w.total[k] - (curved ? x * x * w.squares[k] : 0.0);
+        arc[k] += sum > 0.0 ? sum : 0.0;
+    }
+    return FC_OK;
+}
+
+#endif

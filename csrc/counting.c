@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Expected steps of an automaton that reads the labels of a chain. With q its states and s the chain's,
+ *
+ *   F_t[q, s]  of what ends in s at token t, the automaton in q before it reads it
+ *   X_t[q, s]  the same when it has read it         F_{t+1} = X_t along the arcs
+ *   B_t[q, s]  of what follows X_t                  G_t[q, s] = of what follows F_t, token t included
+ *
+ * All values are logs; arcs are summed up in the linear domain where that loses nothing. */
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "checks.h"
+#include "fstcrf.h"
+#include "vec.h"
+
+#define FAINT_SUM 1e-200
+#define STEEP 600.0 /* exp of more may overflow */
+
+typedef struct {
+    const fc_counter *m;
+    int64_t S, P, Q, plane;      /* plane: Q rows of P states */
+    double *F, *X;               /* [T][Q][P] */
+    double *B, *G, *top, *sum;   /* [Q][P] */
+    double *arc, *turned;        /* [S][P] logs */
+    double *linear, *around;     /* [S][P] exp(arc - highest), exp(turned - highest) */
+    double *row, *column, *lane; /* [P] */
+    double highest;
+} counting;
+
+int64_t fc_counter_room(int64_t T, int64_t S, int64_t Q) {
+    if (T < 0 || S < 1 || Q < 1 || T > INT32_MAX || S > INT32_MAX || Q > INT32_MAX) return -1;
+    const double P = (double)S + FC_LANES;
+    if ((2.0 * (double)T + 4.0) * (double)Q * P + 4.0 * P * P > 4e9) return -1;
+    const int64_t wide = fc_padded(S);
+    return (2 * T + 4) * Q * wide + 4 * S * wide + 3 * wide;
+}
+
+static void lay_out(counting *v, const fc_counter *m, int64_t T, double *work) {
+    v->m = m;
+    v->S = m->S;
+    v->P = fc_padded(m->S);
+    v->Q = m->Q;
+    v->plane = v->Q * v->P;
+    v->F = work;
+    v->X = v->F + T * v->plane;
+    v->B = v->X + T * v->plane;
+    v->G = v->B + v->plane;
+    v->top = v->G + v->plane;
+    v->sum = v->top + v->plane;
+    v->arc = v->sum + v->plane;
+    v->turned = v->arc + v->S * v->P;
+    v->linear = v->turned + v->S * v->P;
+    v->around = v->linear + v->S * v->P;
+    v->row = v->around + v->S * v->P;
+    v->column = v->row + v->P;
+    v->lane = v->column + v->P;
+}
+
+static void load_arcs(counting *v, int64_t token) {
+    const int64_t S = v->S, P = v->P;
+    const double *arc = v->m->arc + (v->m->moving ? token * S * S : 0);
+    double highest = FC_NEVER;
+    for (int64_t k = 0; k < S * S; k++) highest = arc[k] > highest ? arc[k] : highest;
+    v->highest = highest == FC_NEVER ? 0.0 : highest;
+    fc_fill(2 * S * P, FC_NEVER, v->arc); /* and turned, which lies behind */
+    for (int64_t i = 0; i < S; i++)
+        for (int64_t j = 0; j < S; j++) v->arc[i * P + j] = v->turned[j * P + i] = arc[i * S + j];
+    for (int64_t k = 0; k < 2 * S * P; k++) v->linear[k] = fc_exp(v->arc[k] - v->highest);
+}
+
+/* y[j] = log sum over i of exp(x[i] + arc[i][j]); `linear` has exp(arc - highest). */
+static void along(counting *v, const double *arc, const double *linear, const double *x,
+                  double *restrict y) {
+    const int64_t P = v->P, S = v->S;
+    const double c = fc_max(P, x);
+    fc_fill(P, FC_NEVER, y);
+    if (c == FC_NEVER) return;
+    double *restrict sum = v->lane;
+    fc_fill(P, 0.0, sum);
+    for (int64_t i = 0; i < P; i++) v->row[i] = fc_exp(x[i] - c);
+    for (int64_t i = 0; i < S; i++)
+        if (v->row[i] > 0.0) fc_axpy(P, v->row[i], linear + i * P, sum);
+    for (int64_t j = 0; j < P; j++) {
+        const double log_sum = c + v->highest + fc_log(sum[j] > FAINT_SUM ? sum[j] : 1.0);
+        y[j] = sum[j] > FAINT_SUM ? log_sum : FC_NEVER;
+    }
+    for (int64_t j = 0; j < S; j++) {
+        if (sum[j] > FAINT_SUM) continue;
+        double best = FC_NEVER, all = 0.0;
+        for (int64_t i = 0; i < S; i++) best = fmax(best, x[i] + arc[i * P + j]);
+        if (best == FC_NEVER) continue;
+        for (int64_t i = 0; i < S; i++) all += fc_exp(x[i] + arc[i * P + j] - best);
+        y[j] = best + fc_log(all);
+    }
+}
+
+/* X of a token from its F. */
+static void read_token(counting *v, const double *F, const double *node, int64_t kind, double *X) {
+    const fc_counter *m = v->m;
+    const int64_t S = v->S, P = v->P;
+    fc_fill(v->plane, FC_NEVER, v->top);
+    fc_fill(v->plane, 0.0, v->sum);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t q = 0; q < v->Q; q++) {
+            const double *restrict f = F + q * P;
+            const int32_t *target = m->target + (kind * m->Q + q) * m->L;
+            const double *step = m->step + (kind * m->Q + q) * m->L;
+            for (int64_t s = 0; s < S; s++) {
+                const int32_t l = m->label[s], to = target[l];
+                if (to < 0 || f[s] == FC_NEVER || node[s] == FC_NEVER) continue;
+                const double value = f[s] + node[s] + step[l];
+                double *top = v->top + to * P + s;
+                if (pass == 0) {
+                    *top = value > *top ? value : *top;
+                } else {
+                    v->sum[to * P + s] += fc_exp(value - *top);
+                }
+            }
+        }
+    }
+    for (int64_t k = 0; k < v->plane; k++)
+        X[k] = v->sum[k] > 0.0 ? v->top[k] + fc_log(v->sum[k]) : FC_NEVER;
+}
+
+static double forward(counting *v, int64_t first, int64_t T, const double *node,
+                      const int32_t *kind) {
+    const int64_t S = v->S, P = v->P;
+    fc_fill(v->plane, FC_NEVER, v->F);
+    for (int64_t s = 0; s < S; s++) v->F[s] = v->m->initial[s];
+    for (int64_t t = 0; t < T; t++) {
+        double *X = v->X + t * v->plane;
+        read_token(v, v->F + t * v->plane, node + (first + t) * S, kind[first + t], X);
+        if (t + 1 == T) break;
+        if (v->m->moving) load_arcs(v, first + t + 1);
+        for (int64_t q = 0; q < v->Q; q++)
+            along(v, v->arc, v->linear, X + q * P, v->F + (t + 1) * v->plane + q * P);
+    }
+    const double *X = v->X + (T - 1) * v->plane;
+    double best = FC_NEVER, sum = 0.0;
+    for (int64_t q = 0; q < v->Q; q++)
+        for (int64_t s = 0; s < S; s++) {
+            const double value = X[q * P + s] + v->m->final[s] + v->m->end[q];
+            v->B[q * P + s] = v->m->final[s] + v->m->end[q];
+            best = value > best ? value : best;
+        }
+    if (best == FC_NEVER) return best;
+    for (int64_t q = 0; q < v->Q; q++)
+        for (int64_t s = 0; s < S; s++) sum += fc_exp(X[q * P + s] + v->B[q * P + s] - best);
+    return best + fc_log(sum);
+}
+
+/* pair += what is expected of the arcs into a token, of one state of the automaton. */
+static void expect_pairs(counting *v, const double *X, const double *G, double log_z,
+                         double *restrict pair) {
+    const int64_t S = v->S, P = v->P;
+    const double cx = fc_max(P, X), cg = fc_max(P, G);
+    if (cx == FC_NEVER || cg == FC_NEVER) return;
+    const double scale = cx + cg + v->highest - log_z;
+    if (scale > STEEP) {
+        for (int64_t i = 0; i < S; i++)
+            for (int64_t j = 0; j < S; j++)
+                pair[i * S + j] += fc_exp(X[i] + v->arc[i * P + j] + G[j] - log_z);
+        return;
+    }
+    const double by = fc_exp(scale);
+    for (int64_t j = 0; j < P; j++) v->column[j] = fc_exp(G[j] - cg);
+    for (int64_t i = 0; i < S; i++) {
+        const double weight = by * fc_exp(X[i] - cx);
+        const double *restrict linear = v->linear + i * P;
+        for (int64_t j = 0; j < S && weight > 0.0; j++)
+            pair[i * S + j] += weight * linear[j] * v->column[j];
+    }
+}
+
+typedef struct {
+    double *read, *ended, *state, *pair;
+} expected;
+
+/* G of a token from B behind it; on the way, what is expected of its steps. */
+static void expect_token(counting *v, const double *F, const double *node, int64_t kind, int last,
+                         double log_z, const expected *out, double *restrict state) {
+    const fc_counter *m = v->m;
+    const int64_t S = v->S, P = v->P;
+    for (int64_t q = 0; q < v->Q; q++) {
+        const double *restrict f = F + q * P;
+        double *restrict G = v->G + q * P;
+        const int64_t row = (kind * m->Q + q) * m->L;
+        fc_fill(P, FC_NEVER, G);
+        if (fc_max(P, f) == FC_NEVER) continue;
+        for (int64_t s = 0; s < S; s++) {
+            const int32_t l = m->label[s], to = m->target[row + l];
+            if (to < 0 || node[s] == FC_NEVER) continue;
+            G[s] = node[s] + m->step[row + l] + v->B[to * P + s];
+            if (f[s] == FC_NEVER || G[s] == FC_NEVER) continue;
+            const double p = fc_exp(f[s] + G[s] - log_z);
+            out->read[row + l] += p;
+            if (state != NULL) state[s] += p;
+            if (last) out->ended[to] += p;
+        }
+    }
+}
+
+static void backward(counting *v, int64_t first, int64_t T, const double *node, const int32_t *kind,
+                     double log_z, const expected *out) {
+    const int64_t S = v->S, P = v->P;
+    for (int64_t t = T - 1; t >= 0; t--) {
+        double *state = out->state == NULL ? NULL : out->state + (first + t) * S;
+        expect_token(v, v->F + t * v->plane, node + (first + t) * S, kind[first + t], t + 1 == T,
+                     log_z, out, state);
+        if (t == 0) break;
+        if (v->m->moving) load_arcs(v, first + t);
+        for (int64_t q = 0; q < v->Q; q++) {
+            const double *G = v->G + q * P;
+            if (out->pair != NULL)
+                expect_pairs(v, v->X + (t - 1) * v->plane + q * P, G, log_z, out->pair);
+            along(v, v->turned, v->around, G, v->B + q * P);
+        }
+    }
+}
+
+static fc_status check_counter(const fc_counter *m, int64_t N, const int32_t *kind) {
+    if (m->S < 1 || m->L < 1 || m->Q < 1 || m->C < 1) return FC_EINVAL;
+    for (int64_t s = 0; s < m->S; s++)
+        if (m->label[s] < 0 || m->label[s] >= m->L) return FC_EINVAL;
+    for (int64_t k = 0; k < m->C * m->Q * m->L; k++)
+        if (m->target[k] < -1 || m->target[k] >= m->Q) return FC_EINVAL;
+    for (int64_t t = 0; t < N; t++)
+        if (kind[t] < 0 || kind[t] >= m->C) return FC_EINVAL;
+    return FC_OK;
+}
+
+fc_status fc_counter_sums(const fc_counter *counter, int64_t B, const int64_t *offsets,
+                          const double *node, const int32_t *kind, double *log_z, double *read,
+                          double *ended, double *state, double *pair, int64_t room, double *work,
+                          int64_t *where) {
+    fc_status status = check_bounds(B, offsets, where);
+    if (status == FC_OK) status = check_counter(counter, offsets[B], kind);
+    if (status != FC_OK) return status;
+    const int64_t longest = longest_of(B, offsets);
+    const int64_t needed = fc_counter_room(longest, counter->S, counter->Q);
+    if (needed < 0 || needed > room) return FC_EFULL;
+    counting v;
+    lay_out(&v, counter, longest, work);
+    if (!counter->moving) load_arcs(&v, 0);
+    const expected out = {read, ended, state, pair};
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        *where = b;
+        if (state != NULL) fc_fill(T * counter->S, 0.0, state + first * counter->S);
+        log_z[b] = forward(&v, first, T, node, kind);
+        if (isnan(log_z[b]) || log_z[b] == (double)INFINITY) return FC_ENUMERIC;
+        if (log_z[b] > FC_NEVER) backward(&v, first, T, node, kind, log_z[b], &out);
+    }
+    return FC_OK;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Acyclic machines whose neighbouring arcs score as pairs. With x an exit slot, j an entry slot of
+ * the same node, and (+) a maximum or a sum of exponentials,
+ *
+ *   entry_j = (+) over arcs of j of     score + exit[where the arc leads]
+ *   exit_x  = final_x (+) over j of     pair[x, j] + entry_j
+ *
+ * Values are logs. The second step is done in the linear domain, entry_j shifted by their maximum:
+ * terms that underflow there are below 1e-308 of the largest; where what is left is small, the step
+ * is done again for that slot with logs. */
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "checks.h"
+#include "fstcrf.h"
+#include "vec.h"
+
+#define FAINT_SUM 1e-200
+#define FAINT_LOG 460.0 /* -log(FAINT_SUM), rounded down */
+
+/* --- Checks -------------------------------------------------------------------------------------- */
+
+static int ascends(int64_t n, const int64_t *row, int64_t last) {
+    if (row[0] != 0 || row[n] != last) return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (row[i] > row[i + 1]) return 0;
+    return 1;
+}
+
+/* Whether classes are below `size`, and ascend at every node. */
+static int sorted_classes(int64_t M, const int64_t *row, const int32_t *class, int64_t size,
+                          int64_t *where) {
+    for (int64_t n = 0; n < M; n++)
+        for (int64_t i = row[n]; i < row[n + 1]; i++) {
+            *where = i;
+            if (class[i] < 0 || class[i] >= size) return 0;
+            if (i > row[n] && class[i] <= class[i - 1]) return 0;
+        }
+    return 1;
+}
+
+fc_status fc_check_paired(const fc_paired *m, int64_t *where) {
+    *where = 0;
+    if (m->M < 1 || m->M > INT32_MAX || m->A > INT32_MAX || m->X > INT32_MAX) return FC_EINVAL;
+    if (m->K < 1 || m->R < 1 || m->L < 1) return FC_EINVAL;
+    if (!ascends(m->M, m->entry_row, m->I) || !ascends(m->M, m->exit_row, m->X)) return FC_EINVAL;
+    if (!ascends(m->I, m->arc_row, m->A)) return FC_EINVAL;
+    if (!sorted_classes(m->M, m->entry_row, m->left, m->L, where)) return FC_EINVAL;
+    if (!sorted_classes(m->M, m->exit_row, m->right, m->R, where)) return FC_EINVAL;
+    for (int64_t n = 0; n < m->M; n++) {
+        *where = n;
+        if (m->table != NULL && (m->table[n] < 0 || m->table[n] >= m->K)) return FC_EINVAL;
+        for (int64_t j = m->entry_row[n]; j < m->entry_row[n + 1]; j++)
+            for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++) {
+                *where = a;
+                if (m->exit[a] < m->exit_row[n + 1] || m->exit[a] >= m->X) return FC_EINVAL;
+            }
+    }
+    *where = fc_first_invalid(m->A, m->score);
+    if (*where < 0) *where = fc_first_invalid(m->X, m->final);
+    if (*where < 0) *where = fc_first_invalid(m->K * m->R * m->L, m->pair);
+    return *where < 0 ? FC_OK : FC_ENUMERIC;
+}
+
+/* --- A node -------------------------------------------------------------------------------------- */
+
+/* The slots of a node. Classes that follow one another are read without looking them up. */
+typedef struct {
+    int64_t x, exits, j, entries; /* first slots and how many */
+    int64_t shift;                /* of the node's pair table */
+    const int32_t *right, *left;
+    int right_runs, left_runs;
+} node;
+
+static node node_of(const fc_paired *m, int64_t n) {
+    node v = {.x = m->exit_row[n], .j = m->entry_row[n]};
+    v.exits = m->exit_row[n + 1] - v.x;
+    v.entries = m->entry_row[n + 1] - v.j;
+    v.shift = m->table == NULL ? 0 : m->table[n] * m->R * m->L;
+    v.right = m->right + v.x;
+    v.left = m->left + v.j;
+    v.right_runs = v.exits > 0 && v.right[v.exits - 1] - v.right[0] == v.exits - 1;
+    v.left_runs = v.entries > 0 && v.left[v.entries - 1] - v.left[0] == v.entries - 1;
+    return v;
+}
+
+FC_INLINE double pair_of(const fc_paired *m, const node *v, int64_t x, int64_t j) {
+    return m->pair[v->shift + v->right[x] * m->L + v->left[j]];
+}
+
+/* y[x] = max(y[x], row[class of x] + c) */
+static void raise_row(int64_t n, const int32_t *class, int runs, const double *row, double c,
+                      double *restrict y) {
+    if (runs) {
+        const double *restrict r = row + class[0];
+        for (int64_t x = 0; x < n; x++) y[x] = r[x] + c > y[x] ? r[x] + c : y[x];
+    } else {
+        for (int64_t x = 0; x < n; x++) {
+            const double value = row[class[x]] + c;
+            y[x] = value > y[x] ? value : y[x];
+        }
+    }
+}
+
+/* y[x] += row[class of x] * c */
+static void add_row(int64_t n, const int32_t *class, int runs, const double *row, double c,
+                    double *restrict y) {
+    if (runs) {
+        fc_axpy(n, c, row + class[0], y);
+    } else {
+        for (int64_t x = 0; x < n; x++) y[x] += row[class[x]] * c;
+    }
+}
+
+static double largest(int64_t n, const double *x) {
+    double top = FC_NEVER;
+    for (int64_t i = 0; i < n; i++) top = x[i] > top ? x[i] : top;
+    return top;
+}
+
+/* --- Suffixes ------------------------------------------------------------------------------------ */
+
+static void best_entries(const fc_paired *m, const node *v, double *entry, const double *exit) {
+    for (int64_t j = v->j; j < v->j + v->entries; j++) {
+        double best = FC_NEVER;
+        for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++) {
+            const double value = m->score[a] + exit[m->exit[a]];
+            best = value > best ? value : best;
+        }
+        entry[j] = best;
+    }
+}
+
+fc_status fc_paired_best(const fc_paired *m, double *entry, double *exit, double *work) {
+    (void)work;
+    for (int64_t n = m->M - 1; n >= 0; n--) {
+        const node v = node_of(m, n);
+        best_entries(m, &v, entry, exit);
+        memcpy(exit + v.x, m->final + v.x, (size_t)v.exits * sizeof *exit);
+        if (v.exits == 0) continue;
+        for (int64_t j = 0; j < v.entries; j++) {
+            const double *row = m->turned + v.shift + v.left[j] * m->R;
+            if (entry[v.j + j] > FC_NEVER)
+                raise_row(v.exits, v.right, v.right_runs, row, entry[v.j + j], exit + v.x);
+        }
+    }
+    return FC_OK;
+}
+
+static void sum_entries(const fc_paired *m, const node *v, double *entry, const double *exit) {
+    for (int64_t j = v->j; j < v->j + v->entries; j++) {
+        const int64_t begin = m->arc_row[j], stop = m->arc_row[j + 1];
+        double best = FC_NEVER, sum = 0.0;
+        for (int64_t a = begin; a < stop; a++) {
+            const double value = m->score[a] + exit[m->exit[a]];
+            best = value > best ? value : best;
+        }
+        entry[j] = best;
+        if (best == FC_NEVER || stop - begin == 1) continue;
+        for (int64_t a = begin; a < stop; a++) sum += fc_exp(m->score[a] + exit[m->exit[a]] - best);
+        entry[j] = best + fc_log(sum);
+    }
+}
+
+/* log sum_j exp(pair[x, j] + entry_j), term by term. */
+static double sum_of_logs(const fc_paired *m, const node *v, int64_t x, const double *entry) {
+    double best = FC_NEVER, sum = 0.0;
+    for (int64_t j = 0; j < v->entries; j++) {
+        const double value = pair_of(m, v, x, j) + entry[v->j + j];
+        best = value > best ? value : best;
+    }
+    if (best == FC_NEVER) return best;
+    for (int64_t j = 0; j < v->entries; j++)
+        sum += fc_exp(pair_of(m, v, x, j) + entry[v->j + j] - best);
+    return best + fc_log(sum);
+}
+
+static double log_add(double a, double b) {
+    const double top = a > b ? a : b, low = a > b ? b : a;
+    return low == FC_NEVER ? top : top + log1p(exp(low - top));
+}
+
+/* exit_x, which holds the final scores, with what goes on. */
+static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
+                      const double *entry, double *restrict exit) {
+    double least = INFINITY, most = FC_NEVER;
+    for (int64_t x = 0; x < v->exits; x++) least = sum[x] < least ? sum[x] : least;
+    for (int64_t x = 0; x < v->exits; x++) most = exit[v->x + x] > most ? exit[v->x + x] : most;
+    if (least >= FAINT_SUM) {
+        for (int64_t x = 0; x < v->exits; x++) sum[x] = c + fc_log(sum[x]);
+    } else {
+        for (int64_t x = 0; x < v->exits; x++)
+            sum[x] = sum[x] >= FAINT_SUM ? c + fc_log(sum[x]) : sum_of_logs(m, v, x, entry);
+    }
+    for (int64_t x = 0; x < v->exits; x++)
+        exit[v->x + x] = most == FC_NEVER ? sum[x] : log_add(exit[v->x + x], sum[x]);
+}
+
+fc_status fc_paired_sum(const fc_paired *m, double *entry, double *exit, double *work) {
+    double *b = work, *sum = work + m->I;
+    for (int64_t n = m->M - 1; n >= 0; n--) {
+        const node v = node_of(m, n);
+        sum_entries(m, &v, entry, exit);
+        memcpy(exit + v.x, m->final + v.x, (size_t)v.exits * sizeof *exit);
+        const double c = largest(v.entries, entry + v.j);
+        if (c == FC_NEVER || v.exits == 0) continue;
+        for (int64_t j = 0; j < v.entries; j++) b[j] = fc_exp(entry[v.j + j] - c);
+        memset(sum, 0, (size_t)v.exits * sizeof *sum);
+        for (int64_t j = 0; j < v.entries; j++)
+            add_row(v.exits, v.right, v.right_runs, m->around + v.shift + v.left[j] * m->R, b[j],
+                    sum);
+        join_sums(m, &v, c + m->top, sum, entry, exit);
+    }
+    return FC_OK;
+}
+
+/* --- Best paths ---------------------------------------------------------------------------------- */
+
+/* The node of an exit slot: the last whose slots begin at or before it. */
+static int64_t node_at(const fc_paired *m, int64_t slot) {
+    int64_t low = 0, high = m->M;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (m->exit_row[middle] <= slot) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The first arc of the best that leave an exit slot; -1: the path ends. */
+static int64_t best_arc(const fc_paired *m, const double *entry, const double *exit, int64_t slot) {
+    if (m->final[slot] == exit[slot]) return -1;
+    const node v = node_of(m, node_at(m, slot));
+    int64_t found = -1;
+    double best = FC_NEVER;
+    for (int64_t j = 0; j < v.entries; j++) {
+        const double value = pair_of(m, &v, slot - v.x, j) + entry[v.j + j];
+        if (value > best) {
+            best = value;
+            found = v.j + j;
+        }
+    }
+    if (found < 0) return -1;
+    for (int64_t a = m->arc_row[found]; a < m->arc_row[found + 1]; a++)
+        if (m->score[a] + exit[m->exit[a]] == entry[found]) return a;
+    return -1;
+}
+
+static fc_status check_begins(const fc_paired *m, int64_t B, const int64_t *begin, int64_t *where) {
+    for (int64_t k = 0; k < B; k++) {
+        *where = k;
+        if (begin[k] < 0 || begin[k] >= m->X) return FC_EINVAL;
+    }
+    return FC_OK;
+}
+
+fc_status fc_paired_paths(const fc_paired *m, const double *entry, const double *exit, int64_t B,
+                          const int64_t *begin, int64_t room, int32_t *path, int64_t *offset,
+                          int64_t *where) {
+    const fc_status status = check_begins(m, B, begin, where);
+    int64_t size = 0;
+    offset[0] = 0;
+    for (int64_t k = 0; status == FC_OK && k < B; k++) {
+        int64_t slot = begin[k];
+        while (exit[slot] > FC_NEVER) {
+            const int64_t arc = best_arc(m, entry, exit, slot);
+            if (arc < 0) break;
+            if (size == room) return FC_EFULL;
+            path[size++] = (int32_t)arc;
+            slot = m->exit[arc];
+        }
+        offset[k + 1] = size;
+    }
+    return status;
+}
+
+/* --- Posteriors ---------------------------------------------------------------------------------- */
+
+/* What passes from an exit slot, of probability p, to the entries of its node, when
+ * the linear domain cannot say. */
+static void pass_by_logs(const fc_paired *m, const node *v, int64_t x, double p, double all,
+                         const double *entry, double *restrict q, double *count) {
+    for (int64_t j = 0; j < v->entries; j++) {
+        const double value = pair_of(m, v, x, j) + entry[v->j + j];
+        if (value == FC_NEVER) continue;
+        const double share = p * fc_exp(value - all);
+        q[j] += share;
+        if (count != NULL) count[v->shift + v->right[x] * m->L + v->left[j]] += share;
+    }
+}
+
+static void count_row(const fc_paired *m, const node *v, int64_t x, double f, const double *b,
+                      double *count) {
+    const double *row = m->linear + v->shift + v->right[x] * m->L;
+    double *sum = count + v->shift + v->right[x] * m->L;
+    if (v->left_runs) {
+        double *restrict y = sum + v->left[0];
+        row += v->left[0];
+        for (int64_t j = 0; j < v->entries; j++) y[j] += f * row[j] * b[j];
+    } else {
+        for (int64_t j = 0; j < v->entries; j++) sum[v->left[j]] += f * row[v->left[j]] * b[j];
+    }
+}
+
+/* Probability of the entries of a node, q, from that of its exits, p. */
+static void pass(const fc_paired *m, const node *v, const double *p, const double *entry,
+                 const double *exit, double *end, double *b, double *q, double *count) {
+    const double c = largest(v->entries, entry + v->j);
+    double *linear = b + v->entries;
+    memset(q, 0, (size_t)v->entries * sizeof *q);
+    memset(linear, 0, (size_t)v->entries * sizeof *linear);
+    for (int64_t j = 0; j < v->entries; j++)
+        b[j] = c == FC_NEVER ? 0.0 : fc_exp(entry[v->j + j] - c);
+    for (int64_t x = 0; x < v->exits; x++) {
+        const int64_t slot = v->x + x;
+        end[slot] = 0.0;
+        if (!(p[slot] > 0.0)) continue;
+        if (m->final[slot] > FC_NEVER) end[slot] = p[slot] * fc_exp(m->final[slot] - exit[slot]);
+        const double gap = c + m->top - exit[slot];
+        if (c == FC_NEVER || gap < -700.0) continue;
+        if (gap > FAINT_LOG) {
+            pass_by_logs(m, v, x, p[slot], exit[slot], entry, q, count);
+            continue;
+        }
+        const double f = p[slot] * fc_exp(gap);
+        add_row(v->entries, v->left, v->left_runs, m->linear + v->shift + v->right[x] * m->L, f,
+                linear);
+        if (count != NULL) count_row(m, v, x, f, b, count);
+    }
+    for (int64_t j = 0; j < v->entries; j++) q[j] += linear[j] * b[j];
+}
+
+fc_status fc_paired_marginals(const fc_paired *m, const double *entry, const double *exit,
+                              int64_t B, const int64_t *begin, double *arc, double *end,
+                              double *count, double *work, int64_t *where) {
+    const fc_status status = check_begins(m, B, begin, where);
+    if (status != FC_OK) return status;
+    double *p = work, *q = work + m->X, *b = q + m->I;
+    memset(p, 0, (size_t)m->X * sizeof *p);
+    if (count != NULL) memset(count, 0, (size_t)(m->K * m->R * m->L) * sizeof *count);
+    for (int64_t k = 0; k < B; k++) p[begin[k]] = exit[begin[k]] > FC_NEVER ? 1.0 : 0.0;
+    for (int64_t n = 0; n < m->M; n++) {
+        const node v = node_of(m, n);
+        pass(m, &v, p, entry, exit, end, b, q, count);
+        for (int64_t j = v.j; j < v.j + v.entries; j++)
+            for (int64_t a = m->arc_row[j]; a < m->arc_row[j + 1]; a++) {
+                const double value = m->score[a] + exit[m->exit[a]];
+                arc[a] = value == FC_NEVER ? 0.0 : q[j - v.j] * fc_exp(value - entry[j]);
+                p[m->exit[a]] += arc[a];
+            }
+    }
+    return FC_OK;
+}

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Semi-Markov chains. With S the scores of segments, and labels l as lanes,
+ *
+ *   alpha_t[l]  of what ends before token t with l      gamma_t[l]  of what may be followed by l there
+ *   beta_t[l]   of what begins with l at token t        after_t[l]  of what follows l there
+ *
+ *   alpha_e = sum over d of  gamma_{e - d} + S[e - d, d]    gamma_t = alpha_t along the pairs
+ *   beta_s  = sum over d of  S[s, d] + after_{s + d}        after_t = beta_t along the pairs
+ *
+ * A segment that is longer than its label's longest is a head of that length, open at its end, and
+ * tokens that carry it on. All values are logs; pairs are summed up in the linear domain, as in
+ * paired.c. */
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+#include "checks.h"
+#include "fstcrf.h"
+#include "vec.h"
+
+#define FAINT_SUM 1e-200
+
+typedef struct {
+    int64_t T, L, P, D;
+    const fc_semimarkov *m;
+    const double *token; /* [T][3][P] */
+    double *S;           /* [T][D][P] scores of segments */
+    double *C;           /* [T + 1][P] inside, summed up to a token */
+    double *alpha, *gamma, *beta, *after, *open, *ahead; /* [T + 1][P] */
+    double *linear;                                      /* [L][P] exp(pair - top) */
+    double *around;                                      /* [L][P] the same, turned */
+    double *meet;      /* [L][P] expected pairs, before they are weighed */
+    double *row, *sum; /* [P] */
+    double top;
+} sentence;
+
+/* --- Checks and room ----------------------------------------------------------------------------- */
+
+int64_t fc_semimarkov_room(int64_t T, int64_t P, int64_t D) {
+    if (T < 0 || P < 1 || D < 1 || T > INT32_MAX || P > INT32_MAX || D > INT32_MAX) return -1;
+    const double room = ((double)T * (double)D + 8.0 * ((double)T + 1.0) + 3.0 * (double)P + 8.0);
+    if (room * (double)P > 4e9) return -1;
+    return T * D * P + 8 * (T + 1) * P + 3 * P * P + 8 * P;
+}
+
+static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, int64_t room,
+                            int64_t *where) {
+    *where = -1;
+    if (m->L < 1 || m->P != fc_padded(m->L) || m->D < 1 || x->B < 0) return FC_EINVAL;
+    for (int64_t l = 0; l < m->L; l++)
+        if (m->longest[l] < 1 || m->longest[l] > m->D) return FC_EINVAL;
+    if (x->offset[0] != 0 || x->offset[x->B] != x->N || x->extra[0] != 0) return FC_EINVAL;
+    for (int64_t b = 0; b < x->B; b++) {
+        const int64_t T = x->offset[b + 1] - x->offset[b];
+        *where = b;
+        if (T < 0 || x->extra[b + 1] < x->extra[b]) return FC_EINVAL;
+        const int64_t needed = fc_semimarkov_room(T, m->P, m->D);
+        if (needed < 0 || needed > room) return FC_EFULL;
+        for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++) {
+            if (x->cell[k] < 0 || x->cell[k] >= T * m->D * m->P) return FC_EINVAL;
+            if (x->what[k] < 0 || x->what[k] >= x->V) return FC_EINVAL;
+        }
+    }
+    return FC_OK;
+}
+
+static void lay_out(sentence *v, const fc_semimarkov *m, double *work) {
+    const int64_t row = (v->T + 1) * v->P;
+    v->S = work;
+    v->C = v->S + v->T * v->D * v->P;
+    v->alpha = v->C + row;
+    v->gamma = v->alpha + row;
+    v->beta = v->gamma + row;
+    v->after = v->beta + row;
+    v->open = v->after + row;
+    v->ahead = v->open + row;
+    v->m = m;
+}
+
+/* --- Scores -------------------------------------------------------------------------------------- */
+
+/* S and C of a sentence. */
+static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
+    const int64_t P = v->P, D = v->D, T = v->T;
+    memset(v->C, 0, (size_t)P * sizeof *v->C);
+    for (int64_t t = 0; t < T; t++) {
+        const double *restrict inside = v->token + (3 * t + 1) * P;
+        const double *restrict c = v->C + t * P;
+        double *restrict next = v->C + (t + 1) * P;
+        for (int64_t l = 0; l < P; l++) next[l] = c[l] + inside[l];
+    }
+    for (int64_t s = 0; s < T; s++)
+        for (int64_t d = 1; d <= D; d++) {
+            double *restrict S = v->S + (s * D + d - 1) * P;
+            if (s + d > T) {
+                fc_fill(P, FC_NEVER, S);
+                continue;
+            }
+            const double *restrict first = v->token + 3 * s * P, *restrict from = v->C + s * P;
+            const double *restrict last = v->token + (3 * (s + d - 1) + 2) * P;
+            const double *restrict to = v->C + (s + d) * P, *restrict length =
+                                                                v->m->length + (d - 1) * P;
+            for (int64_t l = 0; l < P; l++)
+                S[l] = first[l] + (to[l] - from[l]) + last[l] + length[l];
+        }
+    for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++)
+        v->S[x->cell[k]] += x->value[x->what[k]];
+}
+
+/* The head of a long segment of label l from token s; -inf: none. */
+FC_INLINE double head(const sentence *v, int64_t s, int64_t l) {
+    const int64_t e = s + v->m->longest[l];
+    return v->token[3 * s * v->P + l] + (v->C[e * v->P + l] - v->C[s * v->P + l]) +
+           v->m->length[v->D * v->P + l];
+}
+
+/* Token t carries a long segment on. */
+FC_INLINE double carried(const sentence *v, int64_t t, int64_t l) {
+    return v->token[(3 * t + 1) * v->P + l] + v->m->length[(v->D + 1) * v->P + l];
+}
+
+/* log(exp(a) + exp(b)) */
+FC_INLINE double plus(double a, double b) {
+    const double top = a > b ? a : b, low = a > b ? b : a;
+    const double gap = top == FC_NEVER ? FC_NEVER : low - top;
+    return top + fc_log(1.0 + fc_exp(gap));
+}
+
+/* --- Along the pairs ----------------------------------------------------------------------------- */
+
+static double largest(int64_t P, const double *x) { return fc_max(P, x); }
+
+/* y[l] = log sum over k of exp(x[k] + pair[k][l]); the rows of `linear` are exp(pair - top). */
+static void along(sentence *v, const double *pair, const double *linear, const double *x,
+                  double *restrict y) {
+    const int64_t P = v->P, L = v->L;
+    const double c = largest(P, x);
+    fc_fill(P, FC_NEVER, y);
+    if (c == FC_NEVER) return;
+    double *restrict sum = v->sum;
+    fc_fill(P, 0.0, sum);
+    for (int64_t k = 0; k < L; k++) v->row[k] = fc_exp(x[k] - c);
+    for (int64_t k = 0; k < L; k++) fc_axpy(P, v->row[k], linear + k * P, sum);
+    for (int64_t l = 0; l < P; l++) {
+        const double log_sum = c + v->top + fc_log(sum[l] > FAINT_SUM ? sum[l] : 1.0);
+        y[l] = sum[l] > FAINT_SUM ? log_sum : FC_NEVER;
+    }
+    for (int64_t l = 0; l < L; l++) {
+        if (sum[l] > FAINT_SUM) continue;
+        double best = FC_NEVER, all = 0.0;
+        for (int64_t k = 0; k < L; k++) best = fmax(best, x[k] + pair[k * P + l]);
+        if (best == FC_NEVER) continue;
+        for (int64_t k = 0; k < L; k++) all += fc_exp(x[k] + pair[k * P + l] - best);
+        y[l] = best + fc_log(all);
+    }
+}
+
+static void weigh_pairs(sentence *v) {
+    const int64_t P = v->P, L = v->L;
+    double top = FC_NEVER;
+    for (int64_t k = 0; k < L; k++)
+        for (int64_t l = 0; l < L; l++) top = fmax(top, v->m->pair[k * P + l]);
+    v->top = top == FC_NEVER ? 0.0 : top;
+    for (int64_t k = 0; k < L * P; k++) {
+        v->linear[k] = k % P < L ? fc_exp(v->m->pair[k] - v->top) : 0.0;
+        v->around[k] = k % P < L ? fc_exp(v->m->turned[k] - v->top) : 0.0;
+    }
+}
+
+/* --- Sums ---------------------------------------------------------------------------------------- */
+
+/* y[l] = log of the sum over n rows of exp(a_i[l] + b_i[l]); a and b go in steps of their own. */
+static void sum_rows(sentence *v, int64_t n, const double *a, int64_t step_a, const double *b,
+                     int64_t step_b, double *restrict y) {
+    const int64_t P = v->P;
+    double *restrict top = v->row, *restrict sum = v->sum;
+    fc_fill(P, -1e305, top);
+    fc_fill(P, 0.0, sum);
+    for (int64_t i = 0; i < n; i++) {
+        const double *restrict p = a + i * step_a, *restrict q = b + i * step_b;
+        for (int64_t l = 0; l < P; l++) top[l] = p[l] + q[l] > top[l] ? p[l] + q[l] : top[l];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double *restrict p = a + i * step_a, *restrict q = b + i * step_b;
+        for (int64_t l = 0; l < P; l++) sum[l] += fc_exp(p[l] + q[l] - top[l]);
+    }
+    for (int64_t l = 0; l < P; l++) {
+        const double value = top[l] + fc_log(sum[l] > 0.0 ? sum[l] : 1.0);
+        y[l] = sum[l] > 0.0 ? value : FC_NEVER;
+    }
+}
+
+static void forward(sentence *v) {
+    const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
+    fc_fill(P, FC_NEVER, v->alpha);
+    fc_fill(P, FC_NEVER, v->open);
+    memcpy(v->gamma, v->m->initial, (size_t)P * sizeof *v->gamma);
+    for (int64_t l = L; l < P; l++) v->gamma[l] = FC_NEVER;
+    for (int64_t e = 1; e <= T; e++) {
+        const int64_t n = e < D ? e : D;
+        double *alpha = v->alpha + e * P, *open = v->open + e * P;
+        sum_rows(v, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
+        fc_fill(P, FC_NEVER, open);
+        for (int64_t l = 0; l < L; l++) {
+            const int64_t s = e - v->m->longest[l];
+            if (s < 0 || v->m->length[D * P + l] == FC_NEVER) continue;
+            const double on = open[l - P] + carried(v, e - 1, l);
+            open[l] = plus(v->gamma[s * P + l] + head(v, s, l), on);
+            alpha[l] = plus(alpha[l], on + v->token[(3 * (e - 1) + 2) * P + l]);
+        }
+        along(v, v->m->pair, v->linear, alpha, v->gamma + e * P);
+    }
+}
+
+static void backward(sentence *v) {
+    const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
+    memcpy(v->after + T * P, v->m->final, (size_t)P * sizeof *v->after);
+    for (int64_t l = L; l < P; l++) v->after[T * P + l] = FC_NEVER;
+    fc_fill(P, FC_NEVER, v->beta + T * P);
+    fc_fill(P, FC_NEVER, v->ahead + T * P);
+    for (int64_t s = T - 1; s >= 0; s--) {
+        const int64_t n = T - s < D ? T - s : D;
+        double *beta = v->beta + s * P, *ahead = v->ahead + s * P;
+        sum_rows(v, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
+        fc_fill(P, FC_NEVER, ahead);
+        for (int64_t l = 0; l < L; l++) {
+            const int64_t e = s + v->m->longest[l];
+            if (v->m->length[D * P + l] == FC_NEVER) continue;
+            ahead[l] =
+                carried(v, s, l) + plus(v->token[(3 * s + 2) * P + l] + v->after[(s + 1) * P + l],
+                                        v->ahead[(s + 1) * P + l]);
+            if (e < T) beta[l] = plus(beta[l], head(v, s, l) + v->ahead[e * P + l]);
+        }
+        along(v, v->m->turned, v->around, beta, v->after + s * P);
+    }
+}
+
+static double total(const sentence *v) {
+    double best = FC_NEVER, sum = 0.0;
+    if (v->T == 0) return 0.0;
+    for (int64_t l = 0; l < v->L; l++) best = fmax(best, v->m->initial[l] + v->beta[l]);
+    if (best == FC_NEVER) return best;
+    for (int64_t l = 0; l < v->L; l++) sum += fc_exp(v->m->initial[l] + v->beta[l] - best);
+    return best + fc_log(sum);
+}
+
+/* --- What is expected ---------------------------------------------------------------------------- */
+
+typedef struct {
+    double *token, *length, *pair; /* token: of the sentence */
+} expected;
+
+/* Posteriors of segments take the place of their scores in S; sums of them go where the scores came
+ * from. What is inside is first noted as changes along the sentence: +p where it begins, -p behind. */
+static void expect_segments(sentence *v, const expected *g, double log_z) {
+    const int64_t P = v->P, D = v->D, T = v->T;
+    for (int64_t s = 0; s < T; s++)
+        for (int64_t d = 1; d <= D && s + d <= T; d++) {
+            double *restrict S = v->S + (s * D + d - 1) * P;
+            const double *restrict before = v->gamma + s * P, *restrict behind =
+                                                                  v->after + (s + d) * P;
+            double *restrict first = g->token + 3 * s * P;
+            double *restrict begins = v->C + s * P, *restrict ends = v->C + (s + d) * P;
+            double *restrict last = g->token + (3 * (s + d - 1) + 2) * P;
+            double *restrict length = g->length + (d - 1) * P;
+            for (int64_t l = 0; l < P; l++) {
+                const double p = fc_exp(before[l] + S[l] + behind[l] - log_z);
+                S[l] = p;
+                first[l] += p;
+                last[l] += p;
+                begins[l] += p;
+                ends[l] -= p;
+                length[l] += p;
+            }
+        }
+}
+
+/* The same of long segments: their heads, the tokens that carry them on, and where they end. */
+static void expect_tails(sentence *v, const expected *g, const double *heads, double log_z) {
+    const int64_t P = v->P, D = v->D, T = v->T;
+    for (int64_t l = 0; l < v->L; l++) {
+        const int64_t longest = v->m->longest[l];
+        if (v->m->length[D * P + l] == FC_NEVER) continue;
+        for (int64_t s = 0; s + longest < T; s++) {
+            const double score = v->gamma[s * P + l] + heads[s * P + l];
+            const double p = fc_exp(score + v->ahead[(s + longest) * P + l] - log_z);
+            g->token[3 * s * P + l] += p;
+            g->length[D * P + l] += p;
+            v->C[s * P + l] += p;
+            v->C[(s + longest) * P + l] -= p;
+        }
+        for (int64_t t = longest; t < T; t++) {
+            const double on = v->open[t * P + l] + carried(v, t, l) - log_z;
+            const double end = v->token[(3 * t + 2) * P + l] + v->after[(t + 1) * P + l];
+            const double p = fc_exp(on + plus(end, v->ahead[(t + 1) * P + l]));
+            g->length[(D + 1) * P + l] += p;
+            v->C[t * P + l] += p;
+            v->C[(t + 1) * P + l] -= p;
+            g->token[(3 * t + 2) * P + l] += fc_exp(on + end);
+        }
+    }
+}
+
+/* Meetings of labels before token t. */
+static void expect_pairs(sentence *v, const expected *g, int64_t t, double log_z) {
+    const int64_t P = v->P, L = v->L;
+    const double *alpha = v->alpha + t * P, *beta = v->beta + t * P;
+    const double a = largest(P, alpha), b = largest(P, beta), all = a + b + v->top - log_z;
+    if (a == FC_NEVER || b == FC_NEVER) return;
+    if (all > 460.0) {
+        for (int64_t k = 0; k < L; k++)
+            for (int64_t l = 0; l < L; l++)
+                g->pair[k * P + l] += fc_exp(alpha[k] + v->m->pair[k * P + l] + beta[l] - log_z);
+        return;
+    }
+    const double scale = fc_exp(all);
+    for (int64_t l = 0; l < P; l++) v->row[l] = fc_exp(beta[l] - b);
+    for (int64_t k = 0; k < L; k++)
+        fc_axpy(P, scale * fc_exp(alpha[k] - a), v->row, v->meet + k * P);
+}
+
+static void expect(sentence *v, const expected *g, double *initial, double *final, double log_z) {
+    const int64_t P = v->P, T = v->T;
+    for (int64_t t = 1; t < T; t++) expect_pairs(v, g, t, log_z);
+    for (int64_t l = 0; l < v->L; l++) {
+        initial[l] += fc_exp(v->m->initial[l] + v->beta[l] - log_z);
+        final[l] += fc_exp(v->alpha[T * P + l] + v->m->final[l] - log_z);
+    }
+    double *heads = v->alpha; /* which has been read */
+    for (int64_t l = 0; l < v->L; l++)
+        for (int64_t s = 0; s + v->m->longest[l] < T; s++) heads[s * P + l] = head(v, s, l);
+    memset(v->C, 0, (size_t)((T + 1) * P) * sizeof *v->C);
+    expect_segments(v, g, log_z);
+    expect_tails(v, g, heads, log_z);
+    for (int64_t t = 0; t < T; t++) {
+        double *restrict inside = g->token + (3 * t + 1) * P;
+        const double *restrict c = v->C + t * P;
+        double *restrict next = v->C + (t + 1) * P;
+        for (int64_t l = 0; l < P; l++) {
+            inside[l] = c[l];
+            next[l] += c[l];
+        }
+    }
+}
+
+static void begin(sentence *v, const fc_semimarkov *m, int64_t room, double *work) {
+    *v = (sentence){.L = m->L, .P = m->P, .D = m->D, .m = m};
+    double *end = work + room - (3 * m->P * m->P + 2 * m->P);
+    v->linear = end;
+    v->around = end + m->P * m->P;
+    v->meet = end + 2 * m->P * m->P;
+    v->row = end + 3 * m->P * m->P;
+    v->sum = v->row + m->P;
+    weigh_pairs(v);
+}
+
+fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, double *log_z,
+                             double *token, double *value, double *length, double *pair,
+                             double *initial, double *final, int64_t room, double *work,
+                             int64_t *where) {
+    const fc_status status = check_text(m, x, room, where);
+    if (status != FC_OK) return status;
+    sentence v;
+    begin(&v, m, room, work);
+    memset(v.meet, 0, (size_t)(m->L * m->P) * sizeof *v.meet);
+    memset(token, 0, (size_t)(x->N * 3 * m->P) * sizeof *token);
+    for (int64_t b = 0; b < x->B; b++) {
+        const int64_t first = x->offset[b];
+        v.T = x->offset[b + 1] - first;
+        v.token = x->token + first * 3 * m->P;
+        lay_out(&v, m, work);
+        fill(&v, x, b);
+        backward(&v);
+        log_z[b] = total(&v);
+        if (v.T == 0 || log_z[b] == FC_NEVER) continue;
+        if (!(fabs(log_z[b]) <= 1e300)) {
+            *where = b;
+            return FC_ENUMERIC;
+        }
+        forward(&v);
+        expect(&v, &(expected){token + first * 3 * m->P, length, pair}, initial, final, log_z[b]);
+        for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++)
+            value[x->what[k]] += v.S[x->cell[k]];
+    }
+    for (int64_t k = 0; k < m->L * m->P; k++) pair[k] += v.meet[k] * v.linear[k];
+    return FC_OK;
+}
+
+/* --- Best segments ------------------------------------------------------------------------------- */
+
+static void best_backward(sentence *v) {
+    const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
+    memcpy(v->after + T * P, v->m->final, (size_t)P * sizeof *v->after);
+    for (int64_t l = L; l < P; l++) v->after[T * P + l] = FC_NEVER;
+    fc_fill(P, FC_NEVER, v->ahead + T * P);
+    for (int64_t s = T - 1; s >= 0; s--) {
+        double *restrict beta = v->beta + s * P, *restrict ahead = v->ahead + s * P;
+        double *restrict after = v->after + s * P;
+        fc_fill(P, FC_NEVER, beta);
+        fc_fill(P, FC_NEVER, ahead);
+        for (int64_t d = 1; d <= D && s + d <= T; d++) {
+            const double *restrict S = v->S + (s * D + d - 1) * P;
+            const double *restrict behind = v->after + (s + d) * P;
+            for (int64_t l = 0; l < P; l++)
+                beta[l] = S[l] + behind[l] > beta[l] ? S[l] + behind[l] : beta[l];
+        }
+        for (int64_t l = 0; l < L; l++) {
+            const int64_t e = s + v->m->longest[l];
+            if (v->m->length[D * P + l] == FC_NEVER) continue;
+            ahead[l] =
+                carried(v, s, l) + fmax(v->token[(3 * s + 2) * P + l] + v->after[(s + 1) * P + l],
+                                        v->ahead[(s + 1) * P + l]);
+            if (e < T) beta[l] = fmax(beta[l], head(v, s, l) + v->ahead[e * P + l]);
+        }
+        fc_fill(P, FC_NEVER, after);
+        for (int64_t k = 0; k < L; k++) {
+            const double *restrict row = v->m->turned + k * P;
+            const double c = beta[k];
+            for (int64_t l = 0; l < P; l++)
+                after[l] = row[l] + c > after[l] ? row[l] + c : after[l];
+        }
+    }
+}
+
+/* The end of the best segment of label l from token s: the shortest one. */
+static int64_t best_end(const sentence *v, int64_t s, int64_t l) {
+    const int64_t P = v->P, D = v->D, T = v->T;
+    for (int64_t d = 1; d <= D && s + d <= T; d++)
+        if (v->S[(s * D + d - 1) * P + l] + v->after[(s + d) * P + l] == v->beta[s * P + l])
+            return s + d;
+    int64_t t = s + v->m->longest[l];
+    while (t + 1 < T) {
+        const double end = v->token[(3 * t + 2) * P + l] + v->after[(t + 1) * P + l];
+        if (end >= v->ahead[(t + 1) * P + l]) break;
+        t++;
+    }
+    return t + 1;
+}
+
+static void trace(const sentence *v, int32_t *label) {
+    const double *link = v->m->initial;
+    for (int64_t s = 0; s < v->T;) {
+        int64_t found = 0;
+        double best = FC_NEVER;
+        for (int64_t l = 0; l < v->L; l++) {
+            const double value = link[l] + v->beta[s * v->P + l];
+            if (value > best) {
+                best = value;
+                found = l;
+            }
+        }
+        label[s] = (int32_t)found;
+        link = v->m->pair + found * v->P;
+        const int64_t e = best_end(v, s, found);
+        for (int64_t t = s + 1; t < e && t < v->T; t++) label[t] = -1;
+        s = e;
+    }
+}
+
+fc_status fc_semimarkov_best(const fc_semimarkov *m, const fc_segment_text *x, double *score,
+                             int32_t *label, int64_t room, double *work, int64_t *where) {
+    const fc_status status = check_text(m, x, room, where);
+    if (status != FC_OK) return status;
+    sentence v;
+    begin(&v, m, room, work);
+    for (int64_t b = 0; b < x->B; b++) {
+        const int64_t first = x->offset[b];
+        v.T = x->offset[b + 1] - first;
+        v.token = x->token + first * 3 * m->P;
+        lay_out(&v, m, work);
+        fill(&v, x, b);
+        best_backward(&v);
+        double best = v.T == 0 ? 0.0 : FC_NEVER;
+        for (int64_t l = 0; v.T > 0 && l < m->L; l++) best = fmax(best, m->initial[l] + v.beta[l]);
+        score[b] = best;
+        for (int64_t t = 0; t < v.T; t++) label[first + t] = -1;
+        if (best > FC_NEVER) trace(&v, label + first);
+    }
+    return FC_OK;
+}

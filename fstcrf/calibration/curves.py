@@ -1,0 +1,395 @@
+"""Probabilities put right on held-out data: a curve for each type, or one temperature for scores.
+
+- isotonic: the monotone function that is closest to what was seen (Zadrozny and Elkan 2002), linear
+  between its knots, and nowhere 0 or 1; scikit-learn finds it.
+- temperature: log-odds divided by one number for each type, that of the largest likelihood (after
+  Guo et al. 2017); needs far less data, and keeps the order of what is strictly between 0 and 1.
+
+`fit_temperature` is about scores instead: a model's potentials divided by one number, so that the
+held-out labels get the largest likelihood. Best labels stay, probabilities change.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_args
+
+import msgspec
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import real_array
+from fstcrf.arrays import Floats
+from fstcrf.calibration.events import Events
+from fstcrf.corpus.files import atomic_write
+from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, ShapeError
+from fstcrf.lattice import Lattice, log_partition
+from fstcrf.lattice.tapes import labelling_masks, restricted
+from fstcrf.lazy import optional
+
+Kind: TypeAlias = Literal["isotonic", "temperature"]
+
+FORMAT = "fstcrf-calibration"
+VERSION = 1
+_NEEDED = "isotonic calibration needs scikit-learn: pip install fstcrf[sklearn]"
+_LEAST = 1e-9
+"""Probabilities are kept this far from 0 and 1 where log-odds are needed."""
+_WIDEST = math.log(100.0)
+"""Temperatures are looked for from 1/100 to 100."""
+
+
+class Isotonic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A monotone function of probabilities, linear between its knots and constant beyond them.
+
+    Parameters
+    ----------
+    x, y : tuple of float
+        Knots, rising; probabilities.
+    """
+
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+    def __call__(self, probability: Floats) -> Floats:
+        """Return calibrated probabilities."""
+        return np.asarray(np.interp(probability, self.x, self.y), dtype=np.float64)
+
+    def check(self) -> None:
+        """Raise DataError where the knots are no monotone function of probabilities."""
+        x, y = np.asarray(self.x), np.asarray(self.y)
+        inside = all(bool(((a >= 0.0) & (a <= 1.0)).all()) for a in (x, y))
+        rising = bool((np.diff(x) >= 0).all() and (np.diff(y) >= 0).all())
+        if not (len(x) and len(x) == len(y) and inside and rising):
+            raise DataError("a curve's knots are no rising probabilities")
+
+
+class LogOdds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Log-odds divided by a temperature.
+
+    Parameters
+    ----------
+    temperature : float
+        Above 1: the model is too sure.
+    """
+
+    temperature: float
+
+    def __call__(self, probability: Floats) -> Floats:
+        """Return calibrated probabilities; 0 and 1 stay."""
+        with np.errstate(divide="ignore", over="ignore"):
+            odds = np.log(probability) - np.log1p(-probability)
+            return np.asarray(1.0 / (1.0 + np.exp(-odds / self.temperature)), dtype=np.float64)
+
+    def check(self) -> None:
+        """Raise DataError where the temperature is none."""
+        if not 0.0 < self.temperature < math.inf:
+            raise DataError(f"temperature is {self.temperature}, expected a number above 0")
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"kind": "method"}):
+    format: str
+    version: int
+    kind: Kind
+    types: dict[str, Any]
+    others: Any
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a model's probabilities are worth, type by type.
+
+    Parameters
+    ----------
+    kind : {"isotonic", "temperature"}
+    curves : mapping of str to Isotonic or LogOdds
+        Of the types that have one of their own.
+    others : Isotonic or LogOdds
+        Of all other types.
+
+    Examples
+    --------
+    >>> events = Events.of([0.9, 0.9, 0.9, 0.1], [True, False, True, False])
+    >>> calibration = Calibration.fit(events, "temperature")
+    >>> float(calibration([0.9], [""]).round(2)[0])
+    0.75
+    """
+
+    kind: Kind
+    curves: Mapping[str, Isotonic | LogOdds]
+    others: Isotonic | LogOdds
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "curves", MappingProxyType(dict(self.curves)))
+        _check_kind(self.kind)
+        for one in (*self.curves.values(), self.others):
+            one.check()
+
+    @classmethod
+    def fit(cls, events: Events, kind: Kind = "isotonic", *, least: int = 50) -> Calibration:
+        """Return the calibration under which held-out events are what they claim to be.
+
+        Parameters
+        ----------
+        events : Events
+        kind : {"isotonic", "temperature"}
+        least : int
+            Events, and among them a correct and a wrong one, that a type needs for a curve of its
+            own; the others share that of all events.
+
+        Raises
+        ------
+        OptionError
+            Another kind; no events, or none that is correct, or none that is wrong.
+        MissingDependencyError
+            isotonic needs scikit-learn.
+        """
+        _check_kind(kind)
+        right = int(events.correct.sum())
+        if not 0 < right < len(events):
+            raise OptionError(
+                f"{len(events)} events, {right} of them correct: calibration needs correct and "
+                "wrong ones; lower `above`, or take more held-out data"
+            )
+        fitted = _isotonic if kind == "isotonic" else _odds
+        curves = {}
+        for name in events.types:
+            mine = events.of_type(name)
+            if len(mine) >= least and 0 < mine.correct.sum() < len(mine):
+                curves[name] = fitted(mine)
+        return cls(kind, curves, fitted(events))
+
+    @classmethod
+    def crossed(
+        cls, events: Events, kind: Kind = "isotonic", *, folds: int = 5, least: int = 50
+    ) -> Events:
+        """Return the events, each calibrated on those of the other folds: what one may expect.
+
+        Parameters
+        ----------
+        events : Events
+            In the order of their sentences; folds are runs of them.
+        kind, least
+            As for `fit`.
+        folds : int
+
+        Raises
+        ------
+        OptionError
+            Fewer than two folds; as for `fit`, of some fold.
+        """
+        if folds < 2:
+            raise OptionError(f"folds is {folds}, expected at least 2")
+        p = np.empty(len(events))
+        names = np.asarray(events.types, dtype=object)[events.type]
+        for part in np.array_split(np.arange(len(events)), folds):
+            others = np.delete(np.arange(len(events)), part)
+            rest = cls.fit(events.taken(others), kind, least=least)
+            p[part] = rest(events.probability[part], names[part].tolist())
+        return Events(p, events.correct, events.type, events.types, events.missed)
+
+    def __call__(self, probability: ArrayLike, types: Sequence[str]) -> Floats:
+        """Return the calibrated probability of each span, or label.
+
+        Parameters
+        ----------
+        probability : [M]
+        types : sequence of M str
+
+        Returns
+        -------
+        float64 [M]
+
+        Raises
+        ------
+        ShapeError
+            Another number of types.
+        NumericError
+            What is no probability.
+        """
+        p = real_array(probability, "probability")
+        if p.shape != (len(types),):
+            raise ShapeError(f"probability is {list(p.shape)}, expected [{len(types)}]")
+        if not bool(((p >= 0.0) & (p <= 1.0 + 1e-9)).all()):
+            raise NumericError("a probability is outside 0 to 1")
+        p = np.minimum(p, 1.0)
+        names = np.asarray(types, dtype=object)
+        out = np.empty(len(p))
+        for name in dict.fromkeys(types):
+            mine = names == name
+            out[mine] = self.curves.get(name, self.others)(p[mine])
+        return out
+
+    def applied(self, events: Events) -> Events:
+        """Return the same events with calibrated probabilities."""
+        names = [events.types[k] for k in events.type.tolist()]
+        p = self(events.probability, names)
+        return Events(p, events.correct, events.type, events.types, events.missed)
+
+    # --- Files --------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a file holds: plain dicts, lists, strings and numbers."""
+        found: dict[str, Any] = msgspec.to_builtins(
+            _File(FORMAT, VERSION, self.kind, dict(self.curves), self.others)
+        )
+        return found
+
+    @classmethod
+    def from_json(cls, value: Any, *, where: str = "calibration") -> Calibration:
+        """Return the calibration that `to_json` gave.
+
+        Raises
+        ------
+        ModelFileError
+            Not such a value, or of another version.
+        """
+        try:
+            if isinstance(value, Mapping) and value.get("format", FORMAT) != FORMAT:
+                raise ModelFileError(f"{where}: holds {value['format']!r}, expected {FORMAT!r}")
+            if isinstance(value, Mapping) and value.get("version", VERSION) != VERSION:
+                raise ModelFileError(
+                    f"{where}: version {value['version']!r}, this fstcrf reads {VERSION}"
+                )
+            file = msgspec.convert(value, _File)
+            of: Any = Isotonic if file.kind == "isotonic" else LogOdds
+            curves = {name: msgspec.convert(one, of) for name, one in file.types.items()}
+            return cls(file.kind, curves, msgspec.convert(file.others, of))
+        except (msgspec.ValidationError, DataError) as error:
+            raise ModelFileError(f"{where}: not a sound calibration: {error}") from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a JSON file, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        write_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Calibration:
+        """Read a file of `save`.
+
+        Raises
+        ------
+        ModelFileError
+            Not such a file, or of another version.
+        OSError
+            It cannot be opened.
+        """
+        return cls.from_json(read_json(path), where=os.fspath(path))
+
+
+def _check_kind(kind: str) -> None:
+    if kind not in get_args(Kind):
+        raise OptionError(f"calibration is {kind!r}, expected {' or '.join(get_args(Kind))}")
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write JSON that people can read; the file appears complete or not at all."""
+    with atomic_write(path) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Return what a JSON file holds; ModelFileError where it is none."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelFileError(f"{os.fspath(path)}: no JSON: {error}") from None
+
+
+def _isotonic(events: Events) -> Isotonic:
+    isotonic = optional("sklearn.isotonic", _NEEDED)
+    found = isotonic.IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    found.fit(events.probability, events.correct.astype(np.float64))
+    y, fitted = np.asarray(found.y_thresholds_), found.predict(events.probability)
+    # Of what was never seen, or always, the rule of succession: 0 and 1 are for what is certain.
+    never, always = int((fitted <= 0.0).sum()), int((fitted >= 1.0).sum())
+    low = min(1.0 / (never + 2), y[y > 0.0].min(initial=1.0))
+    high = max(1.0 - 1.0 / (always + 2), y[y < 1.0].max(initial=0.0))
+    y = np.where(y <= 0.0, low, np.where(y >= 1.0, high, y))
+    return Isotonic(tuple(found.X_thresholds_.tolist()), tuple(y.tolist()))
+
+
+def _odds(events: Events) -> LogOdds:
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 (slow to import)
+
+    p = np.clip(events.probability, _LEAST, 1.0 - _LEAST)
+    odds = np.where(events.correct, 1.0, -1.0) * (np.log(p) - np.log1p(-p))
+
+    def loss(log_t: float) -> float:
+        return float(np.logaddexp(0.0, -odds * math.exp(-log_t)).sum())
+
+    found = minimize_scalar(loss, bounds=(-_WIDEST, _WIDEST), method="bounded")
+    return LogOdds(math.exp(float(found.x)))
+
+
+def fit_temperature(lattices: Sequence[Lattice], gold: Sequence[Any], *, threads: int = 1) -> float:
+    """Return the number that potentials are to be divided by: above 1 the model is too sure.
+
+    It maximises the likelihood of the gold labels, which is concave in its inverse. Use it as
+    ``lattice.weighted(1 / temperature)``, the temperature of a `fstcrf.TokenDecoder`, or the
+    ``weights`` of a composition.
+
+    Parameters
+    ----------
+    lattices : sequence of B Lattice
+    gold : sequence of B label sequences
+        Of several tapes, a tuple of label sequences for each lattice.
+    threads : int
+
+    Returns
+    -------
+    float
+        1/100 to 100.
+
+    Raises
+    ------
+    ShapeError
+        Another number of sentences, or of labels than tokens.
+    LabelError
+        A label that a lattice does not have.
+    DataError
+        Gold labels that a lattice forbids.
+    OptionError
+        No token at all.
+    """
+    if len(gold) != len(lattices):
+        raise ShapeError(f"{len(gold)} gold sentences for {len(lattices)} lattices")
+    if not sum(map(len, lattices)):
+        raise OptionError("no token to fit a temperature on")
+    one, two = (_gold_scores(lattices, gold, factor, threads) for factor in (1.0, 2.0))
+    scaled = math.fsum((two - one).tolist())  # what of the scores grows with the factor
+    fixed = math.fsum(one.tolist()) - scaled  # the grammar's
+
+    def loss(log_t: float) -> float:
+        factor = math.exp(-log_t)
+        log_z = log_partition([x.weighted(factor) for x in lattices], threads=threads)
+        return math.fsum(log_z.tolist()) - factor * scaled - fixed
+
+    from scipy.optimize import minimize_scalar  # noqa: PLC0415 (slow to import)
+
+    found = minimize_scalar(loss, bounds=(-_WIDEST, _WIDEST), method="bounded")
+    return math.exp(float(found.x))
+
+
+def _gold_scores(
+    lattices: Sequence[Lattice], gold: Sequence[Any], factor: float, threads: int
+) -> Floats:
+    """Return the score of each gold labelling under potentials times a factor."""
+    mine = [lattice.weighted(factor) for lattice in lattices]
+    pairs = zip(mine, gold, strict=True)
+    only = [restricted(lattice, labelling_masks(lattice, labels)) for lattice, labels in pairs]
+    scores = log_partition(only, threads=threads)
+    for number in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
+        raise DataError(
+            "the lattice forbids the gold labels; leave the sentence out", sentence=number
+        )
+    return scores

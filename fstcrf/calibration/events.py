@@ -1,0 +1,312 @@
+"""What a model said may be there, with its probability, and whether it was: spans and labels.
+
+An event is "this span, of this type" or "this label at this token". Events above a probability are
+counted, whether or not they are on the best path: what is calibrated is what the model believes,
+and a decision that looks only at what was decided for would be about other events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import real_array
+from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.corpus import Corpus, Scheme, spans
+from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
+from fstcrf.joint import Tagger
+from fstcrf.lattice import Lattice, marginals, probable_spans
+from fstcrf.model.reading import Data
+
+GoldSpans: TypeAlias = Sequence[tuple[int, int, str]]
+"""The spans of a sentence: start, end (exclusive), type."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Events:
+    """What may be there, with its probability, and whether it is.
+
+    Parameters
+    ----------
+    probability : float64 [M]
+        0 to 1.
+    correct : bool [M]
+        It is there.
+    type : int32 [M]
+        Index into `types`.
+    types : tuple of K str
+        Types of spans, or labels.
+    missed : int64 [K]
+        What is there and is no event, as its probability was too low: of each type.
+
+    Raises
+    ------
+    ShapeError
+        Arrays that do not go together.
+    NumericError
+        What is no probability.
+    """
+
+    probability: Floats
+    correct: Bools
+    type: Ints
+    types: tuple[str, ...]
+    missed: Longs
+
+    def __post_init__(self) -> None:
+        sizes = [len(a) for a in (self.probability, self.correct, self.type)]
+        if len(set(sizes)) > 1 or len(self.missed) != len(self.types):
+            raise ShapeError(
+                f"{sizes[0]} probabilities, {sizes[1]} outcomes, {sizes[2]} types of events; "
+                f"{len(self.missed)} counts of what is missed for {len(self.types)} types"
+            )
+        wrong = np.flatnonzero(~((self.probability >= 0.0) & (self.probability <= 1.0)))
+        if len(wrong):
+            raise NumericError(
+                f"probability {wrong[0]} is {self.probability[wrong[0]]}, expected 0 to 1"
+            )
+        if len(self.type) and not (self.type.min() >= 0 and self.type.max() < len(self.types)):
+            raise ShapeError(f"a type outside the {len(self.types)} types")
+
+    @classmethod
+    def of(
+        cls, probability: ArrayLike, correct: ArrayLike, types: Sequence[str] | None = None
+    ) -> Events:
+        """Return events from probabilities of any origin.
+
+        Parameters
+        ----------
+        probability : [M]
+        correct : bool [M]
+        types : sequence of M str, optional
+            The type of each; all are of one type, ``""``, when absent.
+        """
+        p = real_array(probability, "probability")
+        right = np.asarray(correct).astype(bool)
+        names = [""] * p.size if types is None else list(types)
+        if p.ndim != 1 or right.shape != p.shape or len(names) != p.size:
+            raise ShapeError(
+                f"probability is {list(p.shape)}, correct {list(right.shape)}, types [{len(names)}]"
+                ": expected one length"
+            )
+        known = tuple(dict.fromkeys(names)) or ("",)
+        place = {name: k for k, name in enumerate(known)}
+        kind = np.asarray([place[name] for name in names], dtype=np.int32)
+        return cls(p, right, kind, known, np.zeros(len(known), dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.probability)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Events: {len(self)} of {len(self.types)} types, {int(self.correct.sum())} correct, "
+            f"{int(self.missed.sum())} missed>"
+        )
+
+    def taken(self, which: Longs) -> Events:
+        """Return the events of these numbers, int64 [M]; nothing is missed."""
+        return Events(
+            self.probability[which],
+            self.correct[which],
+            self.type[which],
+            self.types,
+            np.zeros_like(self.missed),
+        )
+
+    def of_type(self, name: str) -> Events:
+        """Return the events of one type.
+
+        Raises
+        ------
+        OptionError
+            There is no such type.
+        """
+        if name not in self.types:
+            raise OptionError(f"no type {name!r}; the types are {', '.join(self.types)}")
+        k = self.types.index(name)
+        mine = self.type == k
+        return Events(
+            self.probability[mine],
+            self.correct[mine],
+            np.zeros(int(mine.sum()), dtype=np.int32),
+            (name,),
+            self.missed[k : k + 1],
+        )
+
+
+def lattices_of(
+    tagger: Tagger[Any, Any], sentences: Data, *, tape: str | None = None, threads: int = 1
+) -> list[Lattice]:
+    """Return the lattice of each sentence under a tagger.
+
+    Parameters
+    ----------
+    tagger : Tagger
+        A CRF, a composition, a pipeline.
+    sentences : Corpus or sequence of sentences
+    tape : str, optional
+        The tape that is asked about; of taggers one after the other each has lattices of its own.
+    threads : int
+
+    Raises
+    ------
+    OptionError
+        No such tape, several and none named, or ``normalize="chain"``, which is no transducer.
+    NoPathError
+        A sentence without a legal label sequence.
+    """
+    answer = tagger.decode(sentences, threads=threads)
+    if tape is None and len(answer.tapes) > 1:
+        raise OptionError(f"say which tape: there is {', '.join(answer.tapes)}")
+    name = answer[answer.tapes[0] if tape is None else tape].name
+    found = cast("Any", answer.posterior).lattices[name]
+    return cast("list[Lattice]", list(found))
+
+
+def span_events(
+    lattices: Sequence[Lattice],
+    gold: Sequence[GoldSpans] | Sequence[Sequence[str]],
+    *,
+    above: float = 0.01,
+    tape: str | None = None,
+    scheme: str | Scheme = "conlleval",
+    threads: int = 1,
+) -> Events:
+    """Return all spans above a probability, and whether they are there.
+
+    Parameters
+    ----------
+    lattices : sequence of B Lattice
+    gold : sequence of B sequences
+        For each its spans (start, end, type), or its labels.
+    above : float
+        Least probability; what is there and below counts as missed.
+    tape : str, optional
+        The tape, where there are several.
+    scheme : str or Scheme
+        How labels are read as spans.
+    threads : int
+
+    Raises
+    ------
+    ShapeError
+        Another number of sentences, or of labels than tokens.
+    DataError
+        A gold span outside its sentence.
+    NoPathError, OptionError, TooLargeError
+        As `fstcrf.lattice.probable_spans`.
+    """
+    _check_count(gold, lattices)
+    found = probable_spans(lattices, above, tape=tape, scheme=scheme, threads=threads)
+    wanted = [
+        _gold_spans(one, len(lattice), scheme, k)
+        for k, (one, lattice) in enumerate(zip(gold, lattices, strict=True))
+    ]
+    keys = [[(s.start, s.end, s.type) for s, _ in spans_] for spans_ in found]
+    return events_of(keys, [spans_.probability for spans_ in found], wanted)
+
+
+def events_of(
+    keys: Sequence[Sequence[tuple[int, int, str]]],
+    probabilities: Sequence[Floats],
+    gold: Sequence[Iterable[tuple[int, int, str]]],
+) -> Events:
+    """Return the events of spans found, with their probabilities, against those that are there.
+
+    Parameters
+    ----------
+    keys : sequence of B sequences of (int, int, str)
+        Start, end and type of the spans found.
+    probabilities : sequence of B float64 arrays
+    gold : sequence of B iterables of (int, int, str)
+    """
+    wanted = [set(one) for one in gold]
+    every = sorted({s[2] for one in [*keys, *wanted] for s in one})
+    place = {name: k for k, name in enumerate(every)}
+    missed = np.zeros(len(every), dtype=np.int64)
+    correct, kind = [], []
+    for mine, there in zip(keys, wanted, strict=True):
+        correct += [s in there for s in mine]
+        kind += [place[s[2]] for s in mine]
+        for span in there.difference(mine):
+            missed[place[span[2]]] += 1
+    return Events(
+        np.clip(np.concatenate([np.empty(0), *probabilities]), 0.0, 1.0),
+        np.asarray(correct, dtype=bool),
+        np.asarray(kind, dtype=np.int32),
+        tuple(every),
+        missed,
+    )
+
+
+def _check_count(gold: Sequence[Any], lattices: Sequence[Lattice]) -> None:
+    if isinstance(gold, Corpus) or len(gold) != len(lattices):
+        size = "a corpus" if isinstance(gold, Corpus) else f"{len(gold)} gold sentences"
+        raise ShapeError(f"{size} for {len(lattices)} lattices: give their labels or spans")
+
+
+def _gold_spans(
+    gold: Sequence[Any], tokens: int, scheme: str | Scheme, number: int
+) -> list[tuple[int, int, str]]:
+    if len(gold) and isinstance(gold[0], str):
+        if len(gold) != tokens:
+            raise ShapeError(f"sentence {number}: {len(gold)} gold labels for {tokens} tokens")
+        return [(s.start, s.end, s.type) for s in spans(gold, scheme)]
+    found = [(int(start), int(end), str(kind)) for start, end, kind in gold]
+    for span in found:
+        if not 0 <= span[0] < span[1] <= tokens:
+            raise DataError(f"gold span {span} in a sentence of {tokens} tokens", sentence=number)
+    return found
+
+
+def label_events(
+    lattices: Sequence[Lattice],
+    gold: Sequence[Sequence[str]],
+    *,
+    above: float = 0.01,
+    tape: str | None = None,
+    threads: int = 1,
+) -> Events:
+    """Return all labels above a probability at their tokens, and whether they are right.
+
+    Parameters
+    ----------
+    lattices, above, tape, threads
+        As for `span_events`.
+    gold : sequence of B sequences of str
+        The labels.
+
+    Raises
+    ------
+    ShapeError
+        Another number of sentences, or of labels than tokens.
+    OptionError
+        No probability; no such tape.
+    NoPathError, TooLargeError
+        As `fstcrf.marginals`.
+    """
+    _check_count(gold, lattices)
+    if not 0.0 <= above <= 1.0:
+        raise OptionError(f"above is {above}, expected a probability, 0 to 1")
+    names = [lattice.tape_named(tape) for lattice in lattices]
+    keys, chances, wanted = [], [], []
+    rows_of = marginals(lattices, threads=threads)
+    for number, (lattice, name, rows, labels) in enumerate(
+        zip(lattices, names, rows_of, gold, strict=True)
+    ):
+        if len(labels) != len(lattice):
+            raise ShapeError(
+                f"sentence {number}: {len(labels)} gold labels for {len(lattice)} tokens"
+            )
+        mine = rows if len(lattice.tapes) == 1 else rows[lattice.tapes.index(name)]
+        token, label = np.nonzero(mine > above)
+        known = lattice.program.labels(name)
+        pairs = zip(token.tolist(), label.tolist(), strict=True)
+        keys.append([(t, t + 1, known[i]) for t, i in pairs])
+        chances.append(mine[token, label])
+        wanted.append([(t, t + 1, one) for t, one in enumerate(labels)])
+    return events_of(keys, chances, wanted)

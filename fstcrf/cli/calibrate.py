@@ -1,0 +1,159 @@
+"""``fstcrf calibrate``: what a model's probabilities are worth, on held-out data."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from fstcrf.calibration import (
+    Calibration,
+    Events,
+    Reliability,
+    label_events,
+    lattices_of,
+    precision_thresholds,
+    reliability,
+    span_events,
+)
+from fstcrf.cli.models import is_chain, load_model
+from fstcrf.cli.options import input_options, threads_option
+from fstcrf.cli.progress import progress, progress_option
+from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.cli.tagging import of_spans
+from fstcrf.corpus import check_writable
+
+
+@click.command()
+@click.argument("model_path", metavar="MODEL")
+@click.argument("path", metavar="HELDOUT")
+@click.option("-o", "--output", metavar="FILE", help="Write the calibration, as JSON.")
+@input_options
+@click.option("--tape", metavar="TAPE", help="Of this tape, where there are several.")
+@click.option(
+    "--target", metavar="COLUMN", help="Column of the labels wanted.  [default: called as the tape]"
+)
+@click.option(
+    "--method",
+    type=click.Choice(["isotonic", "temperature"]),
+    default="isotonic",
+    show_default=True,
+    help="A monotone curve for each type (needs scikit-learn), or one number for each.",
+)
+@click.option(
+    "--precision",
+    metavar="P",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Print for each type the least calibrated probability from which so many are right.",
+)
+@click.option(
+    "--bins",
+    metavar="K",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Bins of the tables.",
+)
+@click.option("--plot", metavar="FILE", help="Draw how reliable the calibrated ones are: PNG, SVG.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@threads_option
+@progress_option
+def calibrate(
+    model_path: str,
+    path: str,
+    *,
+    output: str | None,
+    columns: tuple[str, ...] | None,
+    kind: str | None,
+    separator: str,
+    tape: str | None,
+    target: str | None,
+    method: Any,
+    precision: float | None,
+    bins: int,
+    plot: str | None,
+    as_json: bool,
+    threads: int,
+) -> None:
+    """Put a model's probabilities right on held-out data.
+
+    Prints how often spans (labels, where a tape has no spans) come true beside what the model says,
+    before and after. What is printed after is cross-validated: each fifth of the spans is
+    calibrated on the others. The file is of all.
+
+    \b
+    fstcrf calibrate ner.fstcrf dev.txt -o ner.json
+    fstcrf tag ner.fstcrf new.txt --calibration ner.json --min-confidence 0.9
+    """
+    for target_file in (output, plot):
+        if target_file is not None:
+            check_writable(target_file)
+    model = load_model(model_path)
+    if is_chain(model):
+        raise click.UsageError('normalize = "chain" is no transducer: it has no probabilities here')
+    name = _tape(model.label_sets, tape)
+    column = target or name
+    source = model_input(
+        model,
+        path=path,
+        columns=columns,
+        kind=kind,
+        separator=separator,
+        targets=[column],
+        wanted=[column],
+    )
+    data = source.read(path)
+    gold = data.column_lists(column)
+    check_columns(model, data)
+    spans = of_spans(model.label_sets[name])
+    with progress(f"weighing {len(data):,} sentences", "", 3) as meter:
+        lattices = lattices_of(model, data, tape=name, threads=threads)
+        meter.add()
+        events = (span_events if spans else label_events)(
+            lattices, gold, tape=name, threads=threads
+        )
+        meter.add()
+        calibration = Calibration.fit(events, method)
+        after = Calibration.crossed(events, method)
+    tables = reliability(events, bins=bins), reliability(after, bins=bins)
+    thresholds = None if precision is None else precision_thresholds(after, precision)
+    if output is not None:
+        calibration.save(output)
+    if plot is not None:
+        tables[1].plot(plot, title=name)
+    what = "spans" if spans else "labels"
+    if as_json:
+        click.echo(json.dumps(_facts(events, *tables, thresholds), ensure_ascii=False))
+        return
+    click.echo(f"{len(events)} {what} above 0.01, {int(events.missed.sum())} missed\n")
+    click.echo(f"as the model says\n{tables[0]}\n\ncalibrated, on the other folds\n{tables[1]}")
+    for type_, least in (thresholds or {}).items():
+        text = "none" if least is None else f"{least:.4f}"
+        click.echo(f"precision {precision:g} of {type_}: {text}")
+
+
+def _tape(label_sets: dict[str, tuple[str, ...]], tape: str | None) -> str:
+    if tape is None and len(label_sets) == 1:
+        return next(iter(label_sets))
+    if tape not in label_sets:
+        given = "--tape is missing" if tape is None else f"--tape {tape}"
+        raise click.UsageError(f"{given}: the tapes are {', '.join(label_sets)}")
+    return tape
+
+
+def _facts(
+    events: Events,
+    before: Reliability,
+    after: Reliability,
+    thresholds: dict[str, float | None] | None,
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"events": len(events), "missed": int(events.missed.sum())}
+    for name, table in (("before", before), ("after", after)):
+        found[name] = {
+            "calibration_error": table.error,
+            "largest_error": table.largest,
+            "brier": table.brier,
+            "log_loss": table.log_loss,
+        }
+    return found if thresholds is None else found | {"thresholds": thresholds}

@@ -1,0 +1,100 @@
+"""Options of training that say where the text is worked on: workers, a cluster, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fstcrf.cli.options import Parsed, with_options
+from fstcrf.cli.sources import InputFile
+from fstcrf.corpus.collection import CorpusFiles
+from fstcrf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from fstcrf.executors import dask, futures
+    from fstcrf.executors.executor import Executor
+else:  # training here does not wait for them
+    dask, futures = LazyModule("fstcrf.executors.dask"), LazyModule("fstcrf.executors.futures")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+_BINARY = {"ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+
+
+def _bytes(value: str) -> int:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]i?)?b?", value.strip().lower())
+    if found is None:
+        raise ValueError(f"{value!r} is no size, such as 1GiB, 800MB or a number of bytes")
+    return int(float(found[1]) * (_UNITS | _BINARY)[found[2] or ""])
+
+
+SIZE = Parsed("SIZE", _bytes)
+
+_OPTIONS = (
+    click.option(
+        "--dask",
+        metavar="ADDRESS",
+        help="Train on the workers of a Dask scheduler, such as tcp://10.0.0.1:8786, which read "
+        "the files under the same names.",
+    ),
+    click.option(
+        "--workers",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help="Train on N processes of this machine; with --dask wait for so many workers.",
+    ),
+    click.option(
+        "--memory-limit",
+        type=SIZE,
+        help="Memory for the text, such as 1GiB; what does not fit is kept in files (of the folder "
+        "TMPDIR). Index and weights are not counted.",
+    ),
+)
+
+
+def executor_options(command: Command) -> Command:
+    """Add the options that say where the text is worked on."""
+    return with_options(_OPTIONS, command)
+
+
+def spread(given: Mapping[str, Any]) -> bool:
+    """Tell whether a run reads its text part by part."""
+    return any(given[name] is not None for name in ("dask", "workers", "memory_limit"))
+
+
+def files_of(paths: Sequence[str], source: InputFile) -> CorpusFiles:
+    """Return the files of a run as its workers read them.
+
+    UsageError: standard input, which only one process can read. OSError: a file that is not there.
+    """
+    if "-" in paths:
+        raise click.UsageError("workers read files: standard input is not one that they all have")
+    for path in paths:
+        with Path(path).open("rb"):
+            pass
+    return CorpusFiles(
+        [str(Path(path).resolve()) for path in paths],
+        source.columns,
+        kind="conllu" if source.conllu else "parquet" if source.parquet else "columns",
+        separator=source.separator,
+        feature_columns=source.features,
+    )
+
+
+@contextmanager
+def executor_of(address: str | None, workers: int | None) -> Iterator[Executor | None]:
+    """Open the executor that is asked for; None where the text stays here."""
+    if address is not None:
+        with dask.DaskExecutor(address, workers=workers or 1) as cluster:
+            yield cluster
+    elif workers is not None:
+        with futures.ProcessExecutor(workers) as processes:
+            yield processes
+    else:
+        yield None

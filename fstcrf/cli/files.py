@@ -1,0 +1,145 @@
+"""A model as the options of ``fstcrf tag`` change it, and any file tagged by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fstcrf.cli.documents import check_alone, tag_documents
+from fstcrf.cli.models import Model, constrained, load_model
+from fstcrf.cli.sources import InputFile, model_input
+from fstcrf.cli.tables import is_parquet, tag_table
+from fstcrf.cli.tagging import Outcomes, question, tag_file
+from fstcrf.cli.weights import weighted
+from fstcrf.joint import CRF, Tagger
+from fstcrf.joint.jointmodel import Normalize
+from fstcrf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    from fstcrf import pipelines
+else:  # plain tagging does not wait for it
+    pipelines = LazyModule("fstcrf.pipelines")
+
+__all__ = ["FileTagger"]
+
+
+@dataclass(frozen=True)
+class FileTagger:
+    """Tags files as options ask.
+
+    Parameters
+    ----------
+    model : CRF or Composition
+        Under the grammars of the options, with their weights.
+    options : mapping of str to value
+        Those of ``fstcrf tag``.
+    decode : {"cascade", "marginals", "joint", "product", "chain"}, optional
+    flag : str
+        The option that says how tapes are decided.
+    """
+
+    model: Model
+    options: Mapping[str, Any]
+    decode: Any
+    flag: str
+
+    @classmethod
+    def of(cls, model_path: str, options: Mapping[str, Any]) -> FileTagger:
+        """Load a model and change it as the options say; UsageError where it cannot be."""
+        model = load_model(model_path)
+        decode, flag = _asked(options)
+        return cls(_changed(model, options, decode), options, decode, flag)
+
+    @property
+    def warning(self) -> str | None:
+        """What a user might not expect."""
+        ruled = not isinstance(self.model, CRF) and bool(self.model.conjuncts)
+        if self.decode not in ("cascade", "marginals") or not ruled:
+            return None
+        return f"warning: {self.flag} decides without the grammar of the composition"
+
+    def tag(self, path: str, output: str) -> Outcomes:
+        """Write a file again, with what is asked for; errors name the file."""
+        if is_parquet(path):
+            return tag_table(self.tagger(), path, output, self.options)
+        source = self._source(path)
+        if self.options["document_consistency"]:
+            return tag_documents(self.model, source, path, output, dict(self.options))
+        tagger = self.tagger()
+        asked = question(tagger, self.options, tape="tape")
+        return tag_file(tagger, source, path, output, asked)
+
+    def check_text(self) -> None:
+        """Raise the UsageError of options that text cannot be tagged with."""
+        self._source(None)
+        if not self.options["document_consistency"]:
+            question(self.tagger(), self.options, tape="tape")
+
+    def tagger(self) -> Tagger:
+        """Return what decides as it is asked for; UsageError where there is no such way."""
+        if self.decode in (None, "joint"):
+            return self.model
+        if isinstance(self.model, CRF) or len(self.model.tapes) == 1:
+            raise click.UsageError(f"{self.flag} is for compositions: the model has one tape")
+        return pipelines.TrainedPipeline(self.model, self.decode)
+
+    def _source(self, path: str | None) -> InputFile:
+        options = self.options
+        if not options["document_consistency"]:
+            check_alone(dict(options))
+        how = {name: options[name] for name in ("columns", "kind", "separator")}
+        return model_input(self.model, path=path, **how)
+
+
+def _changed(model: Model, options: Mapping[str, Any], decode: str | None) -> Model:
+    """Return a model with other weights, of another kind, and under more grammars.
+
+    Raises
+    ------
+    click.UsageError
+        Weights of what decides one by one.
+    """
+    one_by_one = decode in ("cascade", "marginals")
+    if options["weights"] is not None:
+        if isinstance(model, CRF) or one_by_one:
+            raise click.UsageError("--weights is for taggers that decide together")
+        model = weighted(model, options["weights"])
+    if options["normalize"] is not None:
+        model = _normalized(model, options["normalize"], decode)
+    if options["grammar"] and not one_by_one:
+        model = constrained(model, options["grammar"])
+    return model
+
+
+def _normalized(model: Model, normalize: Normalize, decode: str | None) -> Model:
+    """Return a composition that multiplies as it is asked.
+
+    Raises
+    ------
+    click.UsageError
+        What has one tape, or is not decided together; another option says how.
+    """
+    if isinstance(model, CRF) or len(model.tapes) == 1:
+        raise click.UsageError("--normalize is for compositions: the model has one tape")
+    if decode not in (None, "joint"):
+        raise click.UsageError(f"--normalize cannot go with --decode {decode}")
+    return replace(model, normalize=normalize)
+
+
+def _asked(options: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return how the tapes are to be decided, and the option that says so.
+
+    Raises
+    ------
+    click.UsageError
+        Two options say so.
+    """
+    if options["joint"] is None:
+        return options["decode"], "--decode"
+    decode = "joint" if options["joint"] else "cascade"
+    if options["decode"] is not None:
+        raise click.UsageError(f"--{decode} cannot go with --decode")
+    return decode, f"--{decode}"

@@ -1,0 +1,101 @@
+"""``fstcrf inspect``: a page that looks into the lattices of a model."""
+
+from __future__ import annotations
+
+import webbrowser
+from functools import reduce
+from operator import matmul
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fstcrf.cli.models import constrained, load_model
+from fstcrf.cli.options import grammar_option, input_options, threads_option
+from fstcrf.cli.reporting import say
+from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.joint import compose
+from fstcrf.lazy import LazyModule, optional
+
+if TYPE_CHECKING:
+    from fstcrf import inspector
+else:  # its server needs the extra
+    inspector = LazyModule("fstcrf.inspector")
+
+_ADVICE = "fstcrf inspect needs starlette and uvicorn: pip install 'fstcrf[inspect]'"
+
+
+@click.command("inspect")
+@click.argument("model_paths", metavar="MODEL...", nargs=-1, required=True)
+@grammar_option
+@click.option("--data", "data", metavar="FILE", help="Sentences to step through.")
+@input_options
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen at. One that others can reach needs --token.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8642,
+    show_default=True,
+    help="Port to listen at; 0: any that is free.",
+)
+@click.option("--token", default="", help="A secret that questions must carry.")
+@click.option("--open", "opened", is_flag=True, help="Open the page in a browser.")
+@threads_option
+def inspect(
+    model_paths: tuple[str, ...],
+    *,
+    grammar: tuple[str, ...],
+    data: str | None,
+    columns: tuple[str, ...] | None,
+    kind: str | None,
+    separator: str,
+    host: str,
+    port: int,
+    token: str,
+    opened: bool,
+    threads: int,
+) -> None:
+    """Look into a model's lattices in a browser.
+
+    Several MODELs are composed. The page shows, for a sentence that is typed, pasted or taken from
+    --data, the probability of every label at every token, the best paths, what the grammar forbade
+    and which features pushed a label; a click forces a label or forbids it.
+
+    \b
+    fstcrf inspect joint.fstcrf --data test.txt
+    fstcrf inspect pos.fstcrf ner.fstcrf --grammar bio --port 0
+    """
+    optional("starlette", _ADVICE)
+    optional("uvicorn", _ADVICE)
+    access = inspector.Access.of(host, token)
+    model = (
+        reduce(matmul, map(load_model, model_paths))
+        if len(model_paths) > 1
+        else load_model(model_paths[0])
+    )
+    composition = constrained(model, grammar) if grammar else compose(model)
+    corpus = None
+    if data is not None:
+        source = model_input(
+            composition,
+            path=data,
+            columns=columns,
+            kind=kind,
+            separator=separator,
+            wanted=composition.tapes,
+        )
+        corpus = source.read(data)
+        check_columns(composition, corpus)
+    name = ", ".join(Path(path).name for path in model_paths)
+    bench = inspector.Workbench(composition, name, corpus)
+    listening = inspector.server.bound(host, port)
+    link = inspector.server.link(listening, token)
+    say(f"{name}: {link} (Ctrl-C ends it)")
+    if opened:
+        webbrowser.open(link)
+    inspector.serve(bench, listening, access, threads=threads)

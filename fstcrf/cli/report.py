@@ -1,0 +1,115 @@
+"""``fstcrf report``: one page about what a model gets wrong, and how sure it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import fstcrf
+from fstcrf.analysis import Analysis, analyse, report_page, write_figures
+from fstcrf.cli.models import Model, constrained, load_model, spare_inputs
+from fstcrf.cli.options import grammar_option, input_options, threads_option
+from fstcrf.cli.progress import progress, progress_option
+from fstcrf.cli.reporting import say
+from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.corpus import check_writable
+from fstcrf.corpus.files import atomic_write
+
+
+@click.command()
+@click.argument("model_path", metavar="MODEL")
+@click.argument("path", metavar="TEST")
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where the page goes: HTML.")
+@click.option("--against", metavar="MODEL", help="Another model, beside the first.")
+@click.option("--figures", metavar="DIR", help="Write the figures as files, too: SVG and PNG.")
+@grammar_option
+@input_options
+@click.option("--tape", metavar="TAPE", help="The tape looked at, where there are several.")
+@click.option(
+    "--target", metavar="COLUMN", help="Column of the labels wanted.  [default: called as the tape]"
+)
+@click.option(
+    "--seed", metavar="N", type=int, default=0, help="Of the bootstrap.", show_default=True
+)
+@threads_option
+@progress_option
+def report(
+    model_path: str,
+    path: str,
+    *,
+    output: str,
+    against: str | None,
+    figures: str | None,
+    grammar: tuple[str, ...],
+    columns: tuple[str, ...] | None,
+    kind: str | None,
+    separator: str,
+    tape: str | None,
+    target: str | None,
+    seed: int,
+    threads: int,
+) -> None:
+    """Write one page about a model on text with gold labels: scores, confusions, errors.
+
+    The page loads nothing and can be sent as it is. Needs matplotlib: pip install
+    'fstcrf[recipes]'. --grammar is of the first model.
+
+    \b
+    fstcrf report ner.fstcrf test.txt -o ner.html
+    fstcrf report ner.fstcrf test.txt -o both.html --against old.fstcrf
+    """
+    spare_inputs(output, [model_path, path, against, *grammar])
+    check_writable(output)
+    how = {"columns": columns, "kind": kind, "separator": separator}
+    model = load_model(model_path)
+    models, names = [constrained(model, grammar) if grammar else model], [Path(model_path).name]
+    if against is not None:
+        models.append(load_model(against))
+        names.append(Path(against).name if Path(against).name not in names else against)
+    sides = [
+        _analysed(one, path, how, tape=tape, target=target, seed=seed, threads=threads)
+        for one in models
+    ]
+    facts = [f"fstcrf {fstcrf.__version__}; {Path(path).name}"]
+    if grammar:
+        facts.append(f"{names[0]} under {', '.join(grammar)}")
+    page = report_page(*sides, names=names, facts=facts, seed=seed)
+    with atomic_write(output) as file:
+        file.write(page.encode())
+    if figures is not None:
+        write_figures(figures, *sides, names=names)
+    scores = [f"{name} {100 * side.f:.2f}" for name, side in zip(names, sides, strict=True)]
+    say(f"{output}: {', '.join(scores)}")
+
+
+def _analysed(
+    model: Model,
+    path: str,
+    how: dict[str, Any],
+    *,
+    tape: str | None,
+    target: str | None,
+    seed: int,
+    threads: int,
+) -> Analysis:
+    tapes = model.tapes
+    if tape is None and len(tapes) > 1:
+        raise click.UsageError(f"--tape is missing: the tapes are {', '.join(tapes)}")
+    if tape is not None and tape not in tapes:
+        raise click.UsageError(f"--tape {tape}: the tapes are {', '.join(tapes)}")
+    name = tape or tapes[0]
+    column = target or name
+    source = model_input(model, path=path, targets=[column], wanted=[column], **how)
+    corpus = source.read(path)
+    corpus.column(column)  # what is missing is said before the tagger decodes
+    check_columns(model, corpus)
+    with progress(f"analysing {Path(path).name}, {len(corpus):,} sentences", "") as meter:
+        return analyse(
+            *(model, corpus, column),
+            tape=name,
+            seed=seed,
+            threads=threads,
+            told=lambda share: meter.measured(lambda: share),
+        )

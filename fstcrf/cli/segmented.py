@@ -1,0 +1,88 @@
+"""Files tagged by a tagger of segments: for its own command, and for those of any tagger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from fstcrf.corpus import Corpus, read_columns, write_columns
+from fstcrf.errors import DataError
+from fstcrf.lazy import LazyModule
+from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native
+
+if TYPE_CHECKING:
+    from fstcrf import semimarkov
+else:  # other taggers do not wait for it
+    semimarkov = LazyModule("fstcrf.semimarkov")
+
+PREDICTED = "predicted"
+SEPARATORS = {"any": None, "tab": "\t", "space": " "}
+
+_UNDERSTOOD = frozenset({"model_path", "inputs", "output", "columns", "separator", "threads"})
+
+
+def is_segment_model(path: str) -> bool:
+    """Tell whether a file is that of a tagger of segments."""
+    if not Path(path).is_file():
+        return False
+    with Path(path).open("rb") as file:
+        head = file.read(HEAD)
+    return len(head) == HEAD and is_native(head) and file_kind(path) == SEGMENTS
+
+
+def load_segmented(path: str) -> semimarkov.SegmentCRF:
+    """Load a tagger of segments."""
+    return semimarkov.SegmentCRF.load(path)
+
+
+def read_segmented(
+    model: semimarkov.SegmentCRF,
+    path: str,
+    columns: tuple[str, ...] | None,
+    separator: str,
+    *,
+    gold: str = "",
+) -> Corpus:
+    """Read a column file as a tagger of segments was trained on; `gold`: a column that must be."""
+    target = gold or model.record.target
+    known = (*model.columns, target) if columns is None else columns
+    least = len(model.columns) if columns is None and not gold else None
+    data: Corpus = read_columns(path, known, min_columns=least, separator=SEPARATORS[separator])
+    wanted = [*model.needed_columns, *([gold] if gold else [])]
+    missing = [column for column in wanted if column not in data.columns]
+    if missing:
+        raise DataError(f"no column {missing[0]!r}: name the columns by --columns", path=path)
+    return data
+
+
+def tag_segmented(
+    model_path: str,
+    path: str,
+    output: str,
+    *,
+    columns: tuple[str, ...] | None,
+    separator: str,
+    threads: int,
+) -> None:
+    """Write a file's columns again, and the predicted label behind them."""
+    model = load_segmented(model_path)
+    data = read_segmented(model, path, columns, separator)
+    shown = [str(name) for name in data.columns]
+    found = data.with_column(PREDICTED, model.tag_all(data, threads=threads))
+    between = "\t" if SEPARATORS[separator] == "\t" else " "
+    write_columns(found, output, [*shown, PREDICTED], between)
+
+
+def check_understood(context: click.Context) -> None:
+    """Refuse options of ``fstcrf tag`` that are not for taggers of segments."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if given and name not in _UNDERSTOOD:
+            raise click.UsageError(
+                f"{parameter.opts[0]} is not for a tagger of segments: it takes -o, --columns, "
+                "--separator and --threads; from Python, tagger.lattice(sentence) answers more"
+            )

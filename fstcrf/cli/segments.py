@@ -1,0 +1,187 @@
+"""``fstcrf segments``: taggers whose units are segments, trained and used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fstcrf.cli.options import (
+    NAMES,
+    QUASI_NEWTON,
+    SCHEME,
+    in_flags,
+    threads_option,
+    with_options,
+)
+from fstcrf.cli.reporting import STOPPING, reporter, stopping, warnings_to
+from fstcrf.cli.segmented import SEPARATORS, tag_segmented
+from fstcrf.corpus import check_writable, read_columns
+from fstcrf.errors import DataError
+from fstcrf.locks import held
+from fstcrf.semimarkov import SegmentCRF
+
+_separator = click.option(
+    "--separator",
+    type=click.Choice(list(SEPARATORS)),
+    default="any",
+    show_default=True,
+    help="Between columns: any run of tabs and spaces, or exactly one tab or space.",
+)
+
+
+@click.group()
+def segments() -> None:
+    """Train and use taggers of segments: features of whole stretches of tokens."""
+
+
+@segments.command()
+@click.argument("path", metavar="TRAIN")
+@click.argument("output", metavar="MODEL")
+@click.option("--columns", type=NAMES, required=True, help="Names of the columns: word,pos,chunk.")
+@click.option("--target", metavar="COLUMN", help="The column of labels; the last one when absent.")
+@click.option(
+    "--template", metavar="FILE", required=True, help="Attributes of tokens, as of fstcrf train."
+)
+@click.option(
+    "--segment-columns",
+    "texts",
+    type=NAMES,
+    default=(),
+    help="Columns whose strings over a whole segment are features.",
+)
+@click.option(
+    "--lexicon",
+    metavar="FILE",
+    multiple=True,
+    help="A dictionary: a phrase in each line; the file's name is that of its entries.",
+)
+@click.option("--dev", metavar="FILE", help="Held-out sentences: the best F decides.")
+@click.option(
+    "--longest",
+    metavar="N",
+    type=click.IntRange(1, 1000),
+    default=8,
+    show_default=True,
+    help="Tokens of the longest segment without a tail.",
+)
+@click.option("--tails/--no-tails", default=True, help="Longer segments are possible.")
+@click.option(
+    "--on-missing",
+    type=click.Choice(["error", "nearest", "skip"]),
+    default="error",
+    show_default=True,
+    help="Gold segments that are too long without tails: an error, cut into pieces, or left out "
+    "with their sentences.",
+)
+@click.option(
+    "--scheme",
+    type=SCHEME,
+    default="conlleval",
+    show_default=True,
+    help="How labels are read as spans.",
+)
+@click.option(
+    "--writes",
+    type=SCHEME,
+    default="iob2",
+    show_default=True,
+    help="The scheme of the labels that the model writes.",
+)
+@click.option(
+    "--min-count",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Leave out attributes that fewer tokens have.",
+)
+@lambda command: with_options(QUASI_NEWTON, command)
+@_separator
+@threads_option
+@click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
+@click.pass_context
+def train(
+    context: click.Context,
+    /,
+    path: str,
+    output: str,
+    *,
+    columns: tuple[str, ...],
+    target: str | None,
+    template: str,
+    texts: tuple[str, ...],
+    lexicon: Sequence[str],
+    dev: str | None,
+    separator: str,
+    log_json: bool,
+    **options: Any,
+) -> None:
+    """Train a tagger of segments on a column file.
+
+    \b
+    fstcrf segments train train.txt np.fstcrf --columns word,pos,chunk \\
+        --template chunking.tpl --segment-columns word,pos
+    """  # fmt: skip
+    check_writable(output)
+    between = SEPARATORS[separator]
+    data = read_columns(path, columns, separator=between)
+    held_out = None if dev is None else read_columns(dev, columns, separator=between)
+    with reporter(as_json=log_json, max_iterations=options["max_iterations"]) as told:
+        with (
+            held(output, "training"),
+            in_flags(context.command),
+            stopping(told.line(STOPPING)),
+            warnings_to(told.data),
+        ):
+            model = SegmentCRF.train(
+                data,
+                columns[-1] if target is None else target,
+                Path(template),
+                segments=texts,
+                lexicon=_phrases(lexicon),
+                dev=held_out,
+                report=told.iteration,
+                **options,
+            )
+        model.save(output)
+        told.done(f"{output}: {model!r}; {model.record.reason}", model=output)
+
+
+def _phrases(paths: Sequence[str]) -> dict[str, list[str]] | None:
+    """Return the phrases of dictionaries by the names of their files."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        try:
+            lines = Path(path).read_text("utf-8").splitlines()
+        except UnicodeDecodeError:
+            raise DataError("a dictionary that is not UTF-8", path=path) from None
+        found.setdefault(Path(path).stem, []).extend(line for line in lines if line.strip())
+    return found or None
+
+
+@segments.command()
+@click.argument("model_path", metavar="MODEL")
+@click.argument("path", metavar="[INPUT]", default="-")
+@click.option("-o", "--output", metavar="FILE", default="-", help="Where to write; stdout if -.")
+@click.option("--columns", type=NAMES, help="Names of the input's columns, if not the model's.")
+@_separator
+@threads_option
+def tag(
+    model_path: str,
+    path: str,
+    output: str,
+    *,
+    columns: tuple[str, ...] | None,
+    separator: str,
+    threads: int,
+) -> None:
+    """Tag a column file: its columns again, and the predicted label.
+
+    The input has the columns that the model was trained with; the target may be missing.
+
+    \b
+    fstcrf segments tag np.fstcrf test.txt > tagged.txt
+    """
+    tag_segmented(model_path, path, output, columns=columns, separator=separator, threads=threads)

@@ -1,0 +1,101 @@
+"""Weights of taggers that decide together: given, or chosen on held-out data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import fstcrf.joint
+from fstcrf.cli.models import tape_columns
+from fstcrf.cli.options import NUMBERS, Command, with_options
+from fstcrf.cli.progress import progress
+from fstcrf.cli.reporting import tell
+from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.joint import Composition
+
+if TYPE_CHECKING:
+    from fstcrf.joint.tuning import WeightTrial
+
+_TUNING = (
+    click.option(
+        "--metric",
+        metavar="both|accuracy|TAPE-F",
+        default="both",
+        show_default=True,
+        help="What is maximised on held-out data: tokens with every tape right, the mean accuracy "
+        "of the tapes, or the F of the spans of a tape.",
+    ),
+    click.option(
+        "--target",
+        metavar="TAPE=COLUMN,...",
+        help="Columns of DEV that hold the labels wanted.  [default: called like the tapes]",
+    ),
+)
+
+
+def weights_option(text: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``--weights``, with what its help says."""
+    option: Callable[[Command], Command] = click.option("--weights", type=NUMBERS, help=text)
+    return option
+
+
+def tuning_options(command: Command) -> Command:
+    """Add the options that say what weights are chosen for."""
+    return with_options(_TUNING, command)
+
+
+def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition:
+    """Return a composition with other weights; with its own where none are given."""
+    if weights is None:
+        return composition
+    names = [tagger.tape for tagger in composition.taggers]
+    if len(weights) != len(names):
+        raise click.UsageError(
+            f"--weights has {len(weights)} numbers, expected one for each of {', '.join(names)}"
+        )
+    return composition.with_weights(*weights)
+
+
+def tuned(
+    joint: Composition,
+    path: str,
+    how: dict[str, Any],
+    *,
+    metric: str,
+    target: str | None,
+    threads: int,
+) -> Composition:
+    """Return a composition with weights chosen on held-out data; each trial is told."""
+    names = [tagger.tape for tagger in joint.taggers]
+    if len(names) == 1:
+        raise click.UsageError("there is one tagger: weights are chosen for two or more")
+    columns = {tape: tape for tape in names}
+    if target is not None:
+        columns |= tape_columns("--target", target, names)
+    dev = model_input(joint, path=path, targets=columns.values(), **how).read(path)
+    check_columns(joint, dev)
+
+    def report(trial: WeightTrial) -> None:
+        meter.add()
+        shown = ", ".join(f"{weight:g}" for weight in trial.weights)
+        tell(f"weights {shown:<12}  {metric} {100 * trial.score:.2f}")
+
+    with progress("choosing weights", "trials") as meter:
+        meter.measured(lambda: min(1.0, meter.done / _trials(len(names))))
+        return joint.tune_weights(
+            dev, targets=columns, metric=metric, threads=threads, report=report
+        )
+
+
+def _trials(taggers: int) -> int:
+    """Return how many weights are tried, about: of three taggers or more, the grid comes twice."""
+    line = len(fstcrf.joint.WEIGHT_GRID) - 1
+    return 1 + line * (taggers - 1) * (1 if taggers == 2 else 2)
+
+
+def weights_text(joint: Composition) -> str:
+    """Return the weights of the taggers in words."""
+    pairs = zip(joint.taggers, joint.weights, strict=True)
+    return "weights " + ", ".join(f"{tagger.tape} {weight:g}" for tagger, weight in pairs)

@@ -1,0 +1,362 @@
+"""``fstcrf words``: the words of unspaced text, by a lexicon; lexicons whose costs are learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fstcrf.cli.options import QUASI_NEWTON, in_flags, threads_option, with_options
+from fstcrf.cli.reporting import STOPPING, reporter, say, stopping, warnings_to
+from fstcrf.corpus.files import check_writable, decoded, open_binary, open_target, source_name
+from fstcrf.errors import OptionError
+from fstcrf.lazy import LazyModule
+from fstcrf.lexicon import Lexicon, Word, WordPath
+
+if TYPE_CHECKING:
+    from fstcrf import wordlattice
+else:  # a lexicon alone does not wait for what only training needs
+    wordlattice = LazyModule("fstcrf.wordlattice")
+
+_BATCH = 1000
+_TAG = "tag"
+
+
+class _Words(click.Group):
+    """What is no other command finds words: its name, ``tag``, may be left out."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args or args[0] not in (*self.commands, "--help"):
+            args = [_TAG, *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Words)
+def words() -> None:
+    """Find the words of unspaced text, by a lexicon.
+
+    Its costs can be learnt from annotated text.
+
+    \b
+    fstcrf words unidic text.txt               # as fstcrf words tag
+    fstcrf words train unidic train.conllu own.fstcrf --template feature.def
+    fstcrf words own.fstcrf text.txt
+    fstcrf words export own.fstcrf folder      # for MeCab
+    """
+
+
+@words.command()
+@click.argument("dictionary", metavar="DICTIONARY")
+@click.argument("text", metavar="[TEXT]", default="-")
+@click.option("-o", "--output", metavar="OUT", default="-", help="Write here.  [default: stdout]")
+@click.option(
+    "--user",
+    "users",
+    metavar="FILE",
+    multiple=True,
+    help="A further dictionary, .dic or .csv; may be given again.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["words", "spaced"]),
+    default="words",
+    show_default=True,
+    help="A line for each word, with its feature, and EOS behind a sentence; or a line for each "
+    "sentence, words with spaces between them.",
+)
+@click.option(
+    "--nbest",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="The N best ways through each sentence, each behind a line with rank, score and "
+    "probability.",
+)
+@click.option(
+    "--probabilities", is_flag=True, help="Behind each word, the probability that it stands there."
+)
+@click.option(
+    "--unit",
+    metavar="COST",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Cost of one nat: larger ones make probabilities more even.  [default: cost-factor of "
+    "dicrc, else 700]",
+)
+def tag(
+    dictionary: str,
+    text: str,
+    *,
+    output: str,
+    users: tuple[str, ...],
+    form: str,
+    nbest: int,
+    probabilities: bool,
+    unit: float | None,
+) -> None:
+    """Find the words of unspaced text, by a lexicon.
+
+    TEXT has a sentence a line. DICTIONARY is a folder with a dictionary of MeCab, compiled or as
+    sources, or a file that fstcrf words train made.
+
+    \b
+    fstcrf words unidic < text.txt
+    fstcrf words unidic text.txt --format spaced
+    fstcrf words unidic text.txt --nbest 5
+    """
+    if form == "spaced" and probabilities:
+        raise OptionError("probabilities stand behind words: --format words")
+    if nbest > 1 and probabilities:
+        raise OptionError("--probabilities are of words, --nbest gives ways: ask for one of them")
+    lexicon: Lexicon | wordlattice.LatticeCRF
+    if Path(dictionary).is_file():
+        if users or unit is not None:
+            raise OptionError("--user and --unit are for dictionaries: a model has its own")
+        lexicon = wordlattice.LatticeCRF.load(dictionary)
+    else:
+        lexicon = Lexicon.load(dictionary, users=users, unit=unit)
+    with open_target(output) as out:
+        for batch in _batches(text):
+            for block in _blocks(lexicon, batch, form, nbest, probabilities=probabilities):
+                out.write(block.encode())
+
+
+def _batches(text: str) -> Iterator[list[str]]:
+    """Yield lines, some at a time, without their ends."""
+    with open_binary(text) as file:
+        number = 1
+        while lines := list(islice(file, _BATCH)):
+            read = decoded(b"".join(lines), source_name(text), first_line=number)
+            number += len(lines)
+            yield [line.rstrip("\r") for line in read.removesuffix("\n").split("\n")]
+
+
+def _blocks(
+    lexicon: Lexicon | wordlattice.LatticeCRF,
+    lines: list[str],
+    form: str,
+    nbest: int,
+    *,
+    probabilities: bool,
+) -> Iterator[str]:
+    if nbest > 1 or probabilities:
+        for line in lines:
+            if probabilities:
+                yield _with_probabilities(lexicon, line)
+            else:
+                yield from _ways(lexicon.lattice(line).nbest(nbest), form, line)
+        return
+    answer = lexicon.tag_all(lines)
+    for b, line in enumerate(lines):
+        if not _covered(line, answer.scores[b]):
+            yield _text([], form)
+        elif form == "spaced":
+            yield " ".join(answer.surfaces(b)) + "\n"
+        else:
+            yield _text(answer.words(b), form)
+
+
+def _covered(line: str, score: float) -> bool:
+    if score == float("-inf"):
+        say(f"warning: no words cover the text {line[:20]!r}")
+        return False
+    return True
+
+
+def _with_probabilities(lexicon: Lexicon | wordlattice.LatticeCRF, line: str) -> str:
+    lattice = lexicon.lattice(line)
+    if not _covered(line, lattice.log_partition()):
+        return _text([], "words")
+    share = dict(zip(lattice.words(), lattice.marginals().tolist(), strict=True))
+    best = lexicon.tag(line)
+    return _text(best, "words", [f"\t{share[word]:.4f}" for word in best])
+
+
+def _ways(paths: list[WordPath], form: str, line: str) -> Iterator[str]:
+    if not _covered(line, paths[0].score if paths else float("-inf")):
+        yield _text([], form)
+    for rank, path in enumerate(paths, start=1):
+        yield f"# {rank}\t{path.score:.4f}\t{path.probability:.4f}\n"
+        yield _text(path.words, form)
+
+
+def _text(words: list[Word], form: str, behind: Iterable[str] | None = None) -> str:
+    if form == "spaced":
+        return " ".join(word.surface for word in words) + "\n"
+    extra = [""] * len(words) if behind is None else behind
+    rows = [f"{w.surface}\t{w.feature}{more}\n" for w, more in zip(words, extra, strict=True)]
+    return "".join(rows) + "EOS\n"
+
+
+# --- Training -------------------------------------------------------------------------------------
+
+
+class _Fields(click.ParamType[tuple[int, ...]]):
+    """Numbers of fields with commas between them."""
+
+    name = "fields"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(map(int, str(value).split(",")))
+        except ValueError:
+            self.fail(f"{value!r}: expected numbers of fields, 0,1,2", param, ctx)
+
+
+@words.command()
+@click.argument("dictionary", metavar="DICTIONARY")
+@click.argument("path", metavar="TRAIN")
+@click.argument("output", metavar="MODEL")
+@click.option(
+    "--template",
+    metavar="FILE",
+    required=True,
+    help="Features of words and of neighbours, a feature.def.",
+)
+@click.option("--rewrite", metavar="FILE", help="What features see of fields, a rewrite.def.")
+@click.option(
+    "--label",
+    metavar="FIELDS",
+    type=_Fields(),
+    default="0",
+    show_default=True,
+    help="Fields that make a word's label, 0,1,2: those there, joined by -.",
+)
+@click.option(
+    "--column",
+    type=click.Choice(["upos", "xpos"]),
+    default="xpos",
+    show_default=True,
+    help="Labels in CoNLL-U.",
+)
+@click.option(
+    "--marked",
+    metavar="FILE",
+    multiple=True,
+    help="Further texts of which boundaries are known: a mark between each two characters, | for a "
+    "boundary, - for none, a blank for unknown.",
+)
+@click.option("--dev", metavar="FILE", help="Held-out texts: the best F decides.")
+@click.option(
+    "--costs",
+    type=click.Choice(["none", "fixed", "scaled"]),
+    default="none",
+    show_default=True,
+    help="The dictionary's own costs: they do not count, weights are added to them, or to a "
+    "multiple of them that is learnt, too.",
+)
+@click.option(
+    "--new-words",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Annotated words that lattices lack at least N times become entries of the model's "
+    "dictionary.",
+)
+@click.option(
+    "--on-missing",
+    type=click.Choice(["error", "nearest", "skip", "add"]),
+    default="error",
+    show_default=True,
+    help="Annotations that lattices do not have: an error, the nearest ways, left out, or their "
+    "words added as unknown ones.",
+)
+@click.option(
+    "--min-count",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Leave out features that fewer annotated words have.",
+)
+@lambda command: with_options(QUASI_NEWTON, command)
+@click.option(
+    "--lexicon/--no-lexicon",
+    "within",
+    default=True,
+    help="The model's file has the dictionary in it, too; without it, Python alone can use it.",
+)
+@threads_option
+@click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
+@click.pass_context
+def train(
+    context: click.Context,
+    /,
+    dictionary: str,
+    path: str,
+    output: str,
+    *,
+    label: tuple[int, ...],
+    column: str,
+    marked: Sequence[str],
+    dev: str | None,
+    template: str,
+    rewrite: str | None,
+    within: bool,
+    log_json: bool,
+    **options: Any,
+) -> None:
+    """Learn the costs of a dictionary's words and of neighbours from annotated text.
+
+    TRAIN is CoNLL-U, or words line by line: word, tab, label or feature, with EOS or a blank line
+    behind a sentence. The label ? is unknown; of a stretch of text with ?? behind it the words are.
+
+    \b
+    fstcrf words train unidic train.conllu own.fstcrf --template feature.def \\
+        --rewrite rewrite.def --label 0,1,2,3,4 --costs fixed
+    """  # fmt: skip
+    check_writable(output)
+    lexicon = Lexicon.load(dictionary)
+    data = wordlattice.read_words(path, label=label, column=column)
+    data += [one for file in marked for one in wordlattice.read_marked(file)]
+    held_out = None if dev is None else wordlattice.read_words(dev, label=label, column=column)
+    with reporter(as_json=log_json, max_iterations=options["max_iterations"]) as told:
+        with (
+            in_flags(context.command),
+            stopping(told.line(STOPPING)),
+            warnings_to(told.data),
+        ):
+            model = wordlattice.LatticeCRF.train(
+                lexicon,
+                data,
+                Path(template),
+                rewrite=None if rewrite is None else Path(rewrite),
+                label=label,
+                dev=held_out,
+                report=told.iteration,
+                **options,
+            )
+        model.save(output, lexicon=within)
+        told.done(f"{output}: {model!r}; {model.record.reason}", model=output)
+
+
+@words.command()
+@click.argument("model", metavar="MODEL")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--compiled", is_flag=True, help="What MeCab runs, not the sources that it compiles.")
+@click.option(
+    "--factor",
+    metavar="COST",
+    type=click.FloatRange(min=0, min_open=True),
+    default=700.0,
+    show_default=True,
+    help="Cost of one nat.",
+)
+@click.pass_context
+def export(
+    context: click.Context, /, model: str, folder: str, *, compiled: bool, factor: float
+) -> None:
+    """Write what was trained as a dictionary for MeCab: sources, or compiled.
+
+    \b
+    fstcrf words export own.fstcrf folder --compiled
+    mecab -d folder text.txt
+    """
+    with in_flags(context.command), warnings_to(say):
+        wordlattice.LatticeCRF.load(model).export(folder, compiled=compiled, factor=factor)

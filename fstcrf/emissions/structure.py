@@ -1,0 +1,199 @@
+"""What is legal of one tape's labels, or of several tapes', as one chain with all arcs written out.
+
+States are labels with what a grammar has to remember of those before. The structure is compiled
+once for labels and grammar; scores of transitions are added to it whenever they change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.emissions.reading import host_array
+from fstcrf.errors import TooLargeError
+from fstcrf.grammar import Grammar
+from fstcrf.grammar.constraint import Constraint
+from fstcrf.kernel import Emitter
+from fstcrf.kernel.emissions import MOST_EMITTERS
+from fstcrf.lattice.machines import joint_arrays
+from fstcrf.lattice.tapes import Taped, constrained, free_topology, potentials
+from fstcrf.once import made_once, memoised
+from fstcrf.plans import Chain, Program, plan_of
+
+_SHARED = 4
+"""Operations of a chain with all arcs written out that take the time of one of a machine."""
+
+_WRITTEN_OUT = 2048
+"""Joint states of a product that is written out to see which of them are of use."""
+
+
+@dataclass(frozen=True, eq=False)
+class LegalStates:
+    """The states of a chain and the scores that a grammar gives them.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Labels of each tape.
+    label : int64 [tapes, S]
+        Label of each tape in each state.
+    arc : float64 [S, S]
+        The grammar's score of each succession of states; −inf: illegal.
+    initial, final : float64 [S]
+    operations : int
+        What a step costs of the machine that does not write all arcs out.
+    """
+
+    sizes: tuple[int, ...]
+    label: Longs
+    arc: Floats
+    initial: Floats
+    final: Floats
+    operations: int
+
+    @property
+    def pays(self) -> bool:
+        """Whether all arcs written out cost less than the steps of a machine that shares them."""
+        return len(self.initial) ** 2 <= _SHARED * self.operations
+
+    @made_once
+    def joint(self) -> Ints:
+        """The joint label of each state, int32 [S]: labels of the first tape slowest."""
+        found: Ints = np.ravel_multi_index(tuple(self.label), self.sizes).astype(np.int32)
+        return found
+
+    def emitter(self, scores: ChainScores) -> Emitter:
+        """Return the chain with the scores of one tape's transitions and ends added."""
+        mine = self.label[0]
+        arc, first, last = self.arc, self.initial, self.final
+        if scores.transitions is not None:
+            arc = arc + scores.transitions[mine[:, None], mine]
+        first = first if scores.initial is None else first + scores.initial[mine]
+        last = last if scores.final is None else last + scores.final[mine]
+        return Emitter(int(np.prod(self.sizes)), self.joint, arc, first, last)
+
+
+@dataclass(frozen=True, eq=False)
+class ChainScores:
+    """Scores of the successions of L labels and of both ends; None: zeros.
+
+    Parameters
+    ----------
+    transitions : float64 [L, L], optional
+    initial, final : float64 [L], optional
+    """
+
+    transitions: Floats | None
+    initial: Floats | None
+    final: Floats | None
+
+    @classmethod
+    def of(
+        cls,
+        size: int,
+        transitions: ArrayLike | None,
+        initial: ArrayLike | None,
+        final: ArrayLike | None,
+    ) -> ChainScores:
+        """Return the scores that are given as arrays of any package, checked.
+
+        Raises
+        ------
+        ShapeError, NumericError
+            Arrays of other shapes; NaN or +inf.
+        """
+        given = {"transitions": transitions, "initial": initial, "final": final}
+        read = {
+            name: None
+            if values is None
+            else potentials(
+                host_array(values, name), name, [(size,) * (2 if name == "transitions" else 1)]
+            )
+            for name, values in given.items()
+        }
+        return cls(**read)
+
+
+def structure(labels: tuple[str, ...], grammar: Grammar | None) -> LegalStates | None:
+    """Return the structure of the labels of one tape; None where arcs are not to be written out.
+
+    Raises
+    ------
+    GrammarError
+        A grammar of other labels.
+    """
+    found = joint_structure((("label", labels),), grammar)
+    return found if found is not None and found.pays else None
+
+
+def joint_structure(
+    tapes: tuple[tuple[str, tuple[str, ...]], ...], grammar: Grammar | None
+) -> LegalStates | None:
+    """Return the structure of several tapes; None where it has too many states.
+
+    Parameters
+    ----------
+    tapes : tuple of (str, tuple of str)
+        Name and labels of each tape.
+    grammar : Grammar, optional
+
+    Raises
+    ------
+    GrammarError
+        A grammar of other tapes or labels.
+    """
+    return _structure(tapes, None if grammar is None else grammar.constraints)
+
+
+@memoised(64)
+def _structure(
+    tapes: tuple[tuple[str, tuple[str, ...]], ...], constraints: tuple[Constraint, ...] | None
+) -> LegalStates | None:
+    sizes = tuple(len(labels) for _, labels in tapes)
+    free = Program(
+        [
+            Chain(name, free_topology(labels), np.zeros(n), np.zeros(n), np.zeros(n * n))
+            for (name, labels), n in zip(tapes, sizes, strict=True)
+        ]
+    )
+    program = free if constraints is None else constrained(free, Grammar(constraints))
+    try:
+        states = int(np.prod(program.shape)) * program.machine.n_residual
+    except TooLargeError:
+        return None
+    if states > _WRITTEN_OUT:
+        return None
+    taped: Taped = Taped(program, tuple(np.zeros((1, n)) for n in sizes))
+    arrays = joint_arrays(taped)
+    node = arrays.node[0]  # what the grammar says of single tokens: goes into what leads to them
+    step, initial = arrays.step[0] + node, arrays.initial + node
+    kept = _useful(step > -np.inf, initial > -np.inf, arrays.final > -np.inf)
+    kept = kept[np.argsort(arrays.label[kept], kind="stable")]  # ties: the smaller label
+    if len(kept) > MOST_EMITTERS:
+        return None
+    label = np.stack(np.unravel_index(arrays.label[kept], sizes)).astype(np.int64)
+    return LegalStates(
+        sizes,
+        label,
+        np.ascontiguousarray(step[np.ix_(kept, kept)]),
+        initial[kept],
+        arrays.final[kept],
+        plan_of(program).operations,
+    )
+
+
+def _useful(arcs: Bools, first: Bools, last: Bools) -> Longs:
+    """Return the states that lie on a path, in order; all of them where none does."""
+    on = np.ones(len(first), dtype=bool)
+    for begin, step in ((first, arcs), (last, arcs.T)):
+        seen = begin.copy()
+        while True:
+            more = seen | step[seen].any(axis=0)
+            if (more == seen).all():
+                break
+            seen = more
+        on &= seen
+    return np.flatnonzero(on) if on.any() else np.arange(len(first))

@@ -1,0 +1,27 @@
+"""Parts of a text on several processes or machines: what runs them, whatever they are for."""
+
+from typing import TYPE_CHECKING
+
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.executors.dask import DaskExecutor
+    from fstcrf.executors.executor import Executor, LocalExecutor, Placement
+    from fstcrf.executors.futures import FuturesExecutor, ProcessExecutor
+
+__all__ = [
+    "DaskExecutor",
+    "Executor",
+    "FuturesExecutor",
+    "LocalExecutor",
+    "Placement",
+    "ProcessExecutor",
+]
+
+_HOMES = {
+    "dask": ("DaskExecutor",),
+    "executor": ("Executor", "LocalExecutor", "Placement"),
+    "futures": ("FuturesExecutor", "ProcessExecutor"),
+}
+
+__getattr__ = importer(__name__, {name: home for home, names in _HOMES.items() for name in names})

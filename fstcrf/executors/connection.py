@@ -1,0 +1,118 @@
+"""Schedulers of Dask: reached within seconds or not, their workers checked before they are used.
+
+Training and tagging connect by this, so that both say the same of what is not as it should be.
+"""
+
+from __future__ import annotations
+
+import logging
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+from fstcrf.errors import ClusterError, OptionError
+from fstcrf.lazy import optional
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+__all__ = ["ANSWER", "VERSION", "check_workers", "checked", "connected", "distributed_package"]
+
+ANSWER = 5.0
+"""Seconds within which a scheduler must answer; workers have twice as long to come."""
+_NAME = "fstcrf:__version__"
+VERSION = str(pkgutil.resolve_name(_NAME))
+"""That of fstcrf here, which all workers must have."""
+_ADVICE = "workers of Dask need dask and distributed: pip install 'fstcrf[dask]'"
+
+
+def distributed_package() -> Any:
+    """Return `distributed`; MissingDependencyError where it is not installed."""
+    return optional("distributed", _ADVICE)
+
+
+def connected(address: str, *, workers: int = 1, seconds: float = ANSWER) -> Client:
+    """Return a client of the scheduler at an address, whose workers have this version of fstcrf.
+
+    Dask logs nothing in this process from here on: what goes wrong is raised, in a line.
+
+    Parameters
+    ----------
+    address : str
+        Such as ``"tcp://10.0.0.1:8786"``.
+    workers : int
+        How many must be there.
+    seconds : float
+        Within which the scheduler must answer; workers have twice as long to come.
+
+    Raises
+    ------
+    OptionError
+        No address.
+    ClusterError
+        Nothing answers; there are not so many workers, or some of another version.
+    MissingDependencyError
+        Dask is not installed.
+    """
+    distributed = distributed_package()
+    _quiet()
+    if not address.rpartition(":")[2].isdigit():
+        raise OptionError(f"{address!r} is no address of a scheduler, such as tcp://10.0.0.1:8786")
+    try:
+        client: Client = distributed.Client(address, timeout=seconds, set_as_default=False)
+    except OSError:
+        raise ClusterError(
+            f"no scheduler of Dask answers at {address} within {seconds:g} s: start one by "
+            "'dask scheduler'"
+        ) from None
+    except ValueError as error:
+        raise OptionError(f"{address!r} is no address of a scheduler: {error}") from None
+    try:
+        return checked(client, workers=workers, seconds=2 * seconds)
+    except BaseException:
+        client.close()
+        raise
+
+
+def checked(client: Client, *, workers: int = 1, seconds: float = 2 * ANSWER) -> Client:
+    """Return a client once it has so many workers, all with this version of fstcrf.
+
+    Raises
+    ------
+    ClusterError
+        As for `connected`.
+    """
+    try:
+        client.wait_for_workers(workers, timeout=seconds)
+    except TimeoutError:
+        known = client.scheduler_info(n_workers=-1)
+        here, address = len(known["workers"]), known["address"]
+        raise ClusterError(
+            f"the scheduler at {address} has {here} worker{'s' * (here != 1)}, {workers} "
+            f"{'is' if workers == 1 else 'are'} needed: start them by 'dask worker {address}'"
+        ) from None
+    check_workers(client)
+    return client
+
+
+def check_workers(client: Client) -> None:
+    """Check that every worker has the fstcrf that is here.
+
+    Raises
+    ------
+    ClusterError
+        One has another version, or none; names its address and both versions.
+    """
+    # A function that workers have without fstcrf.
+    found = client.run(pkgutil.resolve_name, _NAME, on_error="return")
+    odd = sorted((address, told) for address, told in found.items() if told != VERSION)
+    for address, told in odd:
+        reason = " ".join(str(told).split())
+        there = f"has fstcrf {told}" if isinstance(told, str) else f"has no fstcrf ({reason})"
+        more = f"; {len(odd)} of {len(found)} workers differ" if len(odd) > 1 else ""
+        raise ClusterError(f"worker {address} {there}, here is {VERSION}: install the same{more}")
+
+
+def _quiet() -> None:
+    for name in logging.root.manager.loggerDict:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)

@@ -1,0 +1,394 @@
+"""Parts in the workers of a Dask cluster.
+
+Workers hold states as those of pools do: a call that Dask takes elsewhere, since its worker died,
+finds none there and is told how they are made. Sums are added worker to worker by the tree.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from fstcrf import kernel
+from fstcrf.errors import ClusterError
+from fstcrf.executors.connection import (
+    ANSWER,
+    VERSION,
+    check_workers,
+    checked,
+    connected,
+    distributed_package,
+)
+from fstcrf.executors.executor import Add, Function, Placement, left_end, shares, subtrees
+from fstcrf.executors.futures import Missing, StateStep, forget, work
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_TRIES = 5  # of one call: workers that die all the time are no accident
+_NUMBERS = itertools.count()
+
+
+# --- In the workers -------------------------------------------------------------------------------
+
+
+class _Sent:
+    """What states are told, sent as one piece: arrays that Dask cuts out of messages lie anyhow."""
+
+    def __init__(self, shared: tuple[Any, ...]) -> None:
+        self.shared = shared
+
+    def __reduce__(self) -> Any:
+        return _received, (pickle.dumps(self.shared, protocol=5),)
+
+
+def _received(data: bytes) -> _Sent:
+    return _Sent(pickle.loads(data))  # noqa: S301 (as Dask does with all that it sends)
+
+
+def _prepared(version: str, variant: str | None) -> None:
+    """Refuse another version of fstcrf; choose the variant of the kernel."""
+    if version != VERSION:
+        raise ClusterError(f"worker {_address()} has fstcrf {VERSION}, the client {version}")
+    if variant is not None and kernel.variant() != variant:
+        kernel.use(variant)
+
+
+def _address() -> str:
+    worker: str = distributed_package().get_worker().address
+    return worker
+
+
+def _work(version: str, variant: str | None, told: _Told, asked: _Asked, sent: _Sent) -> Any:
+    """Ask states something; return `Missing`, or what is said."""
+    _prepared(version, variant)
+    steps = told.steps.shared if isinstance(told.steps, _Sent) else told.steps
+    items = [
+        (number, None if item is None else item.shared[0])
+        for number, item in zip(told.numbers, told.items, strict=True)
+    ]
+    function, groups, add = asked
+    return work(told.run, steps, items, function, sent.shared, groups, add)
+
+
+def _missing(found: Any) -> bool:
+    return isinstance(found, Missing)
+
+
+def _picked(found: Any, place: int) -> Any:
+    """Return one of the sums of a worker."""
+    return found if isinstance(found, Missing) else found[place]
+
+
+def _joined(add: Add[Any], one: Any, other: Any) -> Any:
+    """Add two sums, where both are there."""
+    return Missing() if _missing(one) or _missing(other) else add(one, other)
+
+
+class _Told(NamedTuple):
+    """Which states a worker is asked about, and how they are made, where it is told."""
+
+    run: str
+    numbers: list[int]
+    steps: Any  # what `work` takes, sent
+    items: list[_Sent | None]
+
+
+class _Asked(NamedTuple):
+    """What states are asked: a function, the subtrees that are summed, and how."""
+
+    function: Function | None
+    groups: list[tuple[int, int]] | None = None
+    add: Add[Any] | None = None
+
+
+# --- Here -----------------------------------------------------------------------------------------
+
+
+class DaskExecutor:
+    """Parts in the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client or str
+        A client, or the address of a scheduler. All workers must have this version of fstcrf, and
+        find files under the same names.
+    workers : int, optional
+        Wait until so many are there, at least 1.
+    seconds : float
+        How long to wait for the scheduler; for workers twice as long.
+
+    Raises
+    ------
+    MissingDependencyError
+        Dask is not installed: it comes with ``fstcrf[dask]``.
+    OptionError
+        No address.
+    ClusterError
+        Nothing answers at the address, there are not so many workers, or one has another version of
+        fstcrf, or none; names it.
+    """
+
+    def __init__(self, client: Client | str, *, workers: int = 1, seconds: float = ANSWER) -> None:
+        self.distributed = distributed_package()
+        self._own = isinstance(client, str)
+        self.client: Client = (
+            connected(client, workers=workers, seconds=seconds)
+            if isinstance(client, str)
+            else checked(client, workers=workers, seconds=2 * seconds)
+        )
+        self._address = str(self.client.scheduler_info(n_workers=-1)["address"])
+        self._variant: str | None = None
+        self._slots: list[str] = []
+        self._gone = False
+        self._runs: list[str] = []
+
+    def slots(self) -> list[str]:
+        """Return the addresses of workers, once for each thread: places for runs of parts.
+
+        A worker that is gone is replaced where it was, so that the others keep their parts.
+        """
+        threads = self.client.nthreads()
+        here = [address for address in sorted(threads) for _ in range(threads[address])]
+        if not here:
+            raise ClusterError(f"{self._address} has no workers any more")
+        if not self._slots:
+            self._slots = here
+        lost = [k for k, address in enumerate(self._slots) if address not in threads]
+        if lost:
+            spare = [a for a in here if a not in set(self._slots)] or here
+            for k, address in zip(lost, itertools.cycle(spare), strict=False):
+                self._slots[k] = address
+        return self._slots
+
+    def place(self, make: Function, items: Sequence[Any], *shared: Any) -> Placement:
+        """Make the state of each item."""
+        run = f"{socket.gethostname()}-{os.getpid()}-{next(_NUMBERS)}"
+        self._runs.append(run)
+        step = StateStep(next(_NUMBERS), make, shared)
+        return _Elsewhere(self, run, list(items), [step]).made()
+
+    def variants(self) -> tuple[str, ...]:
+        """Return the variants of the kernel that all workers have, and this process."""
+        known = [set(one) for one in self.client.run(kernel.variants).values()]
+        return tuple(name for name in kernel.variants() if all(name in one for one in known))
+
+    def use(self, variant: str) -> None:
+        """Choose the variant of the kernel in all workers."""
+        self._variant = variant
+        kernel.use(variant)
+
+    def told(self) -> tuple[str, str | None]:
+        """Return version and variant, as each worker checks and chooses them."""
+        return VERSION, self._variant
+
+    def close(self) -> None:
+        """Forget what workers hold; close the client, if it was made here."""
+        for run in self._runs:
+            self.forget(run)
+        self._runs = []
+        if self._own:
+            self.client.close()
+
+    def sent(self, shared: tuple[Any, ...]) -> Any:
+        """Send values to a worker, from which the others have them.
+
+        Not to all at once: that does not end where one of them dies meanwhile.
+        """
+        try:
+            return self.client.scatter(_Sent(shared), hash=False)
+        except (KeyError, OSError) as error:
+            raise TimeoutError(f"a worker went away: {error}") from None
+
+    @property
+    def lost(self) -> tuple[type[BaseException], ...]:
+        """What is raised where something was on a worker that is gone, or the scheduler is."""
+        cancelled = self.distributed.client.FutureCancelledError
+        return cancelled, CancelledError, self.distributed.comm.CommClosedError, TimeoutError
+
+    def renew(self, error: BaseException, *, last: bool) -> None:
+        """Wait for a worker after something was lost.
+
+        Raises
+        ------
+        ClusterError
+            The scheduler is gone, too, or it has happened too often.
+        """
+        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        try:
+            if self.client.status == "running" and not last:
+                self.client.wait_for_workers(1, timeout=60.0)
+                return
+        except (OSError, TimeoutError):
+            pass
+        self._gone = True
+        raise ClusterError(
+            f"the cluster of {self._address} is gone ({reason}): start it again, and go on from "
+            "the checkpoint by resume"
+        ) from None
+
+    def forget(self, run: str) -> None:
+        """Let workers forget the states of a run."""
+        if not self._gone and self.client.status == "running":
+            with suppress(OSError):  # they are gone, and what they held with them
+                self.client.run(forget, run, None, on_error="ignore")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@dataclass
+class _Elsewhere:
+    """States that workers hold; the client knows how each is made."""
+
+    executor: DaskExecutor
+    run: str
+    items: list[Any]
+    steps: list[StateStep]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def made(self) -> Placement:
+        """Make the states."""
+        self._trying(_Asked(None), (), self._all, told=True)
+        return self
+
+    def then(self, make: Function, *shared: Any) -> Placement:
+        steps = [*self.steps, StateStep(next(_NUMBERS), make, shared)]
+        return _Elsewhere(self.executor, self.run, self.items, steps).made()
+
+    def map(self, function: Function, *shared: Any) -> Iterator[Any]:
+        for found in self._trying(_Asked(function), shared, self._all):
+            yield from found
+
+    def fold(self, add: Add[Any], function: Function, *shared: Any) -> Any:
+        return self._trying(_Asked(function, [], add), shared, self._sum)
+
+    def close(self) -> None:
+        self.executor.forget(self.run)
+
+    # How the answers of workers come back.
+
+    def _all(self, calls: list[Any], asked: Sequence[_Asked]) -> Any:
+        del asked
+        return self.executor.client.gather(calls)
+
+    def _sum(self, calls: list[Any], asked: Sequence[_Asked]) -> Any:
+        """Add sums of workers by the rest of the tree, worker to worker."""
+        client = self.executor.client
+        sums: dict[tuple[int, int], Any] = {}
+        for call, one in zip(calls, asked, strict=True):
+            for place, group in enumerate(one.groups or ()):
+                sums[group] = client.submit(_picked, call, place, **_own("pick"))
+        add = asked[0].add
+
+        def upper(first: int, end: int) -> Any:
+            if (first, end) in sums:
+                return sums[first, end]
+            middle = left_end(first, end)
+            left, right = upper(first, middle), upper(middle, end)
+            return client.submit(_joined, add, left, right, **_own("add"))
+
+        return client.gather(upper(0, len(self)))
+
+    # Calls, and again where something is lost with a worker.
+
+    def _trying(
+        self,
+        asked: _Asked,
+        shared: tuple[Any, ...],
+        answer: Callable[[list[Any], Sequence[_Asked]], Any],
+        *,
+        told: bool = False,
+    ) -> Any:
+        executor = self.executor
+        for tries in range(_TRIES):
+            try:
+                return self._once(asked, shared, answer, told=told)
+            except executor.lost as error:
+                executor.renew(error, last=tries == _TRIES - 1)
+            except executor.distributed.KilledWorker as error:
+                raise ClusterError(
+                    "workers die one after the other at the same part: is there too little "
+                    f"memory? ({str(error).splitlines()[0]})"
+                ) from None
+            except (ImportError, AttributeError):
+                check_workers(executor.client)  # of a worker that came later, perhaps
+                raise
+        raise AssertionError
+
+    def _once(
+        self,
+        asked: _Asked,
+        shared: tuple[Any, ...],
+        answer: Callable[[list[Any], Sequence[_Asked]], Any],
+        *,
+        told: bool,
+    ) -> Any:
+        client, n = self.executor.client, len(self)
+        slots = self.executor.slots()
+        runs = shares(n, len(slots))
+        places = [
+            slots[k] for k in range(len(slots)) if n * k // len(slots) < n * (k + 1) // len(slots)
+        ]
+        every = [
+            asked if asked.groups is None else asked._replace(groups=subtrees(a, b, n))
+            for a, b in runs
+        ]
+        sent = self.executor.sent(shared)
+        steps = self.executor.sent(tuple(self.steps)) if told else None
+        calls = [
+            self._call(place, run, one, sent, steps)
+            for place, run, one in zip(places, runs, every, strict=True)
+        ]
+        while True:
+            found = answer(calls, every)
+            if not (_missing(found) or (isinstance(found, list) and any(map(_missing, found)))):
+                return found
+            steps = steps or self.executor.sent(tuple(self.steps))
+            flags = client.gather([client.submit(_missing, call, **_own("ask")) for call in calls])
+            for k, missing in enumerate(flags):
+                if missing:
+                    calls[k] = self._call(places[k], runs[k], every[k], sent, steps)
+
+    def _call(self, place: str, run: tuple[int, int], asked: _Asked, sent: Any, steps: Any) -> Any:
+        numbers = list(range(*run))
+        items = [_Sent((self.items[k],)) if steps is not None else None for k in numbers]
+        key = self.steps[-1].key
+        version, variant = self.executor.told()
+        return self.executor.client.submit(
+            *(_asked, version, variant, self.run, numbers, key if steps is None else steps, items),
+            *(asked, sent),
+            **_own("work"),
+            workers=[place],
+            allow_other_workers=True,
+        )
+
+
+def _asked(
+    version: str,
+    variant: str | None,
+    run: str,
+    numbers: list[int],
+    steps: _Sent,
+    items: list[_Sent | None],
+    asked: _Asked,
+    sent: _Sent,
+) -> Any:
+    return _work(version, variant, _Told(run, numbers, steps, items), asked, sent)
+
+
+def _own(name: str) -> dict[str, Any]:
+    """Return the options of a call that is not another one's."""
+    return {"key": f"fstcrf-{name}-{os.getpid()}-{next(_NUMBERS)}", "pure": False}

@@ -1,0 +1,208 @@
+"""The attributes of a text that is read part by part, counted exactly in bounded memory.
+
+Parts give distinct keys with counts. What does not fit the memory that is allowed is written to
+files, ordered by a hash of the keys, and read again a range of hashes at a time.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.arrays import Longs
+from fstcrf.errors import DataError
+from fstcrf.features.hashed import mixed
+from fstcrf.features.keys import KEY_BITS, KeyTable, Packing, distinct, width_of
+from fstcrf.features.reader import Encoder, Family, once
+from fstcrf.features.tables import AttributeTables, Vocabularies
+
+Keys = NDArray[np.uint64]
+Counted = tuple[Keys, Longs]
+"""Distinct keys, ascending, and how many tokens have each."""
+
+_RANGES = 64  # of hashes
+_BUDGET = 1 << 28  # bytes of keys and counts
+
+
+def counted_keys(
+    encoder: Encoder, families: Sequence[Family], packings: Sequence[Packing]
+) -> list[Counted]:
+    """Return the keys of each family in a corpus."""
+    found = []
+    for family, packing in zip(families, packings, strict=True):
+        entries = encoder.entries(family)
+        keys, _ = packing.pack(entries.codes, entries.count)
+        unique, inverse, counts = distinct(keys, packing.bits)
+        if family.is_plural:
+            _, inverse = once(entries.tokens, inverse)
+            counts = np.bincount(inverse, minlength=len(unique))
+        found.append((unique, counts.astype(np.int64)))
+    return found
+
+
+def prefix_keys(encoder: Encoder, family: Family, packing: Packing) -> Keys:
+    """Return the distinct keys of the first numbers of a family, as many as the packing has."""
+    entries = encoder.entries(family)
+    keys, _ = packing.pack(entries.codes[: len(packing.widths)], entries.count)
+    return distinct(keys, packing.bits)[0]
+
+
+def fitted_packing(widths: Sequence[int], prefixes: Callable[[Packing], Keys]) -> Packing:
+    """Return the packing of numbers that occur, as `Packing.fitted` does.
+
+    `prefixes` maps the packing of the first numbers to the distinct keys that they give.
+    """
+    tables: list[KeyTable] = []
+    used = 0
+    for place, width in enumerate(widths):
+        if used + width > KEY_BITS:
+            keys = prefixes(Packing(tuple(widths[:place]), tuple(tables)))
+            tables.append(KeyTable(keys, np.arange(len(keys), dtype=np.int32)))
+            used = width_of(len(keys))
+        used += width
+    return Packing(tuple(widths), tuple(tables))
+
+
+def numbered(
+    families: Sequence[Family],
+    vocabularies: Vocabularies,
+    packings: Sequence[Packing],
+    counter: KeyCounter,
+    first: int,
+    min_count: int,
+) -> AttributeTables:
+    """Return the attributes that enough tokens have, numbered family by family.
+
+    `first` is the number of the first family for the counter.
+    """
+    tables, next_row = [], 0
+    for number in range(len(families)):
+        keys = counter.frequent(first + number, min_count)
+        rows = np.arange(next_row, next_row + len(keys), dtype=np.int32)
+        tables.append(KeyTable(keys, rows))
+        next_row += len(keys)
+    return AttributeTables(tuple(families), vocabularies, tuple(packings), tuple(tables), next_row)
+
+
+# --- Counting -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Where the keys of one family are in the file: those of each range of hashes, [ranges + 1]."""
+
+    start: int
+    bounds: Longs
+
+
+class KeyCounter:
+    """Adds up counts of keys, of several families.
+
+    Parameters
+    ----------
+    families : int
+    budget : int
+        Bytes of keys and counts that are held in memory.
+    folder : str, optional
+        Where what is more is written; the system's folder for such files when absent.
+    """
+
+    def __init__(self, families: int, *, budget: int = _BUDGET, folder: str | None = None) -> None:
+        self._held: list[list[Counted]] = [[] for _ in range(families)]
+        self._runs: list[list[_Run]] = [[] for _ in range(families)]
+        self._budget, self._folder, self._bytes = budget, folder, 0
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, found: Sequence[Counted]) -> None:
+        """Add the counts of each family."""
+        for held, one in zip(self._held, found, strict=True):
+            held.append(one)
+            self._bytes += 16 * len(one[0])
+        if self._bytes > self._budget:
+            self._held = [[joined_counts(held)] if held else [] for held in self._held]
+            self._bytes = sum(16 * len(keys) for held in self._held for keys, _ in held)
+        if 2 * self._bytes > self._budget:
+            self._write()
+
+    def frequent(self, family: int, min_count: int) -> Keys:
+        """Return the keys of a family with at least such a count, ascending."""
+        held = joined_counts(self._held[family]) if self._held[family] else _NOTHING
+        if not self._runs[family]:
+            return held[0][held[1] >= min_count]
+        kept = []
+        ranges = _range_of(held[0])
+        for number in range(_RANGES):
+            mine = ranges == number
+            parts = [self._read(run, number) for run in self._runs[family]]
+            keys, counts = joined_counts([*parts, (held[0][mine], held[1][mine])])
+            kept.append(keys[counts >= min_count])
+        return np.sort(np.concatenate(kept))
+
+    def _write(self) -> None:
+        """Write what is held to the file, family by family, by hash."""
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=self._folder, prefix="fstcrf-")  # noqa: SIM115
+            for runs, held in zip(self._runs, self._held, strict=True):
+                for keys, counts in held:
+                    ranges = _range_of(keys)
+                    order = np.argsort(ranges, kind="stable")
+                    start = self._file.seek(0, 2)
+                    self._file.write(np.stack([keys[order], counts[order].view(np.uint64)], 1).data)
+                    bounds = np.searchsorted(ranges[order], np.arange(_RANGES + 1))
+                    runs.append(_Run(start, bounds))
+        except OSError as error:
+            raise DataError(
+                f"keys of attributes cannot be written: {error.strerror or error}",
+                path=self._folder or tempfile.gettempdir(),
+            ) from None
+        self._held, self._bytes = [[] for _ in self._held], 0
+
+    def _read(self, run: _Run, number: int) -> Counted:
+        first, end = run.bounds[number : number + 2].tolist()
+        if self._file is None:
+            return _NOTHING
+        self._file.seek(run.start + 16 * first)
+        pairs = np.frombuffer(self._file.read(16 * (end - first)), dtype=np.uint64).reshape(-1, 2)
+        return pairs[:, 0].copy(), pairs[:, 1].astype(np.int64)
+
+
+_NOTHING: Counted = (np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.int64))
+
+
+def _range_of(keys: Keys) -> NDArray[np.uint8]:
+    return (mixed(keys) >> np.uint64(64 - (_RANGES - 1).bit_length())).astype(np.uint8)
+
+
+def joined_counts(parts: Sequence[Counted]) -> Counted:
+    """Return the keys of several lists, their counts added up."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = np.concatenate([keys for keys, _ in parts])
+    counts = np.concatenate([counts for _, counts in parts])
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    if not len(keys):
+        return _NOTHING
+    first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    return keys[first], np.add.reduceat(counts, first)
+
+
+def merged_keys(parts: Iterator[Keys]) -> Keys:
+    """Return the distinct keys of parts, ascending."""
+    total = np.empty(0, dtype=np.uint64)
+    for keys in parts:
+        total = np.union1d(total, keys)
+    return total

@@ -1,0 +1,442 @@
+"""Regular expressions over labels → the smallest deterministic acceptor.
+
+Thompson's construction ("Regular expression search algorithm", CACM 11(6), 1968), with fewer silent
+steps: a part of an expression is a machine with one state in which it starts, to which nothing
+leads, and one in which it ends, which nothing leaves. So parts are joined by making two states one.
+What is read is a class of labels that the expression does not tell apart from each other, however
+many labels there are. Only the right side of a minus is made deterministic on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.errors import GrammarError, TooLargeError
+from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
+from fstcrf.grammar.automata import Automaton, determinise
+from fstcrf.grammar.constraint import Constraint
+from fstcrf.grammar.labels import Matching
+from fstcrf.grammar.syntax import Concatenation, Difference, Repetition, Tree, Union, Weighted
+from fstcrf.kernel.acyclic import connected
+
+MAX_STATES = 100_000
+"""States of a part, before it is made deterministic."""
+
+MAX_ARCS = 2_000_000
+"""Its arcs."""
+
+MAX_PAIRS = 1_000_000
+"""Pairs of states of the two sides of a minus that are met."""
+
+
+# --- Expressions ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Symbol:
+    """One token: the label or class of each tape that matters; tape None is the only one."""
+
+    fields: tuple[tuple[str | None, str | Matching], ...]
+    line: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Constrained:
+    """What a constraint accepts."""
+
+    constraint: Constraint
+    line: int
+    learned: tuple[int, int] | None = None  # where its cost stands in the text, if that is open
+
+
+Regular: TypeAlias = Tree[Symbol | Constrained]
+
+
+def leaves(expression: Regular) -> Iterator[Symbol | Constrained]:
+    """Yield each symbol and constraint of an expression once, however often it is used."""
+    for part in _parts(expression):
+        if isinstance(part, Symbol | Constrained):
+            yield part
+
+
+def has_scores(expression: Regular) -> bool:
+    """Tell whether an expression scores some of its sequences itself, not by a constraint."""
+    return any(isinstance(part, Weighted) for part in _parts(expression))
+
+
+def _parts(expression: Regular) -> Iterator[Regular]:
+    seen: set[int] = set()
+    stack = [expression]
+    while stack:
+        here = stack.pop()
+        if id(here) not in seen:
+            seen.add(id(here))
+            yield here
+            stack.extend(reversed(_children(here)))
+
+
+def _children(expression: Regular) -> tuple[Regular, ...]:
+    match expression:
+        case Concatenation(parts) | Union(parts):
+            return parts
+        case Difference(left, right):
+            return left, right
+        case Repetition(part) | Weighted(part):
+            return (part,)
+        case _:
+            return ()
+
+
+# --- Compilation ----------------------------------------------------------------------------------
+
+
+def compiled(
+    expression: Regular,
+    tapes: tuple[str, ...],
+    labels: tuple[tuple[str, ...], ...],
+    flags: Callable[[Symbol], Bools],
+    parts: Callable[[Constrained], tuple[Acceptor, ...]],
+    name: str,
+) -> Acceptor:
+    """Return the smallest acceptor of a regular expression over tuples of labels, A in all.
+
+    `flags` says of a symbol which tuples it stands for, bool [A], the last tape fastest;
+    `parts` binds a constraint.
+    """
+    symbols: dict[int, Bools] = {}
+    machines: dict[int, Acceptor] = {}
+    for leaf in leaves(expression):
+        if isinstance(leaf, Symbol):
+            symbols[id(leaf)] = flags(leaf)
+        else:
+            whole = reduce(intersect, parts(leaf))
+            machines[id(leaf)] = on_tapes(whole, tapes, labels)
+    first, place = _kinds(list(symbols.values()), list(machines.values()), labels)
+    building = _Building(
+        _Classes(len(first)),
+        {key: np.flatnonzero(shown[first]) for key, shown in symbols.items()},
+        {key: _narrowed(machine, first) for key, machine in machines.items()},
+    )
+    small = _smallest(building.part(expression), building.classes, name)
+    shape = (small.n_states, *map(len, labels))
+    return trim(
+        Acceptor(
+            tapes=tapes,
+            labels=labels,
+            target=small.target[:, place].reshape(shape),
+            score=None if small.score is None else small.score[:, place].reshape(shape),
+            final=small.final,
+            name=name,
+        )
+    )
+
+
+def _kinds(
+    symbols: list[Bools], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
+) -> tuple[Longs, Longs]:
+    """Sort A tuples of labels into K kinds told apart: a tuple of each [K], each one's kind [A]."""
+    size = int(np.prod([len(known) for known in labels]))
+    rows: list[NDArray[np.uint8]] = [np.packbits([np.zeros(size, dtype=bool), *symbols], axis=0)]
+    for machine in machines:
+        tables = (machine.target, *(() if machine.score is None else (machine.score + 0.0,)))
+        rows += [_bytes(table.reshape(machine.n_states, size)) for table in tables]
+    whole = np.ascontiguousarray(np.concatenate(rows).T)
+    told = whole.view(np.dtype((np.void, whole.shape[1]))).reshape(-1)
+    _, first, place = np.unique(told, return_index=True, return_inverse=True)
+    return first, place.reshape(-1)
+
+
+def _bytes(table: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """Return a table [Q, A] as bytes, uint8 [Q × bytes of one, A]."""
+    turned = np.ascontiguousarray(table.T)
+    return turned.view(np.uint8).reshape(len(turned), -1).T
+
+
+def _narrowed(machine: Acceptor, first: Longs) -> Acceptor:
+    """Return a machine over kinds."""
+    flat = (machine.n_states, -1)
+    score = None if machine.score is None else machine.score.reshape(flat)[:, first]
+    return _over_kinds(
+        machine.target.reshape(flat)[:, first], score, machine.final, len(first), machine.name
+    )
+
+
+def _over_kinds(
+    target: Ints, score: Floats | None, final: Floats, n_kinds: int, name: str
+) -> Acceptor:
+    return Acceptor(("",), (tuple(map(str, range(n_kinds))),), target, score, final, name)
+
+
+def _smallest(part: _Part, classes: _Classes, name: str) -> Acceptor:
+    target, score, final = determinise(_automaton(part, classes))
+    return minimise(trim(_over_kinds(target, score, final, classes.n_kinds, name)))
+
+
+# --- Machines of parts ----------------------------------------------------------------------------
+
+_SILENT = -1
+
+
+class _Classes:
+    """Sets of kinds by number."""
+
+    def __init__(self, n_kinds: int) -> None:
+        self.n_kinds = n_kinds
+        self.members: list[Longs] = []
+        self._number: dict[bytes, int] = {}
+
+    def number(self, kinds: NDArray[np.integer]) -> int:
+        """Return the number of a set of kinds, in order."""
+        key = kinds.astype(np.int64)
+        found = self._number.setdefault(key.tobytes(), len(self.members))
+        if found == len(self.members):
+            self.members.append(key)
+        return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Part:
+    """A machine from state 0, to which no arc leads, to its last state, which no arc leaves.
+
+    They are one state where only the empty sequence is accepted. An arc reads a class, or nothing
+    (`_SILENT`), and adds a natural-log score.
+    """
+
+    n_states: int
+    source: Longs
+    reads: Longs
+    target: Longs
+    score: Floats
+
+
+def _part(n_states: int, arcs: Iterable[tuple[int, int, int, float]]) -> _Part:
+    columns = list(zip(*arcs, strict=True)) or [()] * 4
+    source, reads, target = (np.asarray(column, dtype=np.int64) for column in columns[:3])
+    return _Part(n_states, source, reads, target, np.asarray(columns[3], dtype=np.float64))
+
+
+def _together(n_states: int, parts: Sequence[tuple[_Part, Longs]], links: _Part) -> _Part:
+    """Return the arcs of parts whose states have new numbers, and those of `links`."""
+    _check_size(n_states, sum(len(part.source) for part, _ in parts))
+    return _Part(
+        n_states,
+        np.concatenate([*(number[part.source] for part, number in parts), links.source]),
+        np.concatenate([*(part.reads for part, _ in parts), links.reads]),
+        np.concatenate([*(number[part.target] for part, number in parts), links.target]),
+        np.concatenate([*(part.score for part, _ in parts), links.score]),
+    )
+
+
+_NOTHING = _part(2, ())
+_EMPTY = _part(1, ())
+
+
+def _concatenated(parts: Sequence[_Part], skips: Iterable[int] = ()) -> _Part:
+    """Return parts one after the other; before those in `skips` it may end."""
+    begins = np.cumsum([0, *(part.n_states - 1 for part in parts)])
+    last = int(begins[-1])
+    _check_size(last + 1, 0)
+    placed = [
+        (part, np.arange(part.n_states) + begin) for part, begin in zip(parts, begins, strict=False)
+    ]
+    links = ((int(begins[k]), _SILENT, last, 0.0) for k in skips if begins[k] < last)
+    return _together(last + 1, placed, _part(0, links))
+
+
+def _either(parts: Sequence[_Part]) -> _Part:
+    last = sum(max(part.n_states - 2, 0) for part in parts) + 1
+    _check_size(last + 1, 0)
+    placed: list[tuple[_Part, Longs]] = []
+    begin = 1
+    for part in parts:
+        if part.n_states > 1:
+            placed.append((part, _between(part, 0, begin, last)))
+            begin += part.n_states - 2
+    silent = [(0, _SILENT, last, 0.0)] if len(placed) < len(parts) else []
+    return _together(last + 1, placed, _part(0, silent))
+
+
+def _between(part: _Part, start: int, inner: int, end: int) -> Longs:
+    """Return numbers for the states of a part: of its first, from its second, of its last."""
+    number = np.arange(part.n_states) + inner - 1
+    number[-1] = end
+    number[0] = start
+    return number
+
+
+def _repeated(part: _Part, low: int, high: int | None) -> _Part:
+    """Return a part from `low` to `high` times; None: any number of times."""
+    times = max(low, high or 0)
+    _check_size(part.n_states * times, len(part.source) * times)
+    if high is not None:
+        return _concatenated([part] * high, range(low, high))
+    # Round and round through state 1, which is both its first and its last.
+    last = max(part.n_states, 2)
+    links = _part(0, [(0, _SILENT, 1, 0.0), (1, _SILENT, last, 0.0)])
+    any_number = _together(last + 1, [(part, _between(part, 1, 2, 1))], links)
+    return _concatenated([part] * low + [any_number])
+
+
+def _check_size(states: int, arcs: int) -> None:
+    for size, what, limit in ((states, "states", MAX_STATES), (arcs, "arcs", MAX_ARCS)):
+        if size > limit:
+            raise TooLargeError(f"a part of it has {size:,} {what}, expected up to {limit:,}")
+
+
+def _trimmed(part: _Part) -> _Part:
+    """Leave out what is on no way from the first state to the last."""
+    order = np.argsort(part.source, kind="stable")
+    row = np.zeros(part.n_states + 1, dtype=np.int64)
+    np.cumsum(np.bincount(part.source, minlength=part.n_states), out=row[1:])
+    ends = np.zeros(part.n_states, dtype=bool)
+    ends[-1] = True
+    useful = connected(row, part.target[order].astype(np.int32), 0, ends)
+    if not useful[0]:
+        return _NOTHING
+    order = order[useful[part.source[order]] & useful[part.target[order]]]
+    number = np.cumsum(useful) - 1
+    return _Part(
+        int(useful.sum()),
+        number[part.source[order]],
+        part.reads[order],
+        number[part.target[order]],
+        part.score[order],
+    )
+
+
+def _automaton(part: _Part, classes: _Classes) -> Automaton:
+    part = _trimmed(part)
+    steps: list[list[tuple[int, float, int]]] = [[] for _ in range(part.n_states)]
+    silent: list[list[tuple[float, int]]] = [[] for _ in range(part.n_states)]
+    for source, reads, target, score in _arcs(part):
+        if reads == _SILENT:
+            silent[source].append((score, target))
+        else:
+            steps[source].append((reads, score, target))
+    final = [-np.inf] * (part.n_states - 1) + [0.0]
+    return Automaton(0, steps, silent, final, classes.n_kinds, classes.members)
+
+
+def _arcs(part: _Part) -> Iterator[tuple[int, int, int, float]]:
+    return zip(
+        part.source.tolist(),
+        part.reads.tolist(),
+        part.target.tolist(),
+        part.score.tolist(),
+        strict=True,
+    )
+
+
+@dataclass(eq=False)
+class _Building:
+    """Makes the machine of each part of an expression once."""
+
+    classes: _Classes
+    symbols: dict[int, Longs]
+    machines: dict[int, Acceptor]
+    _made: dict[int, _Part] = field(default_factory=dict)
+
+    def part(self, expression: Regular) -> _Part:
+        """Return the machine of an expression."""
+        key = id(expression)
+        if key not in self._made:
+            self._made[key] = self._new(expression)
+        return self._made[key]
+
+    def _new(self, expression: Regular) -> _Part:
+        found: _Part
+        match expression:
+            case Symbol():
+                found = self._reads(self.symbols[id(expression)])
+            case Constrained():
+                found = self._machine(self.machines[id(expression)])
+            case Concatenation(parts):
+                found = _concatenated(list(map(self.part, parts)))
+            case Union(parts):
+                found = _either(list(map(self.part, parts)))
+            case Difference(left, right):
+                found = self._difference(self.part(left), self.part(right))
+            case Repetition(part, low, high):
+                found = _repeated(self.part(part), low, high)
+            case Weighted(part, cost):
+                ending = _part(2, [(0, _SILENT, 1, 0.0 - cost)])
+                found = _concatenated([self.part(part), ending])
+        return found
+
+    def _reads(self, kinds: Longs) -> _Part:
+        return _part(2, [(0, self.classes.number(kinds), 1, 0.0)]) if len(kinds) else _NOTHING
+
+    def _machine(self, machine: Acceptor) -> _Part:
+        """Return a machine between a first state, which leads to its own, and a last."""
+        last = machine.n_states + 1
+        arcs: list[tuple[int, int, int, float]] = [(0, _SILENT, 1, 0.0)]
+        for state, targets in enumerate(machine.target):
+            scores = np.zeros(len(targets)) if machine.score is None else machine.score[state]
+            together: dict[tuple[int, float], list[int]] = {}
+            for kind in np.flatnonzero(targets >= 0).tolist():
+                together.setdefault((int(targets[kind]), float(scores[kind])), []).append(kind)
+            for (target, score), kinds in together.items():
+                arcs.append((state + 1, self.classes.number(np.asarray(kinds)), target + 1, score))
+        ends = np.flatnonzero(machine.final > -np.inf).tolist()
+        arcs += [(state + 1, _SILENT, last, float(machine.final[state])) for state in ends]
+        return _part(last + 1, arcs)
+
+    def _difference(self, left: _Part, right: _Part) -> _Part:
+        """Return the pairs of a state of the left side and one of the right side, completed."""
+        taken = _smallest(right, self.classes, "the right side of a minus")
+        if taken.weighted:
+            raise GrammarError("a soft constraint stands behind a minus")
+        left = _trimmed(left)
+        leaving: list[list[tuple[int, int, float]]] = [[] for _ in range(left.n_states)]
+        for source, reads, target, score in _arcs(left):
+            leaving[source].append((reads, target, score))
+        walk = _Walk(taken, self.classes)
+        number: dict[tuple[int, int], int] = {(0, 0): 0}
+        arcs: list[tuple[int, int, int, float]] = []
+        for place, (state, other) in enumerate(queue := [(0, 0)]):
+            for reads, target, score in leaving[state]:
+                for told, reached in walk.ahead(reads, other):
+                    pair = target, reached
+                    if pair not in number:
+                        number[pair] = len(queue)
+                        queue.append(pair)
+                    arcs.append((place, told, number[pair], score))
+            if len(queue) > MAX_PAIRS:
+                raise TooLargeError("the two sides of a minus have too many states together")
+        last = len(queue)
+        ends = (pair for pair in queue if pair[0] == left.n_states - 1)
+        arcs += [(number[pair], _SILENT, last, 0.0) for pair in ends if not walk.accepts[pair[1]]]
+        return _trimmed(_part(last + 1, arcs))
+
+
+class _Walk:
+    """Steps of a hard acceptor by classes; its last state, added, is that of all it rejects."""
+
+    def __init__(self, acceptor: Acceptor, classes: _Classes) -> None:
+        dead = acceptor.n_states
+        self.target = np.where(acceptor.target >= 0, acceptor.target, dead)
+        self.target = np.concatenate([self.target, np.full_like(self.target[:1], dead)])
+        self.accepts = [*(acceptor.final > -np.inf).tolist(), False]
+        self.classes = classes
+        self._known: dict[tuple[int, int], list[tuple[int, int]]] = {}
+
+    def ahead(self, reads: int, state: int) -> list[tuple[int, int]]:
+        """Return where a class leads: classes within it, and the state that each leads to."""
+        if reads == _SILENT:
+            return [(_SILENT, state)]
+        key = reads, state
+        if key not in self._known:
+            kinds = self.classes.members[reads]
+            target = self.target[state, kinds]
+            self._known[key] = [
+                (self.classes.number(kinds[target == reached]), reached)
+                for reached in np.unique(target).tolist()
+            ]
+        return self._known[key]

@@ -1,0 +1,481 @@
+"""The workbench behind HTTP: a page, and questions as JSON.
+
+What another site's page could ask a browser to do is refused: requests must name a host that the
+server was started for, and come from its own page. Nothing is read from disk but the page's three
+files; sizes are limited; work ends when the client goes away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hmac
+import ipaddress
+import socket
+import time
+import warnings
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from typing import Any, TypeAlias, TypeVar
+from urllib.parse import quote
+
+import anyio
+import anyio.to_thread
+import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from fstcrf.errors import FstcrfError, InexactWarning, OptionError
+from fstcrf.inspector.questions import Asked, CellAsked, Shown
+from fstcrf.inspector.workbench import Workbench
+
+T = TypeVar("T")
+_Message: TypeAlias = MutableMapping[str, Any]
+_Receive: TypeAlias = Callable[[], Awaitable[_Message]]
+_Send: TypeAlias = Callable[[_Message], Awaitable[None]]
+
+MAX_BODY = 4 << 20
+"""Bytes that a question may have."""
+
+PATIENCE = 30.0
+"""Seconds within which a question must have come."""
+
+_READ = 64 << 20  # bytes of a question that is too large, read so that its answer is, too
+
+THREADS = 2
+"""Batches of questions that are worked on at one time; the others wait."""
+
+_BATCH, _BATCH_TOKENS = 64, 4_000
+
+_LOCAL = ("localhost", "127.0.0.1", "[::1]")
+_PAGE = {
+    "/": ("index.html", "text/html; charset=utf-8"),
+    "/inspect.js": ("inspect.js", "text/javascript; charset=utf-8"),
+    "/inspect.css": ("inspect.css", "text/css; charset=utf-8"),
+}
+_HEADERS = {
+    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; "
+    b"connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    b"frame-ancestors 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may ask.
+
+    Parameters
+    ----------
+    hosts : tuple of str
+        Names that a ``Host`` header may have, with or without a port; ``*`` is any.
+    token : str
+        What every question must carry as ``Authorization: Bearer``; empty: nothing.
+    """
+
+    hosts: tuple[str, ...] = _LOCAL
+    token: str = ""
+
+    @classmethod
+    def of(cls, host: str, token: str = "") -> Access:
+        """Return what serves this machine alone, or, with a token, others that name the host.
+
+        Raises
+        ------
+        OptionError
+            A host that others can reach, and no token; a token that no header can carry.
+        """
+        if not all(" " < c <= "~" for c in token):
+            raise OptionError("--token: expected printable ASCII without blanks")
+        if _is_local(host):
+            return cls(tuple(dict.fromkeys((*_LOCAL, _bracketed(host)))), token)
+        if not token:
+            raise OptionError(
+                f"--host {host} can be reached by others: give --token, a secret they must know"
+            )
+        everywhere = host in ("0.0.0.0", "::")  # noqa: S104 (somebody asks for it, with a token)
+        return cls(("*",) if everywhere else (*_LOCAL, _bracketed(host)), token)
+
+    def serves(self, host: str) -> bool:
+        """Tell whether a ``Host`` header is one of those served."""
+        name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdecimal() else host
+        return "*" in self.hosts or name.lower() in self.hosts
+
+    def knows(self, authorization: str) -> bool:
+        """Tell whether an ``Authorization`` header carries the token."""
+        given = authorization.removeprefix("Bearer ").encode()
+        return not self.token or hmac.compare_digest(given, self.token.encode())
+
+
+def _is_local(host: str) -> bool:
+    if host == "localhost":
+        return True
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return False
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host.lower()
+
+
+class _RefusedError(Exception):
+    """An answer that is an error: a status and one line."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+# --- What comes before every question -------------------------------------------------------------
+
+
+class _Guard:
+    """ASGI middleware: refuses strangers, limits bodies, adds the headers that protect a page."""
+
+    def __init__(self, inner: Any, access: Access) -> None:
+        self._inner, self._access = inner, access
+
+    async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._inner(scope, receive, send)
+            return
+        refused, begun = self._refused(Request(scope)), time.perf_counter()
+
+        async def sending(message: _Message) -> None:
+            if message["type"] == "http.response.start":
+                spent = f"total;dur={1000 * (time.perf_counter() - begun):.1f}"  # milliseconds
+                timing = (b"server-timing", spent.encode())
+                message["headers"] = [*message.get("headers", ()), *_HEADERS.items(), timing]
+            await send(message)
+
+        target = self._inner if refused is None else _error(refused)
+        await target(scope, receive, sending)
+
+    def _refused(self, request: Request) -> _RefusedError | None:
+        host, origin = request.headers.get("host", ""), request.headers.get("origin")
+        if not self._access.serves(host):
+            return _RefusedError(421, f"this server is not called {host[:100]!r}")
+        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+            return _RefusedError(
+                403, f"requests of {origin[:100]!r} are refused: only its own page asks"
+            )
+        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return _RefusedError(403, "requests of other sites are refused")
+        asks = request.url.path.startswith("/api/")
+        if asks and not self._access.knows(request.headers.get("authorization", "")):
+            return _RefusedError(
+                401, "the token is missing or wrong: open the link that was printed"
+            )
+        return None
+
+
+def _error(refused: _RefusedError) -> Response:
+    return _json({"error": refused.message}, refused.status)
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+# --- Questions ------------------------------------------------------------------------------------
+
+
+class _Waiting:
+    """A question that waits for its answer."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked, self.woken = asked, anyio.Event()
+        self.found: Shown | Exception | None = None
+
+
+class _Batches:
+    """Answers questions that wait at the same time together, which costs little more than one."""
+
+    def __init__(self, bench: Workbench, threads: int) -> None:
+        self._bench, self._idle = bench, threads
+        self._waiting: list[_Waiting] = []
+
+    async def answer(self, asked: Asked) -> Shown:
+        """Return the answer to a question; one that is given up before its turn is not begun."""
+        mine = _Waiting(asked)
+        self._waiting.append(mine)
+        try:
+            while mine.found is None:
+                if mine in self._waiting and self._idle:
+                    await self._batch()
+                else:
+                    await mine.woken.wait()
+                    mine.woken = anyio.Event()
+        finally:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+            self._wake()
+        if isinstance(mine.found, Exception):
+            raise mine.found
+        return mine.found
+
+    async def _batch(self) -> None:
+        """Answer the questions that wait, as many as make a batch."""
+        size = 1
+        tokens = len(self._waiting[0].asked.question.rows)
+        while size < min(len(self._waiting), _BATCH):
+            tokens += len(self._waiting[size].asked.question.rows)
+            if tokens > _BATCH_TOKENS:
+                break
+            size += 1
+        batch, self._waiting = self._waiting[:size], self._waiting[size:]
+        self._idle -= 1
+        try:
+            with anyio.CancelScope(shield=True):  # others wait for it, too
+                found = await anyio.to_thread.run_sync(
+                    self._bench.answers, [waiting.asked for waiting in batch]
+                )
+        except Exception as error:  # noqa: BLE001 (each of those who wait hears of it)
+            failed: list[Any] = [error] * size
+            found = failed
+        finally:
+            self._idle += 1
+        for waiting, answer in zip(batch, found, strict=True):
+            waiting.found = answer
+            waiting.woken.set()
+
+    def _wake(self) -> None:
+        if self._idle and self._waiting:
+            self._waiting[0].woken.set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Desk:
+    """Takes questions of clients to the workbench, in threads, some at a time."""
+
+    bench: Workbench
+    batches: _Batches
+    limiter: anyio.CapacityLimiter
+
+    async def model(self, request: Request) -> Response:
+        return await self._worked(request, self.bench.describe)
+
+    async def answer(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), Asked)
+        return await _while_there(request, partial(self.batches.answer, asked))
+
+    async def rank(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), Asked)
+        return await self._worked(request, partial(self.bench.rank, asked))
+
+    async def compare(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), Asked)
+        return await self._worked(request, partial(self.bench.compare, asked))
+
+    async def judge(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), Asked)
+        return await self._worked(request, partial(self.bench.judge, asked.question))
+
+    async def explain(self, request: Request) -> Response:
+        asked = _decoded(await _body(request), CellAsked)
+        return await self._worked(request, partial(self.bench.explain, asked))
+
+    async def sentences(self, request: Request) -> Response:
+        first = _number(request.query_params.get("first", "0"))
+        return await self._worked(request, partial(self.bench.sentences, first))
+
+    async def sentence(self, request: Request) -> Response:
+        number = _number(request.path_params["number"])
+        return await self._worked(request, partial(self.bench.opened, number))
+
+    async def _worked(self, request: Request, work: Callable[[], object]) -> Response:
+        # Abandoned when cancelled: a thread cannot be ended, but nobody waits for it.
+        return await _while_there(
+            request,
+            partial(anyio.to_thread.run_sync, work, limiter=self.limiter, abandon_on_cancel=True),
+        )
+
+
+async def _while_there(request: Request, work: Callable[[], Awaitable[object]]) -> Response:
+    """Answer unless the client goes away first: then what has not begun is not begun."""
+    found: list[Response] = []
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        try:
+            found.append(_json(await work()))
+        except FstcrfError as error:
+            found.append(_error(_RefusedError(422, str(error))))
+        except MemoryError:
+            found.append(_error(_RefusedError(507, "out of memory: a shorter text may do")))
+        group.cancel_scope.cancel()
+    return found[0] if found else Response(status_code=499)
+
+
+async def _body(request: Request) -> bytes:
+    """Return the body of a request, which is not larger than is allowed."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        raise _RefusedError(415, "questions are application/json")
+    announced = _number(request.headers.get("content-length", "0"))
+    parts, size = [], 0
+    with anyio.move_on_after(PATIENCE):
+        if announced <= _READ:
+            async for part in request.stream():  # whoever still sends would not read an answer
+                size += len(part)
+                if size > _READ:
+                    break
+                if size <= MAX_BODY:
+                    parts.append(part)
+        if max(announced, size) <= MAX_BODY:
+            return b"".join(parts)
+        raise _RefusedError(
+            413, f"more than {MAX_BODY >> 20} MB: paste less text, or tag the file by fstcrf tag"
+        )
+    raise _RefusedError(408, f"the question did not come within {PATIENCE:g} seconds")
+
+
+def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _RefusedError(400, f"not a question: {error}") from None
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 12:
+        raise _RefusedError(400, f"{text[:20]!r} is no number")
+    return int(text)
+
+
+def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
+    content = (resources.files("fstcrf.inspector") / "page" / name).read_bytes()
+
+    async def give(request: Request) -> Response:
+        del request
+        return Response(content, headers={"content-type": kind})
+
+    return give
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, _RefusedError)  # noqa: S101 (registered for that)
+    return _error(error)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    del request  # the server tells more on its standard error
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return _json({"error": f"this should not happen: {type(error).__name__}"}, 500)
+
+
+async def _left(request: Request, error: Exception) -> Response:
+    del request, error
+    return Response(status_code=499)
+
+
+def application(bench: Workbench, access: Access | None = None, *, threads: int = THREADS) -> Any:
+    """Return the ASGI application of a workbench.
+
+    Parameters
+    ----------
+    bench : Workbench
+    access : Access, optional
+        Who may ask; this machine alone when absent.
+    threads : int
+        Batches of questions that are worked on at one time.
+
+    Returns
+    -------
+    callable
+        For an ASGI server, such as uvicorn's.
+    """
+    desk = _Desk(bench, _Batches(bench, threads), anyio.CapacityLimiter(threads))
+    routes = [Route(path, _file(*file)) for path, file in _PAGE.items()]
+    routes += [
+        Route("/api/model", desk.model),
+        Route("/api/answer", desk.answer, methods=["POST"]),
+        Route("/api/rank", desk.rank, methods=["POST"]),
+        Route("/api/compare", desk.compare, methods=["POST"]),
+        Route("/api/judge", desk.judge, methods=["POST"]),
+        Route("/api/explain", desk.explain, methods=["POST"]),
+        Route("/api/sentences", desk.sentences),
+        Route("/api/sentences/{number}", desk.sentence),
+    ]
+    inner = Starlette(
+        routes=routes,
+        exception_handlers={
+            _RefusedError: _refused,
+            ClientDisconnect: _left,
+            Exception: _broken,
+        },
+    )
+    return _Guard(inner, access or Access())
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; port 0 is any that is free.
+
+    Raises
+    ------
+    OptionError
+        The port is in use, or not ours to take; the host is none of this machine's.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host.strip("[]"), port))
+    except OSError as error:
+        found.close()
+        why = error.strerror or str(error)
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            raise OptionError(f"{host}: {why}; --host is an address of this machine") from None
+        raise OptionError(f"{host}:{port}: {why}; choose another --port, or 0 for any") from None
+    return found
+
+
+def serve(
+    bench: Workbench, listening: socket.socket, access: Access, *, threads: int = THREADS
+) -> None:
+    """Serve a workbench until Ctrl-C.
+
+    Parameters
+    ----------
+    bench : Workbench
+    listening : socket.socket
+        As `bound` returns it.
+    access : Access
+    threads : int
+        Batches of questions that are worked on at one time.
+    """
+    settings = uvicorn.Config(
+        application(bench, access, threads=threads),
+        log_level="error",
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        limit_concurrency=200,
+        server_header=False,
+    )
+    warnings.simplefilter("ignore", InexactWarning)  # the page tells which answers are not proven
+    uvicorn.Server(settings).run(sockets=[listening])
+
+
+def link(listening: socket.socket, token: str) -> str:
+    """Return the address of the page; the page keeps the token and takes it out of the address."""
+    host, port = listening.getsockname()[:2]
+    query = f"#token={quote(token, safe='')}" if token else ""
+    return f"http://{_bracketed(host)}:{port}/{query}"

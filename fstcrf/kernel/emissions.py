@@ -1,0 +1,433 @@
+"""Batches of scores in float32 or float64, read where they lie: best labels, sums, spans.
+
+float32 is computed in float32, renormalised at every token; what that cannot hold in float64. What
+a sentence gets depends neither on the others nor on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs
+from fstcrf.errors import KernelError, NumericError
+from fstcrf.kernel.machines import allocated
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+
+MOST_EMITTERS = int(lib.FC_MAX_EMITTERS)
+"""States that a chain may have here."""
+
+_SHARD = 32_768
+"""Tokens whose expected arcs are added before those of others: sums do not depend on threads."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Emitter:
+    """A chain whose states each have a label, all arcs written out.
+
+    Parameters
+    ----------
+    n_labels : int
+    label : int32 [S]
+        Of each state; at most `MOST_EMITTERS` states.
+    arc : float64 [S, S]
+        Score from row to column; −inf: there is none.
+    initial, final : float64 [S]
+    """
+
+    n_labels: int
+    label: Ints
+    arc: Floats
+    initial: Floats
+    final: Floats
+
+    def __post_init__(self) -> None:
+        settle(self, "label")
+
+    def view(self) -> tuple[Any, list[Any]]:
+        """Return the chain as C reads it, and the memory that it is in."""
+        size = len(self.label)
+        keep = [
+            array_in(self.label, np.int32, (size,), "label"),
+            array_in(self.arc, np.float64, (size, size), "arc"),
+            array_in(self.initial, np.float64, (size,), "initial"),
+            array_in(self.final, np.float64, (size,), "final"),
+        ]
+        fields = dict(zip(("label", "arc", "initial", "final"), keep, strict=True))
+        return ffi.new("fc_emitter *", {"S": size, "L": self.n_labels, **fields}), keep
+
+
+@dataclass(frozen=True, eq=False)
+class SpanRules:
+    """Which successions of labels begin and continue a span.
+
+    Parameters
+    ----------
+    n_types : int
+    type : int32 [L]
+        −1: of no span.
+    begins, continues : uint8 [L, L]
+    first, last : uint8 [L]
+        A span begins with the first token; may end with the label.
+    """
+
+    n_types: int
+    type: Ints
+    begins: Bytes
+    continues: Bytes
+    first: Bytes
+    last: Bytes
+
+    def view(self) -> tuple[Any, list[Any]]:
+        """Return the tables as C reads them, and the memory that they are in."""
+        size = len(self.type)
+        keep = [
+            array_in(self.type, np.int32, (size,), "type"),
+            array_in(self.begins, np.uint8, (size, size), "begins"),
+            array_in(self.continues, np.uint8, (size, size), "continues"),
+            array_in(self.first, np.uint8, (size,), "first"),
+            array_in(self.last, np.uint8, (size,), "last"),
+        ]
+        names = ("type", "begins", "continues", "first", "last")
+        fields = dict(zip(names, keep, strict=True))
+        return ffi.new("fc_span_reading *", {"L": size, "types": self.n_types, **fields}), keep
+
+
+class Sums(NamedTuple):
+    """What `EmissionRows.sums` returns.
+
+    log_z : float64 [B]; NaN where the sentence is left.
+    left : bool [B]; the sentence could not be held, and is in none of the sums.
+    node : [B, W, L]; the probability of each label, zeros beyond the end.
+    arc : float64 [S, S]; expected numbers of arcs, of all sentences.
+    begin, end : float64 [S]; expected numbers of first and last states.
+
+    What was not asked for is empty.
+    """
+
+    log_z: Floats
+    left: Bools
+    node: Array
+    arc: Floats
+    begin: Floats
+    end: Floats
+
+
+class PathSpans(NamedTuple):
+    """The spans of given labels.
+
+    ends : int64 [B + 1]; those of sentence b are ``ends[b]`` to ``ends[b + 1]``.
+    span : int32 [M, 3]; start and end within the sentence, type.
+    probability : float64 [M]; NaN where the sentence is left.
+    left : bool [B]
+    """
+
+    ends: Longs
+    span: Ints
+    probability: Floats
+    left: Bools
+
+
+class EmissionRows:
+    """Scores of a batch under a chain.
+
+    Parameters
+    ----------
+    emitter : Emitter
+    rows : float32 or float64 [B, W, L] or [N, L]
+        Labels contiguous, rows at least L numbers from each other; [N, L]: sentences one behind the
+        other.
+    lengths : int64 [B]
+    width : int
+        W: tokens of a row of padded results.
+    threads : int
+
+    Raises
+    ------
+    NumericError
+        NaN, +inf or numbers beyond 1e300 in the chain; when asked, in the scores.
+    """
+
+    def __init__(
+        self, emitter: Emitter, rows: Array, lengths: Longs, width: int, threads: int = 1
+    ) -> None:
+        lengths = settled(lengths)
+        self.emitter, self.lengths, self.width, self.threads = emitter, lengths, width, threads
+        self.n_labels, self.n_sentences = emitter.n_labels, len(lengths)
+        self.offsets = np.zeros(self.n_sentences + 1, dtype=np.int64)
+        np.cumsum(lengths, out=self.offsets[1:])
+        self.rows = rows
+        item = rows.dtype.itemsize
+        stride = max(rows.strides[-2] // item, self.n_labels)
+        if rows.ndim == 3:
+            step = rows.strides[0] // item
+            self.start = np.arange(self.n_sentences, dtype=np.int64) * step
+        else:
+            self.start = self.offsets[:-1] * stride
+        size = 1 + sum((n - 1) * (s // item) for n, s in zip(rows.shape, rows.strides, strict=True))
+        self._view = ffi.new("fc_rows *")
+        name = "narrow" if rows.dtype == np.float32 else "wide"
+        kind = "float *" if name == "narrow" else "double *"
+        pointer = ffi.cast(kind, rows.__array_interface__["data"][0])
+        setattr(self._view, name, pointer)
+        self._view.size = size if rows.size else 0
+        self._view.stride, self._view.B, self._view.L = stride, self.n_sentences, self.n_labels
+        self._keep: list[Any] = [
+            array_in(self.start, np.int64, self.start.shape, "start"),
+            array_in(lengths, np.int64, lengths.shape, "lengths"),
+        ]
+        self._view.start, self._view.length = self._keep
+        self._emitter, memory = emitter.view()
+        self._keep.append(memory)
+        where = ffi.new("int64_t *")
+        status = lib.fc_check_emissions(self._emitter, self._view, where)
+        if status == lib.FC_ENUMERIC:
+            raise NumericError("transitions, initial or final: NaN, +inf or beyond 1e300")
+        check(status, "scores: sentence", where[0])
+
+    def best(self) -> tuple[Ints, Floats]:
+        """Return the best labels, int32 [N], −1 without a path, and scores, float64 [B].
+
+        Ties: the smaller state wins, at the earliest token where the candidates differ.
+
+        Raises
+        ------
+        NumericError
+            A score that is NaN, +inf or beyond 1e300.
+        """
+        path, score = np.empty(int(self.offsets[-1]), dtype=np.int32), np.empty(self.n_sentences)
+        out = array_out(path), array_out(score)
+        offsets = array_in(self.offsets, np.int64, self.offsets.shape, "offsets")
+
+        def ask(first: int, last: int, where: Any) -> Any:
+            work = self._work(first, last)
+            return lib.fc_emission_best(
+                *(self._emitter, self._view, first, last, offsets, *out, work, where)
+            )
+
+        self._run(ask, list(self._portions(self.threads)))
+        self._check_pathless(np.flatnonzero(np.isneginf(score)))
+        return path, score
+
+    def _check_pathless(self, sentences: Longs) -> None:
+        """Refuse scores below −1e300: sums of them become −∞, and best paths do not look."""
+        for b in sentences.tolist() if self.rows.dtype == np.float64 else ():
+            tokens = slice(*self.offsets[b : b + 2].tolist())
+            rows = self.rows[tokens] if self.rows.ndim == 2 else self.rows[b, : self.lengths[b]]
+            if ((rows < -1e300) & (rows > -np.inf)).any():
+                raise NumericError(f"sentence {b}: a score is NaN, +inf or beyond 1e300")
+
+    def sums(self, *, posteriors: bool = False, arcs: bool = False) -> Sums:
+        """Return log Z, and probabilities of labels and expected numbers of arcs if asked for.
+
+        Raises
+        ------
+        NumericError
+            A score that is NaN, +inf or beyond 1e300.
+        """
+        found = _Sums(self, posteriors=posteriors)
+        shards = list(self._shards())
+        states = len(self.emitter.label)
+        parts = np.zeros((len(shards), states, states + 2)) if arcs else None
+
+        def ask(first: int, last: int, where: Any, shard: int) -> Any:
+            view = found.view(None if parts is None else parts[shard])
+            work = self._work(first, last)
+            return lib.fc_emission_total(
+                self._emitter, self._view, first, last, view[0], work, where
+            )
+
+        if arcs:
+            self._run(ask, [(*shard, k) for k, shard in enumerate(shards)])
+        else:
+            self._run(ask, [(*portion, 0) for portion in self._portions(self.threads)])
+        return found.result(parts)
+
+    def given(self, tags: Ints, sums: Sums) -> Floats:
+        """Return the scores of given labels, and take their path off the sums.
+
+        Parameters
+        ----------
+        tags : int32 [B, W]
+            What lies beyond a sentence's end is not read.
+        sums : Sums
+            Of `sums`; its arrays are changed: a path that is certain is taken off.
+
+        Returns
+        -------
+        float64 [B]
+            −inf where the labels are not legal; then nothing is taken off.
+        """
+        score = np.empty(self.n_sentences)
+        found = _Sums(self, posteriors=False, node=sums.node, left=sums.left)
+        states = len(self.emitter.label)
+        part = np.zeros((states, states + 2)) if sums.arc.size else None
+        place = np.arange(self.n_sentences, dtype=np.int64) * self.width
+        inputs = (
+            array_in(place, np.int64, place.shape, "place"),
+            array_in(tags, np.int32, (self.n_sentences, self.width), "tags"),
+            array_out(score),
+        )
+
+        def ask(first: int, last: int, where: Any) -> Any:
+            view = found.view(part)
+            work = self._work(first, last)
+            return lib.fc_emission_given(
+                *(self._emitter, self._view, first, last, *inputs, view[0], work, where)
+            )
+
+        self._run(ask, [(0, self.n_sentences)])
+        if part is not None:
+            for total, own in zip(sums[3:], _parted(part), strict=True):
+                np.add(total, own, out=total)
+        return score
+
+    def spans(self, path: Ints, reading: SpanRules) -> PathSpans:
+        """Return the spans of given labels, int32 [N], with their probabilities.
+
+        Sentences whose first label is −1 have none.
+
+        Raises
+        ------
+        NumericError
+            A score that is NaN, +inf or beyond 1e300.
+        """
+        tokens = int(self.offsets[-1])
+        found = _Sums(self, posteriors=False)
+        view = found.view(None)
+        ends = np.zeros(self.n_sentences + 1, dtype=np.int64)
+        span, probability = np.empty((tokens, 3), dtype=np.int32), np.empty(tokens)
+        table, keep = reading.view()
+        inputs = (
+            array_in(self.offsets, np.int64, self.offsets.shape, "offsets"),
+            array_in(path, np.int32, (tokens,), "path"),
+            table,
+        )
+
+        def ask(first: int, last: int, where: Any) -> Any:
+            rows = slice(int(self.offsets[first]), None)
+            out = array_out(ends[1:]), array_out(span[rows]), array_out(probability[rows])
+            work = self._work(first, last)
+            return lib.fc_emission_spans(
+                self._emitter, self._view, first, last, *inputs, *out, view[0], work, where
+            )
+
+        portions = list(self._portions(self.threads))
+        self._run(ask, portions)
+        del keep
+        if len(portions) > 1:  # each began to count by itself, at the place of its first token
+            count = np.diff(ends, prepend=0)[1:]
+            starts = [first for first, _ in portions]
+            count[starts] = ends[1:][starts]
+            rows = [
+                np.arange(self.offsets[first], self.offsets[first] + count[first:last].sum())
+                for first, last in portions
+            ]
+            kept = np.concatenate(rows)
+            span, probability = span[kept], probability[kept]
+            np.cumsum(count, out=ends[1:])
+        total = int(ends[-1])
+        return PathSpans(ends, span[:total], probability[:total], found.left.astype(bool))
+
+    # --- How it is asked ----------------------------------------------------------------------
+
+    def _work(self, first: int, last: int) -> Any:
+        longest = int(self.lengths[first:last].max(initial=0))
+        size = int(lib.fc_emission_work(self._emitter, longest))
+        states = len(self.emitter.label)
+        what = f"a sentence of {longest:,} tokens, {states:,} states at each"
+        return ffi.from_buffer("double[]", allocated(size, what, longest))
+
+    def _portions(self, count: int) -> Iterator[tuple[int, int]]:
+        """Yield runs of sentences of about as many tokens each."""
+        size = self.n_sentences
+        if count == 1 or size < 2:
+            yield 0, size
+            return
+        marks = np.arange(1, count) * int(self.offsets[-1]) / count
+        cuts = np.searchsorted(self.offsets, marks).tolist()
+        bounds = sorted({0, size, *(c for c in cuts if 0 < c < size)})
+        yield from pairwise(bounds)
+
+    def _shards(self) -> Iterator[tuple[int, int]]:
+        """Yield runs of sentences that depend on their lengths alone."""
+        first = 0
+        while first < self.n_sentences:
+            limit = self.offsets[first] + _SHARD
+            last = max(int(np.searchsorted(self.offsets, limit, side="right")) - 1, first + 1)
+            yield first, min(last, self.n_sentences)
+            first = last
+
+    def _run(self, ask: Callable[..., Any], parts: Sequence[tuple[int, ...]]) -> None:
+        def one(part: tuple[int, ...]) -> tuple[Any, int]:
+            where = ffi.new("int64_t *")
+            first, last, *rest = part
+            return ask(first, last, where, *rest), int(where[0])
+
+        if self.threads == 1 or len(parts) < 2:
+            statuses = [one(part) for part in parts]
+        else:
+            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
+
+            with ThreadPoolExecutor(self.threads) as pool:
+                statuses = list(pool.map(one, parts))
+        for status, where in statuses:
+            if status == lib.FC_ENUMERIC:
+                raise NumericError(f"sentence {where}: a score is NaN, +inf or beyond 1e300")
+            check(status, "scores: sentence", where)
+
+
+class _Sums:
+    """The memory that sums go into."""
+
+    def __init__(
+        self,
+        rows: EmissionRows,
+        *,
+        posteriors: bool,
+        node: Array | None = None,
+        left: Bools | None = None,
+    ) -> None:
+        size, shape = rows.n_sentences, (rows.n_sentences, rows.width, rows.n_labels)
+        self.log_z = np.empty(size)
+        self.left = np.zeros(size, dtype=np.uint8) if left is None else left.astype(np.uint8)
+        none = np.empty((0, 0, 0), dtype=rows.rows.dtype) if node is None else node
+        self.node = np.zeros(shape, dtype=rows.rows.dtype) if posteriors else none
+        self.start = np.arange(size, dtype=np.int64) * (rows.width * rows.n_labels)
+        self.stride = rows.n_labels
+
+    def view(self, part: Floats | None) -> tuple[Any, Any]:
+        """Return the C view; arcs and ends go into a part, float64 [S, S + 2]."""
+        view = ffi.new("fc_emission_sums *")
+        view.log_z, view.left = array_out(self.log_z), array_out(self.left)
+        if self.node.size:
+            if not self.node.flags.c_contiguous:
+                raise KernelError("probabilities of labels are not contiguous")
+            name = "narrow" if self.node.dtype == np.float32 else "wide"
+            setattr(view, name, array_out(self.node.reshape(-1)))
+            view.size, view.stride = self.node.size, self.stride
+            view.start = array_in(self.start, np.int64, self.start.shape, "start")
+        if part is not None:
+            for name, array in zip(("arc", "begin", "end"), _parted(part), strict=True):
+                setattr(view, name, array_out(array))
+        return view, part
+
+    def result(self, parts: Floats | None) -> Sums:
+        """Return what has been found; parts are added in their order."""
+        total = np.empty((0, 2)) if parts is None else np.add.reduce(parts, axis=0)
+        arcs, begin, end = _parted(total)
+        return Sums(self.log_z, self.left.astype(bool), self.node, arcs, begin, end)
+
+
+def _parted(part: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return arcs [S, S] and both ends [S], which lie behind each other in [S, S + 2]."""
+    states, flat = len(part), part.reshape(-1)
+    arc = flat[: states * states].reshape(states, states)
+    begin, end = flat[states * states :].reshape(2, states)
+    return arc, begin, end

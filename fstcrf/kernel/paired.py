@@ -1,0 +1,330 @@
+"""Acyclic machines whose neighbouring arcs score as pairs of classes: lattices of segments.
+
+An arc has a left class and a right one. Where an arc follows another at a node, the right class of
+the first and the left class of the second score as a pair. Paths are sequences of arcs from a
+begin; scores are natural logs, −inf forbids. A node costs its right classes times its left ones,
+whatever the number of its arcs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import NumericError, ShapeError, TooLargeError
+from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.kernel.rows import row_starts
+
+_MOST_PAIRS = 30_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class PairScores:
+    """Scores of pairs of classes, for any number of machines.
+
+    Parameters
+    ----------
+    pair : float64 [K, R, L]
+        K tables of right classes before left ones. The last right class is that of beginnings.
+
+    Raises
+    ------
+    NumericError
+        NaN, +inf or beyond 1e300.
+    """
+
+    pair: Floats
+
+    def __post_init__(self) -> None:
+        if self.pair.ndim != 3 or not self.pair.size:
+            raise ShapeError(f"pair is {list(self.pair.shape)}, expected [K, R, L]")
+        bad = ~(self.pair <= 1e300) | ((self.pair < -1e300) & (self.pair > -np.inf))
+        if bad.any():
+            place = np.argwhere(bad)[0].tolist()
+            raise NumericError(f"NaN, +inf or beyond 1e300: score of the pair {place}")
+        object.__setattr__(self, "pair", settled(np.ascontiguousarray(self.pair)))
+
+    @cached_property
+    def top(self) -> float:
+        """The largest score; 0 where all are −inf."""
+        largest = float(self.pair.max())
+        return largest if largest > -np.inf else 0.0
+
+    @cached_property
+    def turned(self) -> Floats:
+        """Scores as [K, L, R]."""
+        return np.ascontiguousarray(self.pair.transpose(0, 2, 1))
+
+    @cached_property
+    def linear(self) -> Floats:
+        """exp(pair − top), [K, R, L]."""
+        return np.exp(self.pair - self.top)
+
+    @cached_property
+    def around(self) -> Floats:
+        """exp(pair − top), [K, L, R]."""
+        return np.ascontiguousarray(self.linear.transpose(0, 2, 1))
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the kernel's structure holds of it."""
+        tables, right, left = self.pair.shape
+        names = {"pair": self.pair, "turned": self.turned}
+        names |= {"linear": self.linear, "around": self.around}
+        arrays = {k: array_in(v, np.float64, v.shape, k) for k, v in names.items()}
+        return {"K": tables, "R": right, "L": left, "top": self.top, **arrays}
+
+
+class PairedArcs(NamedTuple):
+    """Arcs between nodes that are numbered in topological order."""
+
+    source: Ints  # [A] nodes
+    target: Ints  # [A]
+    left: Ints  # [A] classes
+    right: Ints  # [A]
+    score: Floats  # [A]
+
+
+class PairedSums(NamedTuple):
+    """Posterior probabilities of the arcs of a machine, and what is expected of it."""
+
+    arc: Floats  # [A]
+    end: Floats  # [X] of ending in each exit slot
+    met: Floats  # [K, R, L] expected meetings of classes, where they were counted
+
+
+def arranged(arcs: PairedArcs) -> Longs:
+    """Return the order in which a machine has its arcs: by source, left class, then as given."""
+    key = arcs.source.astype(np.int64) * (int(arcs.left.max(initial=0)) + 1) + arcs.left
+    return ascending(key)
+
+
+def ascending(key: Longs) -> Longs:
+    """Return the stable order of keys that are often in order already."""
+    if (key[1:] >= key[:-1]).all():
+        return np.arange(len(key))
+    return np.argsort(key, kind="stable").astype(np.int64)
+
+
+def _slots(key: Longs, size: int) -> tuple[Longs, Longs]:
+    """Return the distinct keys below `size`, ascending, and which of them each one is."""
+    if size > 8 * len(key) + 4096:
+        found, number = np.unique(key, return_inverse=True)
+        return found.astype(np.int64), number.reshape(-1).astype(np.int64)
+    there = np.zeros(size, dtype=bool)
+    there[key] = True
+    found = np.flatnonzero(there)
+    number = np.empty(size, dtype=np.int64)
+    number[found] = np.arange(len(found))
+    return found, number[key]
+
+
+def _runs(key: Longs) -> Longs:
+    """Return where runs of equal keys begin, of keys that ascend, and behind the last one."""
+    new = np.empty(len(key) + 1, dtype=bool)
+    new[0] = new[-1] = True
+    np.not_equal(key[1:], key[:-1], out=new[1:-1])
+    return np.flatnonzero(new) if len(key) else np.zeros(1, dtype=np.int64)
+
+
+class Paired:
+    """A machine of one lattice or of several.
+
+    Parameters
+    ----------
+    nodes : int
+    arcs : PairedArcs
+        Sorted as `arranged` says.
+    final : float64 [nodes]
+        −inf: no path ends there.
+    class_final : float64 [R]
+        What ending behind an arc of a right class scores, added to that of the node.
+    pairs : PairScores
+    begins : int64 [B]
+        Nodes where lattices begin; no arc leads to them.
+    table : int32 [nodes], optional
+        Which table of pairs each node has.
+
+    Raises
+    ------
+    ShapeError
+        Nodes or classes outside what they may be, arcs that do not lead to higher nodes.
+    NumericError
+        A score that is NaN, +inf or beyond 1e300.
+    """
+
+    def __init__(
+        self,
+        nodes: int,
+        arcs: PairedArcs,
+        final: Floats,
+        class_final: Floats,
+        pairs: PairScores,
+        begins: Longs,
+        table: Ints | None = None,
+    ) -> None:
+        _, right, left = pairs.pair.shape
+        self.arcs, self.pairs, self.nodes = arcs, pairs, nodes
+        if nodes < 1 or final.shape != (nodes,) or class_final.shape != (right,):
+            raise ShapeError(f"{nodes} nodes and {right} right classes: other finals")
+        if len(begins) and not 0 <= begins.min() <= begins.max() < nodes:
+            raise ShapeError(f"begins holds numbers outside [0, {nodes})")
+        entered = arcs.source.astype(np.int64) * left + arcs.left
+        if (entered[1:] < entered[:-1]).any():
+            raise ShapeError("arcs are not sorted by source and left class")
+        left_at = arcs.target.astype(np.int64) * right + arcs.right
+        for key, size in ((entered, nodes * left), (left_at, nodes * right)):
+            if len(key) and not (key.min() >= 0 and key.max() < size):
+                raise ShapeError(f"nodes or classes outside [0, {nodes}) and their tables")
+        self.arc_row = _runs(entered)
+        entries = entered[self.arc_row[:-1]]
+        exits, slot = _slots(np.concatenate([left_at, begins * right + (right - 1)]), nodes * right)
+        self.exit = slot[: len(arcs.source)].astype(np.int32)
+        self.begins = slot[len(arcs.source) :]
+        self.entry_node, self.exit_node = entries // left, exits // right
+        self.left = (entries - self.entry_node * left).astype(np.int32)
+        self.right = (exits - self.exit_node * right).astype(np.int32)
+        places = np.arange(nodes + 1)
+        self.entry_row = np.searchsorted(entries, places * left)
+        self.exit_row = np.searchsorted(exits, places * right)
+        self.final = final[self.exit_node] + class_final[self.right]
+        self.table = table
+        where = ffi.new("int64_t *")
+        status = lib.fc_check_paired(self._handle, where)
+        if status == lib.FC_ENUMERIC:
+            raise NumericError(f"NaN, +inf or beyond 1e300: score {where[0]} of a lattice")
+        if status != lib.FC_OK:
+            raise ShapeError(f"arcs do not lead to higher nodes: entry {where[0]}")
+
+    @cached_property
+    def _handle(self) -> Any:
+        nodes, arcs = self.nodes, len(self.exit)
+        entries, exits = len(self.left), len(self.right)
+        fields = {
+            "entry_row": array_in(self.entry_row, np.int64, (nodes + 1,), "entry_row"),
+            "exit_row": array_in(self.exit_row, np.int64, (nodes + 1,), "exit_row"),
+            "arc_row": array_in(self.arc_row, np.int64, (entries + 1,), "arc_row"),
+            "left": array_in(self.left, np.int32, (entries,), "left"),
+            "right": array_in(self.right, np.int32, (exits,), "right"),
+            "exit": array_in(self.exit, np.int32, (arcs,), "exit"),
+            "score": array_in(self.arcs.score, np.float64, (arcs,), "score"),
+            "final": array_in(self.final, np.float64, (exits,), "final"),
+            "table": ffi.NULL,
+            **self.pairs.fields(),
+        }
+        if self.table is not None:
+            fields["table"] = array_in(self.table, np.int32, (nodes,), "table")
+        sizes = {"M": nodes, "A": arcs, "I": entries, "X": exits}
+        return ffi.new("fc_paired *", {**sizes, **fields})
+
+    def _suffix(self, function: Any) -> tuple[Floats, Floats]:
+        entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
+        work = np.empty(len(entry) + len(exit_))
+        check(function(self._handle, *map(array_out, (entry, exit_, work))), "suffix")
+        return entry, exit_
+
+    @cached_property
+    def best_suffix(self) -> tuple[Floats, Floats]:
+        """Score of the best way to end from each entry and exit slot; −inf: there is none."""
+        return self._suffix(lib.fc_paired_best)
+
+    @cached_property
+    def sum_suffix(self) -> tuple[Floats, Floats]:
+        """Log of the sum over all ways to end from each entry and exit slot."""
+        return self._suffix(lib.fc_paired_sum)
+
+    def best_scores(self) -> Floats:
+        """Return the score of the best path from each begin, [B]; −inf: there is none."""
+        return self.best_suffix[1][self.begins]
+
+    def log_partitions(self) -> Floats:
+        """Return log Z of each begin, [B]."""
+        return self.sum_suffix[1][self.begins]
+
+    def best_paths(self) -> tuple[Ints, Longs]:
+        """Return the arcs of the best paths, one behind the other, and their offsets, [B + 1].
+
+        Ties: ending comes first, then the smaller left class, then the arc that comes first, at the
+        earliest node where the candidates differ. None where there is no path.
+        """
+        room = self.nodes + len(self.begins)  # lattices share no nodes, every arc leads upwards
+        path, offset = np.empty(room, dtype=np.int32), np.zeros(len(self.begins) + 1, np.int64)
+        where = ffi.new("int64_t *")
+        status = lib.fc_paired_paths(
+            self._handle,
+            array_in(self.best_suffix[0], np.float64, (len(self.left),), "suffix"),
+            array_in(self.best_suffix[1], np.float64, (len(self.right),), "suffix"),
+            len(self.begins),
+            array_in(self.begins, np.int64, self.begins.shape, "begins"),
+            room,
+            array_out(path),
+            array_out(offset),
+            where,
+        )
+        check(status, "best_paths", where[0])
+        return path[: offset[-1]], offset
+
+    def marginals(self, *, counted: bool = False) -> PairedSums:
+        """Return posterior probabilities, zeros where there is no path, and counts if wanted."""
+        arc, end = np.empty(len(self.exit)), np.empty(len(self.right))
+        count = np.empty(self.pairs.pair.shape if counted else (0, 0, 0))
+        work = np.empty(3 * len(self.left) + len(self.right))
+        where = ffi.new("int64_t *")
+        status = lib.fc_paired_marginals(
+            self._handle,
+            array_in(self.sum_suffix[0], np.float64, (len(self.left),), "suffix"),
+            array_in(self.sum_suffix[1], np.float64, (len(self.right),), "suffix"),
+            len(self.begins),
+            array_in(self.begins, np.int64, self.begins.shape, "begins"),
+            array_out(arc),
+            array_out(end),
+            array_out(count) if counted else ffi.NULL,
+            array_out(work),
+            where,
+        )
+        check(status, "marginals", where[0])
+        return PairedSums(arc, end, count)
+
+    @cached_property
+    def entry(self) -> Longs:
+        """Entry slot of each arc, int64 [A]."""
+        return np.repeat(np.arange(len(self.left)), np.diff(self.arc_row))
+
+    @cached_property
+    def explicit(self) -> tuple[Acyclic, Ints]:
+        """The machine with pairs as arcs of their own, and the arc that each one is; −1: a pair.
+
+        States are slots, exits before entries at each node. The machine has one begin, node 0.
+        """
+        exits = np.arange(len(self.right)) + self.entry_row[self.exit_node]
+        entries = np.arange(len(self.left)) + self.exit_row[self.entry_node + 1]
+        first, stop = self.entry_row[self.exit_node], self.entry_row[self.exit_node + 1]
+        size = stop - first
+        if int(size.sum()) > _MOST_PAIRS:
+            raise TooLargeError(
+                f"n best paths and samples need {int(size.sum()):,} pairs of arcs written out: too "
+                "many; restrict the lattice"
+            )
+        x = np.repeat(np.arange(len(self.right)), size)
+        j = np.arange(len(x)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(first, size)
+        table = 0 if self.table is None else self.table[self.exit_node[x]]
+        link = self.pairs.pair[table, self.right[x], self.left[j]]
+        alive = link > -np.inf
+        x, j, link = x[alive], j[alive], link[alive]
+        source = np.concatenate([exits[x], entries[self.entry]])
+        target = np.concatenate([entries[j], exits[self.exit]])
+        which = np.concatenate([np.full(len(x), -1), np.arange(len(self.exit))]).astype(np.int32)
+        order = np.argsort(source, kind="stable")
+        final = np.full(len(exits) + len(entries), -np.inf)
+        final[exits] = self.final
+        machine = Acyclic(
+            row_starts(source[order], len(final)),
+            target[order].astype(np.int32),
+            np.concatenate([link, self.arcs.score])[order],
+            final,
+        )
+        return machine, which[order]

@@ -1,0 +1,194 @@
+"""Semi-Markov chains: segments of labels that tile sentences; sums, expectations, best segments.
+
+Every stretch of up to D tokens may be a segment of any label, scored by sums over its tokens and by
+what single segments bring. Scores are natural logs. Rows of labels are padded to P = `padded`
+columns, whatever stands behind the labels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import NumericError, ShapeError, TooLargeError
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+
+
+@dataclass(frozen=True, eq=False)
+class SemiMarkov:
+    """What all sentences share.
+
+    Parameters
+    ----------
+    longest : int32 [L]
+        Tokens of the longest segment of each label, 1 to D; longer ones have a tail.
+    length : float64 [D + 2, P]
+        Scores of lengths 1 to D, −inf where there are none; then what a segment with a tail scores
+        in place of that, −inf: no tails, and what each token of a tail scores.
+    pair : float64 [L, P]
+        Score of a label (column) behind another one (row).
+    initial, final : float64 [P]
+    """
+
+    longest: Ints
+    length: Floats
+    pair: Floats
+    initial: Floats
+    final: Floats
+
+    def __post_init__(self) -> None:
+        labels, width = self.pair.shape
+        shapes = (self.longest.shape, self.initial.shape, self.final.shape)
+        if shapes != ((labels,), (width,), (width,)) or self.length.shape[1:] != (width,):
+            raise ShapeError(f"{labels} labels in {width} columns: other scores")
+
+    @property
+    def depth(self) -> int:
+        """Tokens of the longest segment without a tail, D."""
+        return len(self.length) - 2
+
+    @cached_property
+    def turned(self) -> Floats:
+        """Score of a label (column) before another one (row), [L, P]; C points into it."""
+        labels, width = self.pair.shape
+        turned = np.zeros((labels, width))
+        turned[:, :labels] = self.pair[:, :labels].T
+        return turned
+
+    @cached_property
+    def handle(self) -> Any:
+        """The kernel's structure."""
+        labels, width = self.pair.shape
+        arrays = {"length": self.length, "pair": self.pair, "turned": self.turned}
+        arrays |= {"initial": self.initial, "final": self.final}
+        fields = {k: array_in(v, np.float64, v.shape, k) for k, v in arrays.items()}
+        fields["longest"] = array_in(self.longest, np.int32, (labels,), "longest")
+        return ffi.new("fc_semimarkov *", {"L": labels, "P": width, "D": self.depth, **fields})
+
+
+class Extras(NamedTuple):
+    """What single segments bring: values at cells (s · D + d − 1) · P + l of a sentence."""
+
+    offset: Longs  # [B + 1]
+    cell: Ints
+    what: Ints  # which value
+
+    def run(self, first: int, last: int) -> Extras:
+        """Return those of a run of sentences."""
+        a, b = self.offset[[first, last]].tolist()
+        cell, what = np.ascontiguousarray(self.cell[a:b]), np.ascontiguousarray(self.what[a:b])
+        return Extras(self.offset[first : last + 1] - a, cell, what)
+
+
+class SegmentSums(NamedTuple):
+    """log Z of sentences, and what is expected of each score."""
+
+    log_z: Floats  # [B]
+    token: Floats  # [N, 3, P]
+    value: Floats  # [V]
+    length: Floats  # [D + 2, P]
+    pair: Floats  # [L, P]
+    initial: Floats  # [P]
+    final: Floats  # [P]
+
+
+def _text(
+    machine: SemiMarkov, offset: Longs, token: Floats, extras: Extras, value: Floats
+) -> tuple[Any, Floats]:
+    """Return the sentences as the kernel's structure, and scratch memory for them."""
+    n, width = int(offset[-1]), machine.pair.shape[1]
+    longest = int(np.diff(offset).max(initial=0))
+    room = lib.fc_semimarkov_room(longest, width, machine.depth)
+    if room < 0:
+        raise TooLargeError(
+            f"a sentence of {longest:,} tokens, segments of up to {machine.depth}: too long for "
+            "memory; cut it, or allow shorter segments",
+            tokens=longest,
+        )
+    count = len(extras.cell)
+    if extras.offset.shape != offset.shape or int(extras.offset[-1]) != count:
+        raise ShapeError("extras have other sentences")
+    fields = {
+        "offset": array_in(offset, np.int64, offset.shape, "offset"),
+        "token": array_in(token, np.float64, (n, 3, width), "token"),
+        "extra": array_in(extras.offset, np.int64, offset.shape, "extra"),
+        "cell": array_in(extras.cell, np.int32, (count,), "cell"),
+        "what": array_in(extras.what, np.int32, (count,), "what"),
+        "value": array_in(value, np.float64, value.shape, "value"),
+    }
+    sizes = {"B": len(offset) - 1, "N": n, "V": len(value)}
+    return ffi.new("fc_segment_text *", {**sizes, **fields}), np.empty(room)
+
+
+def segment_sums(
+    machine: SemiMarkov, offset: Longs, token: Floats, extras: Extras, value: Floats
+) -> SegmentSums:
+    """Return log Z of each sentence, and what is expected of all of them together.
+
+    Parameters
+    ----------
+    machine : SemiMarkov
+    offset : int64 [B + 1]
+    token : float64 [N, 3, P]
+        What each token scores as the first of a segment, in one, and as its last.
+    extras : Extras
+    value : float64 [V]
+
+    Raises
+    ------
+    NumericError
+        A sentence whose log Z is not finite.
+    TooLargeError
+        A sentence too long for memory.
+    """
+    text, work = _text(machine, offset, token, extras, value)
+    sums = SegmentSums(
+        np.empty(len(offset) - 1),
+        np.empty_like(token),
+        np.zeros(len(value)),
+        np.zeros_like(machine.length),
+        np.zeros_like(machine.pair),
+        np.zeros_like(machine.initial),
+        np.zeros_like(machine.final),
+    )
+    where = ffi.new("int64_t *")
+    status = lib.fc_semimarkov_sums(
+        machine.handle,
+        text,
+        array_out(sums.log_z),
+        array_out(sums.token),
+        array_out(sums.value),
+        array_out(sums.length),
+        array_out(sums.pair),
+        array_out(sums.initial),
+        array_out(sums.final),
+        len(work),
+        array_out(work),
+        where,
+    )
+    if status == lib.FC_ENUMERIC:
+        raise NumericError(f"log Z of sentence {where[0]} is not finite")
+    check(status, "segment sums", where[0])
+    return sums
+
+
+def best_segments(
+    machine: SemiMarkov, offset: Longs, token: Floats, extras: Extras, value: Floats
+) -> tuple[Floats, Ints]:
+    """Return the score of the best segments of each sentence, and their labels, int32 [N].
+
+    The label stands at the first token of a segment, −1 at the others. Arguments and errors as for
+    `segment_sums`. Ties: the smaller label, then the shorter segment, at the earliest token.
+    """
+    text, work = _text(machine, offset, token, extras, value)
+    score, label = np.empty(len(offset) - 1), np.empty(int(offset[-1]), dtype=np.int32)
+    where = ffi.new("int64_t *")
+    status = lib.fc_semimarkov_best(
+        machine.handle, text, array_out(score), array_out(label), len(work), array_out(work), where
+    )
+    check(status, "best segments", where[0])
+    return score, label

@@ -1,0 +1,124 @@
+"""How right a pipeline is on text with gold labels, by each way to decide."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fstcrf.corpus import Corpus
+from fstcrf.corpus.batches import batches
+from fstcrf.errors import InexactWarning, OptionError
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.model.source import has_spans
+from fstcrf.pipelines.trained import Decode, TrainedPipeline
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineScore:
+    """What one way to decide comes to.
+
+    Parameters
+    ----------
+    decode : {"cascade", "marginals", "joint", "product", "chain"}
+    accuracy : dict of str to float
+        Share of tokens that are right, of each task with gold labels.
+    spans : dict of str to float
+        F of the spans, as conlleval counts them, of the tasks whose gold labels are spans.
+    together : float
+        Share of tokens that are right for all of these tasks.
+    sentences : float
+        Share of sentences that are right throughout.
+    unproven : int
+        Sentences whose labels are the best found, not proven to be the best.
+    seconds : float
+        Of the wall clock, labels of all tasks decided.
+    """
+
+    decode: Decode
+    accuracy: dict[str, float]
+    spans: dict[str, float]
+    together: float
+    sentences: float
+    unproven: int
+    seconds: float
+
+
+def score_pipeline(
+    pipeline: TrainedPipeline,
+    corpus: Corpus,
+    gold: Mapping[str, str | Sequence[Sequence[str]]],
+    *,
+    decode: Decode | None = None,
+    threads: int = 1,
+    told: Callable[[int], None] = lambda _: None,
+    together: int = 1 << 40,
+) -> PipelineScore:
+    """Decode a corpus and compare the labels with gold.
+
+    Parameters
+    ----------
+    pipeline : TrainedPipeline
+    corpus : Corpus
+    gold : mapping of str to str or sequence of sequences of str
+        For some tasks, the column of their gold labels, or the labels of each sentence.
+    decode : {"cascade", "marginals", "joint", "product", "chain"}, optional
+        Otherwise than the pipeline usually tags.
+    threads : int
+    told : callable
+        Called with the number of sentences that have been decided since the last time.
+    together : int
+        Tokens that are decided together, about; so often somebody is told.
+
+    Raises
+    ------
+    OptionError
+        No task, or one that the pipeline does not have.
+    DataError, NoPathError
+        As `TrainedPipeline.decode`.
+    """
+    odd = [tape for tape in gold if tape not in pipeline.tapes]
+    if odd or not gold:
+        wanted = f"no task {odd[0]!r}" if odd else "gold labels of no task"
+        raise OptionError(f"{wanted}; the tasks are {', '.join(pipeline.tapes)}")
+    begun, unproven = time.perf_counter(), 0
+    answered: dict[str, list[list[str]]] = {tape: [] for tape in gold}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", InexactWarning)  # they are counted
+        for run in batches(corpus, together):
+            answer = pipeline.decode(run, decode=decode, threads=threads)
+            unproven += int((~answer.exact).sum())
+            for tape in gold:
+                answered[tape] += answer[tape].labels(0)
+            told(len(run))
+    spent = time.perf_counter() - begun
+    right = np.ones(corpus.n_tokens, dtype=bool)
+    accuracy, spans = {}, {}
+    for tape, given in gold.items():
+        wanted_labels = corpus.column_lists(given) if isinstance(given, str) else list(given)
+        found = answered[tape]
+        flat = [np.asarray(_flat(labels), dtype=object) for labels in (wanted_labels, found)]
+        mine = flat[0] == flat[1]
+        right &= mine
+        accuracy[tape] = float(mine.mean()) if len(mine) else 1.0
+        if has_spans(set(flat[0].tolist())):
+            spans[tape] = evaluate_spans(wanted_labels, found).f
+    wrong = np.concatenate([[0], np.cumsum(~right)])
+    full = np.diff(corpus.offsets) > 0
+    sentences = np.diff(wrong[corpus.offsets])[full] == 0
+    return PipelineScore(
+        decode or pipeline.decoder,
+        accuracy,
+        spans,
+        float(right.mean()) if len(right) else 1.0,
+        float(sentences.mean()) if len(sentences) else 1.0,
+        unproven,
+        spent,
+    )
+
+
+def _flat(sentences: Sequence[Sequence[str]]) -> list[str]:
+    return [label for sentence in sentences for label in sentence]

@@ -1,0 +1,459 @@
+"""The recipe ``neural``: what grammars and consistency bring to a network's scores.
+
+Entities of CoNLL-2003, 50 to all training sentences, several seeds. A small network (`network`) is
+trained by cross-entropy, by a CRF layer, and by a CRF layer under the grammar of BIOES; each is
+decoded freely, under the grammar, and with labels that agree across a document.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, cast
+
+import msgspec
+import numpy as np
+
+from fstcrf import constraints
+from fstcrf.arrays import Array, Longs
+from fstcrf.calibration import reliability, span_events
+from fstcrf.corpus import Corpus
+from fstcrf.corpus.schemes import spans
+from fstcrf.documents import Annealing, Consistency
+from fstcrf.documents.given import agreed_labels
+from fstcrf.emissions import Emissions
+from fstcrf.errors import SchemeError
+from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
+from fstcrf.grammar import Grammar
+from fstcrf.recipes import corpora
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.network import (
+    LOSSES,
+    Loss,
+    Network,
+    NetworkOptions,
+    Vocabulary,
+    read_parameters,
+    write_parameters,
+)
+from fstcrf.recipes.protocol import SEEDS, Protocol
+from fstcrf.recipes.report import Headline, Result, Row, number, table
+
+SCHEME: Literal["bioes"] = "bioes"
+SIZES = (50, 200, 1000, 4000, 14_041)
+"""Training sentences: the first ones of the file."""
+QUICK = (50, 200)
+FEW_SEEDS = 3
+"""Runs with all training sentences, which take longest."""
+
+_OPTIONS: list[dict[str, Any]] = [
+    {"rate": rate, "dropout": dropout} for rate in (0.001, 0.002, 0.004) for dropout in (0.3, 0.5)
+]
+_made = NetworkOptions
+_LEAST_HELD_OUT = 500
+"""Sentences of the dev file that end a training, where the training part has fewer."""
+_CHOSEN_ON = 1000  # training sentences that options are chosen with
+_QUICK_OPTIONS: dict[str, Any] = {"rate": 0.002, "dropout": 0.5}
+_PENALTIES: list[dict[str, Any]] = [
+    {"same": same, "within": within} for same in (0.0, 0.25, 1.0) for within in (0.0, 0.5, 1.0, 2.0)
+]
+_SWEEPS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class EntityData:
+    """CoNLL-2003 with labels as numbers."""
+
+    labels: tuple[str, ...]
+    grammar: Grammar
+    train: Corpus
+    dev: Corpus
+
+    def tags(self, corpus: Corpus) -> list[Longs]:
+        """Return the labels of each sentence as numbers."""
+        place = {label: k for k, label in enumerate(self.labels)}
+        rows = corpus.column_lists(corpora.ENTITY)
+        return [np.asarray([place[label] for label in row], dtype=np.int64) for row in rows]
+
+
+def read(setting: Setting) -> EntityData:
+    """Read the training and the dev file."""
+    train, dev = (corpora.entities(setting, part, SCHEME) for part in ("train", "testa"))
+    labels = tuple(sorted(set(train.column(corpora.ENTITY).strings())))
+    return EntityData(labels, constraints.bioes(), train, dev)
+
+
+# --- Training -------------------------------------------------------------------------------------
+
+
+class Course(msgspec.Struct, frozen=True):
+    """What is known of a training.
+
+    Parameters
+    ----------
+    rounds : int
+        Rounds until the best one.
+    dev_f : float
+        F on the dev file of the best one, decoded freely, percent.
+    seconds : float
+        Of the processor, for all rounds, held-out figures included.
+    """
+
+    rounds: int
+    dev_f: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A network that is or can be trained."""
+
+    loss: Loss
+    size: int
+    seed: int
+    options: NetworkOptions
+
+    @property
+    def name(self) -> str:
+        """What its parts are called."""
+        return f"{self.size} sentences, {self.loss}, seed {self.seed}"
+
+
+def trained(run: Run, data: EntityData, setting: Setting) -> tuple[Network, Course]:
+    """Train a network, or take what an earlier run has kept."""
+    train = data.train[: run.size]
+    words = train.column_lists("word")
+    network = Network(
+        Vocabulary.of(words), data.labels, run.loss, data.grammar, run.options, run.seed
+    )
+    path = setting.parts.file(run.name, "npz", run)
+    if path is not None and path.exists():
+        course = setting.kept(run.name, partial(_fitted, network, data, train), Course, run)
+        network.set_parameters(read_parameters(path))
+        return network, course
+    setting.say(f"neural: {run.name}, training")
+    course = _fitted(network, data, train)
+    if path is not None:
+        write_parameters(network.parameters(), path)
+    setting.parts.put(run.name, course, run)
+    return network, course
+
+
+def _fitted(network: Network, data: EntityData, train: Corpus) -> Course:
+    """Train until F on held-out sentences rises no more; leave the best parameters."""
+    held_out = data.dev[: max(_LEAST_HELD_OUT, len(train))]
+    began = time.process_time()
+    best, at, kept = -1.0, 0, network.parameters()
+    course = network.rounds(train.column_lists("word"), data.tags(train))
+    for count, _ in enumerate(course, 1):
+        f = _f(held_out, _free(network, data, held_out))
+        if f > best:
+            best, at, kept = f, count, network.parameters()
+        if count - at >= network.options.patience:
+            break
+    network.set_parameters(kept)
+    return Course(at, best, time.process_time() - began)
+
+
+# --- Decoding -------------------------------------------------------------------------------------
+
+
+def _emissions(
+    network: Network, data: EntityData, scores: Sequence[Array], *, ruled: bool
+) -> Emissions:
+    return Emissions(
+        list(scores),
+        labels=data.labels,
+        grammar=data.grammar if ruled else None,
+        threads=THREADS,
+        **network.chain(),
+    )
+
+
+def _free(network: Network, data: EntityData, corpus: Corpus) -> list[list[str]]:
+    """Return the best labels, whatever they are."""
+    scores = network.scores(corpus.column_lists("word"))
+    return _best(_emissions(network, data, scores, ruled=False))
+
+
+def _best(batch: Emissions) -> list[list[str]]:
+    found: Any = batch.decode().labels()
+    return cast("list[list[str]]", found)
+
+
+def _f(corpus: Corpus, labels: Sequence[Sequence[str]]) -> float:
+    return corpora.span_f(corpus, corpora.ENTITY, labels)
+
+
+def consistency(data: EntityData, settings: Mapping[str, Any]) -> Consistency:
+    """Return the model of entities that agree, its penalties weighted."""
+    model = Consistency.estimate(data.train, corpora.ENTITY, scheme=SCHEME)
+    return model.scaled(settings["same"], "same").scaled(settings["within"], "within")
+
+
+class Decoded(msgspec.Struct, frozen=True):
+    """What one way to decode one network's scores gives on the test file.
+
+    Parameters
+    ----------
+    f : float
+        Of spans, percent.
+    illegal : int
+        Sentences whose labels are no BIOES.
+    error : float or None
+        Expected calibration error of the probabilities of spans above 0.01; None where labels are
+        drawn for whole documents, which have none.
+    seconds : float
+        Of the processor, from scores to labels.
+    right, found, wanted : list of int
+        Spans of each document.
+    """
+
+    f: float
+    illegal: int
+    error: float | None
+    seconds: float
+    right: list[int]
+    found: list[int]
+    wanted: list[int]
+
+    def counts(self) -> SpanCounts:
+        """Return the counts of documents."""
+        each = (self.right, self.found, self.wanted)
+        return SpanCounts(*(np.asarray(one, dtype=np.int64) for one in each))
+
+
+WAYS = ("free", "grammar", "grammar, consistency")
+
+
+def decoded(
+    network: Network, data: EntityData, test: Corpus, penalties: Mapping[str, Any], seed: int
+) -> dict[str, Decoded]:
+    """Decode the test file in each of the `WAYS`."""
+    scores = network.scores(test.column_lists("word"))
+    found = {}
+    for way in WAYS[:2]:
+        began = time.process_time()
+        batch = _emissions(network, data, scores, ruled=way != "free")
+        labels = _best(batch)
+        seconds = time.process_time() - began
+        events = span_events(batch.lattices, test.column_lists(corpora.ENTITY), threads=THREADS)
+        error = reliability(events, bins=15).error if len(events) else None
+        found[way] = _decoded(test, labels, error, seconds)
+    began = time.process_time()
+    batch = _emissions(network, data, scores, ruled=True)
+    labels = agreed_labels(
+        batch.lattices,
+        test,
+        [consistency(data, penalties)],
+        annealing=Annealing(_SWEEPS),
+        seed=seed,
+    )
+    found[WAYS[2]] = _decoded(test, labels, None, time.process_time() - began)
+    return found
+
+
+def _decoded(
+    test: Corpus, labels: Sequence[Sequence[str]], error: float | None, seconds: float
+) -> Decoded:
+    illegal = sum(not _legal(row) for row in labels)
+    counts = span_counts(test.column_lists(corpora.ENTITY), labels)
+    documents = np.asarray(test.documents, dtype=np.int64)
+    by_document = counts.grouped(documents - documents[0])
+    lists = (getattr(by_document, name).tolist() for name in ("right", "found", "wanted"))
+    return Decoded(_f(test, labels), illegal, error, seconds, *lists)
+
+
+def _legal(labels: Sequence[str]) -> bool:
+    try:
+        spans(labels, SCHEME, illegal="raise")
+    except SchemeError:
+        return False
+    return True
+
+
+# --- The run --------------------------------------------------------------------------------------
+
+
+def run(setting: Setting) -> Result:
+    """Choose options and penalties on the dev file, freeze them, and decode the test file."""
+    data = read(setting)
+    sizes = SIZES if setting.full else QUICK
+    protocol = Protocol(RECIPE.name, setting)
+    options = _chosen_options(protocol, data, setting)
+    runs = [
+        Run(loss, size, setting.seed + k, options)
+        for size in sizes
+        for k in range(_runs(size, full=setting.full))
+        for loss in LOSSES
+    ]
+    for one in runs:
+        trained(one, data, setting)
+    penalties = {size: _chosen_penalties(protocol, size, options, data, setting) for size in sizes}
+    protocol.freeze()
+    test = protocol.test(lambda: corpora.entities(setting, "testb", SCHEME))
+    found = {one: _measured(one, data, test, penalties[one.size], setting) for one in runs}
+    courses = {one: trained(one, data, setting)[1] for one in runs}
+    rows = setting.rows("all", partial(_rows, found, courses), (runs, penalties))
+    sections = [_reading(sizes), *_tables(found, sizes), protocol.section()]
+    return Result(rows, sections, headline=_headline(found, sizes))
+
+
+def _runs(size: int, *, full: bool) -> int:
+    if not full:
+        return 2
+    return FEW_SEEDS if size == SIZES[-1] else SEEDS
+
+
+def _chosen_options(protocol: Protocol, data: EntityData, setting: Setting) -> NetworkOptions:
+    """Choose step size and dropout for all networks, by F of the CRF layer."""
+
+    def held_out(settings: Mapping[str, Any]) -> float:
+        one = Run("crf", _CHOSEN_ON, setting.seed, _made(**settings))
+        return trained(one, data, setting)[1].dev_f
+
+    candidates = _OPTIONS if setting.full else [_QUICK_OPTIONS]
+    chosen: Mapping[str, Any] = protocol.choose("networks", candidates, held_out)
+    return _made(**chosen)
+
+
+def _chosen_penalties(
+    protocol: Protocol, size: int, options: NetworkOptions, data: EntityData, setting: Setting
+) -> Mapping[str, Any]:
+    """Choose the weights of the penalties, by F of the CRF layer of the first seed."""
+    network, _ = trained(Run("crf", size, setting.seed, options), data, setting)
+    lattices = _emissions(
+        network, data, network.scores(data.dev.column_lists("word")), ruled=True
+    ).lattices
+
+    def held_out(settings: Mapping[str, Any]) -> float:
+        labels = agreed_labels(
+            lattices,
+            data.dev,
+            [consistency(data, settings)],
+            annealing=Annealing(_SWEEPS),
+            seed=setting.seed,
+        )
+        return _f(data.dev, labels)
+
+    return protocol.choose(f"penalties, {size} sentences", _PENALTIES, held_out, options)
+
+
+def _measured(
+    one: Run, data: EntityData, test: Corpus, penalties: Mapping[str, Any], setting: Setting
+) -> dict[str, Decoded]:
+    def make() -> dict[str, Decoded]:
+        setting.say(f"neural: {one.name}, test file")
+        network, _ = trained(one, data, setting)
+        return decoded(network, data, test, penalties, one.seed)
+
+    return setting.kept(f"{one.name}, test", make, dict[str, Decoded], (one, dict(penalties)))
+
+
+# --- Text -----------------------------------------------------------------------------------------
+
+
+def _rows(
+    found: Mapping[Run, Mapping[str, Decoded]], courses: Mapping[Run, Course]
+) -> Iterator[Row]:
+    for one, ways in found.items():
+        course = courses[one]
+        yield Row(one.name, "F, dev, free, %", course.dev_f, seconds=course.seconds)
+        for way, answer in ways.items():
+            name = f"{one.name}: {way}"
+            yield Row(name, "F, test, %", answer.f, seconds=answer.seconds)
+            yield Row(name, "sentences with illegal labels", answer.illegal)
+            if answer.error is not None:
+                yield Row(name, "expected calibration error", answer.error)
+
+
+def _of(
+    found: Mapping[Run, Mapping[str, Decoded]], size: int, loss: Loss, way: str
+) -> list[Decoded]:
+    return [ways[way] for one, ways in found.items() if (one.size, one.loss) == (size, loss)]
+
+
+def _headline(found: Mapping[Run, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[Headline]:
+    lines = []
+    for size in sizes:
+        for loss in LOSSES:
+            for way in WAYS:
+                mine = _of(found, size, loss, way)
+                ends = bootstrapped_f([one.counts() for one in mine], resamples=1999)
+                interval = 100.0 * ends[0], 100.0 * ends[1]
+                values = tuple(one.f for one in mine)
+                name = f"{size:,} sentences, {loss}, {way}"
+                lines.append(Headline(name, "F, test, %", values, interval=interval))
+    return lines
+
+
+def _tables(found: Mapping[Run, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[str]:
+    """Write what each way brings against free decoding, and what it costs."""
+    sections = []
+    for size in sizes:
+        body = []
+        for loss in LOSSES:
+            free = _of(found, size, loss, "free")
+            for way in WAYS:
+                mine = _of(found, size, loss, way)
+                body.append([f"{loss}, {way}", *_cells(mine, free, way)])
+        head = [
+            "",
+            "F, %",
+            "gain over free (95 % interval)",
+            "illegal sentences",
+            "calibration error",
+            "decoding, seconds",
+        ]
+        sections.append(f"## {size:,} training sentences\n\n{table(head, body)}")
+    return sections
+
+
+def _cells(mine: Sequence[Decoded], free: Sequence[Decoded], way: str) -> list[str]:
+    mean = statistics.fmean(one.f for one in mine)
+    gain = ""
+    if way != "free":
+        sides = [[one.counts() for one in side] for side in (mine, free)]
+        low, high = (100.0 * x for x in bootstrapped_f(*sides, resamples=1999))
+        apart = mean - statistics.fmean(one.f for one in free)
+        gain = f"{apart:+.2f} ({low:+.2f} to {high:+.2f})"
+    errors = [one.error for one in mine if one.error is not None]
+    return [
+        number(mean),
+        gain,
+        number(statistics.fmean(one.illegal for one in mine)),
+        number(statistics.fmean(errors)) if errors else "",
+        number(statistics.fmean(one.seconds for one in mine)),
+    ]
+
+
+def _reading(sizes: Sequence[int]) -> str:
+    return (
+        "## How to read this\n\n"
+        "A network of words, characters (a convolution) and a BiLSTM, trained from scratch on the "
+        f"first {', '.join(f'{size:,}' for size in sizes)} sentences of the training file; labels "
+        "in BIOES. *softmax*: cross-entropy token by token; *crf*: a layer of transitions on top "
+        "(`fstcrf.torch.CRFLayer`); *crf under grammar*: only legal labellings are summed over in "
+        "training. *free*: the best labels, whatever they are; *grammar*: the best legal ones; "
+        "*consistency*: labels drawn for whole documents, with penalties estimated from the "
+        "whole training file for equal strings of different types. Training ends when F on testa "
+        f"(as many of its sentences as training has, and at least {_LEAST_HELD_OUT}) no longer "
+        f"rises, and its best round is kept. Figures are means over {SEEDS} seeds "
+        f"({FEW_SEEDS} with all sentences; 2 in a quick run). Intervals are by resampled documents "
+        "and seeds. An illegal sentence has labels that are no BIOES; F reads them as conlleval "
+        "does. The calibration error is that of probabilities of spans, in 15 bins. Seconds are "
+        "of the processor."
+    )
+
+
+RECIPE = Recipe(
+    "neural",
+    "A network's scores of entities under a grammar, and with labels that agree",
+    needs=("conll2003/eng.train", "conll2003/eng.testa", "conll2003/eng.testb"),
+    paper="published",
+    run=run,
+    packages=("torch", "scipy"),
+)

@@ -1,0 +1,264 @@
+"""The protocol of all recipes: choose on held-out data, freeze, and only then read test data.
+
+A recipe asks `Protocol.choose` for each of its settings, with candidates that stand in its source
+and a figure of held-out data. `Protocol.freeze` writes ``settings.json``: what was tried, what was
+chosen, and the SHA-256 of it. `Protocol.test` reads test data, and refuses before that. Whatever is
+drawn is drawn from several seeds (`over_seeds`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from fstcrf.corpus import atomic_write
+from fstcrf.errors import DataError
+from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.report import folded, number, table
+
+T = TypeVar("T")
+
+Value = bool | int | float | str | None
+"""A setting."""
+
+FILE = "settings.json"
+"""Where frozen settings stand, in the folder of the report."""
+
+SEEDS = 5
+"""Runs of whatever draws."""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """A candidate with its figure.
+
+    Parameters
+    ----------
+    settings : dict
+    held_out : float
+        The figure on held-out data; more is better.
+    """
+
+    settings: dict[str, Value]
+    held_out: float
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What was chosen for one system.
+
+    Parameters
+    ----------
+    settings : dict
+    trials : tuple of Trial
+        All that was tried, in order; empty where there was nothing to choose from.
+    """
+
+    settings: dict[str, Value]
+    trials: tuple[Trial, ...] = ()
+
+
+class Frozen(msgspec.Struct, frozen=True):
+    """What ``settings.json`` holds.
+
+    Parameters
+    ----------
+    recipe : str
+    choices : dict
+        By name of the system.
+    sha256 : str
+        Of the two, as compact JSON with sorted keys.
+    """
+
+    recipe: str
+    choices: dict[str, Choice]
+    sha256: str
+
+
+class Protocol:
+    """Choices of one run, and whether they are frozen.
+
+    Parameters
+    ----------
+    recipe : str
+        Name of the recipe.
+    setting : Setting
+        Where trials are kept, and the folder of the report; without one nothing is written.
+    """
+
+    def __init__(self, recipe: str, setting: Setting) -> None:
+        self._recipe, self._setting = recipe, setting
+        self._choices: dict[str, Choice] = {}
+        self._sha256 = ""
+
+    def choose(
+        self,
+        name: str,
+        candidates: Sequence[Mapping[str, Value]],
+        held_out: Callable[[Mapping[str, Value]], float],
+        about: object = None,
+    ) -> Mapping[str, Value]:
+        """Return the candidate with the best figure; the first of equals.
+
+        Every trial is kept as it ends, so that a search that was interrupted goes on.
+
+        Parameters
+        ----------
+        name : str
+            Of the system, no other's.
+        candidates : sequence of mappings
+            A single one is chosen without a trial: a quick run has the settings that a full one
+            chose.
+        held_out : callable
+            Settings → a figure of held-out data, more is better.
+        about : object
+            What the figures depend on, beside settings and data.
+
+        Raises
+        ------
+        RuntimeError
+            The settings are frozen: test data may have been read.
+        """
+        if self._sha256:
+            raise RuntimeError(f"{name}: settings are chosen before they are frozen")
+        if len(candidates) == 1:
+            choice = Choice(dict(candidates[0]))
+        else:
+            trials = tuple(self._trial(name, dict(one), held_out, about) for one in candidates)
+            choice = Choice(max(trials, key=lambda trial: trial.held_out).settings, trials)
+        self._choices[name] = choice
+        return choice.settings
+
+    def _trial(
+        self,
+        name: str,
+        settings: dict[str, Value],
+        held_out: Callable[[Mapping[str, Value]], float],
+        about: object,
+    ) -> Trial:
+        words = ", ".join(f"{key} {value}" for key, value in settings.items())
+        part = f"{name}, held-out, {words}"
+        found = self._setting.kept(part, lambda: float(held_out(settings)), float, about)
+        self._setting.say(f"{self._recipe}: {part}: {found:.2f}")
+        return Trial(settings, found)
+
+    def freeze(self) -> str:
+        """Write the settings down and return their SHA-256; from here on test data may be read.
+
+        Raises
+        ------
+        DataError
+            The folder of the report has settings of another run: figures on test data that were
+            made with them would no longer say which settings they are of.
+        """
+        sha256 = digest(self._recipe, self._choices)
+        frozen = Frozen(self._recipe, self._choices, sha256)
+        if self._setting.report is not None:
+            _written(frozen, self._setting.report / FILE)
+        self._sha256 = sha256
+        return sha256
+
+    def test(self, read: Callable[[], T]) -> T:
+        """Return test data.
+
+        Raises
+        ------
+        RuntimeError
+            The settings are not frozen.
+        """
+        if not self._sha256:
+            raise RuntimeError("settings are frozen before test data is read")
+        return read()
+
+    def section(self) -> str:
+        """Return what was tried and chosen, as a section of the report, folded."""
+        blocks = [
+            folded(f"{name}: {len(choice.trials)} tried", _trials(choice))
+            for name, choice in self._choices.items()
+            if choice.trials
+        ]
+        given = [
+            [name, _words(choice.settings)]
+            for name, choice in self._choices.items()
+            if not choice.trials
+        ]
+        if given:
+            blocks.append(table(["system", "settings, as an earlier full run chose them"], given))
+        chosen = (
+            f"Chosen on held-out data and frozen in `{FILE}` before the test data was read; "
+            f"SHA-256 `{self._sha256[:16]}…`."
+        )
+        return "\n\n".join(["## Settings", chosen, *blocks])
+
+
+def digest(recipe: str, choices: Mapping[str, Choice]) -> str:
+    """Return the SHA-256 of settings, 64 hexadecimal digits."""
+    plain = {"recipe": recipe, "choices": dict(choices)}
+    return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
+
+
+def frozen(path: Path) -> Frozen:
+    """Read settings that were frozen.
+
+    Raises
+    ------
+    DataError
+        It is no such file, or not what it was when it was written.
+    """
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Frozen)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"no settings of a recipe: {error}", path=str(path)) from None
+    if digest(found.recipe, found.choices) != found.sha256:
+        raise DataError("the settings were changed after they had been frozen", path=str(path))
+    return found
+
+
+def _written(settings: Frozen, path: Path) -> None:
+    if path.exists():
+        if frozen(path).sha256 != settings.sha256:
+            raise DataError(
+                "settings of another run were frozen here; give another folder with --report, "
+                "or remove the file",
+                path=str(path),
+            )
+        return
+    with atomic_write(path) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(settings), indent=1) + b"\n")
+
+
+def over_seeds(
+    setting: Setting,
+    name: str,
+    make: Callable[[int], T],
+    kind: type[T],
+    *,
+    seeds: int = SEEDS,
+    about: object = None,
+) -> list[T]:
+    """Run what draws once from each seed, from that of the run on; each is kept as it ends."""
+    return [
+        setting.kept(f"{name}, seed {seed}", partial(make, seed), kind, (about, seed))
+        for seed in range(setting.seed, setting.seed + seeds)
+    ]
+
+
+def _trials(choice: Choice) -> str:
+    names = list(choice.settings)
+    body = [
+        [*(_word(trial.settings[name]) for name in names), number(trial.held_out), mark]
+        for trial in choice.trials
+        for mark in ["chosen" if trial.settings == choice.settings else ""]
+    ]
+    return table([*names, "held-out", ""], body)
+
+
+def _words(settings: Mapping[str, Value]) -> str:
+    return ", ".join(f"{name} {_word(value)}" for name, value in settings.items())
+
+
+def _word(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,438 @@
+"""The recipe ``words``: word lattices that are trained, beside MeCab."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fstcrf.errors import LabelWarning
+from fstcrf.evaluate import compare
+from fstcrf.lazy import optional
+from fstcrf.lexicon import Lexicon
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.report import Result, Row, gain, table
+from fstcrf.wordlattice import Annotation, LatticeCRF, read_words
+from fstcrf.wordlattice.annotation import label_of
+from fstcrf.wordlattice.entries import new_entries
+from fstcrf.wordlattice.templates import fields_of
+
+LABEL = (0, 1, 2, 3, 4)
+"""Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
+NEW_WORDS = 2
+"""A word of dev that lattices lack so often becomes an entry."""
+TEMPLATE = """\
+UNIGRAM A:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5]
+UNIGRAM B:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5],%w
+BIGRAM C:%L[0],%L[1]/%R[0],%R[1]
+BIGRAM D:%L[0],%L[1],%L[2],%L[3],%L[4],%L[5]/%R[0],%R[1],%R[2],%R[3],%R[4],%R[5]
+"""
+SCRATCH = (
+    TEMPLATE
+    + """\
+UNIGRAM E:%w
+UNIGRAM F:%t
+BIGRAM G:%L?[6],%L[0]/%R[0],%R[1]
+BIGRAM H:%L[0],%L[1]/%R?[6],%R[0]
+"""
+)
+
+Spans = list[tuple[int, int, str]]
+"""Words of a text: characters and label."""
+
+
+@dataclass(frozen=True)
+class WordTask:
+    """What is learnt and what stands beside it."""
+
+    lexicon: Lexicon
+    rewrite: str
+    train: list[Annotation]
+    held_out: list[Annotation]
+    test: list[Annotation]
+    mecab: Callable[[Sequence[str]], list[list[tuple[str, str]]]]  # words and their features
+    sentences: int = 400  # of dev that settings are trained on, in the order of the file
+
+    @property
+    def texts(self) -> list[str]:
+        """Texts of the test part."""
+        return [one.text for one in self.test]
+
+
+def japanese(setting: Setting) -> WordTask:
+    """Read UD Japanese GSD, with unidic-lite as the lexicon."""
+    advice = "this recipe needs it: pip install fugashi unidic-lite"
+    fugashi = optional("fugashi", advice)
+    folder = Path(optional("unidic_lite", advice).DICDIR)
+    dev, test = (
+        read_words(setting.data / f"ud_japanese_gsd/ja_gsd-ud-{part}.conllu")
+        for part in ("dev", "test")
+    )
+    tagger = fugashi.GenericTagger(f"-d {folder} -r {os.devnull}")
+
+    def mecab(texts: Sequence[str]) -> list[list[tuple[str, str]]]:
+        return [
+            [(node.surface, node.feature_raw) for node in tagger.parseToNodeList(text)]
+            for text in texts
+        ]
+
+    rewrite = (folder / "rewrite.def").read_text("utf-8")
+    return WordTask(Lexicon.load(folder), rewrite, dev[:400], dev[400:], test, mecab)
+
+
+# --- Systems --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WordRun:
+    """The words that a system finds in the test part."""
+
+    name: str
+    spans: list[list[tuple[int, int, str]]]
+    weights: int
+    training: float  # seconds of the processor
+    characters: float  # tagged in a second of the processor
+
+
+@dataclass(frozen=True)
+class Options:
+    """How weights are learnt."""
+
+    template: str
+    costs: str
+    l2: float
+    new_words: int = NEW_WORDS
+
+
+def _trained(task: WordTask, data: Sequence[Annotation], options: Options) -> LatticeCRF:
+    with warnings.catch_warnings():  # what lattices lack is told once, by `_coverage`
+        warnings.simplefilter("ignore", LabelWarning)
+        return LatticeCRF.train(
+            task.lexicon,
+            data,
+            options.template,
+            rewrite=task.rewrite,
+            label=LABEL,
+            costs=options.costs,  # type: ignore[arg-type]
+            new_words=options.new_words,
+            on_missing="nearest",
+            l2=options.l2,
+            max_iterations=100,
+            threads=THREADS,
+        )
+
+
+def chosen(task: WordTask, several: Sequence[Options]) -> tuple[Options, list[float]]:
+    """Return the options with the best F of words with labels on held-out texts, and all of F."""
+    found = [_trained(task, task.train, o).counts(task.held_out).f for o in several]
+    return several[int(np.argmax(found))], found
+
+
+def _spans_of(model: LatticeCRF | Lexicon, texts: Sequence[str]) -> list[Spans]:
+    answer = model.tag_all(texts)
+    labels: dict[int, str] = {}
+    found = []
+    for words in answer:
+        for word in words:
+            if word.number not in labels:
+                labels[word.number] = label_of(fields_of(word.feature), LABEL)
+        found.append([(w.start, w.end, labels[w.number]) for w in words])
+    return found
+
+
+def _placed(text: str, words: Sequence[tuple[str, str]]) -> Spans:
+    found, at = [], 0
+    for surface, feature in words:
+        start = text.index(surface, at)
+        at = start + len(surface)
+        found.append((start, at, label_of(fields_of(feature), LABEL)))
+    return found
+
+
+def _speed(texts: Sequence[str], tag: Callable[[Sequence[str]], object]) -> float:
+    """Characters in a second of the processor: the best of three passes."""
+    best = float("inf")
+    for _ in range(3):
+        began = time.process_time()
+        tag(texts)
+        best = min(best, time.process_time() - began)
+    return sum(map(len, texts)) / max(best, 1e-9)
+
+
+def mecab_run(task: WordTask) -> WordRun:
+    """Let MeCab find the words."""
+    pairs = zip(task.texts, task.mecab(task.texts), strict=True)
+    spans = [_placed(text, words) for text, words in pairs]
+    return WordRun("MeCab", spans, 0, 0.0, _speed(task.texts, task.mecab))
+
+
+def entries_run(task: WordTask) -> WordRun:
+    """MeCab's costs with new entries for words of dev, and nothing learnt."""
+    data = [*task.train, *task.held_out]
+    own = task.lexicon.with_entries(new_entries(task.lexicon, data, LABEL, least=NEW_WORDS))
+    spans = _spans_of(own, task.texts)
+    speed = _speed(task.texts, own.tag_all)
+    return WordRun("MeCab's costs, new entries", spans, 0, 0.0, speed)
+
+
+def trained_run(
+    task: WordTask, name: str, options: Options, data: Sequence[Annotation] | None = None
+) -> WordRun:
+    """Train on all of dev, or on other data."""
+    given = [*task.train, *task.held_out] if data is None else data
+    began = time.process_time()
+    model = _trained(task, given, options)
+    seconds = time.process_time() - began
+    spans = _spans_of(model, task.texts)
+    speed = _speed(task.texts, model.tag_all)
+    return WordRun(name, spans, model.record.weights, seconds, speed)
+
+
+def exported(task: WordTask, options: Options) -> tuple[int, int]:
+    """Return for how many texts MeCab finds the words of a trained model, and how many there are.
+
+    The model is written as a dictionary that MeCab loads.
+    """
+    model = _trained(task, [*task.train, *task.held_out], options)
+    ours = _spans_of(model, task.texts)
+    fugashi = optional("fugashi", "pip install fugashi unidic-lite")
+    with tempfile.TemporaryDirectory() as folder:
+        model.export(folder, compiled=True)
+        tagger = fugashi.GenericTagger(f"-d {folder} -r {os.devnull}")
+        same = 0
+        for text, words in zip(task.texts, ours, strict=True):
+            nodes = [(node.surface, node.feature_raw) for node in tagger.parseToNodeList(text)]
+            same += _placed(text, nodes) == words
+    return same, len(ours)
+
+
+# --- What is known in part ------------------------------------------------------------------------
+
+
+def some_words(data: Sequence[Annotation], share: float, seed: int) -> list[Annotation]:
+    """Return annotations of which each word is known with a probability."""
+    generator = np.random.default_rng(seed)
+    return [
+        replace(one, words=[w for w in one.words if generator.random() < share]) for one in data
+    ]
+
+
+def some_boundaries(data: Sequence[Annotation], share: float, seed: int) -> list[Annotation]:
+    """Return annotations without words: each place between two characters known with a probability.
+
+    Places beside blanks are left open.
+    """
+    generator = np.random.default_rng(seed)
+    found = []
+    for one in data:
+        inside = {k for word in one.words for k in range(word.start + 1, word.end)}
+        text = one.text
+        beside = {k for k in range(1, len(text)) if any(c.isspace() for c in text[k - 1 : k + 1])}
+        places = [k for k in range(1, len(text)) if k not in beside]
+        known = {k: k not in inside for k in places if generator.random() < share}
+        found.append(Annotation(text, (), known))
+    return found
+
+
+# --- The run --------------------------------------------------------------------------------------
+
+
+def run(setting: Setting) -> Result:
+    """Train and measure on UD Japanese GSD."""
+    return run_on(setting, japanese(setting))
+
+
+def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Result:
+    """Train and measure on a task."""
+    say = setting.say
+    strengths = (1.0, 4.0) if setting.full else (2.0,)
+    on_top = [Options(TEMPLATE, costs, l2) for l2 in strengths for costs in ("fixed", "scaled")]
+    scratch = [Options(SCRATCH, "none", l2) for l2 in ((0.3, 1.0) if setting.full else (0.3,))]
+    rows: list[Row] = []
+    best = []
+    for name, several in (("on MeCab's costs", on_top), ("from nothing", scratch)):
+        say(f"words: {len(several)} settings, {name}")
+        found, scores = setting.kept(
+            f"settings, {name}", partial(_picked, task, several), tuple[int, list[float]], several
+        )
+        best.append(several[found])
+        rows += setting.rows(
+            f"held out, {name}", partial(_held_out, name, several, scores), (several, scores)
+        )
+    top, nothing = best
+    makes: dict[str, Callable[[], WordRun]] = {
+        "MeCab": partial(mecab_run, task),
+        "MeCab's costs, new entries": partial(entries_run, task),
+        "learnt on MeCab's costs, no new entries": partial(
+            trained_run,
+            task,
+            "learnt on MeCab's costs, no new entries",
+            replace(top, new_words=0),
+        ),
+        "learnt on MeCab's costs": partial(trained_run, task, "learnt on MeCab's costs", top),
+        "learnt from nothing": partial(trained_run, task, "learnt from nothing", nothing),
+    }
+    runs = []
+    for name, make in makes.items():
+        say(f"words: {name}")
+        one = setting.kept(name, make, WordRun, (top, nothing))
+        rows += setting.rows(f"{name}, rows", partial(_rows, task, one), (top, nothing))
+        runs.append(one)
+    sections = [_READING, _coverage(task), _significance(task, runs, setting.seed)]
+    sections.append(_curve(setting, task, top, runs))
+    if setting.full and mecab_runs:
+        say("words: MeCab with the learnt costs")
+        same, there = setting.kept("exported", partial(exported, task, top), tuple[int, int], top)
+        sections.append(
+            "Written as a dictionary, the model learnt on MeCab's costs was run by MeCab itself: "
+            f"on {same} of {there} texts it finds the same words with the same labels. "
+            "Costs are whole numbers there."
+        )
+    return Result(rows, sections)
+
+
+def _picked(task: WordTask, several: Sequence[Options]) -> tuple[int, list[float]]:
+    best, found = chosen(task, several)
+    return list(several).index(best), found
+
+
+def _held_out(name: str, several: Sequence[Options], scores: Sequence[float]) -> Iterator[Row]:
+    for options, f in zip(several, scores, strict=True):
+        what = f"held out: {name}, {options.costs}, l2 {options.l2:g}"
+        yield Row(what, "F of words with labels, %", 100.0 * f)
+
+
+def _f(task: WordTask, spans: Sequence[Sequence[tuple[int, int, str]]], *, labels: bool) -> float:
+    """F of words, percent."""
+    right = found = there = 0
+    for one, words in zip(task.test, spans, strict=True):
+        gold = {(w.start, w.end): w.label for w in one.words}
+        right += sum(
+            (s, e) in gold and (not labels or gold[s, e] == label) for s, e, label in words
+        )
+        found += len(words)
+        there += len(gold)
+    return 200.0 * right / max(1, found + there)
+
+
+def _rows(task: WordTask, one: WordRun) -> Iterator[Row]:
+    taught = one.training or None
+    yield Row(one.name, "F of words, test, %", _f(task, one.spans, labels=False), seconds=taught)
+    yield Row(one.name, "F of words with labels, test, %", _f(task, one.spans, labels=True))
+    if one.weights:
+        yield Row(one.name, "weights", one.weights)
+    yield Row(one.name, "characters a second of the processor", one.characters)
+
+
+_READING = f"""\
+## How to read this
+
+UD Japanese GSD has no training part here: dev is what is learnt from, its first 400 texts for
+choosing settings, which the rest decides by F of words with labels; then all of dev. Test is
+looked at once. A label is part of speech and type of inflection, as the treebank has them
+(`xpos`). MeCab runs with unidic-lite through fugashi; the lexicon of all systems is the same.
+*New entries*: words of dev that its lattices lack with that label at least {NEW_WORDS} times
+become entries, with contexts and costs of a frequent word of their label. *On MeCab's costs*: its
+score of a way stands, and weights are added; `scaled` learns what a unit of cost is worth, too.
+*From nothing*: the dictionary says which words there are, not what they cost. Annotations that a
+lattice lacks: the nearest ways are learnt. Training takes {THREADS} threads, tagging one; seconds
+are of the processor, features included, and of three passes over the test part the fastest
+counts."""
+
+
+def _coverage(task: WordTask) -> str:
+    """Tell what the lexicon's lattices lack, in both parts."""
+    rows = []
+    for name, data in (("dev", [*task.train, *task.held_out]), ("test", task.test)):
+        spans = words = labels = 0
+        for one in data:
+            lattice = task.lexicon.lattice(one.text)
+            there: dict[tuple[int, int], set[str]] = {}
+            for word in lattice.words():
+                own = there.setdefault((word.start, word.end), set())
+                own.add(label_of(fields_of(word.feature), LABEL))
+            words += len(one.words)
+            spans += sum((w.start, w.end) not in there for w in one.words)
+            labels += sum(
+                (w.start, w.end) in there and w.label not in there[w.start, w.end]
+                for w in one.words
+            )
+        rows.append([name, f"{len(data):,}", f"{words:,}", str(spans), str(labels)])
+    head = ["part", "texts", "words", "not in the lattice", "there with other labels only"]
+    return f"## What lattices lack\n\n{table(head, rows)}"
+
+
+def _characters(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
+    """Words as spans over characters, in IOB2."""
+    labels = ["O"] * len(text)
+    for start, end, label in spans:
+        labels[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
+    return labels
+
+
+def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
+    """Compare systems with MeCab: words with labels, words alone."""
+    rows = []
+    for labels in (True, False):
+
+        def spelled(several: Sequence[Any], *, own: bool = labels) -> list[list[str]]:
+            return [
+                _characters(text, [(s, e, (label or "") if own else "W") for s, e, label in words])
+                for text, words in zip(task.texts, several, strict=True)
+            ]
+
+        gold = spelled([one.words for one in task.test])
+        reference = spelled(runs[0].spans)
+        for one in runs[1:]:
+            pair = compare(gold, spelled(one.spans), reference, seed=seed)
+            what = "words with labels" if labels else "words"
+            rows.append([one.name, what, gain(pair), f"{pair.randomised:.3g}"])
+    head = ["against MeCab", "F of", "gain (95 % interval)", "p, randomised"]
+    return f"## Significance\n\n{table(head, rows)}"
+
+
+def _curve(setting: Setting, task: WordTask, top: Options, runs: Sequence[WordRun]) -> str:
+    """Learn on MeCab's costs from parts of what dev says."""
+    shares = (0.25, 0.5, 1.0) if setting.full else (0.5,)
+    data = [*task.train, *task.held_out]
+    options = replace(top, new_words=0)
+    rows = [["nothing (MeCab)", "", *_both(task, runs[0].spans)]]
+    for what, part in (("words", some_words), ("boundaries", some_boundaries)):
+        for share in shares:
+            name = f"{what} known: {share:.0%}"
+            setting.say(f"words: {name}")
+            one = setting.kept(
+                name,
+                partial(trained_run, task, name, options, part(data, share, setting.seed)),
+                WordRun,
+                options,
+            )
+            rows.append([what, f"{share:.0%}", *_both(task, one.spans)])
+    head = ["known of dev", "share", "F of words, %", "F of words with labels, %"]
+    return (
+        "## Annotations in part\n\nLearnt on MeCab's costs without new entries, with the settings "
+        "above, from all texts of dev, of each of which only a share is known: words with their "
+        f"labels, or boundaries between characters and no word at all.\n\n{table(head, rows)}"
+    )
+
+
+def _both(task: WordTask, spans: Sequence[Any]) -> list[str]:
+    return [f"{_f(task, spans, labels=labels):.2f}" for labels in (False, True)]
+
+
+RECIPE = Recipe(
+    "words",
+    "Word lattices that are trained, beside MeCab",
+    needs=("ud_japanese_gsd/ja_gsd-ud-dev.conllu", "ud_japanese_gsd/ja_gsd-ud-test.conllu"),
+    paper="published",
+    run=run,
+    packages=("fugashi", "unidic-lite", "scipy"),
+)

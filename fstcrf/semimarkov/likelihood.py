@@ -1,0 +1,300 @@
+"""The likelihood of segmentations: which weights there are, value and gradient.
+
+The vector theta lists, part after part: weights of attributes of tokens, as the first token of a
+segment, within one, and as its last; of lengths and tails; of neighbouring labels; of first and
+last labels; of features of whole segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.errors import NumericError
+from fstcrf.kernel import PackedTable, SparseRows, dot, padded
+from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
+from fstcrf.semimarkov.phrases import GoldSegments, observed_values
+from fstcrf.train.problem import SlotSets, entries
+from fstcrf.train.shards import N_SHARDS, Workers, shard_bounds
+
+ROLES = 3
+"""A token is the first of its segment, within it, or its last; the only one is all of these."""
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentSpace:
+    """Which weights there are.
+
+    Parameters
+    ----------
+    labels : int
+    rows : int
+        Attributes of tokens.
+    cells : int64
+        Those of them that have a weight: row · 3 P + role · P + label, ascending.
+    longest : int32 [labels]
+    tails : bool [labels]
+        Labels whose segments may be longer.
+    values : int
+        Weights of features of whole segments.
+    """
+
+    labels: int
+    rows: int
+    cells: Longs
+    longest: Ints
+    tails: Bools
+    values: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a row of labels, P."""
+        return padded(self.labels)
+
+    @property
+    def depth(self) -> int:
+        """Tokens of the longest segment without a tail, D."""
+        return int(self.longest.max(initial=1))
+
+    @property
+    def length_cells(self) -> Bools:
+        """Which lengths and tails there are, bool [D + 2, L]."""
+        lengths = np.arange(1, self.depth + 1)[:, None] <= self.longest
+        return np.concatenate([lengths, np.tile(self.tails, (2, 1))])
+
+    @property
+    def bounds(self) -> list[int]:
+        """Where the parts of theta begin and end."""
+        sizes = (
+            len(self.cells),
+            int(self.length_cells.sum()),
+            self.labels**2,
+            self.labels,
+            self.labels,
+            self.values,
+        )
+        return [int(bound) for bound in np.cumsum([0, *sizes])]
+
+    @property
+    def size(self) -> int:
+        """Weights."""
+        return self.bounds[-1]
+
+    def parts(self, theta: Floats) -> list[Floats]:
+        """Return theta cut into its parts."""
+        return [theta[a:b] for a, b in pairwise(self.bounds)]
+
+    def machine(self, theta: Floats) -> SemiMarkov:
+        """Return what all sentences share under some weights."""
+        _, lengths, pairs, initial, final, _ = self.parts(theta)
+        labels, width = self.labels, self.width
+        length = np.full((self.depth + 2, width), -np.inf)
+        length[:, :labels][self.length_cells] = lengths
+        pair = np.zeros((labels, width))
+        pair[:, :labels] = pairs.reshape(labels, labels)
+        ends = np.zeros((2, width))
+        ends[:, :labels] = initial, final
+        return SemiMarkov(self.longest, length, pair, ends[0], ends[1])
+
+    def table(self, theta: Floats) -> PackedTable:
+        """Return the weights of attributes of tokens, as tagging reads them."""
+        weights = np.ascontiguousarray(self.parts(theta)[0])
+        return PackedTable.from_cells(self.rows, ROLES * self.width, self.cells, weights)
+
+    def tokens(self, table: PackedTable, rows: SparseRows) -> Floats:
+        """Return the scores of tokens, float64 [N, 3, P]."""
+        width = ROLES * self.width
+        return table.gathered(rows, width).reshape(len(rows), ROLES, self.width)
+
+
+def gold_roles(gold: GoldSegments) -> Iterator[tuple[Longs, Longs]]:
+    """Yield the tokens, and their labels, of each role in gold segments."""
+    length = gold.end - gold.start
+    label = np.repeat(gold.label, length)
+    shift = np.repeat(np.cumsum(length) - length, length)
+    inside = np.repeat(gold.start, length) + np.arange(len(label)) - shift
+    yield gold.start, gold.label
+    yield inside, label
+    yield gold.end - 1, gold.label
+
+
+def supported_cells(rows: SparseRows, gold: GoldSegments, labels: int) -> Longs:
+    """Return the cells of attributes that gold segments show, ascending."""
+    width = padded(labels)
+    seen = SlotSets(rows.n_columns, ROLES * width)
+    for role, (token, label) in enumerate(gold_roles(gold)):
+        for block in np.array_split(np.arange(len(token)), max(1, len(token) // 20_000)):
+            entry, count = entries(rows, token[block])
+            seen.add(rows.index[entry], role * width + np.repeat(label[block], count))
+    return seen.cells(ROLES * width)
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentProblem:
+    """Sentences to learn from.
+
+    Parameters
+    ----------
+    offsets : int64 [B + 1]
+    rows : SparseRows [N, R]
+        Attributes of tokens.
+    extras : Extras
+        Weights of whole segments.
+    gold : GoldSegments
+    """
+
+    offsets: Longs
+    rows: SparseRows
+    extras: Extras
+    gold: GoldSegments
+
+
+@dataclass(frozen=True, eq=False)
+class _Shard:
+    tokens: slice
+    offsets: Longs
+    rows: SparseRows
+    extras: Extras
+
+
+def _shards(problem: SegmentProblem) -> Iterator[_Shard]:
+    for first, last in pairwise(shard_bounds(problem.offsets)):
+        a, b = problem.offsets[[first, last]].tolist()
+        offsets = problem.offsets[first : last + 1] - a
+        extras = problem.extras.run(first, last)
+        yield _Shard(slice(a, b), offsets, problem.rows.slice(a, b), extras)
+
+
+class SegmentLikelihood:
+    """Penalised negative log-likelihood of gold segments, for batch optimisers.
+
+    Parameters
+    ----------
+    problem : SegmentProblem
+    space : SegmentSpace
+    l2 : float
+        Coefficient of |theta|².
+    threads : int
+        The result has the same bits for any number.
+    """
+
+    def __init__(
+        self, problem: SegmentProblem, space: SegmentSpace, *, l2: float, threads: int = 1
+    ) -> None:
+        self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
+        self._space, self._workers = space, Workers(threads)
+        self._shards = list(_shards(problem))
+        self._tokens = np.zeros((int(problem.offsets[-1]), ROLES * space.width))
+        self._gradient = np.zeros((space.rows, ROLES * space.width))
+        self._blocks = list(_row_blocks(problem.rows.transposed()))
+        self.observed = observed(problem, space)
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta, float64 [size].
+
+        Raises
+        ------
+        NumericError
+            The value is not finite.
+        """
+        self.evaluations += 1
+        space = self._space
+        machine, table = space.machine(theta), space.table(theta)
+        values = np.ascontiguousarray(space.parts(theta)[-1])
+
+        def swept(shard: _Shard) -> SegmentSums:
+            tokens = space.tokens(table, shard.rows)
+            sums = segment_sums(machine, shard.offsets, tokens, shard.extras, values)
+            self._tokens[shard.tokens] = sums.token.reshape(len(tokens), -1)
+            return sums._replace(token=np.zeros(0))
+
+        parts = list(self._workers.map(swept, self._shards))
+        self._workers.each(self._gather, self._blocks)
+        loss = sum(float(part.log_z.sum()) for part in parts)
+        value = loss - dot(theta, self.observed) + self.l2 * dot(theta, theta)
+        if not np.isfinite(value):
+            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
+        self.noise = 2.0**-48 * abs(loss)
+        gradient = self._collected(parts)
+        gradient -= self.observed
+        gradient += 2.0 * self.l2 * theta
+        return value, gradient
+
+    def _gather(self, block: tuple[slice, SparseRows]) -> None:
+        rows, transposed = block
+        transposed.times(self._tokens, out=self._gradient[rows])
+
+    def _collected(self, parts: list[SegmentSums]) -> Floats:
+        """Return expected counts, as theta has them; shards are added up in their order."""
+        space = self._space
+        labels = space.labels
+
+        def total(name: str) -> Floats:
+            found = getattr(parts[0], name).copy()
+            for part in parts[1:]:
+                found += getattr(part, name)
+            return np.asarray(found)
+
+        return np.concatenate(
+            [
+                self._gradient.reshape(-1)[space.cells],
+                total("length")[:, :labels][space.length_cells],
+                total("pair")[:, :labels].reshape(-1),
+                total("initial")[:labels],
+                total("final")[:labels],
+                total("value"),
+            ]
+        )
+
+
+def _row_blocks(rows: SparseRows) -> Iterator[tuple[slice, SparseRows]]:
+    """Cut rows into blocks of about equally many entries."""
+    cuts = np.searchsorted(rows.indptr, np.linspace(0, len(rows.index), N_SHARDS + 1)[1:-1])
+    for a, b in pairwise(sorted({0, *cuts.tolist(), len(rows)})):
+        yield slice(a, b), rows.slice(a, b)
+
+
+def observed(problem: SegmentProblem, space: SegmentSpace) -> Floats:
+    """Return how often each weight counts in the gold segments, float64 [size]."""
+    gold, labels, width = problem.gold, space.labels, space.width
+    counts = np.zeros(len(space.cells))
+    for role, (token, label) in enumerate(gold_roles(gold)):
+        for block in np.array_split(np.arange(len(token)), max(1, len(token) // 20_000)):
+            entry, count = entries(problem.rows, token[block])
+            row = problem.rows.index[entry].astype(np.int64)
+            cell = (row * ROLES + role) * width + np.repeat(label[block], count)
+            place = np.searchsorted(space.cells, cell)
+            there = place < len(space.cells)
+            there[there] = space.cells[place[there]] == cell[there]
+            value = problem.rows.value
+            mass = None if value is None else value[entry][there].astype(np.float64)
+            counts += np.bincount(place[there], weights=mass, minlength=len(counts))
+    length = gold.end - gold.start
+    lengths = np.zeros((space.depth + 2, labels))
+    longest = space.longest[gold.label]
+    short = length <= longest
+    np.add.at(lengths, (length[short] - 1, gold.label[short]), 1.0)
+    np.add.at(lengths, (np.full((~short).sum(), space.depth), gold.label[~short]), 1.0)
+    tail = (length - longest)[~short].astype(np.float64)
+    np.add.at(lengths, (np.full(len(tail), space.depth + 1), gold.label[~short]), tail)
+    first = np.isin(gold.start, problem.offsets)
+    pairs, follows = np.zeros((labels, labels)), np.flatnonzero(~first)
+    np.add.at(pairs, (gold.label[follows - 1], gold.label[follows]), 1.0)
+    last = np.isin(gold.end, problem.offsets)
+    short_gold = GoldSegments(gold.start[short], gold.end[short], gold.label[short])
+    return np.concatenate(
+        [
+            counts,
+            lengths[space.length_cells],
+            pairs.reshape(-1),
+            np.bincount(gold.label[first], minlength=labels).astype(np.float64),
+            np.bincount(gold.label[last], minlength=labels).astype(np.float64),
+            observed_values(
+                problem.extras, short_gold, problem.offsets, space.depth, width, space.values
+            ),
+        ]
+    )

@@ -1,0 +1,277 @@
+"""Features of whole segments: their strings in a column, their entry in a dictionary.
+
+A phrase is the sequence of a column's strings over a segment. Phrases are a trie over numbers of
+strings, so that all stretches of all sentences are looked up level by level, as arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.corpus import Corpus
+from fstcrf.errors import OptionError
+from fstcrf.kernel.semimarkov import Extras
+
+Lexicon = Mapping[str, Iterable[str]]
+"""Names of entries, and their phrases: words with blanks between them."""
+
+
+@dataclass(frozen=True, eq=False)
+class PhraseTable:
+    """Phrases of one column, each with the attributes it has.
+
+    Parameters
+    ----------
+    column : str
+    strings : tuple of str
+        What phrases are made of, by number.
+    parent, string : int64 [nodes]
+        Of each node of the trie but the root, node k + 1: the node before it, and the last string.
+        Nodes are sorted by (depth, parent, string).
+    depth : int64 [levels + 1]
+        Nodes of each depth are ``depth[d - 1] : depth[d]``, minus one.
+    row : int64 [nodes + 1]
+        Attributes of node k + 1 are ``attribute[row[k] : row[k + 1]]``.
+    attribute : int64
+    """
+
+    column: str
+    strings: tuple[str, ...]
+    parent: Longs
+    string: Longs
+    depth: Longs
+    row: Longs
+    attribute: Longs
+
+    @classmethod
+    def build(cls, column: str, phrases: Sequence[tuple[tuple[str, ...], int]]) -> PhraseTable:
+        """Return the table of (phrase, attribute), each a pair that may be there twice."""
+        strings = {s: k for k, s in enumerate(sorted({s for phrase, _ in phrases for s in phrase}))}
+        nodes: dict[tuple[int, int], int] = {}
+        keys: list[tuple[int, int, int]] = []  # depth, parent, string
+        found: list[set[int]] = [set()]
+        for phrase, attribute in phrases:
+            node = 0
+            for depth, name in enumerate(phrase, 1):
+                key = node, strings[name]
+                if key not in nodes:
+                    nodes[key] = len(found)
+                    keys.append((depth, *key))
+                    found.append(set())
+                node = nodes[key]
+            found[node].add(attribute)
+        # numbered level by level, so that parents are known when their children are sorted
+        number, order = {0: 0}, []
+        levels: dict[int, list[tuple[int, int, int]]] = {}
+        for k, (depth, parent, text) in enumerate(keys, 1):
+            levels.setdefault(depth, []).append((k, parent, text))
+        bounds = [0]
+        for depth in sorted(levels):
+            for k, parent, text in sorted(levels[depth], key=lambda e: (number[e[1]], e[2])):
+                order.append((number[parent], text, k))
+                number[k] = len(order)
+            bounds.append(len(order))
+        attributes = [sorted(found[k]) for _, _, k in order]
+        return cls(
+            column,
+            tuple(strings),
+            np.asarray([parent for parent, _, _ in order], dtype=np.int64),
+            np.asarray([text for _, text, _ in order], dtype=np.int64),
+            np.asarray(bounds, dtype=np.int64),
+            np.cumsum([0, *map(len, attributes)], dtype=np.int64),
+            np.asarray([a for each in attributes for a in each], dtype=np.int64),
+        )
+
+    @cached_property
+    def _number(self) -> dict[str, int]:
+        return {s: k for k, s in enumerate(self.strings)}
+
+    @cached_property
+    def _first(self) -> Longs:
+        """Node of each string alone; 0 where there is none, as behind the last one."""
+        first = np.zeros(len(self.strings) + 1, dtype=np.int64)
+        count = int(self.depth[1])
+        first[self.string[:count]] = np.arange(1, count + 1)
+        return first
+
+    def nodes(self, corpus: Corpus, longest: int) -> list[tuple[Longs, Longs]]:
+        """Return (first tokens, nodes) of the stretches of each number of tokens that are known."""
+        column = corpus.columns[self.column]
+        number = self._number
+        known = np.asarray([number.get(s, -1) for s in column.values], dtype=np.int64)
+        token = known[column.ids] if len(known) else np.zeros(0, dtype=np.int64)
+        if len(self.depth) < 2 or not len(token):
+            return []
+        node = self._first[token]  # of an unknown string, −1, the last entry: 0
+        start = np.flatnonzero(node)
+        node = node[start]
+        found, size = [(start, node)], len(self.strings) + 1
+        end = np.repeat(corpus.offsets[1:], np.diff(corpus.offsets))
+        for d in range(2, min(longest, len(self.depth) - 1) + 1):
+            kept = end[start] - start >= d
+            start, node = start[kept], node[kept]
+            text = token[start + d - 1]
+            a, b = self.depth[d - 1 : d + 1].tolist()
+            keys = self.parent[a:b] * size + self.string[a:b]
+            wanted = node * size + text
+            place = np.searchsorted(keys, wanted)
+            there = (place < len(keys)) & (text >= 0)
+            there[there] = keys[place[there]] == wanted[there]
+            start, node = start[there], a + place[there] + 1
+            found.append((start, node))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentFeatures:
+    """What whole segments have: phrases of columns, entries of a lexicon.
+
+    Parameters
+    ----------
+    tables : tuple of PhraseTable
+        The attributes of all of them are numbered through.
+    names : tuple of str
+        Of each attribute, for who looks at weights.
+    cell : int64 [V]
+        The weights that there are: attribute times labels plus label, ascending.
+    labels : int
+    """
+
+    tables: tuple[PhraseTable, ...]
+    names: tuple[str, ...]
+    cell: Longs
+    labels: int
+
+    def extras(self, corpus: Corpus, longest: Ints, depth: int, width: int) -> Extras:
+        """Return the weights of all stretches of a corpus, of labels that may be so long."""
+        parts: list[tuple[Longs, Longs, Longs]] = []  # sentence, cell, weight
+        sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
+        first = np.searchsorted(self.cell, np.arange(len(self.names) + 1) * self.labels)
+        for table in self.tables:
+            for d, (start, node) in enumerate(table.nodes(corpus, depth), 1):
+                attributes, which = _entries(table.row, node - 1)
+                attribute = table.attribute[attributes]
+                weights, entry = _entries(first, attribute)
+                label, at = self.cell[weights] % self.labels, start[which[entry]]
+                short = longest[label] >= d
+                label, at, weights = label[short], at[short], weights[short]
+                own = sentence[at]
+                place = ((at - corpus.offsets[own]) * depth + d - 1) * width + label
+                parts.append((own, place, weights))
+        if not parts:
+            nothing = np.zeros(0, dtype=np.int32)
+            return Extras(np.zeros(len(corpus) + 1, dtype=np.int64), nothing, nothing)
+        own, place, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        few = len(corpus) <= np.iinfo(np.uint16).max  # these are sorted by their digits
+        order = np.argsort(own.astype(np.uint16) if few else own, kind="stable")
+        count = np.bincount(own, minlength=len(corpus))
+        offset = np.append(0, np.cumsum(count)).astype(np.int64)
+        return Extras(offset, place[order].astype(np.int32), weights[order].astype(np.int32))
+
+
+def _entries(row: Longs, chosen: Longs) -> tuple[Longs, Longs]:
+    """Return the entries of some rows, and which of the chosen each belongs to."""
+    size = row[chosen + 1] - row[chosen]
+    which = np.repeat(np.arange(len(chosen)), size)
+    inside = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size)
+    return row[chosen][which] + inside, which
+
+
+@dataclass(frozen=True, eq=False)
+class GoldSegments:
+    """Segments of all sentences, in order; tokens are numbered through.
+
+    Parameters
+    ----------
+    start, end : int64 [M]
+    label : int64 [M]
+    """
+
+    start: Longs
+    end: Longs
+    label: Longs
+
+
+def segment_features(
+    corpus: Corpus,
+    gold: GoldSegments,
+    labels: int,
+    longest: Ints,
+    columns: Sequence[str],
+    lexicon: Lexicon | None,
+    lexicon_column: str | None,
+) -> SegmentFeatures:
+    """Return the features of segments that gold segments have.
+
+    Phrases of columns are those of gold segments no longer than their label's longest.
+
+    Raises
+    ------
+    OptionError
+        A column that the corpus does not have; a lexicon without phrases.
+    """
+    names: list[str] = []
+    cells: list[Longs] = []
+    tables: list[PhraseTable] = []
+    short = (gold.end - gold.start) <= longest[gold.label]
+    for column in columns:
+        _check_column(corpus, column)
+        texts = corpus.columns[column]
+        values, ids = texts.values, texts.ids.tolist()
+        numbers: dict[tuple[str, ...], int] = {}
+        used = set()
+        rows = zip(
+            gold.start[short].tolist(),
+            gold.end[short].tolist(),
+            gold.label[short].tolist(),
+            strict=True,
+        )
+        for start, end, label in rows:
+            phrase = tuple(values[k] for k in ids[start:end])
+            number = numbers.setdefault(phrase, len(names) + len(numbers))
+            used.add(number * labels + label)
+        names += [f"{column}={' '.join(phrase)}" for phrase in numbers]
+        cells.append(np.asarray(sorted(used), dtype=np.int64))
+        tables.append(PhraseTable.build(column, list(numbers.items())))
+    if lexicon:
+        column = lexicon_column if lexicon_column is not None else next(iter(corpus.columns))
+        _check_column(corpus, column)
+        pairs = []
+        for name, phrases in lexicon.items():
+            pairs += [(tuple(str(phrase).split()), len(names)) for phrase in phrases]
+            cells.append(len(names) * labels + np.arange(labels))
+            names.append(f"lexicon={name}")
+        if any(not phrase for phrase, _ in pairs):
+            raise OptionError("the lexicon has an empty phrase")
+        tables.append(PhraseTable.build(column, pairs))
+    cell = np.concatenate(cells) if cells else np.zeros(0, dtype=np.int64)
+    return SegmentFeatures(tuple(tables), tuple(names), cell, labels)
+
+
+def _check_column(corpus: Corpus, column: str) -> None:
+    if column not in corpus.columns:
+        there = ", ".join(map(str, corpus.columns))
+        raise OptionError(f"no column {column!r} of segments: there is {there}")
+
+
+def observed_values(
+    extras: Extras, gold: GoldSegments, offsets: Longs, depth: int, width: int, size: int
+) -> Floats:
+    """Return how often each weight of segments counts in gold ones, float64 [size]."""
+    own = np.searchsorted(offsets, gold.start, side="right") - 1
+    length = gold.end - gold.start
+    kept = length <= depth
+    place = ((gold.start - offsets[own]) * depth + length - 1) * width + gold.label
+    most = int(np.diff(offsets).max(initial=0)) * depth * width + 1
+    wanted = np.unique((own * most + place)[kept])
+    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(extras.offset))
+    keys = sentence * most + extras.cell
+    at = np.searchsorted(wanted, keys)
+    there = at < len(wanted)
+    there[there] = wanted[at[there]] == keys[there]
+    return np.bincount(extras.what[there], minlength=size).astype(np.float64)

@@ -1,0 +1,201 @@
+"""Which label may follow which under a tagging scheme, and what each kind of step adds to a score.
+
+The six biases are those of ``viterbi_calibration.json``, the file beside the weights of
+openai/privacy-filter.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fstcrf.arguments import real_number
+from fstcrf.arrays import Floats
+from fstcrf.calibration.curves import read_json, write_json
+from fstcrf.corpus.schemes import OUTSIDE, Scheme, known_labels, legal_transitions
+from fstcrf.errors import DataError, OptionError
+
+_PREFIX = "transition_bias_"
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionBiases:
+    """What a step from one label to the next adds to the score of a path (natural log).
+
+    Parameters
+    ----------
+    background_stay : float
+        O, then O.
+    background_to_start : float
+        O, then the first label of a span: more of it finds more spans.
+    inside_to_continue : float
+        Within a span, to a label that does not say that the span ends.
+    inside_to_end : float
+        Within a span, to E (L); of schemes without such labels no step is one.
+    end_to_background : float
+        The last label of a span, then O.
+    end_to_start : float
+        The last label of a span, then the first of another.
+
+    Raises
+    ------
+    OptionError
+        What is no finite number.
+    """
+
+    background_stay: float = 0.0
+    background_to_start: float = 0.0
+    inside_to_continue: float = 0.0
+    inside_to_end: float = 0.0
+    end_to_background: float = 0.0
+    end_to_start: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = real_number(getattr(self, field.name), field.name)
+            if not math.isfinite(value):
+                raise OptionError(f"{field.name} is {value}, expected a finite number")
+            object.__setattr__(self, field.name, value)
+
+    @classmethod
+    def of(cls, biases: TransitionBiases | Mapping[str, float] | None) -> TransitionBiases:
+        """Return biases from a mapping of their names, with or without ``transition_bias_``.
+
+        Raises
+        ------
+        OptionError
+            Another name, or what is no finite number.
+        """
+        if biases is None:
+            return cls()
+        if isinstance(biases, cls):
+            return biases
+        if not isinstance(biases, Mapping):
+            raise OptionError("biases are a mapping of names to numbers, or TransitionBiases")
+        named = {str(name).removeprefix(_PREFIX): value for name, value in biases.items()}
+        known = [field.name for field in fields(cls)]
+        odd = next((name for name in named if name not in known), None)
+        if odd is not None or len(named) < len(biases):
+            which = "a bias twice" if odd is None else f"no bias {odd!r}"
+            raise OptionError(f"biases: {which}; they are {', '.join(known)}")
+        return cls(**named)
+
+    @classmethod
+    def read(
+        cls, path: str | os.PathLike[str], operating_point: str = "default"
+    ) -> TransitionBiases:
+        """Read one operating point of a ``viterbi_calibration.json``.
+
+        Raises
+        ------
+        DataError
+            No such file, no such operating point, a bias that is missing, unknown or no number.
+        OSError
+            It cannot be opened.
+        """
+        points = _points(path)
+        if operating_point not in points:
+            raise DataError(
+                f"no operating point {operating_point!r}; there is {', '.join(points) or 'none'}",
+                path=os.fspath(path),
+            )
+        point = points[operating_point]
+        biases = point.get("biases") if isinstance(point, Mapping) else None
+        wanted = {_PREFIX + field.name for field in fields(cls)}
+        if not isinstance(biases, Mapping) or set(biases) != wanted:
+            raise DataError(
+                f"operating point {operating_point!r}: expected biases with the keys "
+                f"{', '.join(sorted(wanted))}",
+                path=os.fspath(path),
+            )
+        numbers = (int, float)
+        for name, value in biases.items():
+            if not isinstance(value, numbers) or isinstance(value, bool):
+                raise DataError(f"{name} is {value!r}, expected a number", path=os.fspath(path))
+        return cls.of(biases)
+
+    def write(self, path: str | os.PathLike[str], operating_point: str = "default") -> None:
+        """Write them as an operating point of a ``viterbi_calibration.json``.
+
+        Other operating points of a file that is there stay, and whatever else it holds.
+
+        Raises
+        ------
+        DataError
+            The file that is there is something else.
+        OSError
+            It cannot be written.
+        """
+        whole: dict[str, Any] = {}
+        if os.path.exists(path):  # noqa: PTH110 (the path may be any str)
+            _points(path)
+            whole = read_json(path)
+        points = whole.setdefault("operating_points", {})
+        kept = points.get(operating_point)
+        point = dict(kept) if isinstance(kept, Mapping) else {}
+        points[operating_point] = point | {"biases": self.to_dict(_PREFIX)}
+        write_json(path, whole)
+
+    def to_dict(self, prefix: str = "") -> dict[str, float]:
+        """Return the biases by name."""
+        return {prefix + name: value for name, value in asdict(self).items()}
+
+
+def _points(path: str | os.PathLike[str]) -> dict[str, Any]:
+    whole = read_json(path)
+    points = whole.get("operating_points") if isinstance(whole, dict) else None
+    if not isinstance(points, dict):
+        raise DataError("no operating_points: not a viterbi_calibration.json", path=os.fspath(path))
+    return points
+
+
+class Steps(NamedTuple):
+    """Scores of steps between labels; −inf where the scheme forbids them.
+
+    Attributes
+    ----------
+    between : float64 [L, L]
+        From row to column.
+    first, last : float64 [L]
+        Of a label at the beginning and at the end of a document.
+    """
+
+    between: Floats
+    first: Floats
+    last: Floats
+
+
+def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> Steps:
+    """Return what biases add to each step that a scheme allows.
+
+    Raises
+    ------
+    LabelError
+        A label that the scheme does not have.
+    """
+    legal = legal_transitions(labels, scheme)
+    parts = known_labels(labels, scheme)
+    between = np.full((len(labels), len(labels)), -np.inf)
+    for i, a in enumerate(parts):
+        for j, b in enumerate(parts):
+            if legal[i, j]:
+                between[i, j] = _bias(a, b, scheme, biases)
+    ends = [np.where(legal[-1, :-1], 0.0, -np.inf), np.where(legal[:-1, -1], 0.0, -np.inf)]
+    return Steps(between, *ends)
+
+
+def _bias(
+    before: tuple[str, str], after: tuple[str, str], scheme: Scheme, biases: TransitionBiases
+) -> float:
+    (a, kind), (b, following) = before, after
+    if a == OUTSIDE:
+        return biases.background_stay if b == OUTSIDE else biases.background_to_start
+    if (a, b, kind == following) in scheme.inside:
+        closing = b in scheme.last and (b, b, True) not in scheme.inside
+        return biases.inside_to_end if closing else biases.inside_to_continue
+    return biases.end_to_background if b == OUTSIDE else biases.end_to_start

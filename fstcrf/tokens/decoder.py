@@ -1,0 +1,612 @@
+"""From a model's logits of word pieces to spans of characters with probabilities."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+import numpy as np
+
+from fstcrf.arguments import LabelSet, real_number
+from fstcrf.arrays import Bools, Floats
+from fstcrf.calibration.curves import Calibration, Kind, read_json, write_json
+from fstcrf.calibration.events import Events, events_of
+from fstcrf.corpus.schemes import STRICT, Span, labels_from_spans, named_scheme
+from fstcrf.emissions import Emissions
+from fstcrf.emissions.reading import LabelNames, usual_names
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    ModelFileError,
+    NoPathError,
+    OptionError,
+    ShapeError,
+)
+from fstcrf.evaluate import SpanScore
+from fstcrf.grammar import Grammar
+from fstcrf.lattice import TapeLattice
+from fstcrf.tokens.biases import TransitionBiases, steps
+from fstcrf.tokens.files import FORMAT, VERSION, DecoderFile, grammar_of, machines, read_file
+from fstcrf.tokens.pieces import PieceRows, Pieces, read_document
+from fstcrf.tokens.thresholds import (
+    FLOOR,
+    LIKELY,
+    Thresholds,
+    checked_thresholds,
+    chosen,
+    least_threshold,
+)
+from fstcrf.tokens.tuning import Goal, Metric, best_thresholds, searched_biases
+from fstcrf.tokens.words import PieceRule, Spelling, WordBatch
+
+Key: TypeAlias = tuple[int, int, str]
+GoldText: TypeAlias = Iterable[tuple[int, int, str]]
+"""The spans of a document: first character, the one behind the last, type."""
+
+
+class TextSpan(NamedTuple):
+    """A stretch of text.
+
+    Attributes
+    ----------
+    start, end : int
+        First character and the one behind the last.
+    type : str
+    probability : float
+        That exactly this span is there; calibrated where the decoder is. NaN under a grammar too
+        large to multiply out.
+    """
+
+    start: int
+    end: int
+    type: str
+    probability: float
+
+
+class _Read(NamedTuple):
+    """Documents as they were read: their pieces, their texts."""
+
+    rows: list[PieceRows]
+    texts: list[str | None]
+
+
+class TokenDecoder:
+    """Turns a token classifier's logits into spans of characters with probabilities.
+
+    The labels of a document's words are the paths of a lattice in which only what the scheme allows
+    is there, under a grammar if one is given; probabilities are those among its paths. A word is
+    one step of it: its label says what each of its pieces is (S of three pieces is B, I, E), and
+    its score is the sum of their log-probabilities and biases. So no span begins or ends within a
+    word. That is the lattice over all pieces with the arcs taken out that would break a word, not
+    a repair of labels found without it. Pieces that share a character are of one word.
+
+    A decoder does not change; `replaced`, `calibrated` and `tune` return new ones.
+
+    Parameters
+    ----------
+    id2label : mapping of int to str, or sequence of L str
+        ``model.config.id2label``: the labels in the order of the logits. Keys may be the digits
+        that a JSON file has.
+    scheme : str
+        ``"bioes"``, ``"bilou"``, ``"bio"`` (``"iob2"``) or ``"iob1"``.
+    grammar : Grammar, optional
+        What labellings of words are legal beyond the scheme.
+    biases : TransitionBiases or mapping of str to float, optional
+        What each kind of step between pieces adds to a score.
+    thresholds : float or mapping of str to (float or None), optional
+        Where given, not the spans of the best labels are returned but those that are at least so
+        probable, type by type: 0.5 for types that are not named, None for never. Of spans that
+        overlap, those with the largest sum of probability − threshold. Spans below 0.01 are never
+        found.
+    temperature : float
+        Logits are divided by it.
+    calibration : Calibration, optional
+        Of probabilities of spans, before thresholds are applied.
+    pieces : {"all", "first", "each"}
+        "all": the model was trained on labels of all pieces. "first": on those of the first piece
+        of each word alone, the others are not looked at. "each": pieces are labelled one by one,
+        words do not count.
+    names : str, mapping or callable, optional
+        Where labels are not called ``B-PER``; as for `fstcrf.Emissions`.
+
+    Raises
+    ------
+    OptionError
+        A label twice, a map with gaps; no such scheme, bias or rule; numbers outside their range.
+    LabelError
+        A label that the scheme does not have.
+    GrammarError
+        A grammar that does not go with the labels.
+
+    Examples
+    --------
+    >>> decoder = TokenDecoder({0: "O", 1: "B-PER", 2: "I-PER"}, "bio")
+    >>> logits = [[0, 3, 0], [0, 0, 0], [4, 0, 0]]  # "Jo", "##hn", "sings"
+    >>> for span in decoder.decode(logits, [(0, 2), (2, 4), (5, 10)], [0, 0, 1]):
+    ...     print(span.start, span.end, span.type, round(span.probability, 2))
+    0 4 PER 0.94
+    """
+
+    def __init__(
+        self,
+        id2label: LabelSet | Mapping[str, str],
+        scheme: str = "bioes",
+        *,
+        grammar: Grammar | None = None,
+        biases: TransitionBiases | Mapping[str, float] | None = None,
+        thresholds: Thresholds | None = None,
+        temperature: float = 1.0,
+        calibration: Calibration | None = None,
+        pieces: PieceRule = "all",
+        names: LabelNames | None = None,
+    ) -> None:
+        self.labels = usual_names(_numbered(id2label), names)
+        table = named_scheme(scheme)
+        if not table.strict:
+            raise OptionError(f"scheme {scheme!r}, expected one of {', '.join(STRICT)}")
+        self.scheme = table.name
+        self.temperature = real_number(temperature, "temperature")
+        if not 0.0 < self.temperature < math.inf:
+            raise OptionError(f"temperature is {temperature}, expected a number above 0")
+        if pieces not in get_args(PieceRule):
+            raise OptionError(f"pieces is {pieces!r}, expected 'all', 'first' or 'each'")
+        self.pieces: PieceRule = pieces
+        self.biases, self.calibration = TransitionBiases.of(biases), calibration
+        if grammar is not None and not isinstance(grammar, Grammar):
+            raise OptionError(f"grammar is {type(grammar).__name__}, expected a Grammar")
+        if not isinstance(calibration, Calibration | None):
+            raise OptionError(
+                f"calibration is {type(calibration).__name__}, expected a Calibration: "
+                "Calibration.load(path) reads one"
+            )
+        self.grammar = grammar
+        self._steps = steps(self.labels, table, self.biases)
+        self._spelling = Spelling(self.labels, table, self._steps, pieces)
+        parts = (label.partition("-") for label in self.labels)
+        self.types = tuple(dict.fromkeys(kind for letter, _, kind in parts if letter != "O"))
+        self.thresholds = checked_thresholds(thresholds, self.types)
+        if grammar is not None:
+            grammar.bind(self.labels)
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.labels)} labels", self.scheme]
+        parts += [repr(self.grammar)] if self.grammar is not None else []
+        parts += ["calibrated"] if self.calibration is not None else []
+        parts += ["with thresholds"] if self.thresholds is not None else []
+        return f"<TokenDecoder: {', '.join(parts)}>"
+
+    def replaced(self, **changes: Any) -> TokenDecoder:
+        """Return the decoder with other arguments: ``decoder.replaced(thresholds=0.9)``.
+
+        Raises
+        ------
+        OptionError
+            No such argument, or as for the class.
+        """
+        mine: dict[str, Any] = {
+            "scheme": self.scheme,
+            "grammar": self.grammar,
+            "biases": self.biases,
+            "thresholds": self.thresholds,
+            "temperature": self.temperature,
+            "calibration": self.calibration,
+            "pieces": self.pieces,
+        }
+        odd = next((name for name in changes if name not in mine), None)
+        if odd is not None:
+            raise OptionError(f"no argument {odd!r}; there is {', '.join(mine)}")
+        return TokenDecoder(self.labels, **(mine | changes))
+
+    # --- Decoding -----------------------------------------------------------------------------
+
+    def decode(
+        self,
+        logits: Any,
+        offset_mapping: Any,
+        word_ids: Sequence[Any] | None = None,
+        text: str | None = None,
+    ) -> list[TextSpan]:
+        """Return the spans of one document, in order; parameters as for `Pieces`.
+
+        Raises
+        ------
+        DataError, NumericError, ShapeError, NoPathError
+            As `decode_all`.
+        """
+        return self.decode_all([Pieces(logits, offset_mapping, word_ids, text)])[0]
+
+    def decode_all(
+        self,
+        documents: Iterable[Pieces],
+        *,
+        threads: int = 1,
+        on_no_path: Literal["error", "skip"] = "error",
+    ) -> list[list[TextSpan]]:
+        """Return the spans of each document, in order.
+
+        Parameters
+        ----------
+        documents : iterable of Pieces
+        threads : int
+            The answer does not depend on it.
+        on_no_path : {"error", "skip"}
+            skip: a document without a legal labelling has no spans.
+
+        Raises
+        ------
+        DataError
+            Offsets that go back or lie outside the text, windows that do not continue each other.
+        NumericError
+            NaN or +inf.
+        ShapeError
+            Arrays that do not go together.
+        NoPathError
+            A document without a legal labelling.
+        TooLargeError
+            Thresholds, under a grammar too large to multiply out.
+        """
+        if on_no_path not in ("error", "skip"):
+            raise OptionError(f"on_no_path is {on_no_path!r}, expected 'error' or 'skip'")
+        return self._decoded(self._batch(documents, threads), strict=on_no_path == "error")
+
+    def _decoded(self, batch: WordBatch, *, strict: bool) -> list[list[TextSpan]]:
+        if self.thresholds is None:
+            best = self._best(batch, strict=strict)
+            return [self._kept(batch, k, found) for k, found in enumerate(best)]
+        if strict:
+            _check_alive(batch.emissions.dead)
+        above = FLOOR  # a calibration may raise any of them
+        if self.calibration is None:
+            above = least_threshold(self.threshold(kind) for kind in self.types)
+        likely = self._likely(batch, above)
+        return [
+            self._kept(batch, k, chosen(found, self.threshold)) for k, found in enumerate(likely)
+        ]
+
+    def lattices(self, documents: Iterable[Pieces], *, threads: int = 1) -> list[TapeLattice]:
+        """Return the lattice of each document: its words and their labels.
+
+        Raises
+        ------
+        DataError, NumericError, ShapeError
+            As `decode_all`.
+        """
+        return self._batch(documents, threads).emissions.lattices
+
+    def word_labels(self, documents: Iterable[Pieces], gold: Sequence[GoldText]) -> list[list[str]]:
+        """Return the labels of each document's words that spans of characters spell.
+
+        A span takes in each word that it shares a character with.
+
+        Parameters
+        ----------
+        documents : iterable of B Pieces
+        gold : sequence of B iterables of (int, int, str)
+
+        Raises
+        ------
+        DataError
+            Spans that overlap, or take in no word.
+        DataError, NumericError, ShapeError
+            As `decode_all`.
+        """
+        batch = self._batch(documents, 1)
+        _check_gold(gold, len(batch.words))
+        found = []
+        for k, (rows, spans) in enumerate(zip(batch.words, gold, strict=True)):
+            mine = []
+            for start, end, kind in spans:
+                first = int(np.searchsorted(rows.end, start, side="right"))
+                last = int(np.searchsorted(rows.start, end, side="left"))
+                if first >= last:
+                    raise DataError(f"document {k}: span {start} to {end} takes in no word")
+                mine.append((first, last, kind))
+            try:
+                found.append(labels_from_spans(mine, len(rows.start), self.scheme))
+            except DataError as error:
+                raise DataError(f"document {k}, by words: {error}") from None
+        return found
+
+    def _read(self, documents: Iterable[Pieces] | _Read) -> _Read:
+        if isinstance(documents, _Read):
+            return documents
+        given = [documents] if isinstance(documents, Pieces) else list(documents)
+        rows = [read_document(one, self.labels, self.temperature, k) for k, one in enumerate(given)]
+        return _Read(rows, [one.text for one in given])
+
+    def _batch(self, documents: Iterable[Pieces] | _Read, threads: int) -> WordBatch:
+        read = self._read(documents)
+        words = [self._spelling.words(rows) for rows in read.rows]
+        emissions = Emissions(
+            [rows.scores for rows in words],
+            labels=self.labels,
+            transitions=self._steps.between,
+            initial=self._steps.first,
+            final=self._steps.last,
+            grammar=self.grammar,
+            threads=threads,
+        )
+        return WordBatch(words, read.texts, emissions)
+
+    def _best(self, batch: WordBatch, *, strict: bool) -> list[list[tuple[Span, float]]]:
+        """Return the spans of the best labels of each document, with their probabilities."""
+        answer = batch.emissions.decode()
+        if strict:
+            _check_alive(answer.dead)
+        spans = answer.spans(self.scheme)
+        if not batch.emissions.program.summable:
+            return [[(span, math.nan) for span in mine] for mine in spans]
+        chances = batch.emissions.span_probabilities(spans, scheme=self.scheme)
+        return [self._calibrated(mine, p) for mine, p in zip(spans, chances, strict=True)]
+
+    def _likely(self, batch: WordBatch, above: float) -> Iterator[list[tuple[Span, float]]]:
+        """Yield all spans of each document with a probability above a number."""
+        for found in batch.emissions.probable_spans(above, scheme=self.scheme):
+            yield self._calibrated([span for span, _ in found], found.probability)
+
+    def _calibrated(self, spans: list[Span], p: Floats) -> list[tuple[Span, float]]:
+        if self.calibration is not None:
+            p = self.calibration(np.minimum(p, 1.0), [span.type for span in spans])
+        return list(zip(spans, np.minimum(p, 1.0).tolist(), strict=True))
+
+    def threshold(self, kind: str) -> float | None:
+        """Return the threshold of a type; None: never."""
+        return (self.thresholds or {}).get(kind, LIKELY)
+
+    def _kept(
+        self, batch: WordBatch, k: int, found: Iterable[tuple[Span, float]]
+    ) -> list[TextSpan]:
+        placed = ((batch.placed(k, span), p) for span, p in found)
+        return [TextSpan(*place, p) for place, p in placed if place is not None]
+
+    # --- On held-out data ---------------------------------------------------------------------
+
+    def events(
+        self,
+        documents: Iterable[Pieces],
+        gold: Sequence[GoldText],
+        *,
+        above: float = FLOOR,
+        threads: int = 1,
+    ) -> Events:
+        """Return all spans above a probability, and whether they are there.
+
+        Parameters
+        ----------
+        documents : iterable of B Pieces
+        gold : sequence of B iterables of (int, int, str)
+            The spans that are there, in characters.
+        above : float
+            0.01 at least, before calibration.
+        threads : int
+
+        Raises
+        ------
+        DataError, NumericError, ShapeError, NoPathError
+            As `decode_all`; another number of documents.
+        """
+        return self._events(self._read(documents), _gold_sets(gold), threads, above)
+
+    def _events(
+        self, read: _Read, gold: Sequence[set[Key]], threads: int, above: float = FLOOR
+    ) -> Events:
+        _check_gold(gold, len(read.rows))
+        batch = self._batch(read, threads)
+        _check_alive(batch.emissions.dead)
+        keys, chances = [], []
+        for k, found in enumerate(self._likely(batch, max(above, FLOOR))):
+            placed = [(batch.placed(k, span), p) for span, p in found]
+            keys.append([place for place, _ in placed if place is not None])
+            chances.append(np.asarray([p for place, p in placed if place is not None]))
+        return events_of(keys, chances, gold)
+
+    def calibrated(
+        self,
+        documents: Iterable[Pieces],
+        gold: Sequence[GoldText],
+        kind: Kind = "isotonic",
+        *,
+        least: int = 50,
+        threads: int = 1,
+    ) -> TokenDecoder:
+        """Return the decoder with its probabilities put right on held-out documents.
+
+        Parameters
+        ----------
+        documents, gold, threads
+            As for `events`.
+        kind, least
+            As for `fstcrf.calibration.Calibration.fit`.
+
+        Raises
+        ------
+        OptionError
+            Nothing to calibrate on; another kind.
+        DataError, NumericError, ShapeError, NoPathError
+            As `decode_all`.
+        """
+        plain = self.replaced(calibration=None)
+        events = plain.events(documents, gold, threads=threads)
+        return self.replaced(calibration=Calibration.fit(events, kind, least=least))
+
+    def evaluate(
+        self, documents: Iterable[Pieces], gold: Sequence[GoldText], *, threads: int = 1
+    ) -> SpanScore:
+        """Return precision, recall and F of the spans found; parameters as for `events`."""
+        return self._score(self._read(documents), _gold_sets(gold), threads)
+
+    def _score(self, read: _Read, gold: Sequence[set[Key]], threads: int) -> SpanScore:
+        _check_gold(gold, len(read.rows))
+        batch = self._batch(read, threads)
+        found = [{span[:3] for span in one} for one in self._decoded(batch, strict=True)]
+        right = sum(len(mine & there) for mine, there in zip(found, gold, strict=True))
+        return SpanScore(right, sum(map(len, found)), sum(map(len, gold)))
+
+    def tune(
+        self,
+        documents: Iterable[Pieces],
+        gold: Sequence[GoldText],
+        goal: Metric = "f",
+        *,
+        least: float = 0.0,
+        beta: float = 1.0,
+        biases: bool = True,
+        thresholds: bool = True,
+        threads: int = 1,
+    ) -> TokenDecoder:
+        """Return the decoder with the biases and thresholds that serve best on held-out documents.
+
+        Biases are changed one at a time, from those that the decoder has, as long as that gains.
+        With thresholds each trial is judged by what the best thresholds of each type find, else by
+        the best labels. Where nothing reaches `least`, what comes closest is taken.
+
+        Parameters
+        ----------
+        documents, gold, threads
+            As for `events`.
+        goal : {"f", "precision", "recall"}
+            F; or precision where recall is at least `least`; or recall where precision is.
+        least : float
+            For precision and recall.
+        beta : float
+            Weight of recall in F.
+        biases, thresholds : bool
+            What is tuned.
+
+        Raises
+        ------
+        OptionError
+            Another goal, nothing to tune, or no gold span.
+        DataError, NumericError, ShapeError, NoPathError
+            As `decode_all`.
+        """
+        wanted, there = Goal(goal, least, beta), _gold_sets(gold)
+        if not any(there) or not (biases or thresholds):
+            what = "no gold span to tune on" if biases or thresholds else "nothing to tune"
+            raise OptionError(f"{what}: give held-out documents, and biases or thresholds")
+        read = self._read(documents)
+
+        def value(trial: TransitionBiases) -> float:
+            mine = self.replaced(biases=trial)
+            if not thresholds:
+                return wanted.value(mine._score(read, there, threads))  # noqa: SLF001 (its own)
+            events = mine._events(read, there, threads)  # noqa: SLF001
+            return wanted.value(best_thresholds(events, wanted)[1])
+
+        ends = {"E", "L"} & {label[:1] for label in self.labels}
+        names = tuple(n for n in self.biases.to_dict() if n != "inside_to_end" or ends)
+        found = searched_biases(self.biases, value, names) if biases else self.biases
+        tuned = self.replaced(biases=found)
+        if not thresholds:
+            return tuned
+        events = tuned._events(read, there, threads)  # noqa: SLF001
+        rates, _ = best_thresholds(events, wanted)
+        return tuned.replaced(thresholds={k: t for k, t in rates.items() if k in self.types})
+
+    # --- Files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the decoder to a JSON file, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        write_json(path, self.to_json())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what a file holds: plain dicts, lists, strings and numbers."""
+        file = DecoderFile(
+            format=FORMAT,
+            version=VERSION,
+            labels=self.labels,
+            scheme=self.scheme,
+            pieces=self.pieces,
+            temperature=self.temperature,
+            biases=self.biases.to_dict(),
+            thresholds=None if self.thresholds is None else dict(self.thresholds),
+            calibration=None if self.calibration is None else self.calibration.to_json(),
+            grammar=machines(self.grammar, self.labels),
+        )
+        found: dict[str, Any] = msgspec.to_builtins(file)
+        return found
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TokenDecoder:
+        """Read a file of `save`.
+
+        Raises
+        ------
+        ModelFileError
+            Not such a file, of another version, or with values that cannot be.
+        OSError
+            It cannot be opened.
+        """
+        return cls.from_json(read_json(path), where=os.fspath(path))
+
+    @classmethod
+    def from_json(cls, value: Any, *, where: str = "decoder") -> TokenDecoder:
+        """Return the decoder that `to_json` gave.
+
+        Raises
+        ------
+        ModelFileError
+            As `load`.
+        """
+        file = read_file(value, where)
+        calibration = file.calibration
+        try:
+            return cls(
+                file.labels,
+                file.scheme,
+                grammar=grammar_of(file.grammar, file.labels),
+                biases=file.biases,
+                thresholds=file.thresholds,
+                temperature=file.temperature,
+                calibration=None if calibration is None else Calibration.from_json(calibration),
+                pieces=file.pieces,
+            )
+        except FstcrfError as error:
+            raise ModelFileError(f"{where}: not a sound decoder: {error}") from None
+
+
+# --- Arguments ------------------------------------------------------------------------------------
+
+
+def _numbered(id2label: Any) -> Any:
+    """Return a map of labels with numbers for keys, also where a JSON file made them strings."""
+    if isinstance(id2label, Mapping) and all(
+        isinstance(key, str) and key.isascii() and key.isdigit() for key in id2label
+    ):
+        numbers = {int(key): label for key, label in id2label.items()}
+        return numbers if len(numbers) == len(id2label) else id2label
+    return id2label
+
+
+def _check_alive(dead: Bools) -> None:
+    for k in np.flatnonzero(dead).tolist()[:1]:
+        why = "the grammar, or scores of -inf, leave no labelling"
+        error = NoPathError(f"document {k}: {why}; on_no_path='skip' goes on")
+        error.sentence = k
+        raise error
+
+
+def _gold_sets(gold: Sequence[GoldText]) -> list[set[Key]]:
+    found = []
+    for k, one in enumerate(gold):
+        try:
+            found.append({(int(a), int(b), str(kind)) for a, b, kind in one})
+        except (TypeError, ValueError):
+            raise DataError(
+                f"gold spans of document {k}: expected (first character, the one behind, type) each"
+            ) from None
+    return found
+
+
+def _check_gold(gold: Sequence[Any], size: int) -> None:
+    if len(gold) != size:
+        raise ShapeError(f"gold spans of {len(gold)} documents, expected {size}")

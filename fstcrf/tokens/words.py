@@ -1,0 +1,154 @@
+"""Words of documents: what their pieces say of their labels, and where they stand in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from fstcrf.arrays import Array, Floats, Longs
+from fstcrf.corpus import Span
+from fstcrf.corpus.schemes import Scheme
+from fstcrf.emissions import Emissions
+from fstcrf.errors import OptionError
+from fstcrf.tokens.biases import Steps
+from fstcrf.tokens.pieces import PieceRows
+
+PieceRule: TypeAlias = Literal["all", "first", "each"]
+"""What is known of the pieces of a word; see `fstcrf.TokenDecoder`."""
+
+_CHAINS: Mapping[str, Mapping[str, str]] = {
+    "iob1": {"B": "BII", "I": "III"},
+    "iob2": {"B": "BII", "I": "III"},
+    "bioes": {"B": "BII", "I": "III", "E": "IIE", "S": "BIE"},
+    "bilou": {"B": "BII", "I": "III", "L": "IIL", "U": "BIL"},
+}
+"""What a word's label is on its first piece, on those between, and on its last one."""
+
+
+class WordRows(NamedTuple):
+    """Words of a document.
+
+    Attributes
+    ----------
+    scores : float64 [W, L]
+        Of each word's label: that of the only way in which its pieces spell it.
+    start, end : int64 [W]
+        Characters.
+    """
+
+    scores: Floats
+    start: Longs
+    end: Longs
+
+
+class Spelling:
+    """How the pieces of a word spell its label.
+
+    Parameters
+    ----------
+    labels : tuple of L str
+    scheme : Scheme
+    steps : Steps
+        Between pieces.
+    rule : {"all", "first", "each"}
+
+    Raises
+    ------
+    OptionError
+        A type that no word of several pieces can have, under "all".
+    """
+
+    def __init__(
+        self, labels: tuple[str, ...], scheme: Scheme, steps: Steps, rule: PieceRule
+    ) -> None:
+        self._rule, self._between = rule, steps.between
+        place = {label: i for i, label in enumerate(labels)}
+        self._columns = np.full((3, len(labels)), -1)
+        for i, label in enumerate(labels):
+            letter, dash, kind = label.partition("-")
+            chain = _CHAINS[scheme.name].get(letter, letter * 3)
+            self._columns[:, i] = [place.get(a + dash + kind, -1) for a in chain]
+        if rule == "all":
+            self._check(labels)
+        # A word that ends a span is entered as within it, where it has several pieces.
+        entry = np.zeros(len(labels))
+        for i, first in enumerate(self._columns[0].tolist()):
+            if first not in (i, -1):
+                both = np.isfinite(self._between[:, i]) & np.isfinite(self._between[:, first])
+                a = int(np.argmax(both))
+                entry[i] = self._between[a, first] - self._between[a, i] if both.any() else 0.0
+        self._entry = entry
+
+    def _check(self, labels: tuple[str, ...]) -> None:
+        whole = np.flatnonzero((self._columns >= 0).all(axis=0)).tolist()
+        able = {labels[i].partition("-")[2] for i in whole}
+        for label in labels:
+            kind = label.partition("-")[2]
+            if kind not in able:
+                raise OptionError(
+                    f"labels {kind!r}: no word of several pieces can be one, as there is no label "
+                    "for what is inside; pieces='first' looks at first pieces alone"
+                )
+
+    def words(self, document: PieceRows) -> WordRows:
+        """Return the words of a document, with the scores of their labels."""
+        n = len(document.start)
+        if not n:
+            return WordRows(document.scores, document.start, document.end)
+        begins = np.ones(n, dtype=bool)
+        begins[1:] = document.start[1:] >= document.end[:-1]
+        if self._rule != "each":
+            begins[1:] &= document.word[1:] != document.word[:-1]
+        first = np.flatnonzero(begins)
+        last = np.append(first[1:], n) - 1
+        scores = document.scores[first]
+        several = np.flatnonzero(last > first)
+        if len(several) and self._rule != "first":
+            scores[several] = self._spelt(document.scores, first[several], last[several])
+        return WordRows(scores, document.start[first], document.end[last])
+
+    def _spelt(self, scores: Floats, first: Longs, last: Longs) -> Floats:
+        """Return the scores of words of several pieces, steps between their pieces included."""
+        a, b, c = self._columns
+        inner = (last - first - 1)[:, None]
+        more = np.maximum(inner - 1, 0)
+        out = scores[first][:, a] + scores[last][:, c] + self._entry
+        between = self._between
+        steps = between[a, b] + between[b, c] + more * _finite(between[b, b])
+        out += np.where(inner > 0, steps, between[a, c])
+        longer = np.flatnonzero(inner)
+        if len(longer):
+            sizes = inner[longer, 0]
+            ends = np.cumsum(sizes)
+            shift = np.repeat(first[longer] + 1 - (ends - sizes), sizes)
+            middle = scores[np.arange(ends[-1]) + shift]
+            out[longer] += np.add.reduceat(middle, ends - sizes, axis=0)[:, b]
+        out[:, (self._columns < 0).any(axis=0)] = -np.inf
+        return out
+
+
+def _finite(values: Array) -> Floats:
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class WordBatch:
+    """Documents as words, and what can be asked of them."""
+
+    words: list[WordRows]
+    texts: list[str | None]
+    emissions: Emissions
+
+    def placed(self, k: int, span: Span) -> tuple[int, int, str] | None:
+        """Return a span of words in characters; None where it is white space."""
+        rows, text = self.words[k], self.texts[k]
+        start, end = int(rows.start[span.start]), int(rows.end[span.end - 1])
+        if text is not None:
+            while start < end and text[start].isspace():
+                start += 1
+            while start < end and text[end - 1].isspace():
+                end -= 1
+        return (start, end, span.type) if start < end else None

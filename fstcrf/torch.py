@@ -1,0 +1,379 @@
+"""A conditional random field as a layer of a network of PyTorch: extra ``fstcrf[torch]``.
+
+Losses and gradients are computed by the kernel on the CPU, whole batches at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import LabelSet
+from fstcrf.arrays import Array, Bools, Ints, Longs
+from fstcrf.emissions.gradients import (
+    ChainParameters,
+    Heads,
+    LabelLoss,
+    best_labels,
+    label_probabilities,
+    likelihood,
+)
+from fstcrf.emissions.reading import (
+    LabelNames,
+    Scores,
+    host_array,
+    host_integers,
+    read_scores,
+    usual_names,
+)
+from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.grammar import Grammar
+from fstcrf.lattice.answer import Answer
+from fstcrf.lazy import optional
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from torch.nn import Module, Parameter
+else:
+    torch = optional("torch", "fstcrf.torch needs PyTorch; pip install 'fstcrf[torch]'")
+    from torch import Tensor
+    from torch.nn import Module, Parameter
+
+__all__ = ["CRFLayer"]
+
+Pairs: TypeAlias = Iterable[tuple[str, str]] | Mapping[tuple[str, str], ArrayLike]
+
+ONLY = "label"
+"""The tape of a layer of one head."""
+
+_UNKNOWN = (-1, -100)
+"""Labels that are not known: ours, and what PyTorch's losses ignore."""
+
+
+class CRFLayer(Module):
+    """Scores of successions of labels on top of a network's scores of tokens, under a grammar.
+
+    ``layer(emissions, tags, lengths)`` is the negative log-likelihood of the labels, summed over
+    the batch, with gradients for the emissions and for its own parameters.
+
+    Parameters
+    ----------
+    labels : sequence of L str, mapping of int to str, or mapping of str to these
+        Of the only head, in the order of the emissions' last axis (``id2label``); or of each of
+        several heads, by the name of its tape. Then emissions, tags and marginals are dicts, too.
+    grammar : Grammar, optional
+        What labellings are legal; only these are summed over.
+    couplings : iterable of (str, str), or mapping of these to [L, L], optional
+        Pairs of heads whose labels at one token have scores together; zeros at first, or as given.
+    transitions, initial, final : array, or mapping of str to array, optional
+        What the parameters begin with, [L, L] and [L]; zeros when absent.
+    learned : bool
+        Whether transitions, ends and couplings are parameters; buffers if not.
+    on_no_path : {"error", "skip"}
+        What is done about a sentence without a path, or with illegal labels: an error that names
+        it, or its loss and gradients are 0.
+    names : str, mapping or callable, optional
+        As for `fstcrf.Emissions`.
+    threads : int
+        No result depends on it.
+
+    Raises
+    ------
+    OptionError, GrammarError
+        Labels twice; a coupling of what is no head; a grammar of other labels.
+    TooLargeError
+        More joint states than a layer multiplies out.
+    """
+
+    def __init__(
+        self,
+        labels: LabelSet | Mapping[str, LabelSet],
+        grammar: Grammar | None = None,
+        couplings: Pairs = (),
+        *,
+        transitions: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        initial: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        final: ArrayLike | Mapping[str, ArrayLike] | None = None,
+        learned: bool = True,
+        on_no_path: Literal["error", "skip"] = "error",
+        names: LabelNames | None = None,
+        threads: int = 1,
+    ) -> None:
+        super().__init__()
+        if on_no_path not in ("error", "skip"):
+            raise OptionError(f"on_no_path is {on_no_path!r}, expected 'error' or 'skip'")
+        if threads < 1:
+            raise OptionError(f"threads is {threads}, expected at least 1")
+        several = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
+        by_tape: Any = labels if several and labels else {ONLY: labels}
+        tapes = tuple((str(tape), usual_names(own, names)) for tape, own in by_tape.items())
+        tables = couplings if isinstance(couplings, Mapping) else dict.fromkeys(couplings)
+        self._several, self.threads = several, threads
+        self.heads = Heads(tapes, tuple(tables), grammar)
+        self.on_no_path = on_no_path
+        for name, given in (("transitions", transitions), ("initial", initial), ("final", final)):
+            rank = 2 if name == "transitions" else 1
+            made = [
+                _begun(self._of_tape(given, tape), (len(own),) * rank, f"{name} of {tape}")
+                for tape, own in tapes
+            ]
+            self._keep(name, made if several else made[0], learned=learned)
+        sizes = {tape: len(own) for tape, own in tapes}
+        for (one, other), table in tables.items():
+            shape = sizes[one], sizes[other]
+            made_one = _begun(table, shape, f"coupling {one}, {other}")
+            self._keep(f"coupling_{one}_{other}", made_one, learned=learned)
+
+    def _of_tape(self, given: Any, tape: str) -> Any:
+        return given.get(tape) if self._several and isinstance(given, Mapping) else given
+
+    def _keep(self, name: str, values: Tensor | list[Tensor], *, learned: bool) -> None:
+        if isinstance(values, list):
+            for (tape, _), one in zip(self.heads.tapes, values, strict=True):
+                self._keep(f"{name}_{tape}", one, learned=learned)
+        elif learned:
+            self.register_parameter(name, Parameter(values))
+        else:
+            self.register_buffer(name, values)
+
+    @property
+    def labels(self) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
+        """The labels, of several heads by tape."""
+        return dict(self.heads.tapes) if self._several else self.heads.tapes[0][1]
+
+    def extra_repr(self) -> str:
+        """Return what stands in the brackets of `repr`."""
+        sizes = " × ".join(f"{len(own)} {tape}" for tape, own in self.heads.tapes)
+        grammar = "" if self.heads.grammar is None else f", grammar={self.heads.grammar}"
+        return f"{sizes} labels{grammar}"
+
+    # --- Asked ------------------------------------------------------------------------------------
+
+    @torch.compiler.disable
+    def forward(
+        self,
+        emissions: Tensor | Mapping[str, Tensor],
+        tags: Any,
+        lengths: ArrayLike | Tensor | None = None,
+        *,
+        mask: ArrayLike | Tensor | None = None,
+    ) -> Tensor:
+        """Return the negative log-likelihood of labels, summed over the sentences.
+
+        Parameters
+        ----------
+        emissions : Tensor [B, T, L], or mapping of str to these
+            Scores of the labels at each token, on the CPU.
+        tags : int [B, T], or mapping of str to these
+            Label ids; −1 (or −100) where a label is not known: it is summed over. Or, of one head,
+            bool [B, T, L]: the labels that there may be.
+        lengths : int [B], optional
+            Tokens of each sentence; all T when absent.
+        mask : bool [B, T], optional
+            Instead: true at the tokens of each sentence, which come first.
+
+        Returns
+        -------
+        Tensor
+            A number, of the emissions' type. It can be differentiated once.
+
+        Raises
+        ------
+        NoPathError
+            A sentence without a path, or with illegal labels, unless ``on_no_path="skip"``.
+        ShapeError, NumericError, LabelError, OptionError
+            What does not fit; NaN or +inf; no such label; a tensor that is not on the CPU.
+        """
+        own = self._by_tape(emissions, "emissions")
+        scores = self._read(own, lengths, mask)
+        gold = self._tags(tags, scores[0])
+        tensors = (*own, *self._parameters_in_order())
+        found: Tensor = _NegativeLogLikelihood.apply(self, scores, gold, len(own), *tensors)
+        return found
+
+    @torch.compiler.disable
+    def decode(
+        self,
+        emissions: Tensor | Mapping[str, Tensor],
+        lengths: ArrayLike | Tensor | None = None,
+        *,
+        mask: ArrayLike | Tensor | None = None,
+    ) -> Answer:
+        """Return the best labels, as `fstcrf.decode` does: ``ids``, ``scores``, ``labels()``.
+
+        Of several heads ``answer[tape]`` has those of a tape. Parameters and errors as for the
+        loss.
+        """
+        scores = self._read(self._by_tape(emissions, "emissions"), lengths, mask)
+        return best_labels(self.heads, scores, *self._values(), threads=self.threads)
+
+    @torch.compiler.disable
+    def marginals(
+        self,
+        emissions: Tensor | Mapping[str, Tensor],
+        lengths: ArrayLike | Tensor | None = None,
+        *,
+        mask: ArrayLike | Tensor | None = None,
+    ) -> Tensor | dict[str, Tensor]:
+        """Return the probability of each label at each token, [B, T, L], without a gradient.
+
+        0 beyond a sentence's end, and in one without a path. Of several heads by tape.
+        """
+        own = self._by_tape(emissions, "emissions")
+        scores = self._read(own, lengths, mask)
+        found = label_probabilities(self.heads, scores, *self._values(), threads=self.threads)
+        made = [torch.from_numpy(a).to(e.dtype) for a, e in zip(found, own, strict=True)]
+        names = [tape for tape, _ in self.heads.tapes]
+        return dict(zip(names, made, strict=True)) if self._several else made[0]
+
+    # --- As the kernel reads it -------------------------------------------------------------------
+
+    def _by_tape(self, given: Any, name: str) -> list[Any]:
+        if not self._several:
+            return [given]
+        tapes = [tape for tape, _ in self.heads.tapes]
+        if not isinstance(given, Mapping) or set(given) != set(tapes):
+            raise OptionError(f"{name}: expected a dict with {', '.join(map(repr, tapes))}")
+        return [given[tape] for tape in tapes]
+
+    def _read(self, emissions: Sequence[Tensor], lengths: Any, mask: Any) -> list[Scores]:
+        pairs = zip(emissions, self.heads.tapes, strict=True)
+        found = [read_scores(e, lengths, mask=mask, n_labels=len(own)) for e, (_, own) in pairs]
+        if any(one.rows.shape[:2] != found[0].rows.shape[:2] for one in found):
+            shapes = ", ".join(str(list(one.rows.shape)) for one in found)
+            raise ShapeError(f"emissions of the heads are {shapes}: of other sentences")
+        return found
+
+    def _tags(self, tags: Any, scores: Scores) -> list[Ints] | Bools:
+        shape = len(scores), scores.width
+        if not self._several and str(getattr(tags, "dtype", "")).endswith("bool"):
+            allowed: Bools = host_array(tags, "tags").astype(bool)
+            wanted = (*shape, len(self.heads.tapes[0][1]))
+            if allowed.shape != wanted:
+                raise ShapeError(f"tags are {list(allowed.shape)}, expected {list(wanted)}")
+            return allowed
+        found = []
+        for given, (tape, labels) in zip(
+            self._by_tape(tags, "tags"), self.heads.tapes, strict=True
+        ):
+            ids = host_integers(given, "tags")
+            if ids.shape != shape:
+                raise ShapeError(f"tags are {list(ids.shape)}, expected {list(shape)}")
+            found.append(_known(ids, scores, tape, len(labels)))
+        return found
+
+    def _parameters_in_order(self) -> list[Tensor]:
+        suffixes = [f"_{tape}" for tape, _ in self.heads.tapes] if self._several else [""]
+        names = [f"{name}{s}" for s in suffixes for name in ("transitions", "initial", "final")]
+        names += [f"coupling_{one}_{other}" for one, other in self.heads.pairs]
+        return [getattr(self, name) for name in names]
+
+    def _values(self) -> tuple[list[ChainParameters], dict[tuple[str, str], Any]]:
+        return self._named([_float64(p) for p in self._parameters_in_order()])
+
+    def _named(
+        self, values: Sequence[Any]
+    ) -> tuple[list[ChainParameters], dict[tuple[str, str], Any]]:
+        count = len(self.heads.tapes)
+        chains = [ChainParameters(*values[3 * k : 3 * k + 3]) for k in range(count)]
+        return chains, dict(zip(self.heads.pairs, values[3 * count :], strict=True))
+
+
+class _NegativeLogLikelihood(torch.autograd.Function):
+    """The loss of a batch; its gradients are found with it."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        layer: CRFLayer,
+        scores: list[Scores],
+        gold: list[Ints] | Bools,
+        heads: int,
+        *tensors: Tensor,
+    ) -> Tensor:
+        chains, couplings = layer._named([_float64(p) for p in tensors[heads:]])  # noqa: SLF001
+        found = likelihood(
+            *(layer.heads, scores, chains, couplings, gold),
+            skip=layer.on_no_path == "skip",
+            gradients=any(ctx.needs_input_grad),
+            threads=layer.threads,
+        )
+        if any(ctx.needs_input_grad):
+            ctx.save_for_backward(*_gradients(layer, found, tensors), *tensors)
+        return tensors[0].new_tensor(found.loss.sum())
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
+        wanted, count = ctx.needs_input_grad[4:], len(ctx.saved_tensors) // 2
+        gradients, inputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        parts = [
+            one * upstream.to(one.dtype) if asked else None
+            for one, asked in zip(gradients, wanted, strict=True)
+        ]
+        if torch.is_grad_enabled():
+            parts = [
+                None if one is None else _DifferentiatedOnce.apply(one, own)
+                for one, own in zip(parts, inputs, strict=True)
+            ]
+        return None, None, None, None, *parts
+
+
+class _DifferentiatedOnce(torch.autograd.Function):
+    """A gradient that has none of its own."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, own: Tensor) -> Tensor:  # noqa: ARG004
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:  # type: ignore[override]  # noqa: ARG004
+        raise OptionError(
+            "the loss of a CRFLayer can be differentiated once: there are no second derivatives"
+        )
+
+
+def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:
+    """Return label ids, int32 [B, T], −1 where they are not known."""
+    wrong = ((ids >= size) | (ids < 0)) & scores.inside
+    if not wrong.any():
+        return ids.astype(np.int32)
+    odd = wrong & ~np.isin(ids, _UNKNOWN)
+    if odd.any():
+        b, t = (int(i[0]) for i in np.nonzero(odd))
+        raise LabelError(
+            f"sentence {b}, token {t}: label id {ids[b, t]} of {tape}, expected 0 to {size - 1}, "
+            "or -1 where it is not known"
+        )
+    return np.where(wrong, -1, ids).astype(np.int32)
+
+
+def _gradients(layer: CRFLayer, found: LabelLoss, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of the tensors, in their order and of their types."""
+    flat: list[Array] = list(found.emissions)
+    for chain in found.chains:
+        flat += chain
+    flat += [found.couplings[pair] for pair in layer.heads.pairs]
+    return [
+        torch.from_numpy(np.ascontiguousarray(a)).to(t.dtype)
+        for a, t in zip(flat, tensors, strict=True)
+    ]
+
+
+def _float64(tensor: Tensor) -> Any:
+    if tensor.device.type != "cpu":
+        raise OptionError(f"parameters are on {tensor.device}: move the layer to the CPU")
+    return tensor.detach().to(torch.float64).numpy()
+
+
+def _begun(given: Any, shape: tuple[int, ...], name: str) -> Tensor:
+    """Return what a parameter begins with."""
+    if given is None:
+        return torch.zeros(shape)
+    array = host_array(given, name)
+    if array.shape != shape:
+        raise ShapeError(f"{name} are {list(array.shape)}, expected {list(shape)}")
+    return torch.from_numpy(array.astype(np.float32))

@@ -1,0 +1,138 @@
+"""The data of a batch training, wherever it is: here whole, or in parts elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from fstcrf.arrays import Floats
+from fstcrf.executors.executor import folded
+from fstcrf.topology import Topology
+from fstcrf.train.likelihood import Likelihood, SummedLikelihood
+from fstcrf.train.parts import added, parts_of, start_sentences, start_step
+from fstcrf.train.preconditioning import DiagonalHessian, Sharing, Ties, tied
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.shards import fits, sparse_background
+
+
+@dataclass(frozen=True, slots=True)
+class DataCounts:
+    """What decides how a batch training goes.
+
+    Parameters
+    ----------
+    sentences, tokens : int
+    entries : int
+        Attributes of all tokens, those of arcs left out.
+    known : bool
+        All labels are.
+    listed : bool
+        The fused kernel takes the arcs with weights as exceptions.
+    """
+
+    sentences: int
+    tokens: int
+    entries: int
+    known: bool
+    listed: bool
+
+
+class TiedEvidence(NamedTuple):
+    """The data with attributes of the same tokens as one; see `Ties`.
+
+    hessian : l2, theta → the approximate diagonal of the Hessian, float64 [size], by a reference
+    that costs memory.
+    """
+
+    likelihood: SummedLikelihood
+    sharing: Sharing
+    hessian: Callable[[float, Floats], Floats]
+
+
+class Evidence(Protocol):
+    """What a batch training asks of its data."""
+
+    @property
+    def topology(self) -> Topology:
+        """The structure of labels."""
+
+    @property
+    def space(self) -> ParameterSpace:
+        """Which weights there are."""
+
+    @property
+    def counts(self) -> DataCounts:
+        """How much there is of it."""
+
+    def likelihood(self, l2: float) -> SummedLikelihood:
+        """Return the likelihood of all weights."""
+
+    def tied(self, l2: float) -> TiedEvidence:
+        """Return the likelihood where attributes of the same tokens are one."""
+
+    def start(self) -> Problem:
+        """Return the sentences that stochastic epochs begin with: every so many of all."""
+
+
+class Whole:
+    """A problem in memory as evidence.
+
+    Parameters
+    ----------
+    problem : Problem
+    space : ParameterSpace
+    threads : int
+    """
+
+    def __init__(self, problem: Problem, space: ParameterSpace, *, threads: int = 1) -> None:
+        self.problem, self.space, self._threads = problem, space, threads
+
+    @property
+    def topology(self) -> Topology:
+        """The structure of labels."""
+        return self.problem.topology
+
+    @cached_property
+    def counts(self) -> DataCounts:
+        """How much there is of it."""
+        problem = self.problem
+        return DataCounts(
+            sentences=len(problem.weight),
+            tokens=int(problem.offsets[-1]),
+            entries=len(problem.node.index),
+            known=not problem.partial.any(),
+            listed=fits(problem, self.space) and sparse_background(problem, self.space) is not None,
+        )
+
+    def likelihood(self, l2: float) -> SummedLikelihood:
+        """Return the likelihood of all weights."""
+        return Likelihood(self.problem, self.space, l2=l2, threads=self._threads)
+
+    def tied(self, l2: float) -> TiedEvidence:
+        """Return the likelihood where attributes of the same tokens are one."""
+        ties = tied(self.problem, self.space)
+        likelihood = Likelihood(
+            ties.problem, ties.space, l2=l2, threads=self._threads, members=ties.members
+        )
+        return TiedEvidence(likelihood, ties.sharing, lambda l2, u: _hessian(ties, l2, u))
+
+    def start(self) -> Problem:
+        """Return the sentences that stochastic epochs begin with: every so many of all."""
+        problem = self.problem
+        step = start_step(int(problem.offsets[-1]))
+        if step == 1:
+            return problem
+        return problem.chosen(np.asarray([*start_sentences(0, len(problem.weight), step)]))
+
+
+def _hessian(ties: Ties, l2: float, u: Floats) -> Floats:
+    parts = [
+        DiagonalHessian(part, ties.space, l2=l2, scale=ties.scale)
+        for part in parts_of(ties.problem)
+    ]
+    total = folded(lambda k: parts[k].variances(u), added, 0, len(parts))
+    return parts[0].completed(total)

@@ -1,0 +1,204 @@
+"""Arrays in files that are mapped into memory: the system holds what it has room for.
+
+Files have no name once they are mapped, so that nothing stays behind whatever ends the process.
+Before arrays are used a thread tells the system to read their file from its beginning, so that the
+disk works beside the processor: where memory is short, pages that are asked for one after the other
+cost a visit to the disk each.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import socket
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.errors import DataError
+from fstcrf.kernel import ShardAttributes, SparseRows
+from fstcrf.train.problem import Problem
+
+_ALIGNED = 64
+_AHEAD = 1 << 17  # bytes that a system reads at once at least, where it is told to
+
+
+class Place(NamedTuple):
+    """Where an array is in a file."""
+
+    start: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+    def of(self, held: mmap.mmap | None) -> NDArray[Any]:
+        """Return the array in the mapped file; None is one of nothing."""
+        count = math.prod(self.shape)
+        if held is None or not count:
+            return np.empty(self.shape, self.dtype)
+        return np.frombuffer(held, self.dtype, count, self.start).reshape(self.shape)
+
+
+class ArrayFile:
+    """A file without a name that arrays are written to, one after the other.
+
+    Parameters
+    ----------
+    folder : str
+
+    Raises
+    ------
+    DataError
+        It cannot be written: the disk is full, the folder not there. Names the folder and the host.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        with self._blamed():
+            self._file = tempfile.TemporaryFile(dir=folder, prefix="fstcrf-")  # noqa: SIM115
+        self.size = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, array: NDArray[Any]) -> Place:
+        """Write an array; return where it is."""
+        start = self.size + -self.size % _ALIGNED
+        self.append(np.zeros(start - self.size, dtype=np.uint8))
+        self.append(array)
+        return Place(start, array.dtype, array.shape)
+
+    def append(self, array: NDArray[Any]) -> None:
+        """Write an array right behind the last one."""
+        with self._blamed():
+            self._file.write(np.ascontiguousarray(array).data if array.size else b"")
+        self.size += array.nbytes
+
+    def mapped(self) -> mmap.mmap | None:
+        """Return what was written, mapped; None where that is nothing."""
+        with self._blamed():
+            self._file.flush()
+            if not self.size:
+                return None
+            return mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def again(self) -> int:
+        """Return another descriptor of the file."""
+        with self._blamed():
+            return os.dup(self._file.fileno())
+
+    @contextmanager
+    def _blamed(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DataError(
+                f"arrays cannot be kept there on {socket.gethostname()}: {error.strerror or error}",
+                path=self._folder,
+            ) from None
+
+
+class _Mapped(NamedTuple):
+    """A file in memory, and its descriptor, which is closed with the pages."""
+
+    pages: mmap.mmap
+    file: int
+
+
+class Spool:
+    """The mapped arrays of one part.
+
+    Parameters
+    ----------
+    folder : str
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._files: list[_Mapped] = []
+        self._reader: threading.Thread | None = None
+        self._enough = threading.Event()
+
+    def fresh(self) -> Spool:
+        """Return a spool of the same folder that holds nothing yet."""
+        return Spool(self.folder)
+
+    def put(self, *arrays: NDArray[Any] | None) -> list[Any]:
+        """Return copies of arrays, mapped; None stays None."""
+        with ArrayFile(self.folder) as file:
+            places = [None if array is None else file.add(array) for array in arrays]
+            return self.mapped(file, *places)
+
+    def mapped(self, file: ArrayFile, *places: Place | None) -> list[Any]:
+        """Return arrays of a file that is complete."""
+        pages = file.mapped()
+        if pages is not None:
+            found = _Mapped(pages, file.again())
+            weakref.finalize(pages, os.close, found.file)
+            self._files.append(found)
+        return [None if place is None else place.of(pages) for place in places]
+
+    def whole(self, file: ArrayFile, dtype: type[np.generic]) -> NDArray[Any]:
+        """Return all of a file that is complete as one array."""
+        found = np.dtype(dtype)
+        (array,) = self.mapped(file, Place(0, found, (file.size // found.itemsize,)))
+        return np.asarray(array)
+
+    def kept(self, problem: Problem) -> Problem:
+        """Return a problem whose arrays are mapped."""
+        allowed, offsets = self.put(problem.allowed, problem.offsets)
+        arc = None if problem.arc is None else self._rows(problem.arc)
+        return replace(
+            problem, node=self._rows(problem.node), arc=arc, allowed=allowed, offsets=offsets
+        )
+
+    def _rows(self, rows: SparseRows) -> SparseRows:
+        indptr, index, value = self.put(rows.indptr, rows.index, rows.value)
+        return SparseRows(indptr, index, value, rows.n_columns)
+
+    def attributes(self, shards: Iterable[ShardAttributes]) -> list[ShardAttributes]:
+        """Return the attributes of shards in one file, in the order in which they are swept."""
+        names = [field.name for field in fields(ShardAttributes)]
+        with ArrayFile(self.folder) as file:
+            places: list[Place | None] = []
+            for own in shards:
+                arrays = (getattr(own, name) for name in names)
+                places += [None if array is None else file.add(array) for array in arrays]
+            found = self.mapped(file, *places)
+        return [
+            ShardAttributes(*found[k : k + len(names)]) for k in range(0, len(found), len(names))
+        ]
+
+    def ready(self) -> None:
+        """Let the system read the files, in the order in which they were written."""
+        if self._files and hasattr(os, "posix_fadvise"):
+            self._enough.clear()
+            self._reader = threading.Thread(target=self._read, daemon=True)
+            self._reader.start()
+
+    def _read(self) -> None:
+        for pages, file in self._files:
+            # In small steps: of a larger one only the beginning is read.
+            for start in range(0, len(pages), _AHEAD):
+                if self._enough.is_set():
+                    return
+                os.posix_fadvise(file, start, _AHEAD, os.POSIX_FADV_WILLNEED)
+
+    def rest(self) -> None:
+        """Give pages back: the next use reads them again, from the system's cache or the disk."""
+        if self._reader is not None:
+            self._enough.set()
+            self._reader.join()
+            self._reader = None
+        for pages, _ in self._files:
+            pages.madvise(mmap.MADV_DONTNEED)

@@ -1,0 +1,353 @@
+"""Parts of a text as evidence: each is summed where it is, one tree adds the sums.
+
+The functions of this module go to the parts. What they are told and return is arrays, so that
+processes and machines can pass it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
+from fstcrf.errors import OptionError
+from fstcrf.executors.executor import Placement
+from fstcrf.kernel import SparseRows
+from fstcrf.topology import Background, Topology
+from fstcrf.train.evidence import DataCounts, TiedEvidence
+from fstcrf.train.likelihood import (
+    Expectation,
+    Fused,
+    SummedLikelihood,
+    SweepPlan,
+    added_known,
+    both_added,
+    part_expectation,
+)
+from fstcrf.train.parts import added, digest, start_sentences, start_step
+from fstcrf.train.preconditioning import (
+    DiagonalHessian,
+    Groups,
+    merged_attributes,
+    prints,
+    tied_space,
+)
+from fstcrf.train.problem import Extent, ParameterSpace, Problem, Support, observed_counts, support
+from fstcrf.train.shards import Workers, attribute_layout, background_of, fits_known
+from fstcrf.train.spool import Spool
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some sentences of a text.
+
+    Parameters
+    ----------
+    problem : Problem
+    first, first_token : int
+        Numbers of the first sentence and token in the text.
+    spool : Spool, optional
+        The folder that arrays go to.
+    """
+
+    problem: Problem
+    first: int
+    first_token: int
+    spool: Spool | None = None
+
+    def ready(self) -> None:
+        """Begin to read what is in files."""
+        if self.spool is not None:
+            self.spool.ready()
+
+    def rest(self) -> None:
+        """Give memory back until the next use."""
+        if self.spool is not None:
+            self.spool.rest()
+            self.problem.__dict__.pop("states", None)  # it is computed when it is asked for
+
+
+class PartFacts(NamedTuple):
+    """What is told of a part: entries of attributes, whether labels are known, a hash of all."""
+
+    entries: int
+    known: bool
+    digest: bytes
+
+
+# --- Functions that go to parts -------------------------------------------------------------------
+
+
+def facts(part: Part) -> PartFacts:
+    """Return what the other parts need not be asked for."""
+    problem = part.problem
+    return PartFacts(len(problem.node.index), not problem.partial.any(), digest(problem))
+
+
+def part_support(part: Part, features: Extent) -> Support:
+    """Return which weights a part asks for."""
+    return support(part.problem, features=features)
+
+
+def supports_joined(one: Support, other: Support) -> Support:
+    """Return what two parts ask for."""
+    return one.joined(other)
+
+
+def part_prints(part: Part) -> NDArray[np.uint64]:
+    """Return the prints of attributes."""
+    return prints(part.problem.node, part.first_token)
+
+
+def part_observed(part: Part, space: ParameterSpace) -> Floats:
+    """Return the feature counts of the gold paths."""
+    return observed_counts(part.problem, space)
+
+
+def part_start(part: Part, step: int) -> Problem | None:
+    """Return the sentences that stochastic epochs begin with, their arrays copied."""
+    first = part.first
+    chosen = [*start_sentences(first, first + len(part.problem.weight), step)]
+    return part.problem.chosen(np.asarray(chosen) - first) if chosen else None
+
+
+def part_tied(part: Part, keep: Bools, group: Ints) -> Part:
+    """Return a part in which tied attributes are one."""
+    node = merged_attributes(part.problem.node, keep, group)
+    problem = replace(part.problem, node=node)
+    if part.spool is None:
+        return replace(part, problem=problem)
+    spool = part.spool.fresh()
+    return replace(part, problem=spool.kept(problem), spool=spool)
+
+
+class Engine(NamedTuple):
+    """A part that is ready to be summed; the problem is there where a reference may be asked."""
+
+    expectation: Expectation
+    problem: Problem | None
+    spool: Spool | None
+
+    def ready(self) -> None:
+        """Begin to read what is in files."""
+        if self.spool is not None:
+            self.spool.ready()
+
+    def rest(self) -> None:
+        """Give memory back until the next use."""
+        if self.spool is not None:
+            self.spool.rest()
+
+
+class _MadeAnew(NamedTuple):
+    """A general expectation whose scratch is not kept between two calls."""
+
+    part: Part
+    space: ParameterSpace
+    threads: int
+
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta."""
+        part, workers = self.part, _workers(self.threads)
+        made = part_expectation(part.problem, self.space, None, workers=workers, first=part.first)
+        return made(theta)
+
+    def curvature(self, theta: Singles | Floats) -> None:
+        """Return None: it is not told."""
+        del theta
+
+
+@lru_cache(maxsize=1)
+def _workers(threads: int) -> Workers:
+    """Return the threads that all parts of a process share."""
+    return Workers(threads)
+
+
+def part_engine(part: Part, space: ParameterSpace, plan: SweepPlan | None, threads: int) -> Engine:
+    """Return the engine of a part."""
+    workers = _workers(threads)
+    if part.spool is None:
+        found = part_expectation(part.problem, space, plan, workers=workers, first=part.first)
+        return Engine(found, part.problem if plan is None else None, None)
+    if plan is None:
+        return Engine(_MadeAnew(part, space, threads), part.problem, part.spool)
+    spool = part.spool.fresh()
+    fused = Fused(part.problem, space, plan, workers=workers, keep=spool.attributes)
+    return Engine(fused, None, spool)
+
+
+def part_expected(part: Engine, theta: Singles | Floats) -> tuple[float, Floats]:
+    """Return value and gradient."""
+    return part.expectation(theta)
+
+
+def part_curvature(part: Engine, theta: Singles | Floats) -> Floats | None:
+    """Return the sums of variances; None where the part cannot tell."""
+    return part.expectation.curvature(theta)
+
+
+def part_hessian(
+    part: Engine, space: ParameterSpace, l2: float, scale: Floats, u: Floats
+) -> Floats:
+    """Return the sums of variances by the reference."""
+    if part.problem is None:
+        raise OptionError("the fused sweep tells the curvature itself")
+    return DiagonalHessian(part.problem, space, l2=l2, scale=scale).variances(u)
+
+
+# --- The text as evidence -------------------------------------------------------------------------
+
+
+class _Elsewhere:
+    """What engines expect, wherever they are."""
+
+    def __init__(self, engines: Placement) -> None:
+        self._engines = engines
+
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta."""
+        loss, gradient = self._engines.fold(both_added, part_expected, theta)
+        return float(loss), _own(gradient)
+
+    def curvature(self, theta: Singles | Floats) -> Floats | None:
+        """Return the sums of variances; None where engines cannot tell."""
+        found: Floats | None = self._engines.fold(added_known, part_curvature, theta)
+        return None if found is None else _own(found)
+
+
+def _own(array: Any) -> Any:
+    """Return an array that can be written to, and lies as the kernel wants it."""
+    return np.require(array, requirements=["C", "A", "W"])
+
+
+class SpreadEvidence:
+    """Parts of a text as evidence; a run asks for one likelihood of it.
+
+    Parameters
+    ----------
+    parts : Placement
+        Of `Part`.
+    space : ParameterSpace
+    offsets : int64 [B + 1]
+        Of all sentences.
+    facts : sequence of PartFacts
+    threads : int
+        Of this process.
+    part_threads : int
+        Of each process that has parts.
+    """
+
+    def __init__(
+        self,
+        parts: Placement,
+        space: ParameterSpace,
+        offsets: Longs,
+        facts: Sequence[PartFacts],
+        *,
+        threads: int = 1,
+        part_threads: int = 1,
+    ) -> None:
+        self._part_threads = part_threads
+        self._parts, self.space, self._offsets = parts, space, offsets
+        self._facts, self._threads = facts, threads
+
+    @property
+    def topology(self) -> Topology:
+        """The structure of labels."""
+        return self.space.topology
+
+    @cached_property
+    def counts(self) -> DataCounts:
+        """How much there is of it."""
+        known = all(part.known for part in self._facts)
+        return DataCounts(
+            sentences=len(self._offsets) - 1,
+            tokens=int(self._offsets[-1]),
+            entries=sum(part.entries for part in self._facts),
+            known=known,
+            listed=known and fits_known(self.space) and self._background(self.space) is not None,
+        )
+
+    def observed(self, space: ParameterSpace) -> Floats:
+        """Return the feature counts of the gold paths."""
+        found: Floats = _own(self._parts.fold(added, part_observed, space))
+        return found
+
+    def likelihood(self, l2: float) -> SummedLikelihood:
+        """Return the likelihood of all weights."""
+        return self._likelihood(self.space, l2, None)
+
+    def tied(self, l2: float) -> TiedEvidence:
+        """Return the likelihood where attributes of the same tokens are one."""
+        groups = Groups.of(_own(self._parts.fold(added, part_prints)))
+        space, sharing = tied_space(self.space, groups)
+        self._parts = self._parts.then(part_tied, groups.keep, groups.group)
+        likelihood = self._likelihood(space, l2, sharing.members)
+        scale = np.sqrt(sharing.members)
+
+        def hessian(l2: float, u: Floats) -> Floats:
+            total: Floats = _own(self._parts.fold(added, part_hessian, space, l2, scale, u))
+            return np.asarray(total * scale**2 + 2.0 * l2)
+
+        return TiedEvidence(likelihood, sharing, hessian)
+
+    def start(self) -> Problem:
+        """Return the sentences that stochastic epochs begin with: every so many of all."""
+        step = start_step(int(self._offsets[-1]))
+        found = [one for one in self._parts.map(part_start, step) if one is not None]
+        return found[0] if len(found) == 1 else _concatenated(found)
+
+    def close(self) -> None:
+        """Forget the parts."""
+        self._parts.close()
+
+    def _likelihood(
+        self, space: ParameterSpace, l2: float, members: Ints | None
+    ) -> SummedLikelihood:
+        observed = self.observed(space)
+        plan = None
+        if self.counts.known and fits_known(space):
+            plan = SweepPlan(attribute_layout(space), self._background(space))
+        self._parts = self._parts.then(part_engine, space, plan, self._part_threads)
+        return SummedLikelihood(
+            _Elsewhere(self._parts),
+            observed,
+            l2=l2,
+            fused=plan is not None,
+            threads=self._threads,
+            members=members,
+        )
+
+    def _background(self, space: ParameterSpace) -> Background | None:
+        return background_of(space.topology, self._offsets, space)
+
+
+def _concatenated(problems: Sequence[Problem]) -> Problem:
+    """Return successive sentences as one problem."""
+    one = problems[0]
+    tokens = np.cumsum([0, *(int(p.offsets[-1]) for p in problems)]).tolist()
+    arcs = [p.arc for p in problems if p.arc is not None]
+    return Problem(
+        one.topology,
+        np.concatenate([[0], *(p.offsets[1:] + n for p, n in zip(problems, tokens, strict=False))]),
+        _stacked([p.node for p in problems]),
+        _stacked(arcs) if arcs else None,
+        np.concatenate([p.allowed for p in problems]),
+        np.concatenate([p.weight for p in problems]),
+    )
+
+
+def _stacked(rows: Sequence[SparseRows]) -> SparseRows:
+    entries = np.cumsum([0, *(len(one.index) for one in rows)]).tolist()
+    indptr = [one.indptr[1:] + n for one, n in zip(rows, entries, strict=False)]
+    value = None
+    if any(one.value is not None for one in rows):
+        ones = [np.ones(len(r.index), np.float32) if r.value is None else r.value for r in rows]
+        value = np.concatenate(ones)
+    index = np.concatenate([one.index for one in rows])
+    return SparseRows(np.concatenate([[0], *indptr]), index, value, rows[0].n_columns)

@@ -1,0 +1,26 @@
+"""Words of unspaced text, learnt: conditional random fields over the lattices of a lexicon.
+
+==================  ==========================================================================
+LatticeCRF          a lexicon with weights that were learnt: best words, lattices, files
+Annotation          what is known of the words of a text, to learn from
+WordTemplates       features of words and of neighbours, ``feature.def``
+read_words          annotated texts of a file; `read_marked`: with marks of boundaries
+Rewrites            what features see of a word's fields, ``rewrite.def``
+==================  ==========================================================================
+"""
+
+from fstcrf.wordlattice.annotation import Annotation, KnownWord
+from fstcrf.wordlattice.crf import LatticeCRF, WordCounts
+from fstcrf.wordlattice.templates import Rewrites, WordTemplates
+from fstcrf.wordlattice.texts import read_marked, read_words
+
+__all__ = [
+    "Annotation",
+    "KnownWord",
+    "LatticeCRF",
+    "Rewrites",
+    "WordCounts",
+    "WordTemplates",
+    "read_marked",
+    "read_words",
+]

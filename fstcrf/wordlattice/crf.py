@@ -1,0 +1,543 @@
+"""`LatticeCRF`: a conditional random field over the words that may stand in unspaced text."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from fstcrf.arguments import one_of
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
+from fstcrf.once import made_once
+from fstcrf.train import Checkpoint, Progress, fit
+from fstcrf.train.lbfgs import LBFGS, OWLQN, LBFGSSettings
+from fstcrf.train.shards import Workers
+from fstcrf.wordlattice import files, sources
+from fstcrf.wordlattice.annotation import Annotation
+from fstcrf.wordlattice.candidates import Contexts, Labels, OnMissing, Sentence, sentences
+from fstcrf.wordlattice.classes import Vocabulary, WordClasses
+from fstcrf.wordlattice.entries import new_entries
+from fstcrf.wordlattice.files import Kept, Record
+from fstcrf.wordlattice.likelihood import LatticeProblem, WordLikelihood, WordSpace
+from fstcrf.wordlattice.scores import WordScores, WordWeights
+from fstcrf.wordlattice.templates import Rewrites, WordTemplates
+
+__all__ = ["Costs", "LatticeCRF", "WordCounts"]
+
+Costs = Literal["none", "fixed", "scaled"]
+
+
+class WordCounts(msgspec.Struct, frozen=True):
+    """How many words are right, were found, are there."""
+
+    right: int = 0
+    found: int = 0
+    there: int = 0
+
+    @property
+    def f(self) -> float:
+        """The harmonic mean of precision and recall, 0 to 1."""
+        return 2 * self.right / (self.found + self.there) if self.found + self.there else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeCRF:
+    """Words of unspaced text: a lexicon says which may stand, learnt weights which do.
+
+    Made by `train` and `load`. Any number of threads may ask it.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+        Candidates: words and rules for unknown ones.
+    templates : WordTemplates
+    rewrites : Rewrites
+    weights : WordWeights
+    label : tuple of int
+        Fields that make a word's label.
+    record : struct
+        What was trained, and how.
+    classes : WordClasses, optional
+        Classes of words with the numbers of these features, if they are there already.
+    """
+
+    lexicon: Lexicon
+    templates: WordTemplates
+    rewrites: Rewrites
+    weights: WordWeights
+    label: tuple[int, ...]
+    record: Record = field(repr=False)
+    classes: WordClasses | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        own = ", on its costs" if self.weights.costs else ""
+        return f"<LatticeCRF: {self.weights.size:,} weights, {self.lexicon!r}{own}>"
+
+    # --- Training -----------------------------------------------------------------------------
+
+    @classmethod
+    def train(
+        cls,
+        lexicon: Lexicon,
+        data: Sequence[Annotation],
+        template: WordTemplates | str | os.PathLike[str],
+        *,
+        rewrite: Rewrites | str | os.PathLike[str] | None = None,
+        label: Sequence[int] = (0,),
+        costs: Costs = "none",
+        new_words: int = 0,
+        on_missing: OnMissing = "error",
+        min_count: int = 0,
+        l2: float = 1.0,
+        l1: float = 0.0,
+        max_iterations: int = 200,
+        period: int = 10,
+        delta: float = 1e-4,
+        dev: Sequence[Annotation] | None = None,
+        patience: int = 10,
+        threads: int = 1,
+        report: Callable[[Progress], None] | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 10,
+        resume: bool = False,
+    ) -> LatticeCRF:
+        """Learn weights from annotated texts.
+
+        The likelihood of a text is that of all ways through its lattice that agree with what is
+        known of it: of all its words, of some, or of boundaries alone. Words that differ in nothing
+        that is known agree all.
+
+        Parameters
+        ----------
+        lexicon : Lexicon
+            The words that may stand in texts.
+        data : sequence of Annotation
+        template : WordTemplates, str or path
+            Features of words and of neighbours: a ``feature.def``, or its lines.
+        rewrite : Rewrites, str or path, optional
+            A ``rewrite.def``, or its lines.
+        label : sequence of int
+            Fields of a feature, from 0, that make a word's label: joined by "-", those left out
+            that are "*" or empty.
+        costs : {"none", "fixed", "scaled"}
+            Of the lexicon: they do not count; they do, and weights are added to them; a scale of
+            them is learnt, too.
+        new_words : int
+            Words of annotations that lattices lack with that label at least so many times become
+            entries of the model's lexicon, with contexts and cost of the most frequent word of
+            their label; 0: none do.
+        on_missing : {"error", "nearest", "skip", "add"}
+            Annotations that no way through a lattice has: an error that counts and names them; the
+            ways that have most of their words are learnt; their texts are left out; their words are
+            added to the lattice, as unknown words of the kind whose label is most alike. The latter
+            three say how many.
+        min_count : int
+            Leave out features that fewer words (or pairs of words) on agreeing ways have; 0 keeps
+            those that only other ways have.
+        l2, l1 : float
+            Strengths of the penalties l2 · |weights|² and l1 · sum |weights|; of the scale of costs
+            it is the difference from 1 that counts.
+        max_iterations, period, delta
+            L-BFGS, or OWL-QN with l1: it ends where the objective fell by less than `delta` of
+            itself over `period` iterations.
+        dev : sequence of Annotation, optional
+            Held-out texts, all of whose words are known: the weights with the best F are kept.
+        patience : int
+            Iterations without a better F before training ends.
+        threads : int
+            The result has the same bits for any number.
+        report : callable, optional
+            Is told of every iteration.
+        checkpoint, checkpoint_every, resume
+            File for the state of the run, as for `CRF.train`.
+
+        Raises
+        ------
+        DataError
+            Nothing to learn from; annotations that lattices do not have; a template that cannot be
+            read; a feature that no rule rewrites.
+        OptionError
+            Options outside what they may be.
+        """
+        one_of("on_missing", on_missing, OnMissing)
+        one_of("costs", costs, Costs)
+        _check_numbers(label, min_count, l2, l1, threads)
+        if new_words < 0:
+            raise OptionError(f"new_words is {new_words}, expected 0 or more")
+        _check_complete(dev)
+        if new_words:
+            lexicon = lexicon.with_entries(new_entries(lexicon, data, label, least=new_words))
+        templates, rewrites = WordTemplates.given(template), Rewrites.given(rewrite)
+        corpus = _Corpus.read(
+            lexicon, data, templates, rewrites, label, costs=costs, on_missing=on_missing
+        )
+        chosen = corpus.chosen(min_count, scaled=costs == "scaled")
+        space = chosen.space
+        objective = WordLikelihood(corpus.problem, space, l2=l2, threads=threads)
+        settings = LBFGSSettings(l2=l2, l1=l1, period=period, delta=delta)
+        start = np.zeros(space.size)
+        optimiser: LBFGS = (
+            OWLQN(objective, start, settings)
+            if l1 > 0.0
+            else LBFGS(objective, start, settings, workers=Workers(threads))
+        )
+
+        def model(theta: Floats, **known: Any) -> LatticeCRF:
+            fields = {"iterations": 0, "objective": 0.0, "dev_score": None, "reason": ""} | known
+            record = Record(texts=len(corpus.texts), weights=space.size, l2=l2, l1=l1, **fields)
+            weights = corpus.weights(chosen, theta, counts=costs != "none")
+            return cls(lexicon, templates, rewrites, weights, tuple(label), record)
+
+        def held_out(theta: Floats) -> float:
+            tried = corpus.trial(chosen, theta, counts=costs != "none")
+            record = Record(0, 0, 0, 0.0, None, "", l2, l1)
+            parts = templates, rewrites, tried, tuple(label), record, corpus.classes
+            return cls(lexicon, *parts).counts(dev or ()).f
+
+        saved = None
+        if checkpoint is not None:
+            options = (str(templates), rewrites.source, tuple(label), costs, l2, l1, min_count)
+            saved = Checkpoint(
+                checkpoint,
+                fingerprint=_fingerprint(corpus, space, options),
+                every=checkpoint_every,
+                resume=resume,
+            )
+        elif resume:
+            raise OptionError("resume needs a checkpoint to go on from")
+        outcome = fit(
+            optimiser,
+            max_iterations=max_iterations,
+            evaluate=None if dev is None else held_out,
+            patience=patience,
+            report=report,
+            checkpoint=saved,
+        )
+        return model(
+            outcome.theta,
+            iterations=outcome.iterations,
+            objective=outcome.value,
+            dev_score=outcome.dev,
+            reason=outcome.reason,
+        )
+
+    def counts(self, data: Sequence[Annotation], *, labels: bool = True) -> WordCounts:
+        """Count words that are found in texts all of whose words are known.
+
+        Parameters
+        ----------
+        data : sequence of Annotation
+        labels : bool
+            A word is right only with its label, where that is known.
+        """
+        answer = self.tag_all([one.text for one in data])
+        return counted(data, answer, self._labels if labels else None)
+
+    # --- Words of texts -----------------------------------------------------------------------
+
+    def tag(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> list[Word]:
+        """Return the best words of a text.
+
+        Parameters and errors as for `Lexicon.tag`.
+        """
+        found = self.tag_all([text], boundaries=None if boundaries is None else [boundaries])
+        if found.scores[0] == -np.inf:
+            raise NoPathError(f"no words cover the text {text[:20]!r}")
+        return found.words(0)
+
+    def tag_all(
+        self,
+        texts: Sequence[str],
+        *,
+        boundaries: Sequence[Mapping[int, bool]] | None = None,
+    ) -> WordAnswer:
+        """Return the best words of texts as flat arrays; arguments as for `tag`.
+
+        A text that no words cover has none, and the score −inf.
+        """
+        if boundaries is not None and len(boundaries) != len(texts):
+            raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
+        rows, scores = [0], np.empty(len(texts))
+        columns: list[tuple[Ints, Ints, Ints]] = []
+        for b, text in enumerate(texts):
+            lattice = self.lattice(text, boundaries=None if boundaries is None else boundaries[b])
+            words, scores[b] = lattice.best_words()
+            rows.append(rows[-1] + len(words))
+            columns.append((lattice.start[words], lattice.end[words], lattice.word[words]))
+        nothing = np.zeros(0, dtype=np.int32)
+        start, end, word = (
+            np.concatenate([nothing, *(column[k] for column in columns)]) for k in range(3)
+        )
+        row = np.asarray(rows, dtype=np.int64)
+        return WordAnswer(tuple(texts), self.lexicon, row, start, end, word, scores)
+
+    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
+        """Return all words that may stand in a text, and what ways through them score.
+
+        Arguments and errors as for `tag`; a text without a way gives a lattice without a path.
+        """
+        return self._scores.lattice(text, boundaries)
+
+    def label_of(self, word: Word) -> str:
+        """Return the label of a word."""
+        return self._labels[word.number]
+
+    # --- Files --------------------------------------------------------------------------------
+
+    def compiled(self, *, factor: float = 700.0) -> Lexicon:
+        """Return a lexicon whose costs are these scores: fast, and in MeCab's form.
+
+        Costs are whole numbers of 16 bits, so that ways whose scores are closer than a few
+        1 / `factor` may change places.
+
+        Parameters
+        ----------
+        factor : float
+            Cost of one nat.
+
+        Raises
+        ------
+        OptionError
+            Templates that look at the length (%n) of words that no dictionary has.
+        TooLargeError
+            More than 65,535 contexts.
+        """
+        return sources.compiled(self.lexicon, self._scores, self.weights, factor)
+
+    def export(
+        self, folder: str | os.PathLike[str], *, compiled: bool = False, factor: float = 700.0
+    ) -> None:
+        """Write a dictionary for MeCab: its sources, or compiled.
+
+        Arguments and errors as for `compiled`, and `Lexicon.write`.
+        """
+        self.compiled(factor=factor).write(folder, compiled=compiled)
+
+    def save(self, path: str | os.PathLike[str], *, lexicon: bool = True) -> None:
+        """Write the model to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        lexicon : bool
+            With the lexicon; without it, `load` must be given one of the same words.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        parts = self.lexicon, self.templates, self.rewrites, self.weights, self.label, self.record
+        files.write(path, Kept(*parts), lexicon=lexicon)
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        lexicon: Lexicon | None = None,
+        mmap: bool | None = None,
+    ) -> LatticeCRF:
+        """Read a model; `fstcrf.load` explains `mmap`.
+
+        Parameters
+        ----------
+        path : path
+        lexicon : Lexicon, optional
+            In the place of the one in the file.
+        mmap : bool, optional
+
+        Raises
+        ------
+        ModelFileError
+            No such model, of another version, damaged, or without the lexicon.
+        OSError
+            It cannot be opened.
+        """
+        return cls(*files.read(path, lexicon, mapped=mmap))
+
+    @made_once
+    def _scores(self) -> WordScores:
+        return WordScores(self.lexicon, self.templates, self.rewrites, self.weights, self.classes)
+
+    @made_once
+    def _labels(self) -> Labels:
+        return Labels(self.lexicon, self.label)
+
+
+def counted(
+    data: Sequence[Annotation], answer: WordAnswer, labels: Labels | None = None
+) -> WordCounts:
+    """Count the words of an answer that are those of annotations; with labels, or without."""
+    right = found = there = 0
+    for b, one in enumerate(data):
+        rows = slice(int(answer.row[b]), int(answer.row[b + 1]))
+        columns = (a[rows].tolist() for a in (answer.start, answer.end, answer.word))
+        known = {(w.start, w.end): w.label for w in one.words}
+        for start, end, word in zip(*columns, strict=True):
+            found += 1
+            label = known.get((start, end), "")
+            if (start, end) in known:
+                right += labels is None or label is None or label == labels[word]
+        there += len(known)
+    return WordCounts(right, found, there)
+
+
+# --- What is trained on ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Corpus:
+    """Lattices to learn from, the classes of their words, and what templates found in them."""
+
+    texts: list[Sentence]
+    classes: WordClasses
+    vocabularies: tuple[Vocabulary, Vocabulary, Vocabulary]
+    right: Longs  # class of each right context
+    left: Longs
+    problem: LatticeProblem
+
+    @classmethod
+    def read(
+        cls,
+        lexicon: Lexicon,
+        data: Sequence[Annotation],
+        templates: WordTemplates,
+        rewrites: Rewrites,
+        label: Sequence[int],
+        *,
+        costs: Costs,
+        on_missing: OnMissing,
+    ) -> _Corpus:
+        vocabularies = Vocabulary(), Vocabulary(), Vocabulary()
+        classes = WordClasses(lexicon, templates, rewrites, vocabularies)
+        counts = costs != "none"
+        left, right = Contexts(costs=counts), Contexts(costs=counts)
+        texts = sentences(
+            data,
+            classes,
+            Labels(lexicon, label),
+            (left, right),
+            costs=counts,
+            on_missing=on_missing,
+        )
+        pairs = np.unique(np.concatenate([one.whole.pair for one in texts]))
+        pairs = pairs[pairs >= 0]
+        rights, lefts = right.codes[pairs >> 32], left.codes[pairs & (1 << 32) - 1]
+        base = np.zeros(len(pairs))
+        if counts:
+            base = -lexicon.matrix[lefts & 0xFFFF, rights & 0xFFFF] / lexicon.unit
+        problem = LatticeProblem(texts, pairs, base)
+        return cls(texts, classes, vocabularies, rights >> 16, lefts >> 16, problem)
+
+    def chosen(self, min_count: int, *, scaled: bool) -> _Chosen:
+        """Return which weights there are."""
+        own, pair = self._agreeing() if min_count else (None, None)
+        kept, rows = _kept(self.classes.own.rows, len(self.vocabularies[0]), own, min_count)
+        first, second = self.classes.right.rows[self.right], self.classes.left.rows[self.left]
+        code = first.astype(np.int64) * max(1, len(self.vocabularies[2])) + second
+        code[(first < 0) | (second < 0)] = -1
+        codes, inverse = np.unique(code, return_inverse=True)
+        none = int(len(codes) > 0 and codes[0] < 0)
+        numbers = inverse.reshape(code.shape) - none
+        some, between = _kept(numbers, len(codes) - none, pair, min_count)
+        space = WordSpace(scaled, len(kept), len(some), rows, between)
+        return _Chosen(space, kept, codes[none:][some])
+
+    def _agreeing(self) -> tuple[Longs, Longs]:
+        """Count classes of words, and pairs, on ways that agree."""
+        own = np.concatenate([t.own[t.agreeing.word[t.agreeing.word >= 0]] for t in self.texts])
+        codes = np.concatenate([t.agreeing.pair[t.agreeing.pair >= 0] for t in self.texts])
+        pairs = self.problem.pairs
+        return (
+            np.bincount(own, minlength=len(self.classes.own)),
+            np.bincount(np.searchsorted(pairs, codes), minlength=len(pairs)),
+        )
+
+    def trial(self, chosen: _Chosen, theta: Floats, *, counts: bool) -> WordWeights:
+        """Return weights by the numbers that features have here."""
+        scale, some, between = chosen.space.parts(theta)
+        words = np.zeros(len(self.vocabularies[0]))
+        words[chosen.unigrams] = some
+        unigrams, firsts, seconds = (one.keys() for one in self.vocabularies)
+        pairs = chosen.pairs, between, scale if counts else 0.0
+        return WordWeights(unigrams, firsts, seconds, words, *pairs)
+
+    def weights(self, chosen: _Chosen, theta: Floats, *, counts: bool) -> WordWeights:
+        """Return the weights that are not zero, and their features."""
+        scale, words, between = chosen.space.parts(theta)
+        keys = [one.keys() for one in self.vocabularies]
+        some = np.flatnonzero(words)
+        unigrams = [keys[0][k] for k in chosen.unigrams[some].tolist()]
+        there = np.flatnonzero(between)
+        first, second = np.divmod(chosen.pairs[there], max(1, len(keys[2])))
+        firsts, first = np.unique(first, return_inverse=True)
+        seconds, second = np.unique(second, return_inverse=True)
+        return WordWeights(
+            unigrams,
+            [keys[1][k] for k in firsts.tolist()],
+            [keys[2][k] for k in seconds.tolist()],
+            words[some],
+            first.astype(np.int64) * max(1, len(seconds)) + second,
+            between[there],
+            scale if counts else 0.0,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """The weights that there are: numbers of strings of words, codes of features of neighbours."""
+
+    space: WordSpace
+    unigrams: Longs
+    pairs: Longs
+
+
+def _kept(rows: Ints | Longs, size: int, count: Longs | None, least: int) -> tuple[Longs, Ints]:
+    """Return the features that are kept, and rows with their numbers, others as there are none."""
+    kept = np.arange(size)
+    if count is not None:
+        times = np.bincount(
+            rows.reshape(-1) + 1, weights=np.repeat(count, rows.shape[1]), minlength=size + 1
+        )
+        kept = np.flatnonzero(times[1:] >= least)
+    number = np.full(size + 1, len(kept), dtype=np.int32)
+    number[kept] = np.arange(len(kept))
+    return kept, number[rows]
+
+
+def _check_numbers(
+    label: Sequence[int], min_count: int, l2: float, l1: float, threads: int
+) -> None:
+    if not label or min(label) < 0:
+        raise OptionError(f"label is {list(label)}, expected numbers of fields, from 0")
+    if min_count < 0:
+        raise OptionError(f"min_count is {min_count}, expected 0 or more")
+    if not (0.0 <= l2 < np.inf and 0.0 <= l1 < np.inf):
+        raise OptionError(f"l2 is {l2} and l1 {l1}, expected numbers from 0")
+    if threads < 1:
+        raise OptionError(f"threads is {threads}, expected at least 1")
+
+
+def _check_complete(dev: Sequence[Annotation] | None) -> None:
+    for k, one in enumerate(dev or ()):
+        if not one.complete:
+            raise DataError(f"dev text {k + 1}, {one.text[:20]!r}: not all of its words are known")
+
+
+def _fingerprint(corpus: _Corpus, space: WordSpace, options: tuple[object, ...]) -> str:
+    digest = hashlib.sha256(repr((space.size, options)).encode())
+    for text in corpus.texts:
+        for shape in (text.whole, text.agreeing):
+            digest.update(shape.target.tobytes())
+            digest.update(shape.pair.tobytes())
+        digest.update(text.own.tobytes())
+        digest.update(text.base.tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,218 @@
+"""The likelihood of what is known of words: which weights there are, value and gradient.
+
+Of each text: log Z of all ways minus log Z of those that agree with its annotation. The vector
+theta lists by how much the scale of the lexicon's costs differs from 1, if it is learnt; weights of
+words; weights of neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import NumericError
+from fstcrf.kernel import acyclic, dot
+from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.train.shards import N_SHARDS, Workers
+from fstcrf.wordlattice.candidates import Sentence
+from fstcrf.wordlattice.machines import Shape, chained
+
+__all__ = ["LatticeProblem", "WordLikelihood", "WordSpace"]
+
+_MOST = 500  # texts in one chain of lattices
+
+
+@dataclass(frozen=True, eq=False)
+class WordSpace:
+    """Which weights classes of words and pairs of contexts have.
+
+    Parameters
+    ----------
+    scaled : bool
+        The scale of the lexicon's costs is learnt.
+    unigrams, bigrams : int
+        Weights of each.
+    own : int32 [classes, templates]
+        Weights of each class; `unigrams`: none.
+    pair : int32 [pairs, templates]
+        Weights of each pair of neighbours; `bigrams`: none.
+    """
+
+    scaled: bool
+    unigrams: int
+    bigrams: int
+    own: Ints
+    pair: Ints
+
+    @property
+    def size(self) -> int:
+        """Weights."""
+        return self.scaled + self.unigrams + self.bigrams
+
+    def parts(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Return the scale of costs, and weights of words and of neighbours."""
+        scale = 1.0 + float(theta[0]) if self.scaled else 1.0
+        return scale, theta[self.scaled :][: self.unigrams], theta[self.size - self.bigrams :]
+
+    def values(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the scale, and scores of classes and of pairs, float64 [classes + pairs + 1]."""
+        scale, words, pairs = self.parts(theta)
+        own = np.append(words, 0.0)[self.own].sum(axis=1)
+        between = np.append(pairs, 0.0)[self.pair].sum(axis=1)
+        return scale, np.concatenate([own, between, [0.0]])
+
+    def collected(self, scale: float, mass: Floats) -> Floats:
+        """Return what weights count where classes and pairs count `mass`."""
+        classes = len(self.own)
+        return np.concatenate(
+            [
+                [scale] if self.scaled else [],
+                _summed(self.own, mass[:classes], self.unigrams),
+                _summed(self.pair, mass[classes:-1], self.bigrams),
+            ]
+        )
+
+
+def _summed(rows: Ints, mass: Floats, size: int) -> Floats:
+    spread = np.repeat(mass, rows.shape[1])
+    found = np.bincount(rows.reshape(-1), weights=spread, minlength=size + 1)[:size]
+    return found.astype(np.float64, copy=False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Chain:
+    """Lattices one after the other: where each arc's score stands, and what is fixed of it."""
+
+    shape: Shape
+    slot: Longs
+    base: Floats
+    offset: Floats
+
+    @classmethod
+    def of(
+        cls,
+        texts: Sequence[Sentence],
+        shapes: Sequence[Shape],
+        pairs: Longs,
+        base: Floats,
+        own: int,
+    ) -> _Chain:
+        """`pairs`: codes of all pairs, ascending, with the lexicon's scores `base`."""
+        shape = chained(shapes)
+        slots, fixed, offsets = [], [], []
+        for text, one in zip(texts, shapes, strict=True):
+            pair = np.searchsorted(pairs, one.pair)
+            there, word = one.pair >= 0, one.word >= 0
+            slot = np.full(len(one.word), own + len(pairs), dtype=np.int64)
+            slot[there] = own + pair[there]
+            slot[word] = text.own[one.word[word]]
+            mine, offset = np.zeros(len(slot)), np.zeros(len(slot))
+            mine[there] = base[pair[there]]
+            mine[word] = text.base[one.word[word]]
+            offset[word] = text.offset[one.word[word]]
+            slots.append(slot)
+            fixed.append(mine)
+            offsets.append(offset)
+        return cls(shape, np.concatenate(slots), np.concatenate(fixed), np.concatenate(offsets))
+
+    def sums(self, scale: float, values: Floats) -> tuple[float, float, Floats]:
+        """Return log Z, and what the scale and the values are expected to count."""
+        score = values[self.slot] + scale * self.base + self.offset
+        final = np.full(self.shape.states, -np.inf)
+        final[-1] = 0.0
+        machine = Acyclic(self.shape.row, self.shape.target, score, final)
+        share = acyclic.marginals(machine)[1]
+        count = np.bincount(self.slot, weights=share, minlength=len(values))
+        mass: Floats = np.asarray(count, dtype=np.float64)
+        return acyclic.log_partition(machine), float(np.dot(share, self.base)), mass
+
+
+@dataclass(frozen=True, eq=False)
+class LatticeProblem:
+    """Texts to learn from.
+
+    Parameters
+    ----------
+    texts : sequence of Sentence
+    pairs : int64 [pairs]
+        Codes of the pairs of contexts that there are, ascending.
+    base : float64 [pairs]
+        The lexicon's score of each.
+    """
+
+    texts: Sequence[Sentence]
+    pairs: Longs
+    base: Floats
+
+    def chains(self, classes: int) -> list[tuple[_Chain, _Chain]]:
+        """Return chains of all ways and of those that agree."""
+        sizes = [len(text.whole.target) for text in self.texts]
+        total = np.cumsum([0, *sizes])
+        parts = max(N_SHARDS, -(-len(self.texts) // _MOST))
+        cuts = np.searchsorted(total, np.linspace(0, total[-1], parts + 1)[1:-1])
+        bounds = sorted({0, *cuts.tolist(), len(self.texts)})
+        found = []
+        for first, end in pairwise(bounds):
+            texts = self.texts[first:end]
+            whole, agreeing = [t.whole for t in texts], [t.agreeing for t in texts]
+            made = [
+                _Chain.of(texts, shapes, self.pairs, self.base, classes)
+                for shapes in (whole, agreeing)
+            ]
+            found.append((made[0], made[1]))
+        return found
+
+
+class WordLikelihood:
+    """Penalised negative log-likelihood of what is known of words, for batch optimisers.
+
+    Parameters
+    ----------
+    problem : LatticeProblem
+    space : WordSpace
+    l2 : float
+        Coefficient of |theta|².
+    threads : int
+        The result has the same bits for any number.
+    """
+
+    def __init__(
+        self, problem: LatticeProblem, space: WordSpace, *, l2: float, threads: int = 1
+    ) -> None:
+        self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
+        self._space, self._workers = space, Workers(threads)
+        self._chains = problem.chains(len(space.own))
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta, float64 [size].
+
+        Raises
+        ------
+        NumericError
+            The value is not finite.
+        """
+        self.evaluations += 1
+        scale, values = self._space.values(theta)
+
+        def swept(pair: tuple[_Chain, _Chain]) -> tuple[float, float, float, Floats]:
+            whole, agreeing = (chain.sums(scale, values) for chain in pair)
+            return whole[0] - agreeing[0], whole[0], whole[1] - agreeing[1], whole[2] - agreeing[2]
+
+        loss, total, costs = 0.0, 0.0, 0.0
+        mass = np.zeros(len(values))
+        for part in self._workers.map(swept, self._chains):
+            loss += part[0]
+            total += abs(part[1])
+            costs += part[2]
+            mass += part[3]
+        value = loss + self.l2 * dot(theta, theta)
+        if not np.isfinite(value):
+            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
+        self.noise = 2.0**-48 * total
+        gradient = self._space.collected(costs, mass)
+        gradient += 2.0 * self.l2 * theta
+        return value, gradient

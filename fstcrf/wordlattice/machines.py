@@ -1,0 +1,136 @@
+"""Machines of word lattices: arcs of words between arcs of neighbours.
+
+Words end in states (place, right context), words begin in states (place, left context): an arc from
+one to the other is a pair of neighbours, one back is a word. What a pair scores is looked at once
+for all words of a context, not for each two words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fstcrf.arrays import Array, Bools, Ints, Longs
+from fstcrf.kernel import acyclic
+from fstcrf.kernel.rows import row_starts
+
+__all__ = ["Shape", "chained", "word_shape"]
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """A machine without scores: every path ends in its last state.
+
+    row : int64 [S + 1]
+    target : int32 [A]
+    word : int32 [A]
+        Of an arc that is a word, which; −1: no word.
+    pair : int64 [A]
+        Of an arc between neighbours, right context · 2³² + left context; −1: none.
+    """
+
+    row: Longs
+    target: Ints
+    word: Ints
+    pair: Longs
+
+    @property
+    def states(self) -> int:
+        """States."""
+        return len(self.row) - 1
+
+    def source(self) -> Longs:
+        """Return the state that each arc leaves."""
+        return np.repeat(np.arange(self.states), np.diff(self.row))
+
+    def kept(self, arcs: Bools) -> Shape | None:
+        """Return the machine of some arcs, without those on no path; None: there is no path."""
+        source = self.source()[arcs]
+        target, states = self.target[arcs], self.states
+        ends = np.zeros(states, dtype=bool)
+        ends[-1] = True
+        on_path = acyclic.connected(row_starts(source, states), target, 0, ends)
+        if not on_path[0]:
+            return None
+        number = (np.cumsum(on_path) - 1).astype(np.int32)
+        there = on_path[source] & on_path[target]
+        rows = row_starts(number[source[there]].astype(np.int64), int(on_path.sum()))
+        word, pair = self.word[arcs][there], self.pair[arcs][there]
+        return Shape(rows, number[target[there]], word, pair)
+
+
+def word_shape(
+    first: Array, end: Array, left: Array, right: Array, last: int, ends: tuple[int, int]
+) -> Shape:
+    """Return the machine of words; arcs that are on no path may be among its arcs.
+
+    Parameters
+    ----------
+    first, end : int [n]
+        Where the word before ends, and where each itself does.
+    left, right : int [n]
+        Contexts, below 2³².
+    last : int
+        Where the text's last word ends; −1: there is no way.
+    ends : (int, int)
+        Left and right context of both ends of the text.
+    """
+    entering = np.append(first.astype(np.int64), max(last, 0)) << 33 | 1 << 32
+    entering |= np.append(left.astype(np.int64), ends[0])
+    leaving = np.append(end.astype(np.int64), 0) << 33 | np.append(right.astype(np.int64), ends[1])
+    begins, stops = np.unique(entering), np.unique(leaving)
+    codes = np.sort(np.concatenate([begins, stops]))  # a word's end comes before a word's begin
+    final = len(codes)
+    # arcs between neighbours: at each place from every right context to every left one
+    place = stops >> 33
+    low = np.searchsorted(begins, place << 33)
+    count = np.searchsorted(begins, (place + 1) << 33) - low
+    before = np.repeat(np.arange(len(stops)), count)
+    behind = np.arange(len(before)) - np.repeat(np.cumsum(count) - count - low, count)
+    context = (1 << 32) - 1
+    pair = (stops[before] & context) << 32 | (begins[behind] & context)
+    words = len(first)
+    source = np.concatenate(
+        [np.searchsorted(codes, entering), np.searchsorted(codes, stops[before])]
+    )
+    target = np.concatenate(
+        [
+            np.searchsorted(codes, leaving[:-1]),
+            [final],
+            np.searchsorted(codes, begins[behind]),
+        ]
+    )
+    word = np.full(len(source), -1, dtype=np.int32)
+    word[:words] = np.arange(words)
+    pairs = np.concatenate([np.full(words + 1, -1, dtype=np.int64), pair])
+    if last < 0:  # nothing leads to the end
+        kept = np.arange(len(source)) != words
+        source, target, word, pairs = source[kept], target[kept], word[kept], pairs[kept]
+    order = np.argsort(source, kind="stable")
+    return Shape(
+        row_starts(source[order], final + 1),
+        target[order].astype(np.int32),
+        word[order],
+        pairs[order],
+    )
+
+
+def chained(shapes: Sequence[Shape]) -> Shape:
+    """Return one machine that goes through machines one after the other.
+
+    The last state of each is the first of the next. Log Z is the sum of theirs, and what is
+    expected of each is as it was.
+    """
+    states = np.cumsum([0, *(one.states - 1 for one in shapes)])
+    sizes = np.cumsum([0, *(len(one.target) for one in shapes)])
+    rows = [one.row[:-2] + first for one, first in zip(shapes, sizes, strict=False)]
+    return Shape(
+        np.concatenate([*rows, sizes[[-1, -1]]]),
+        np.concatenate([one.target + s for one, s in zip(shapes, states, strict=False)]).astype(
+            np.int32
+        ),
+        np.concatenate([one.word for one in shapes]),
+        np.concatenate([one.pair for one in shapes]),
+    )

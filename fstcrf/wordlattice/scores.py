@@ -1,0 +1,186 @@
+"""What words and neighbours score under weights that were learnt, whatever words are met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import RLock
+from typing import NamedTuple
+
+import numpy as np
+
+from fstcrf.arrays import Array, Floats, Ints, Longs
+from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.lexicon import Lexicon, WordLattice
+from fstcrf.wordlattice.classes import Vocabulary, WordClasses
+from fstcrf.wordlattice.machines import word_shape
+from fstcrf.wordlattice.templates import Rewrites, WordTemplates
+
+__all__ = ["WordScores", "WordWeights"]
+
+_MOST = 1 << 26  # cells of a table of neighbours
+_OWN = 0xFFFF  # bits of a context of the lexicon
+
+
+@dataclass(frozen=True, eq=False)
+class WordWeights:
+    """Features and their weights.
+
+    Parameters
+    ----------
+    unigrams : list of (template, string)
+        Features of words.
+    firsts, seconds : list of (template, string)
+        What features of neighbours have of the first word and of the second.
+    words : float64 [unigrams]
+    pair : int64 [features]
+        Features of neighbours: number of the first part · seconds + that of the second, ascending.
+    pairs : float64 [features]
+    costs : float
+        Scale of the lexicon's costs; 0: they do not count.
+    """
+
+    unigrams: list[tuple[int, str]]
+    firsts: list[tuple[int, str]]
+    seconds: list[tuple[int, str]]
+    words: Floats
+    pair: Longs
+    pairs: Floats
+    costs: float
+
+    @property
+    def size(self) -> int:
+        """Features."""
+        return len(self.words) + len(self.pairs)
+
+    def between(self, first: Ints, second: Ints) -> Floats:
+        """Return scores of neighbours, by the parts of both: int32 [n, templates], float64 [n]."""
+        if not len(self.pair):
+            return np.zeros(len(first))
+        key = first.astype(np.int64) * len(self.seconds) + second
+        place = np.minimum(np.searchsorted(self.pair, key), len(self.pair) - 1)
+        there = (first >= 0) & (second >= 0) & (self.pair[place] == key)
+        found: Floats = np.where(there, self.pairs[place], 0.0).sum(axis=1)
+        return found
+
+
+class _Contexts(NamedTuple):
+    """Contexts of words: their numbers in this text, and class · 2¹⁶ + the lexicon's of each."""
+
+    number: Longs
+    code: Longs
+    end: int
+
+
+class WordScores:
+    """Lattices of texts with scores; any number of threads may ask.
+
+    Parameters
+    ----------
+    lexicon : Lexicon
+    templates : WordTemplates
+    rewrites : Rewrites
+    weights : WordWeights
+    classes : WordClasses, optional
+        Classes of words with the numbers of these features, if they are there already.
+    """
+
+    def __init__(
+        self,
+        lexicon: Lexicon,
+        templates: WordTemplates,
+        rewrites: Rewrites,
+        weights: WordWeights,
+        classes: WordClasses | None = None,
+    ) -> None:
+        self._lexicon, self._weights = lexicon, weights
+        parts = weights.unigrams, weights.firsts, weights.seconds
+        if classes is None:
+            unigrams, firsts, seconds = (Vocabulary(keys, grows=False) for keys in parts)
+            classes = WordClasses(lexicon, templates, rewrites, (unigrams, firsts, seconds))
+        self.classes = classes
+        self._words = np.append(weights.words, 0.0)
+        self._own = np.zeros(0)
+        self._between = np.full((0, 0), np.nan)
+        self._lock = RLock()
+
+    def own(self) -> Floats:
+        """Return the scores of all classes of words met so far, float64 [classes]."""
+        rows = self.classes.own.rows
+        known = self._own
+        if len(known) < len(rows):
+            known = np.concatenate([known, self._words[rows[len(known) :]].sum(axis=1)])
+            self._own = known
+        return known
+
+    def between(self, right: Array, left: Array) -> Floats:
+        """Return the scores of neighbours, by right and left classes: int [n], float64 [n]."""
+        table = self._between
+        if not len(right):
+            return np.zeros(0)
+        if table.shape[0] <= right.max() or table.shape[1] <= left.max():
+            with self._lock:
+                table = self._grown()
+        if not table.size:
+            return self._looked(right, left)
+        found = table[right, left]
+        new = np.isnan(found)
+        if new.any():
+            found[new] = table[right[new], left[new]] = self._looked(right[new], left[new])
+        return found
+
+    def _grown(self) -> Floats:
+        sizes = len(self.classes.right), len(self.classes.left)
+        old = self._between
+        rights, lefts = (
+            max(n, 64 if n < 64 else n + n // 4) if n > o else o
+            for n, o in zip(sizes, old.shape, strict=True)
+        )
+        if rights * lefts > _MOST:
+            return np.zeros((0, 0))
+        table = np.full((rights, lefts), np.nan)
+        table[: old.shape[0], : old.shape[1]] = old
+        self._between = table
+        return table
+
+    def _looked(self, right: Array, left: Array) -> Floats:
+        classes = self.classes
+        return self._weights.between(classes.right.rows[right], classes.left.rows[left])
+
+    def lattice(self, text: str, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
+        """Return the words that may stand in a text, with scores."""
+        lexicon, costs = self._lexicon, self._weights.costs
+        words, last, start, end = lexicon.candidates(text, boundaries=boundaries)
+        number = np.ascontiguousarray(words["word"])
+        found = self.classes.of(text, start, end, number)
+        entries = lexicon.entries(number)
+        score = self.own()[found.own]
+        if costs:
+            score = score - costs * entries["cost"] / lexicon.unit
+        left = self._contexts(found.left, entries["left"], self.classes.ends[0])
+        right = self._contexts(found.right, entries["right"], self.classes.ends[1])
+        ends = left.end, right.end
+        shape = word_shape(words["from"], words["end"], left.number, right.number, last, ends)
+        final = np.full(shape.states, -np.inf)
+        final[-1] = 0.0
+        arcs = np.zeros(len(shape.target))
+        is_word, is_pair = shape.word >= 0, shape.pair >= 0
+        arcs[is_word] = score[shape.word[is_word]]
+        pair = shape.pair[is_pair]
+        arcs[is_pair] = self._pairs(right.code[pair >> 32], left.code[pair & (1 << 32) - 1])
+        machine = Acyclic(shape.row, shape.target, arcs, final)
+        return WordLattice(text, lexicon, start, end, number, machine, shape.word)
+
+    def _contexts(self, classes: Ints, own: Array, end: int) -> _Contexts:
+        code = np.append(classes, end).astype(np.int64) << 16
+        if self._weights.costs:
+            code[:-1] |= own
+        distinct, number = np.unique(code, return_inverse=True)
+        return _Contexts(number[:-1], distinct, int(number[-1]))
+
+    def _pairs(self, right: Longs, left: Longs) -> Floats:
+        score = self.between(right >> 16, left >> 16)
+        if self._weights.costs:
+            cost = self._lexicon.matrix[left & _OWN, right & _OWN]
+            score = score - self._weights.costs * cost / self._lexicon.unit
+        return score

@@ -1,0 +1,3 @@
+"""Stands for pywrapfst where it is not installed: for `make test-without-pynini`."""
+
+raise ModuleNotFoundError("No module named 'pywrapfst'", name="pywrapfst")

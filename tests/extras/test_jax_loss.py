@@ -1,0 +1,76 @@
+"""The loss of JAX beside the layer of PyTorch and beside differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+import torch
+from jax.test_util import check_grads
+
+from fstcrf import decode
+from fstcrf.constraints import bioes
+from fstcrf.errors import ShapeError
+from fstcrf.jax import negative_log_likelihood
+from fstcrf.torch import CRFLayer
+
+LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
+TAGS = np.array([[1, 2, 3, 0], [4, -1, 0, 0], [0, 0, 0, 0]])
+LENGTHS = np.array([4, 2, 0])
+
+
+def drawn(*shape: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("grammar", [None, bioes()])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_value_and_gradients_are_those_of_the_layer(grammar: Any, jitted: bool) -> None:
+    parts = drawn(3, 4, 5), drawn(5, 5, seed=1), drawn(5, seed=2), drawn(5, seed=3)
+
+    def loss(emissions: Any, transitions: Any, initial: Any, final: Any) -> Any:
+        ends = {"transitions": transitions, "initial": initial, "final": final}
+        return 2 * negative_log_likelihood(
+            emissions, TAGS, LENGTHS, labels=LABELS, grammar=grammar, **ends
+        )
+
+    asked = jax.value_and_grad(loss, argnums=(0, 1, 2, 3))
+    value, gradients = (jax.jit(asked) if jitted else asked)(*parts)
+    ends = dict(zip(("transitions", "initial", "final"), parts[1:], strict=True))
+    layer = CRFLayer(LABELS, grammar, **ends)
+    own = torch.from_numpy(parts[0]).requires_grad_()
+    theirs = 2 * layer(own, TAGS, LENGTHS)
+    theirs.backward()
+    assert float(value) == pytest.approx(theirs.item(), rel=1e-6)
+    wanted = [own.grad, layer.transitions.grad, layer.initial.grad, layer.final.grad]
+    for found, want in zip(gradients, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(found), want.numpy(), atol=1e-6)
+
+
+def test_gradients_by_differences() -> None:
+    def loss(emissions: Any, transitions: Any) -> Any:
+        return negative_log_likelihood(
+            emissions, TAGS, LENGTHS, labels=LABELS, transitions=transitions
+        )
+
+    check_grads(loss, (drawn(3, 4, 5), drawn(5, 5)), order=1, modes=["rev"], atol=0.02, rtol=0.02)
+
+
+def test_arrays_of_jax_are_scores() -> None:
+    scores = drawn(3, 4, 5)
+    want = decode(scores, LENGTHS, labels=LABELS).ids
+    np.testing.assert_array_equal(
+        decode(jax.numpy.asarray(scores), LENGTHS, labels=LABELS).ids, want
+    )
+    half = jax.numpy.asarray(scores, dtype=jax.numpy.bfloat16)
+    exact = decode(np.asarray(half.astype(np.float32)), labels=LABELS).ids
+    np.testing.assert_array_equal(decode(half, labels=LABELS).ids, exact)
+
+
+def test_what_does_not_fit() -> None:
+    with pytest.raises(ShapeError, match="5 labels"):
+        negative_log_likelihood(drawn(2, 3, 4), TAGS[:2, :3], labels=LABELS)
+    with pytest.raises(ShapeError, match="tags are"):
+        negative_log_likelihood(drawn(2, 3, 5), TAGS, labels=LABELS)

@@ -1,0 +1,286 @@
+"""The layer of PyTorch: beside pytorch-crf, beside brute force, its gradients by differences."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torchcrf import CRF
+
+from fstcrf import Emissions, decode
+from fstcrf.constraints import at_most, bioes, pairs
+from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
+from fstcrf.torch import CRFLayer
+
+LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
+LENGTHS = [4, 1, 3, 0]
+
+
+def drawn(*shape: int, seed: int = 0, dtype: Any = torch.float64) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+def layer_of(labels: Any = LABELS, grammar: Any = None, couplings: Any = (), **options: Any) -> Any:
+    """A layer in float64 with random parameters."""
+    layer = CRFLayer(labels, grammar, couplings, **options).double()
+    with torch.no_grad():
+        for k, (_, parameter) in enumerate(sorted(layer.named_parameters())):
+            parameter.copy_(drawn(*parameter.shape, seed=k + 10))
+    return layer
+
+
+def checked(layer: Any, emissions: Any, tags: Any, lengths: Any) -> bool:
+    """Gradients for emissions and parameters against differences."""
+    names = [name for name, _ in layer.named_parameters()]
+    values = [p.detach().clone().requires_grad_() for _, p in layer.named_parameters()]
+    heads = list(emissions) if isinstance(emissions, dict) else None
+    inputs = list(emissions.values()) if heads else [emissions]
+
+    def loss(*given: Tensor) -> Tensor:
+        own, rest = given[: len(inputs)], given[len(inputs) :]
+        scores: Any = dict(zip(heads, own, strict=True)) if heads else own[0]
+        state = dict(zip(names, rest, strict=True))
+        found: Tensor = torch.func.functional_call(layer, state, (scores, tags, lengths))
+        return found
+
+    parts = (*(x.clone().requires_grad_() for x in inputs), *values)
+    return bool(torch.autograd.gradcheck(loss, parts, atol=1e-6))
+
+
+@pytest.mark.parametrize("shape", [(6, 9, 22), (40, 7, 9)])
+def test_loss_and_gradients_are_those_of_pytorch_crf(shape: tuple[int, int, int]) -> None:
+    size = shape[2]
+    peer = CRF(size, batch_first=True).double()
+    layer = CRFLayer([f"L{i}" for i in range(size)]).double()
+    with torch.no_grad():
+        layer.transitions.copy_(peer.transitions)
+        layer.initial.copy_(peer.start_transitions)
+        layer.final.copy_(peer.end_transitions)
+    lengths = torch.arange(shape[0]) % shape[1] + 1
+    mask = torch.arange(shape[1]) < lengths[:, None]
+    tags = torch.randint(0, size, shape[:2], generator=torch.Generator().manual_seed(1))
+    one, two = (drawn(*shape).requires_grad_() for _ in range(2))
+    theirs = -peer(one, tags, mask=mask, reduction="sum")
+    ours = layer(two, tags, lengths)
+    theirs.backward()
+    (2 * ours).backward()
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-12)
+    pairs_ = [(two, one), (layer.transitions, peer.transitions)]
+    pairs_ += [(layer.initial, peer.start_transitions), (layer.final, peer.end_transitions)]
+    for mine, other in pairs_:
+        torch.testing.assert_close(mine.grad, 2 * other.grad, rtol=1e-9, atol=1e-10)
+    best = layer.decode(two, mask=mask)
+    assert [row[row >= 0].tolist() for row in best.ids] == peer.decode(one, mask=mask)
+
+
+@pytest.mark.parametrize("grammar", [None, bioes(), at_most(1, "X") & bioes()])
+def test_gradients_at_ragged_lengths(grammar: Any) -> None:
+    tags = torch.tensor([[1, 2, 3, 0], [4, 0, 0, 0], [0, 4, 0, 0], [0, 0, 0, 0]])
+    assert checked(layer_of(grammar=grammar), drawn(4, 4, 5), tags, LENGTHS)
+
+
+def test_gradients_of_partial_labels() -> None:
+    tags = torch.tensor([[1, -1, 3, -1], [-1, 0, 0, 0], [-100, 4, -1, 0], [0, 0, 0, 0]])
+    assert checked(layer_of(grammar=bioes()), drawn(4, 4, 5), tags, LENGTHS)
+    allowed = torch.ones(4, 4, 5, dtype=torch.bool)
+    allowed[0, 1, 2:] = False
+    assert checked(layer_of(), drawn(4, 4, 5), allowed, LENGTHS)
+
+
+def test_gradients_of_several_heads() -> None:
+    labels = {"pos": ("N", "V", "D"), "chunk": ("O", "B-X")}
+    grammar = pairs({"V": ["O"]}, ("pos", "chunk"))
+    layer = layer_of(labels, grammar, [("chunk", "pos")])
+    emissions = {"pos": drawn(4, 4, 3), "chunk": drawn(4, 4, 2, seed=1)}
+    tags = {"pos": torch.tensor([[0, 1, 2, 0]] * 4), "chunk": torch.tensor([[1, 0, 1, 0]] * 4)}
+    assert checked(layer, emissions, tags, LENGTHS)
+    some = {**tags, "chunk": torch.full((4, 4), -1)}
+    assert checked(layer, emissions, some, LENGTHS)
+    marginals = layer.marginals(emissions, LENGTHS)
+    torch.testing.assert_close(marginals["pos"][0].sum(-1), torch.ones(4).double())
+    answer = layer.decode(emissions, LENGTHS)
+    assert answer["chunk"].ids.shape == (4, 4)
+    assert all(
+        c == "O"
+        for pos, chunk in zip(answer["pos"].labels(), answer["chunk"].labels(), strict=True)
+        for p, c in zip(pos, chunk, strict=True)
+        if p == "V"
+    )
+
+
+def test_the_layer_agrees_with_the_batch() -> None:
+    layer = layer_of(grammar=bioes())
+    scores = drawn(4, 4, 5)
+    ends = (layer.transitions, layer.initial, layer.final)
+    model = dict(zip(("transitions", "initial", "final"), ends, strict=True))
+    batch = Emissions(scores, LENGTHS, labels=LABELS, grammar=bioes(), **model)
+    np.testing.assert_allclose(layer.marginals(scores, LENGTHS).numpy(), batch.marginals())
+    answer = layer.decode(scores, LENGTHS)
+    np.testing.assert_array_equal(answer.ids, batch.decode().ids)
+    np.testing.assert_allclose(answer.probabilities, batch.decode().probabilities)
+    loss = layer(scores, torch.from_numpy(answer.ids.copy()).clamp(min=0), LENGTHS)
+    assert loss.item() == pytest.approx((batch.log_z - batch.decode().scores).sum())
+
+
+def test_what_float32_cannot_hold() -> None:
+    layer = layer_of(LABELS)
+    scores = (drawn(2, 30, 5) * 2000).float().double()
+    best = torch.from_numpy(layer.decode(scores).ids.copy())
+    tags = (best + 1) % 5
+    own = scores.clone().requires_grad_()
+    exact = layer(own, tags)
+    exact.backward()
+    one = scores.float().requires_grad_()
+    loss = layer(one, tags)
+    loss.backward()
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-6)
+    torch.testing.assert_close(one.grad.double(), own.grad, atol=1e-4, rtol=0)
+
+
+def test_dead_sentences() -> None:
+    scores = drawn(3, 4, 5)
+    scores[1, 2] = -torch.inf
+    tags = torch.zeros(3, 4, dtype=torch.long)
+    layer = layer_of()
+    with pytest.raises(NoPathError, match=r"^sentence 1: every label sequence is forbidden$"):
+        layer(scores, tags)
+    legal = layer_of(grammar=bioes())
+    tags[2] = torch.tensor([2, 2, 2, 2])
+    with pytest.raises(NoPathError, match=r"^sentence 2: the given labels are illegal$"):
+        legal(scores[[0, 0, 2]], tags)
+    skipping = layer_of(grammar=bioes(), on_no_path="skip")
+    own = scores.clone().requires_grad_()
+    loss = skipping(own, tags)
+    loss.backward()
+    assert (own.grad[1:] == 0).all()
+    gradients = [p.grad.clone() for p in skipping.parameters()]
+    skipping.zero_grad()
+    alone = skipping(scores[:1], tags[:1])
+    alone.backward()
+    assert loss.item() == pytest.approx(alone.item())
+    for found, parameter in zip(gradients, skipping.parameters(), strict=True):
+        torch.testing.assert_close(found, parameter.grad)
+    assert layer.decode(scores).dead.tolist() == [False, True, False]
+
+
+def test_it_is_differentiated_once() -> None:
+    layer, scores = layer_of(), drawn(2, 3, 5).requires_grad_()
+    loss = layer(scores, torch.zeros(2, 3, dtype=torch.long))
+    (first,) = torch.autograd.grad(loss, scores, create_graph=True)
+    with pytest.raises(OptionError, match="differentiated once"):
+        first.sum().backward()
+
+
+def test_it_is_a_module() -> None:
+    layer = layer_of(grammar=bioes())
+    other = CRFLayer(LABELS, bioes()).double()
+    other.load_state_dict(layer.state_dict())
+    scores, tags = drawn(2, 3, 5), torch.tensor([[0, 4, 0], [1, 2, 3]])
+    assert other(scores, tags).item() == layer(scores, tags).item()
+    fixed = CRFLayer(LABELS, transitions=np.ones((5, 5)), learned=False)
+    assert list(fixed.parameters()) == []
+    assert set(fixed.state_dict()) == {"transitions", "initial", "final"}
+    assert "5 label labels" in repr(layer)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of torch.compile
+def test_a_compiled_network_has_the_same_loss() -> None:
+    layer = layer_of()
+    network = torch.nn.Linear(3, 5).double()
+
+    def loss(x: Tensor, tags: Tensor) -> Tensor:
+        found: Tensor = layer(network(x), tags) / 2
+        return found
+
+    x, tags = drawn(2, 4, 3), torch.zeros(2, 4, dtype=torch.long)
+    compiled = torch.compile(loss, backend="eager")
+    assert compiled(x, tags).item() == pytest.approx(loss(x, tags).item())
+    compiled(x, tags).backward()
+    assert network.weight.grad is not None
+
+
+def test_it_learns() -> None:
+    torch.manual_seed(0)
+    layer = CRFLayer(("a", "b"))
+    optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
+    tags = torch.tensor([[0, 1, 0, 1]] * 8)
+    scores = torch.zeros(8, 4, 2)
+    losses = []
+    for _ in range(20):
+        optimiser.zero_grad()
+        loss = layer(scores, tags)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.2 * losses[0]
+    assert layer.decode(scores).labels()[0] == ["a", "b", "a", "b"]
+
+
+def test_no_thread_changes_a_bit() -> None:
+    scores = drawn(300, 12, 5, dtype=torch.float32)
+    tags = torch.randint(0, 5, (300, 12))
+    found = []
+    for threads in (1, 2):
+        layer = CRFLayer(LABELS, threads=threads)
+        own = scores.clone().requires_grad_()
+        layer(own, tags).backward()
+        found.append((own.grad, layer.transitions.grad))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+# --- Tensors come in as they are ------------------------------------------------------------------
+
+
+def test_tensors_are_read_where_they_lie() -> None:
+    plain = drawn(3, 4, 5, dtype=torch.float32)
+    want = decode(plain.numpy(), labels=LABELS, grammar=bioes())
+    for given in (
+        plain.clone().requires_grad_(),
+        plain.transpose(0, 1).contiguous().transpose(0, 1),
+        list(plain),
+        plain.double(),
+    ):
+        found = decode(given, labels=LABELS, grammar=bioes())
+        np.testing.assert_array_equal(found.ids, want.ids)
+    half = plain.bfloat16()
+    exact = decode(half.float(), labels=LABELS).ids
+    np.testing.assert_array_equal(decode(half, labels=LABELS).ids, exact)
+    mask = torch.arange(4) < torch.tensor([4, 2, 0])[:, None]
+    found = decode(plain, mask=mask, labels=LABELS)
+    np.testing.assert_array_equal(found.ids, decode(plain, [4, 2, 0], labels=LABELS).ids)
+
+
+def test_other_devices_are_refused() -> None:
+    with pytest.raises(OptionError, match="scores is on meta: move it to the CPU"):
+        decode(torch.empty(1, 2, 5, device="meta"), labels=LABELS)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "says"),
+    [
+        ({"tags": torch.full((2, 3), 5)}, LabelError, "sentence 0, token 0: label id 5"),
+        ({"tags": torch.zeros(2, 4, dtype=torch.long)}, ShapeError, r"tags are \[2, 4\]"),
+        ({"lengths": [3, 4]}, ShapeError, "sentence 1: its length is 4"),
+        ({"emissions": torch.full((2, 3, 5), torch.nan)}, NumericError, "sentence 0, token 0"),
+        ({"emissions": torch.zeros(2, 3, 4)}, ShapeError, "5 labels"),
+    ],
+)
+def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], says: str) -> None:
+    given: dict[str, Any] = {
+        "emissions": drawn(2, 3, 5),
+        "tags": torch.zeros(2, 3, dtype=torch.long),
+        "lengths": None,
+    }
+    with pytest.raises(error, match=says):
+        layer_of()(**{**given, **change})
+
+
+def test_nothing_imports_torch_unasked() -> None:
+    code = "import fstcrf, fstcrf.emissions.batch, sys; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,264 @@
+"""Training on the workers of Dask: the same bits as here, whatever happens to workers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF
+from fstcrf.corpus import Corpus, write_columns
+from fstcrf.corpus.collection import CorpusFiles
+from fstcrf.errors import ClusterError, DataError
+from fstcrf.executors.connection import connected
+from fstcrf.executors.dask import DaskExecutor
+from fstcrf.train import parts
+from tests.support.command import ROOT, failure, run
+
+distributed = pytest.importorskip("distributed")
+
+COLUMNS = ("word", "label")
+TEMPLATE = "U00:%x[-1,word]\nU01:%x[0,word]\nU02:%x[0,word]/%x[1,word]\nB\n"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many parts of little text; workers are told where they end."""
+    monkeypatch.setattr(parts, "PART_TOKENS", 300)
+    monkeypatch.setattr(parts, "START_TOKENS", 900)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> CorpusFiles:
+    rng = np.random.default_rng(0)
+    for name in ("a.txt", "b.txt.gz"):
+        made = []
+        for _ in range(400):
+            label = rng.integers(4, size=int(rng.integers(1, 9)))
+            word = np.where(rng.random(len(label)) < 0.6, label, rng.integers(90, size=len(label)))
+            made.append({"word": [f"w{i}" for i in word], "label": ["ABCD"[i] for i in label]})
+        write_columns(Corpus.from_sentences(made), tmp_path / name, COLUMNS)
+    return CorpusFiles([tmp_path / "a.txt", tmp_path / "b.txt.gz"], COLUMNS)
+
+
+def train(data: Any, **options: Any) -> CRF:
+    return CRF.train(data, "label", TEMPLATE, **{"max_iterations": 12, **options})
+
+
+def same(one: CRF, other: CRF) -> bool:
+    pairs = zip(one.index.arrays().items(), other.index.arrays().items(), strict=True)
+    assert all(name == again and np.array_equal(a, b) for (name, a), (again, b) in pairs)
+    return np.array_equal(one.theta, other.theta) and one.record == other.record
+
+
+# --- Processes by hand ----------------------------------------------------------------------------
+
+
+def begun(*arguments: str, log: Path) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
+            stdout=out,
+            stderr=out,
+            env={**os.environ, "PYTHONPATH": path},
+        )
+
+
+class Hand:
+    """A scheduler and workers that are started by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self.scheduled()
+
+    def scheduled(self, port: int = 0) -> subprocess.Popen[bytes]:
+        told = self.folder / "scheduler.json"
+        told.unlink(missing_ok=True)
+        options = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
+        one = begun(
+            *("dask_scheduler", *options, "--scheduler-file", str(told)),
+            log=self.folder / "scheduler.log",
+        )
+        self.processes.append(one)
+        while not told.exists():
+            assert one.poll() is None, (self.folder / "scheduler.log").read_text()
+            time.sleep(0.05)
+        time.sleep(0.1)  # it is being written
+        self.address = str(json.loads(told.read_text())["address"])
+        return one
+
+    def worker(self, *options: str) -> subprocess.Popen[bytes]:
+        one = begun(
+            *("dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard"),
+            *("--local-directory", str(self.folder), *options),
+            log=self.folder / "worker.log",
+        )
+        self.processes.append(one)
+        return one
+
+    def end(self) -> None:
+        for one in self.processes:
+            if one.poll() is None:
+                one.kill()
+            one.wait()
+
+
+@pytest.fixture
+def hand(tmp_path: Path) -> Iterator[Hand]:
+    made = Hand(tmp_path)
+    yield made
+    made.end()
+
+
+# --- The same bits --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def cluster(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with distributed.LocalCluster(
+        n_workers=request.param, threads_per_worker=2, dashboard_address=None
+    ) as made:
+        yield made
+
+
+def test_any_number_of_workers_gives_the_same_bits(cluster: Any, files: CorpusFiles) -> None:
+    one = train(files)
+    with distributed.Client(cluster) as client, DaskExecutor(client) as executor:
+        assert same(train(files, executor=executor), one)
+        assert same(train(files.read(), executor=executor), one)
+        sparse = train(files, l1=0.3, min_count=2)
+        assert same(train(files, l1=0.3, min_count=2, executor=executor), sparse)
+
+
+def test_workers_that_are_killed_cost_their_parts_only(hand: Hand, files: CorpusFiles) -> None:
+    one = train(files)
+    processes = [hand.worker(), hand.worker()]
+    with DaskExecutor(hand.address, workers=2, seconds=60) as executor:
+
+        def report(progress: Any) -> None:
+            if progress.iteration == 4:
+                processes[0].send_signal(signal.SIGKILL)
+            if progress.iteration == 6:
+                hand.worker()
+                executor.client.wait_for_workers(2)
+                processes[1].send_signal(signal.SIGKILL)
+
+        assert same(train(files, executor=executor, report=report), one)
+    assert [process.wait() for process in processes] == [-signal.SIGKILL] * 2
+
+
+def test_a_scheduler_that_dies_ends_the_run_and_another_goes_on(
+    tmp_path: Path, hand: Hand, files: CorpusFiles
+) -> None:
+    one, state = train(files), tmp_path / "state"
+    hand.worker()
+
+    def report(progress: Any) -> None:
+        if progress.iteration == 5:
+            hand.scheduler.kill()
+
+    with (
+        DaskExecutor(hand.address, seconds=60) as executor,
+        pytest.raises(ClusterError, match=r"is gone .*go on from the checkpoint by resume"),
+    ):
+        train(files, executor=executor, checkpoint=state, checkpoint_every=2, report=report)
+    hand.scheduler = hand.scheduled()
+    hand.worker()
+    with DaskExecutor(hand.address, seconds=60) as executor:
+        again = train(files, executor=executor, checkpoint=state, checkpoint_every=2, resume=True)
+    assert same(again, one)
+
+
+# --- What goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stub", "said"),
+    [
+        ("sys.modules['fstcrf'] = types.SimpleNamespace(__version__='9.9')", "has fstcrf 9.9, "),
+        ("sys.modules['fstcrf'] = None", r"has no fstcrf \(import of .*\), "),
+    ],
+)
+def test_unfit_workers_are_refused(tmp_path: Path, hand: Hand, stub: str, said: str) -> None:
+    preload = tmp_path / "stub.py"
+    preload.write_text(f"import sys, types\n{stub}\n")
+    hand.worker("--preload", str(preload))
+    with pytest.raises(ClusterError, match=rf"worker tcp://127.0.0.1:\d+ {said}here is "):
+        DaskExecutor(hand.address, seconds=60)
+
+
+def test_an_address_where_nothing_answers_is_told_within_seconds(hand: Hand) -> None:
+    started = time.monotonic()
+    with pytest.raises(ClusterError, match=r"no scheduler of Dask answers at tcp://127.0.0.1:9 "):
+        connected("tcp://127.0.0.1:9", seconds=1.0)
+    with pytest.raises(ClusterError, match="has 0 workers, 1 is needed: start them by 'dask work"):
+        DaskExecutor(hand.address, seconds=1.0)
+    assert time.monotonic() - started < 20
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, hand: Hand) -> None:
+    hand.worker()
+    bad = tmp_path / "bad.txt"
+    bad.write_text("a A\n\n" * 50 + "b\n\n")
+    cut = tmp_path / "cut.txt.gz"
+    write_columns(Corpus.from_sentences([{"word": ["a"], "label": ["A"]}] * 9), cut, COLUMNS)
+    cut.write_bytes(cut.read_bytes()[:-12])
+    with DaskExecutor(hand.address, seconds=60) as executor:
+        with pytest.raises(DataError, match=r"bad.txt:101: 1 column"):
+            train(CorpusFiles([bad], COLUMNS), executor=executor)
+        with pytest.raises(DataError, match=r"cut.txt.gz: damaged gzip file"):
+            train(CorpusFiles([cut], COLUMNS), executor=executor)
+        with pytest.raises(OSError, match=r"none.txt"):
+            train(CorpusFiles([tmp_path / "none.txt"], COLUMNS), executor=executor)
+
+
+def test_the_command_line(tmp_path: Path, hand: Hand, files: CorpusFiles) -> None:
+    hand.worker()
+    template = tmp_path / "t.tpl"
+    template.write_text(TEMPLATE)
+    options = ["--columns", "word,label", "--target", "label", "--template", template]
+    options += ["--max-iterations", "8"]
+    here, there = tmp_path / "here.fstcrf", tmp_path / "there.fstcrf"
+    for output, more in ((here, []), (there, ["--dask", hand.address])):
+        result = run("train", *files.paths, "-o", output, *options, *more)
+        assert result.exit_code == 0, result.stderr
+    assert here.read_bytes() == there.read_bytes()
+    said = failure("train", *files.paths, "-o", there, *options, "--dask", "tcp://127.0.0.1:9")
+    assert said.startswith("no scheduler of Dask answers at tcp://127.0.0.1:9 within 5 s")
+
+
+def test_parquet_files(tmp_path: Path, files: CorpusFiles, monkeypatch: Any) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from fstcrf.executors import LocalExecutor
+
+    text = files.read()
+    table = arrow.table({name: text.column_lists(name) for name in COLUMNS})
+    path = tmp_path / "text.parquet"
+    parquet.write_table(table, path, row_group_size=100)
+    found = CorpusFiles([path])
+    one = train(found)
+    assert np.array_equal(one.theta, train(files).theta)
+    assert same(train(found, executor=LocalExecutor()), one)
+    with pytest.raises(DataError, match=r"text.parquet: no column 'pos'; there are 'word'"):
+        CorpusFiles([path], ("pos",)).read()
+    (tmp_path / "no.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(DataError, match=r"no.parquet: no sound Parquet file"):
+        CorpusFiles([tmp_path / "no.parquet"]).read()
+    other = arrow.table({"word": [["a"]], "label": ["A"]})
+    parquet.write_table(other, tmp_path / "flat.parquet")
+    with pytest.raises(
+        DataError, match=r"flat.parquet: column 'label' holds string, expected list"
+    ):
+        CorpusFiles([tmp_path / "flat.parquet"]).read()

@@ -1,0 +1,239 @@
+"""A rest of some pairs alone, those of classes of states: against all pairs in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf import kernel
+from fstcrf.arrays import Ints
+from fstcrf.errors import ShapeError
+from fstcrf.kernel import Classes, Graph, Shard, SweepWorkspace
+from fstcrf.topology import chain_topology
+from tests.oracle.test_kernel_background import Case, check, swept
+
+
+def case(
+    seed: int,
+    states: int,
+    lengths: list[int],
+    *,
+    classes: int = 3,
+    arcs: float = 0.1,
+    rest: float = 0.0,
+    spread: float = 1.0,
+    never: float = 0.0,
+) -> Case:
+    """States in random classes or none, random arcs within them and without, some ends shut."""
+    rng = np.random.default_rng(seed)
+    leave, enter = rng.integers(-1, classes, (2, states)).astype(np.int32)
+    first, last = spread * rng.normal(size=(2, states))
+    first[rng.random(states) < 0.5] = last[rng.random(states) < 0.3] = -np.inf
+    leave[0] = enter[0] = 0  # so that there is a path
+    first[0] = last[0] = 0.0
+    listed = rng.random((states, states)) < arcs
+    listed[0, 0] = True
+    own = spread * rng.normal(size=(states, states))
+    own[rng.random(own.shape) < never] = -np.inf
+    own[0, 0] = 0.5
+    beside = (leave[:, None] >= 0) & (leave[:, None] == enter)
+    score = np.where(listed, own, np.where(beside, rest, -np.inf))
+    source, target = np.divmod(np.flatnonzero(listed).astype(np.int32), np.int32(states))
+    both = Classes.made(leave, classes), Classes.made(enter, classes)
+    sparse = Graph(first, last, own[listed], source, target, rest=rest, classes=both)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    node = spread * rng.normal(size=(sum(lengths), states))
+    weight = rng.uniform(0.5, 2.0, len(lengths))
+    dense = Graph(first, last, score.ravel())
+    return Case(sparse, dense, listed.ravel(), offsets, node, weight)
+
+
+LENGTHS = [5, 1, 12, 3, 3, 9]
+
+
+@pytest.mark.parametrize("rest", [0.0, -3.0, 5.0])
+@pytest.mark.parametrize("states", [1, 2, 7, 17, 40])
+def test_sweep(variant: str, states: int, rest: float) -> None:
+    for classes in (1, 2, 6):
+        for arcs in (0.0, 0.1, 0.6):
+            # Where the rest is large, all but nothing may lie on paths that can end.
+            rescued = None if rest > 0.0 else False
+            one = case(states, states, LENGTHS, classes=classes, arcs=arcs, rest=rest)
+            check(one, rescued=rescued)
+
+
+def test_forbidden_pairs_among_the_exceptions(variant: str) -> None:
+    for seed in range(6):
+        check(case(seed, 12, [4, 7, 2], never=0.5, arcs=0.5), rescued=None)
+
+
+def test_sentences_that_float32_cannot_hold(variant: str) -> None:
+    for seed in (5, 6, 7):
+        check(case(seed, 9, [8, 8, 3], spread=60.0), rescued=True, tolerance=2e-5)
+
+
+def order_2(seed: int, labels: int, lengths: list[int]) -> Case:
+    """Pairs of labels, of which some are forbidden; some arcs have scores."""
+    rng = np.random.default_rng(seed)
+    names = [f"L{k}" for k in range(labels)]
+    legal = rng.random((labels, labels)) < 0.7
+    legal[0] = legal[:, 0] = True
+    number = {name: k for k, name in enumerate(names)}
+    topology = chain_topology(
+        names,
+        2,
+        allowed=lambda a, b: a is None or b is None or bool(legal[number[a], number[b]]),
+    )
+    slots = np.flatnonzero(rng.random(topology.n_arc_slots) < 0.05).astype(np.int32)
+    background = topology.background(slots)
+    assert background is not None
+    assert background.cover is not None
+    assert background.cover.blocks == labels
+    ends = rng.normal(size=(2, topology.n_states))
+    own = rng.normal(size=len(slots))
+    full = np.zeros(topology.n_arc_slots)
+    full[slots] = own
+    score = np.full((topology.n_states, topology.n_states), -np.inf)
+    score[topology.source, topology.target] = full[topology.arc_slot]
+    sparse = background.graph(own, *ends)
+    listed = np.zeros(score.shape, dtype=bool)
+    listed[background.source, background.target] = True
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    node = rng.normal(size=(sum(lengths), topology.n_states))
+    dense = Graph(sparse.initial, sparse.final, score.ravel())
+    return Case(sparse, dense, listed.ravel(), offsets, node, np.ones(len(lengths)))
+
+
+def test_pairs_of_labels(variant: str) -> None:
+    check(order_2(0, 7, LENGTHS))
+
+
+def concentrated(weight: float, heavy: int, states: int = 40) -> Case:
+    """Nearly all mass of a class lies before arcs of one weight, into all states of another."""
+    leave = np.full(states, -1, dtype=np.int32)
+    leave[: states // 2], leave[states // 2 :] = 0, 1
+    enter = leave.copy()
+    score = np.where(leave[:, None] == enter, 0.0, -np.inf)
+    listed = np.zeros((states, states), dtype=bool)
+    listed[:heavy, : states // 2 - 1] = True
+    score[listed] = weight
+    source, target = np.divmod(np.flatnonzero(listed).astype(np.int32), np.int32(states))
+    flat = np.zeros(states)
+    both = Classes.made(leave, 2), Classes.made(enter, 2)
+    sparse = Graph(flat, flat, score[listed], source, target, rest=0.0, classes=both)
+    node = np.zeros((3, states))
+    node[0, :heavy] = 45.0
+    node[1] = np.random.default_rng(0).normal(size=states)
+    offsets = np.array([0, 3], dtype=np.int64)
+    return Case(sparse, Graph(flat, flat, score.ravel()), listed.ravel(), offsets, node, np.ones(1))
+
+
+@pytest.mark.parametrize("heavy", [1, 2, 7])
+@pytest.mark.parametrize("weight", [-12.0, -18.0, -30.0])
+def test_sums_that_cancel(variant: str, weight: float, heavy: int) -> None:
+    one = concentrated(weight, heavy)
+    wanted = kernel.forward_backward(one.dense, one.offsets, one.node, domain="log")
+    found, node = swept(one, one.sparse)
+    assert found.rescued == 0
+    np.testing.assert_allclose(found.loss, wanted.log_z[0], rtol=1e-6)
+    np.testing.assert_allclose(node[1], wanted.node[1], rtol=3e-6, atol=1e-30)
+    np.testing.assert_allclose(found.arc, wanted.arc[one.listed], rtol=3e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize("rest", [0.0, -2.0])
+def test_curvature(variant: str, rest: float) -> None:
+    one = case(3, 19, LENGTHS * 4, rest=rest)
+    found, node = swept(one, one.sparse, curvature=True)
+    wanted, dense = swept(one, one.dense, curvature=True)
+    for mine, its in (
+        (node, dense),
+        (found.begin, wanted.begin),
+        (found.end, wanted.end),
+        (found.arc, wanted.arc[one.listed]),
+    ):
+        np.testing.assert_allclose(mine, its, rtol=2e-4, atol=2e-5)
+
+
+def test_sweeps_repeat_bit_for_bit(variant: str) -> None:
+    one = case(2, 30, [5, 8, 2, 9])
+    first, second = swept(one, one.sparse), swept(one, one.sparse)
+    assert first.sweep.loss == second.sweep.loss
+    assert first.node.tobytes() == second.node.tobytes()
+    assert first.sweep.arc.tobytes() == second.sweep.arc.tobytes()
+
+
+# --- The comparison notices -----------------------------------------------------------------------
+@pytest.mark.parametrize("part", ["loss", "arc", "begin", "end", "node"])
+def test_wrong_sums(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    """One part in a thousand of one number."""
+    sweep, collect = Shard.sweep, Shard.collect
+
+    def wrong(self: Shard, *given: Any) -> kernel.Sweep:
+        found = sweep(self, *given)
+        if part == "loss":
+            return found._replace(loss=found.loss * (1 + 1e-5))
+        if part != "node":
+            values = getattr(found, part)
+            values[values.argmax()] *= 1.001
+        return found
+
+    def shifted(self: Shard, space: SweepWorkspace, out: Any) -> None:
+        collect(self, space, out)
+        if part == "node":
+            out[out.argmax()] *= 1.001
+
+    one = case(1, 17, LENGTHS)
+    check(one)
+    monkeypatch.setattr(Shard, "sweep", wrong)
+    monkeypatch.setattr(Shard, "collect", shifted)
+    with pytest.raises(AssertionError):
+        check(one)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_state_of_another_class(side: int) -> None:
+    one = case(1, 17, LENGTHS)
+    assert one.sparse.classes is not None
+    leave, enter = one.sparse.classes
+    of = (leave, enter)[side].of.copy()
+    of[np.flatnonzero(of >= 0)[-1]] = -1
+    other = Classes.made(of, 3)
+    both = (other, enter) if side == 0 else (leave, other)
+    with pytest.raises(AssertionError):
+        check(one._replace(sparse=replace(one.sparse, classes=both)))
+
+
+# --- What cannot be -------------------------------------------------------------------------------
+def made(of: Ints, rest: float | None = 0.0) -> Graph:
+    ends, flat = np.zeros(1, dtype=np.int32), np.zeros(3)
+    whole = Classes.made(np.zeros(3, dtype=np.int32), 1)
+    return Graph(
+        flat, flat, np.zeros(1), ends, ends, rest=rest, classes=(whole, Classes.made(of, 1))
+    )
+
+
+def test_what_cannot_be(variant: str) -> None:
+    one = np.zeros(3, dtype=np.int32)
+    made(one)
+    with pytest.raises(ShapeError):
+        made(one, rest=None)
+    with pytest.raises(ShapeError):
+        made(np.zeros(4, dtype=np.int32))
+    both = made(one).classes
+    assert both is not None
+    for wrong in (
+        replace(both[0], of=one + 1),
+        replace(both[0], row=np.array([0, 2], dtype=np.int64)),
+        replace(both[0], state=np.array([0, 2, 1], dtype=np.int32)),
+    ):
+        with pytest.raises(ShapeError):
+            replace(made(one), classes=(both[0], wrong))
+
+
+def test_other_functions_refuse_it(variant: str) -> None:
+    graph = case(1, 5, [2]).sparse
+    with pytest.raises(ShapeError, match="for sweeps and steps alone"):
+        kernel.viterbi(graph, np.array([0, 2], dtype=np.int64), np.zeros((2, 5)))

@@ -1,0 +1,225 @@
+"""Rules with learned weights against enumeration: log Z, expected counts, gradients, files."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.arrays import Floats
+from fstcrf.joint import CRF
+from fstcrf.joint.jointmodel import JointModel
+from fstcrf.kernel.counting import Counter, expected_steps
+from fstcrf.rules.learning import RuleLikelihood, _text
+from fstcrf.rules.patterns import RuleFile, counting_automaton
+
+LABELS = ["O", "B-NP", "I-NP"]
+RULES = """\
+tape word, tag;
+export TOUCH = each["[tag=I-NP]" "[tag=B-NP]", <?>];
+export FAR = each["[word=a tag=O]" any* "[word=b]", <?>];  # however many ways a match reads
+export NONE = at_least[1, "NP", tape=tag, <?>];
+export INSIDE = never["I-NP", tape=tag, <0.3>];
+export FEW = at_most[2, "NP", tape=tag];
+"""
+FIXED = {"INSIDE": -0.3}
+
+
+def corpus(n: int, seed: int) -> fstcrf.Corpus:
+    rng = np.random.default_rng(seed)
+    sentences = []
+    for _ in range(n):
+        tags: list[str] = []
+        for _ in range(rng.integers(1, 6)):
+            possible = LABELS[:2] if not tags or tags[-1] == "O" else LABELS
+            tags.append(str(rng.choice(possible)))
+        words = [str(rng.choice(["a", "b", "c"])) for _ in tags]
+        sentences.append({"word": words, "tag": tags})
+    return fstcrf.Corpus.from_sentences(sentences)
+
+
+def counts(words: Sequence[str], tags: Sequence[str]) -> dict[str, float] | None:
+    """How often each rule counts, straight from what it means; None: forbidden."""
+    n = len(tags)
+    begins = [
+        i
+        for i, tag in enumerate(tags)
+        if tag == "B-NP" or (tag == "I-NP" and (i == 0 or tags[i - 1] == "O"))
+    ]
+    if len(begins) > 2:
+        return None
+    opened = [any(words[j] == "a" and tags[j] == "O" for j in range(i)) for i in range(n)]
+    return {
+        "TOUCH": sum(tags[i - 1 : i + 1] == ("I-NP", "B-NP") for i in range(1, n)),
+        "FAR": sum(words[i] == "b" and opened[i] for i in range(n)),
+        "NONE": float(not begins),
+        "INSIDE": sum(tag == "I-NP" for tag in tags),
+    }
+
+
+TEMPLATES: dict[str, tuple[str, Literal[1, 2]]] = {
+    "chain": ("U:%x[0,word]\nB", 1),
+    "pairs": ("U:%x[0,word]\nB:%x[0,word]", 1),
+    "second order": ("U:%x[0,word]\nB", 2),
+}
+
+
+@pytest.fixture(scope="module", params=list(TEMPLATES))
+def tagger(request: pytest.FixtureRequest) -> CRF:
+    template, order = TEMPLATES[request.param]
+    return CRF.train(corpus(40, 1), "tag", template, order=order, l2=0.3)
+
+
+def objective(tagger: CRF, data: fstcrf.Corpus, l2: float = 0.0) -> RuleLikelihood:
+    whole = JointModel((tagger,), (1.0,))
+    automaton = counting_automaton(RuleFile.of(RULES), whole)
+    text, _ = _text(whole, automaton, data, None, "skip")
+    return RuleLikelihood(text, automaton, l2=l2)
+
+
+def enumerated(
+    tagger: CRF, data: fstcrf.Corpus, weights: Sequence[float]
+) -> tuple[float, list[float]]:
+    """Return the sum of log Z and expected counts over all labellings, one by one."""
+    names, total, expected = ("TOUCH", "FAR", "NONE"), 0.0, np.zeros(3)
+    for sentence in data:
+        words, lattice = list(sentence["word"]), tagger.lattice(sentence)
+        scores, rows = [], []
+        for tags in itertools.product(LABELS, repeat=len(words)):
+            found, base = counts(words, tags), lattice.score(list(tags))
+            if found is None or base == -np.inf:
+                continue
+            rows.append([found[name] for name in names])
+            scores.append(base + np.dot(weights, rows[-1]) + FIXED["INSIDE"] * found["INSIDE"])
+        log_z = np.logaddexp.reduce(scores)
+        total += float(log_z)
+        expected += np.exp(np.asarray(scores) - log_z) @ np.asarray(rows)
+    return total, expected.tolist()
+
+
+@pytest.mark.parametrize("weights", [(0.0, 0.0, 0.0), (1.5, -0.7, 2.0), (-40.0, 30.0, -20.0)])
+def test_sums_and_expected_counts(tagger: CRF, weights: tuple[float, ...]) -> None:
+    data = corpus(6, 3)
+    log_z, expected = objective(tagger, data).expected(np.asarray(weights))
+    wanted = enumerated(tagger, data, weights)
+    assert log_z == pytest.approx(wanted[0], rel=1e-12)
+    assert expected == pytest.approx(wanted[1], rel=1e-9, abs=1e-12)
+
+
+def test_gradients(tagger: CRF) -> None:
+    found = objective(tagger, corpus(10, 4), l2=0.2)
+    theta = np.asarray([0.4, -0.9, 0.3])
+    _, gradient = found(theta)
+    for k in range(3):
+        step = 1e-5 * np.eye(3)[k]
+        change = (found(theta + step)[0] - found(theta - step)[0]) / 2e-5
+        assert gradient[k] == pytest.approx(change, abs=1e-6)
+
+
+def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
+    data = corpus(25, 2)
+    learned = fstcrf.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
+    assert list(learned.weights) == ["TOUCH", "FAR", "NONE"]
+    assert learned.after > learned.before
+    for rule in learned.rules:  # the likelihood's maximum: counts agree but for the penalty
+        assert rule.gold - rule.after == pytest.approx(0.4 * rule.weight, abs=1e-3)
+    soft = tagger & learned.grammar
+    for sentence in data[:4]:
+        lattice = soft.lattice(sentence)
+        one = fstcrf.Corpus.from_sentences([sentence])
+        wanted, _ = enumerated(tagger, one, list(learned.weights.values()))
+        assert lattice.log_partition() == pytest.approx(wanted, rel=1e-10)
+
+
+def test_threads_give_the_same_bits(tagger: CRF) -> None:
+    data = corpus(60, 5)
+    one, two = (
+        fstcrf.learn_rules(tagger, data, RULES, on_missing="skip", threads=n) for n in (1, 2)
+    )
+    assert one == two
+
+
+def test_a_tagger_under_a_grammar(tagger: CRF) -> None:
+    """A hard grammar that the tagger stands under counts as one of the file's."""
+    short = "".join(f"{line}\n" for line in RULES.splitlines() if "FEW" not in line)
+    under = tagger & fstcrf.constraints.at_most(2, "NP")
+    data = corpus(25, 2)
+    wanted = fstcrf.learn_rules(tagger, data, RULES, on_missing="skip")
+    found = fstcrf.learn_rules(under, data, short, on_missing="skip")
+    assert found.rules == wanted.rules
+    assert found.skipped == wanted.skipped
+
+
+# --- The kernel -----------------------------------------------------------------------------------
+
+
+def walk(counter: Counter, states: Sequence[int], kinds: Sequence[int], node: Floats) -> float:
+    total, q = float(counter.initial[states[0]]), 0
+    for t, s in enumerate(states):
+        step = kinds[t], q, counter.label[s]
+        if counter.target[step] < 0:
+            return -np.inf
+        total += node[t, s] + counter.step[step]
+        if t:
+            arc = counter.arc if counter.arc.ndim == 2 else counter.arc[t]
+            total += arc[states[t - 1], s]
+        q = int(counter.target[step])
+    return total + float(counter.final[states[-1]] + counter.end[q])
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_the_kernel_against_enumeration(
+    seed: int, scale: float, variant: Callable[[], None]
+) -> None:
+    del variant
+    rng = np.random.default_rng(seed)
+    size, labels, states, kinds, n = 3, 2, 3, 2, 4
+
+    def scores(*shape: int, never: float = 0.2) -> Floats:
+        found = scale * rng.normal(size=shape)
+        found[rng.random(shape) < never] = -np.inf
+        return found
+
+    arcs = scores(n, size, size) if seed % 2 else scores(size, size)
+    counter = Counter(
+        np.asarray([0, 1, 0], dtype=np.int32),
+        arcs,
+        scores(size, never=0.0),
+        scores(size),
+        rng.integers(-1, states, size=(kinds, states, labels)).astype(np.int32),
+        rng.normal(size=(kinds, states, labels)),
+        scores(states),
+    )
+    node, kind = scores(n, size, never=0.1), rng.integers(0, kinds, n).astype(np.int32)
+    found = expected_steps(counter, np.asarray([0, n]), node, kind, chain=True)
+    paths = list(itertools.product(range(size), repeat=n))
+    each = np.asarray([walk(counter, path, kind.tolist(), node) for path in paths])
+    log_z = np.logaddexp.reduce(each)
+    if log_z == -np.inf:
+        assert found.log_z[0] == -np.inf
+        assert not found.read.any()
+        return
+    assert found.log_z[0] == pytest.approx(log_z, rel=1e-12)
+    read, ended = np.zeros_like(found.read), np.zeros(states)
+    state, pair = np.zeros((n, size)), np.zeros((size, size))
+    for path, p in zip(paths, np.exp(each - log_z), strict=True):
+        q = 0
+        for t, s in enumerate(path if p else ()):
+            step = kind[t], q, counter.label[s]
+            read[step] += p
+            q = int(counter.target[step])
+            state[t, s] += p
+            if t:
+                pair[path[t - 1], s] += p
+        ended[q] += p
+    assert np.allclose(found.read, read, atol=1e-12)
+    assert np.allclose(found.ended, ended, atol=1e-12)
+    assert found.state is not None
+    assert found.pair is not None
+    assert np.allclose(found.state, state, atol=1e-12)
+    assert np.allclose(found.pair, pair, atol=1e-12)

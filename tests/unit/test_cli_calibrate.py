@@ -1,0 +1,159 @@
+"""`fstcrf calibrate`, and what `fstcrf tag` leaves out as too improbable."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.calibration import Calibration, Events, lattices_of, span_events
+from fstcrf.demo import COLUMNS, corpus_path
+from fstcrf.joint import CRF
+from tests.support.command import done, failure
+
+TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with taggers of fields and of parts of speech, and both together."""
+    folder = tmp_path_factory.mktemp("models")
+    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:200]
+    field = CRF.train(data, "field", TEMPLATE, max_iterations=15)
+    pos = CRF.train(data, "pos", "U:%x[0,word]\nB\n", max_iterations=15)
+    joint = fstcrf.compose(pos, field)
+    chain = fstcrf.compose(pos, field, normalize="chain")
+    models: dict[str, Any] = {"field": field, "pos": pos, "joint": joint, "chain": chain}
+    for name, model in models.items():
+        model.save(folder / name)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def current(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in models.iterdir():
+        Path(path.name).symlink_to(path)
+    Path("dev.txt").write_bytes(Path(corpus_path("dev")).read_bytes())
+
+
+def cells(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line and not line.startswith("-DOC")]
+
+
+def dev() -> fstcrf.Corpus:
+    return fstcrf.read_columns("dev.txt", COLUMNS)
+
+
+# --- fstcrf calibrate -----------------------------------------------------------------------------
+
+
+def test_what_is_printed_is_what_the_library_finds() -> None:
+    pytest.importorskip("sklearn")
+    text = done("calibrate", "field", "dev.txt", "-o", "c.json", "--precision", 0.9)
+    model, data = CRF.load("field"), dev()
+    events = span_events(lattices_of(model, data), data.column_lists("field"))
+    assert text.startswith(f"{len(events)} spans above 0.01, {int(events.missed.sum())} missed\n")
+    assert text.count("expected calibration error") == 2
+    assert "precision 0.9 of " in text
+    assert Calibration.load("c.json") == Calibration.fit(events)
+    facts = json.loads(done("calibrate", "field", "dev.txt", "--json", "--precision", 0.9))
+    assert set(facts["thresholds"]) == set(events.types)
+    assert facts["after"]["log_loss"] < 1
+
+
+def test_one_number_for_each_type_of_one_tape() -> None:
+    done("calibrate", "joint", "dev.txt", "--tape", "pos", "--method", "temperature", "-o", "c")
+    assert json.loads(Path("c").read_text())["method"] == "temperature"
+    text = done("calibrate", "pos", "dev.txt", "--method", "temperature")
+    assert " labels above 0.01" in text
+
+
+@pytest.mark.thorough
+def test_a_diagram(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done("calibrate", "field", "dev.txt", "--method", "temperature", "--plot", "r.svg")
+    assert "<svg" in Path("r.svg").read_text()
+
+
+def test_what_cannot_be_calibrated() -> None:
+    assert "--tape is missing: the tapes are pos, field" in failure(
+        "calibrate", "joint", "dev.txt", status=2
+    )
+    assert "--tape no" in failure("calibrate", "joint", "dev.txt", "--tape", "no", status=2)
+    assert "chain" in failure("calibrate", "chain", "dev.txt", "--tape", "pos", status=2)
+    assert "no column 'gold'" in failure("calibrate", "field", "dev.txt", "--target", "gold")
+    assert "no/where.json" in failure("calibrate", "field", "dev.txt", "-o", "no/where.json")
+    Path("same.txt").write_text("the DET B-DAY\n\n")
+    assert "correct and wrong" in failure("calibrate", "field", "same.txt", status=2)
+
+
+# --- fstcrf tag -----------------------------------------------------------------------------------
+
+
+def test_spans_that_are_too_improbable_become_o() -> None:
+    model, data = CRF.load("field"), dev()
+    answer = model.decode(data)
+    want = [list(labels) for labels in answer.labels(0)]
+    gone = 0
+    for labels, spans, chances in zip(
+        want, answer.spans(), answer.span_probabilities(), strict=True
+    ):
+        for span, p in zip(spans, chances.tolist(), strict=True):
+            if p < 0.8:
+                labels[span.start : span.end] = ["O"] * (span.end - span.start)
+                gone += 1
+    assert gone > 3
+    found = cells(done("tag", "field", "dev.txt", "--min-confidence", 0.8))
+    assert [row[-1] for row in found] == [label for labels in want for label in labels]
+    both = cells(done("tag", "field", "dev.txt", "--min-confidence", 0.8, "--span-probabilities"))
+    assert all(float(row[-1]) >= 0.8 for row in both if row[-1] != "_")
+    assert [row[-2] for row in both] == [row[-1] for row in found]
+    everything = done("tag", "field", "dev.txt", "--min-confidence", 0)
+    assert everything == done("tag", "field", "dev.txt")
+
+
+@pytest.mark.thorough
+def test_labels_without_spans_become_unknown() -> None:
+    model, data = CRF.load("pos"), dev()
+    rows = cells(done("tag", "pos", "dev.txt", "--min-confidence", 0.6))
+    table = np.concatenate(model.decode(data).marginals())
+    sure = table.max(axis=1) >= 0.6
+    assert 0 < (~sure).sum() < len(sure)
+    # The best labels are those of the sequence, which are mostly those of the tokens.
+    assert np.mean([(row[-1] != "_") == s for row, s in zip(rows, sure, strict=True)]) > 0.99
+    shown = done("tag", "joint", "dev.txt", "--min-confidence", 0.9, "--probabilities")
+    fields = cells(shown)
+    assert any(row[-2] == "_" for row in fields)
+    assert any(row[-1].startswith("O/") for row in fields)
+    assert cells(
+        done("tag", "joint", "dev.txt", "--min-confidence", 1, "--nbest", 2, "--tape", "pos")
+    )
+
+
+def test_a_calibration_decides_what_is_too_improbable() -> None:
+    half = Events.of(np.full(100, 0.5), np.arange(100) % 10 == 0)
+    Calibration.fit(half, "temperature").save("low.json")
+    pessimist = Calibration.load("low.json")
+    plain = cells(done("tag", "field", "dev.txt", "--span-probabilities"))
+    known = cells(
+        done("tag", "field", "dev.txt", "--span-probabilities", "--calibration", "low.json")
+    )
+    for a, b in zip(plain, known, strict=True):
+        if a[-1] == "_":
+            assert b[-1] == "_"
+        else:
+            kind = a[-2].partition("-")[2]
+            assert float(b[-1]) == pytest.approx(pessimist([float(a[-1])], [kind])[0], abs=1e-4)
+    Path("odd.json").write_text("{}")
+    wrong = failure("tag", "field", "dev.txt", "--min-confidence", 0.5, "--calibration", "odd.json")
+    assert "odd.json" in wrong
+    alone = failure("tag", "field", "dev.txt", "--calibration", "low.json", status=2)
+    assert "--min-confidence or --span-probabilities" in alone
+    chain = failure("tag", "chain", "dev.txt", "--min-confidence", 0.5, status=2)
+    assert "--min-confidence needs a transducer" in chain
+    assert "1.5" in failure("tag", "field", "dev.txt", "--min-confidence", 1.5, status=2)

@@ -1,0 +1,94 @@
+"""Documents of lattices that somebody else has scored, against all labellings and the tagger."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from fstcrf import Emissions, constraints
+from fstcrf.corpus import Corpus, Sentence
+from fstcrf.documents import Annealing, Consistency, Document, Violation, agreed_labels
+from fstcrf.errors import LabelError, NoPathError, ShapeError
+
+LABELS = ("B-ORG", "B-PER", "I-ORG", "I-PER", "O")
+SENTENCES = [["Rotor", "won"], ["Rotor", "Volgograd"], [], ["Rotor"]]
+MODEL = Consistency([Violation("same", ("ORG", "PER"), -3.0)])
+
+
+def corpus() -> Corpus:
+    sentences = [
+        Sentence({"word": words}, document=int(k == 3)) for k, words in enumerate(SENTENCES)
+    ]
+    return Corpus.from_sentences(sentences)
+
+
+def scores(seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [3.0 * rng.normal(size=(len(words), len(LABELS))) for words in SENTENCES]
+
+
+def batch(seed: int, **options: object) -> Emissions:
+    return Emissions(scores(seed), labels=LABELS, grammar=constraints.bio(), **options)  # type: ignore[arg-type]
+
+
+def best_by_enumeration(emissions: Emissions, sentences: list[int], words: Corpus) -> float:
+    """Return the best score of all legal labellings of a document."""
+    lattices = [emissions.lattices[k] for k in sentences]
+    document = Document(words.select(sentences), 0)
+    each = [[(path.labels, path.score) for path in lattice.nbest(10_000)] for lattice in lattices]
+    return max(
+        sum(score for _, score in paths)
+        + MODEL.score(document, [label for labels, _ in paths for label in labels])
+        for paths in itertools.product(*each)
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_of_all_labellings(seed: int) -> None:
+    words, emissions = corpus(), batch(seed)
+    labels = agreed_labels(emissions.lattices, words, [MODEL], annealing=Annealing(300), seed=1)
+    assert [len(row) for row in labels] == [2, 2, 0, 1]
+    for part in words.document_slices():
+        several = [k for k in range(4)[part] if SENTENCES[k]]
+        document = Document(words.select(several), 0)
+        flat = [label for k in several for label in labels[k]]
+        found = MODEL.score(document, flat) + sum(
+            emissions.lattices[k].score(labels[k]) for k in several
+        )
+        assert found == pytest.approx(best_by_enumeration(emissions, several, words))
+
+
+def test_without_models_they_are_those_of_viterbi() -> None:
+    emissions = batch(7)
+    assert agreed_labels(emissions.lattices, corpus(), []) == emissions.decode().labels()
+
+
+def test_entities_agree_that_did_not() -> None:
+    values = [np.full((len(words), len(LABELS)), -5.0) for words in SENTENCES[:2]]
+    values[0][0, :2], values[0][1, 4] = (1.0, 1.2), 1.0  # a little more a person
+    values[1][0, :2], values[1][1, 2:4] = (4.0, 0.0), (4.0, 0.0)  # an organisation for sure
+    words = Corpus.from_sentences([{"word": ["Rotor", "won"]}, {"word": ["Rotor", "Volgograd"]}])
+    emissions = Emissions(values, labels=LABELS, grammar=constraints.bio())
+    model = Consistency([Violation("within", ("ORG", "PER"), -3.0)])
+    alone = agreed_labels(emissions.lattices, words, [])
+    agreed = agreed_labels(emissions.lattices, words, [model])
+    assert alone == [["B-PER", "O"], ["B-ORG", "I-ORG"]]
+    assert agreed != alone
+
+
+def test_what_is_refused() -> None:
+    emissions, words = batch(0), corpus()
+    with pytest.raises(ShapeError, match="3 lattices of 4 tokens for 4 sentences of 5"):
+        agreed_labels(emissions.lattices[:3], words, [MODEL])
+    other = Consistency([Violation("same", ("GPE", "PER"), -1.0)])
+    with pytest.raises(LabelError, match="GPE"):
+        agreed_labels(emissions.lattices, words, [other])
+    dead = scores(0)
+    dead[3][:] = -np.inf
+    lattices = Emissions(dead, labels=LABELS).lattices
+    with pytest.raises(NoPathError, match="no label sequence is legal") as error:
+        agreed_labels(lattices, words, [MODEL])
+    assert error.value.sentence == 3
+    assert agreed_labels(emissions.lattices[2:3], words.select([2]), [MODEL]) == [[]]

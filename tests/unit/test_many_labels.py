@@ -1,0 +1,437 @@
+"""Many labels, of whose pairs few have weights: the same answers as over all pairs."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fstcrf import CRF, Corpus, Grammar, kernel, topology
+from fstcrf.arrays import Floats
+from fstcrf.constraints import at_most, contiguous
+from fstcrf.corpus import legal_transitions
+from fstcrf.errors import OptionError
+from fstcrf.features import FeatureIndex, parse_template
+from fstcrf.lattice import JointLattice, Lattice, product
+from fstcrf.model import structure
+from fstcrf.model.reading import allowed_labels, label_set
+from fstcrf.model.weights import Weights
+from fstcrf.topology import chain_topology, sparse_pays
+from fstcrf.train import (
+    Likelihood,
+    ParameterSpace,
+    Problem,
+    asgd,
+    likelihood,
+    parameter_space,
+    shards,
+)
+from fstcrf.train.preconditioning import DiagonalHessian
+from fstcrf.train.shards import sparse_background
+
+LABELS = 150
+TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nB\n"
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    draw = random.Random(3)
+    after = [draw.sample(range(LABELS), 3) for _ in range(LABELS)]
+    sentences = [[("w0", f"L{i}")] for i in range(LABELS)]  # some labels occur only here
+    for _ in range(260):
+        label, rows = draw.randrange(LABELS), []
+        for _ in range(draw.randrange(1, 14)):
+            word = label if draw.random() < 0.7 else draw.randrange(LABELS)
+            rows.append((f"w{word}", f"L{label}"))
+            label = draw.choice(after[label])
+        sentences.append(rows)
+    return Corpus.from_sentences(sentences, ("word", "label"))
+
+
+@pytest.fixture(scope="module")
+def problem(corpus: Corpus) -> Problem:
+    _, design = FeatureIndex.build(corpus, parse_template(TEMPLATE), boundary="skip")
+    column = corpus.column("label")
+    topology = chain_topology(label_set(column.values, partial=False), 1)
+    allowed = allowed_labels(column, topology.labels, partial=False)
+    return Problem(topology, corpus.offsets, design.node, None, allowed, np.ones(len(corpus)))
+
+
+@pytest.fixture(scope="module")
+def space(problem: Problem) -> ParameterSpace:
+    return parameter_space(problem)
+
+
+@pytest.fixture(scope="module")
+def tagger(corpus: Corpus) -> CRF:
+    return CRF.train(corpus, "label", TEMPLATE, l2=0.1, max_iterations=12)
+
+
+def drawn(space: ParameterSpace) -> Floats:
+    return np.random.default_rng(1).normal(size=space.size)
+
+
+# --- Training -------------------------------------------------------------------------------------
+def test_the_sweep_goes_over_exceptions(problem: Problem, space: ParameterSpace) -> None:
+    found = sparse_background(problem, space)
+    assert found is not None
+    assert len(found.source) == len(space.transitions)
+
+
+def test_objective_and_gradient(
+    problem: Problem, space: ParameterSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theta = drawn(space)
+    value, gradient = Likelihood(problem, space, l2=0.3)(theta)
+    with monkeypatch.context() as patch:
+        patch.setattr(likelihood, "sparse_pays", lambda *_args: False)
+        dense = Likelihood(problem, space, l2=0.3, precision="float64")
+    wanted, slope = dense(theta)
+    assert value == pytest.approx(wanted, rel=1e-6)
+    np.testing.assert_allclose(gradient, slope, atol=2e-5 * np.abs(slope).max())
+
+
+def test_partial_labels(
+    problem: Problem, space: ParameterSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some labels unknown, some one of several: float64, over exceptions, as over all pairs."""
+    rng = np.random.default_rng(4)
+    allowed = problem.allowed | (rng.random((len(problem.allowed), 1)) < 0.1)
+    allowed |= rng.random(allowed.shape) < 0.01
+    partial = replace(problem, allowed=allowed)
+    assert partial.partial.any()
+    theta = drawn(space)
+    found = [Likelihood(partial, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
+    with monkeypatch.context() as patch:
+        patch.setattr(likelihood, "sparse_pays", lambda *_args: False)
+        value, gradient = Likelihood(partial, space, l2=0.3)(theta)
+    assert found[0][0] == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(found[0][1], gradient, rtol=1e-9, atol=1e-9)
+    for other in found[1:]:
+        assert other[0] == found[0][0]
+        assert other[1].tobytes() == found[0][1].tobytes()
+    one = Likelihood(partial, space, l2=0.3)
+    for place in rng.integers(space.bounds[1], space.bounds[2], 3).tolist():
+        step = np.zeros(space.size)
+        step[place] = 1e-4
+        slope = (one(theta + step)[0] - one(theta - step)[0]) / 2e-4
+        assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-5)
+
+
+def test_central_differences(problem: Problem, space: ParameterSpace) -> None:
+    theta, likelihood = drawn(space), Likelihood(problem, space, l2=0.3)
+    _, gradient = likelihood(theta)
+    first, last = space.bounds[1], space.bounds[2]  # transitions
+    for place in np.random.default_rng(2).integers(first, last, 4).tolist():
+        step = np.zeros(space.size)
+        step[place] = 0.5
+        low, high = likelihood(theta - step)[0], likelihood(theta + step)[0]
+        wide = likelihood(theta + 2 * step)[0] - likelihood(theta - 2 * step)[0]
+        slope = (8 * (high - low) - wide) / (12 * 0.5)  # of fourth order
+        assert gradient[place] == pytest.approx(slope, rel=2e-2, abs=0.05)
+
+
+def test_threads(problem: Problem, space: ParameterSpace) -> None:
+    theta = drawn(space)
+    found = [Likelihood(problem, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
+    curved = [Likelihood(problem, space, l2=0.3, threads=n).curvature(theta) for n in (1, 2, 7)]
+    for k in (1, 2):
+        assert found[k][0] == found[0][0]
+        assert found[k][1].tobytes() == found[0][1].tobytes()
+        first, other = curved[0], curved[k]
+        assert first is not None
+        assert other is not None
+        assert other.tobytes() == first.tobytes()
+
+
+def test_stochastic_steps(
+    problem: Problem, space: ParameterSpace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps over exceptions are those over all pairs, up to rounding, also where sums cancel."""
+    assert asgd.stochastic_graph(problem, space)[0].rest == 0.0
+
+    def epochs(start: Floats) -> tuple[Floats, int]:
+        one = asgd.ASGD(problem, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
+        one.step()
+        one.step()
+        return one.theta(), one.rescued
+
+    steep = np.zeros(space.size)
+    steep[space.bounds[1] : space.bounds[2]] = -16.0
+    for start in (np.zeros(space.size), drawn(space), steep):
+        sparse, rescued = epochs(start)
+        with monkeypatch.context() as patch:
+            patch.setattr(asgd, "alone_cost", lambda _states, _arcs: np.inf)
+            dense, others = epochs(start)
+        assert rescued == others == 0
+        np.testing.assert_allclose(sparse, dense, atol=2e-5 * np.abs(dense).max())
+
+
+def test_where_all_pairs_are_better(problem: Problem) -> None:
+    everything = parameter_space(problem, transitions="all")
+    assert sparse_background(problem, everything) is None
+    nothing = parameter_space(problem, transitions="none")
+    assert sparse_background(problem, nothing) is None  # no arc has a weight: nothing to except
+    value, _ = Likelihood(problem, nothing, l2=0.3)(np.zeros(nothing.size))
+    assert value == pytest.approx(problem.offsets[-1] * np.log(problem.topology.n_labels))
+
+
+# --- Training under schemes and at order 2 --------------------------------------------------------
+def restricted(kind: str) -> Problem:
+    """Spans of 40 types under a scheme, or 12 labels at order 2, also with forbidden pairs."""
+    draw, sentences = random.Random(5), []
+    types = 6 if kind.startswith("order") else 40
+    for _ in range(150):
+        rows: list[tuple[str, str]] = []
+        for _ in range(draw.randrange(1, 5)):
+            name = draw.randrange(types)
+            inner = draw.randrange(3)
+            letters = ["O"] if draw.random() < 0.3 else [f"B-{name}", *[f"I-{name}"] * inner]
+            if kind == "bioes" and len(letters) > 1:
+                letters[-1] = f"E-{name}"
+            elif kind == "bioes" and letters != ["O"]:
+                letters = [f"S-{name}"]
+            rows += [(f"w{name if draw.random() < 0.7 else 0}", letter) for letter in letters]
+        sentences.append(rows)
+    corpus = Corpus.from_sentences(sentences, ("word", "label"))
+    _, design = FeatureIndex.build(corpus, parse_template(TEMPLATE), boundary="skip")
+    column = corpus.column("label")
+    labels = label_set(column.values, partial=False)
+    scheme = {"bioes": "bioes", "bio": "bio", "order 2 bio": "bio", "order 2": None}[kind]
+    table = None if scheme is None else legal_transitions(labels, scheme)
+    made = structure.chain(labels, 2 if kind.startswith("order") else 1, table)
+    allowed = allowed_labels(column, made.labels, partial=False)
+    return Problem(made, corpus.offsets, design.node, None, allowed, np.ones(len(corpus)))
+
+
+@pytest.fixture(params=["bio", "bioes", "order 2", "order 2 bio"])
+def narrow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Problem:
+    """A problem that is trained over blocks, whatever that costs."""
+    monkeypatch.setattr(shards, "dense_cost", lambda _states: np.inf)
+    return restricted(request.param)
+
+
+def test_blocks_of_a_topology(narrow: Problem) -> None:
+    """Blocks and what they leave are all arcs, each once."""
+    found, states = narrow.topology, narrow.topology.n_states
+    leave, enter, count = found.cover
+    block = (leave[:, None] >= 0) & (leave[:, None] == enter)
+    arcs = np.zeros((states, states), dtype=bool)
+    arcs[found.source, found.target] = True
+    assert count >= 1
+    assert not (block & ~arcs).any()
+    assert (arcs & ~block).sum() < 0.5 * arcs.sum()
+    listed = found.background(np.zeros(0, dtype=np.int32))
+    if listed is not None:
+        rest = np.zeros_like(arcs)
+        rest[listed.source, listed.target] = True
+        np.testing.assert_array_equal(block | rest, arcs)
+
+
+def test_training_over_blocks(narrow: Problem) -> None:
+    space = parameter_space(narrow)
+    background = sparse_background(narrow, space)
+    assert background is not None
+    assert background.cover is not None
+    for theta in (drawn(space), np.zeros(space.size)):
+        one = Likelihood(narrow, space, l2=0.3)
+        value, gradient = one(theta)
+        exact = Likelihood(narrow, space, l2=0.3, precision="float64")
+        wanted, slope = exact(theta)
+        assert value == pytest.approx(wanted, rel=1e-6)
+        np.testing.assert_allclose(gradient, slope, atol=2e-5 * np.abs(slope).max())
+        diagonal, other = one.curvature(theta), DiagonalHessian(narrow, space, l2=0.3)(theta)
+        assert diagonal is not None
+        np.testing.assert_allclose(diagonal, other, atol=2e-4 * other.max())
+
+
+def test_central_differences_over_blocks(narrow: Problem) -> None:
+    space = parameter_space(narrow)
+    theta, one = drawn(space), Likelihood(narrow, space, l2=0.3)
+    _, gradient = one(theta)
+    for part in range(len(space.bounds) - 1):
+        first, last = space.bounds[part], space.bounds[part + 1]
+        if first == last:
+            continue
+        for place in np.random.default_rng(part).integers(first, last, 2).tolist():
+            step = np.zeros(space.size)
+            step[place] = 0.5
+            low, high = one(theta - step)[0], one(theta + step)[0]
+            wide = one(theta + 2 * step)[0] - one(theta - 2 * step)[0]
+            slope = (8 * (high - low) - wide) / (12 * 0.5)  # of fourth order
+            assert gradient[place] == pytest.approx(slope, rel=2e-2, abs=0.05)
+
+
+def test_threads_over_blocks(narrow: Problem) -> None:
+    space = parameter_space(narrow)
+    theta = drawn(space)
+    found = [Likelihood(narrow, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
+    for value, gradient in found[1:]:
+        assert value == found[0][0]
+        assert gradient.tobytes() == found[0][1].tobytes()
+
+
+def test_stochastic_steps_over_blocks(narrow: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = parameter_space(narrow)
+    monkeypatch.setattr(asgd, "alone_cost", lambda _states, _arcs: 0.0)
+    assert asgd.stochastic_graph(narrow, space)[0].classes is not None
+
+    def epochs(start: Floats) -> tuple[Floats, int]:
+        one = asgd.ASGD(narrow, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
+        one.step()
+        one.step()
+        return one.theta(), one.rescued
+
+    steep = np.zeros(space.size)
+    steep[space.bounds[1] : space.bounds[2]] = -16.0
+    for start in (np.zeros(space.size), drawn(space), steep):
+        listed, rescued = epochs(start)
+        assert rescued == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(asgd, "fits", lambda *_: False)
+            all_pairs, _ = epochs(start)
+        np.testing.assert_allclose(listed, all_pairs, atol=2e-5 * np.abs(all_pairs).max())
+
+
+# --- Tagging --------------------------------------------------------------------------------------
+def same_answers(weights: Weights, rest: float) -> None:
+    sparse, dense = weights.decoding_graph(None), weights.still_graph
+    assert sparse.rest == rest
+    assert dense.source is None
+    rng = np.random.default_rng(5)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 20, 30))]).astype(np.int64)
+    node = rng.normal(size=(int(offsets[-1]), dense.n_states))
+    for found, wanted in zip(
+        kernel.viterbi(sparse, offsets, node), kernel.viterbi(dense, offsets, node), strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
+    one, other = (kernel.forward_backward(g, offsets, node) for g in (sparse, dense))
+    np.testing.assert_allclose(one.log_z, other.log_z, rtol=1e-12)
+    np.testing.assert_allclose(one.node, other.node, rtol=1e-9, atol=1e-13)
+
+
+def test_answers_of_a_tagger(tagger: CRF) -> None:
+    same_answers(tagger.weights, 0.0)
+
+
+def test_any_constant(tagger: CRF) -> None:
+    """An imported model may have a weight for every pair, most of them the same."""
+    slots = np.zeros(tagger.topology.n_arc_slots)
+    slots[tagger.space.transitions] = tagger.space.parts(tagger.theta)[1]
+    every = np.arange(len(slots), dtype=np.int32)
+    none = tagger.space.node_cells[:0]
+    space = ParameterSpace(tagger.topology, 0, 0, none, every, none, every[:0], every[:0])
+    same_answers(Weights(tagger.topology, space, slots - 1.25), -1.25)
+
+
+@pytest.mark.parametrize("name", ["base", "v4"])
+def test_one_sentence_alone(
+    tagger: CRF, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Narrow registers take the best path of one sentence over all pairs; it is the same."""
+    monkeypatch.setattr(kernel, "variant", lambda: name)
+    listed = tagger.weights.decoding_graph(None)
+    assert listed.source is not None
+    assert topology.best_alone_pays(LABELS, listed.n_arcs) is (name != "base")
+    assert topology.best_alone_pays(1000, 8_000)
+    assert not topology.best_alone_pays(22, 1)
+    tagger.save(tmp_path / "tagger")
+    fresh = CRF.load(tmp_path / "tagger")
+    assert [fresh.tag(corpus[k]) for k in range(LABELS, LABELS + 9)] == [
+        tagger.tag(corpus[k]) for k in range(LABELS, LABELS + 9)
+    ]
+
+
+def test_tags_are_those_of_sentences_alone(tagger: CRF, corpus: Corpus) -> None:
+    tags = tagger.tag_all(corpus)
+    for k in range(0, len(corpus), 17):
+        assert tags[k] == tagger.tag(corpus[k])
+
+
+# --- Lattices ------------------------------------------------------------------------------------
+GRAMMARS: tuple[tuple[Grammar, ...], ...] = (
+    (),
+    (contiguous("L3"),),
+    (at_most(2, "L5"), contiguous("L7")),
+)
+
+
+@pytest.fixture(scope="module")
+def copied(tagger: CRF, tmp_path_factory: pytest.TempPathFactory) -> CRF:
+    """The same tagger, whose lattices go over all pairs where they are compiled by `lattices`."""
+    path = tmp_path_factory.mktemp("many") / "tagger"
+    tagger.save(path)
+    return CRF.load(path)
+
+
+@pytest.mark.parametrize("grammar", GRAMMARS)
+def test_lattices(
+    tagger: CRF,
+    copied: CRF,
+    corpus: Corpus,
+    grammar: tuple[Grammar, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for k in (1, LABELS, LABELS + 3, LABELS + 7, LABELS + 8):
+        mine, its = tagger.lattice(corpus[k]), copied.lattice(corpus[k])
+        for part in grammar:
+            mine = mine & part
+        with monkeypatch.context() as patch:
+            patch.setattr(topology, "sparse_pays", lambda *_args, **_options: False)
+            for part in grammar:
+                its = its & part
+            assert its.plan().axes[0].kind == "dense"
+            assert its.program.machine.axes[0].kind == "dense"
+        assert mine.plan().axes[0].kind == "rest"
+        assert mine.best().labels == its.best().labels
+        assert [p.labels for p in mine.nbest(4)] == [p.labels for p in its.nbest(4)]
+        np.testing.assert_allclose(
+            [p.score for p in mine.nbest(4)], [p.score for p in its.nbest(4)], rtol=1e-12
+        )
+        np.testing.assert_allclose(mine.log_partition(), its.log_partition(), rtol=1e-12)
+        np.testing.assert_allclose(mine.marginals(), its.marginals(), rtol=1e-9, atol=1e-13)
+        np.testing.assert_array_equal(mine.max_marginals(), its.max_marginals())
+        assert mine.entropy() == pytest.approx(its.entropy(), rel=1e-9)
+        assert mine.sample(5, seed=2) == its.sample(5, seed=2)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_compositions(
+    tagger: CRF, copied: CRF, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, *, first: bool
+) -> None:
+    """Another tape beside the labels, before or behind them."""
+    rng = np.random.default_rng(0)
+    for k in (LABELS, LABELS + 5):
+        scores = rng.normal(size=(len(corpus[k]), 3)), rng.normal(size=(3, 3))
+
+        def made(one: CRF, sentence: int, scores: tuple[Floats, Floats]) -> JointLattice:
+            few = Lattice.from_arrays(("a", "b", "c"), *scores, tape="few")
+            many = one.lattice(corpus[sentence])
+            return product((few, many) if first else (many, few))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(topology, "sparse_pays", lambda *_args, **_options: False)
+            its = made(copied, k, scores)
+            assert {axis.kind for axis in its.plan().axes} == {"dense"}
+        mine = made(tagger, k, scores)
+        assert {axis.kind for axis in mine.plan().axes} == {"dense", "rest"}
+        assert mine.best().labels == its.best().labels
+        np.testing.assert_allclose(mine.log_partition(), its.log_partition(), rtol=1e-12)
+        for one, other in zip(mine.marginals(), its.marginals(), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-13)
+        assert mine.sample(5, seed=2) == its.sample(5, seed=2)
+
+
+def test_a_million_labels_are_refused() -> None:
+    labels = tuple(f"L{i}" for i in range(1_000_000))
+    with pytest.raises(OptionError, match=r"1,000,000 labels: .* 29,000 GB"):
+        Lattice.from_arrays(labels, np.zeros((1, len(labels))))
+
+
+def test_few_labels_stay_dense() -> None:
+    assert not sparse_pays(22, 1)
+    assert not sparse_pays(340, 340 * 340 // 2)
+    assert sparse_pays(340, 5_971)

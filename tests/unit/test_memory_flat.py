@@ -1,0 +1,107 @@
+"""Memory does not grow: with sentences tagged, with models loaded and dropped."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import fstcrf
+from fstcrf import CRF, SegmentCRF, TokenDecoder
+from fstcrf.constraints import contiguous
+
+LABELS = ["A", "B", "C"]
+TRAIN = [{"word": [f"w{k}" for k in range(9)], "y": [LABELS[k % 3] for k in range(9)]}]
+MB = 1 << 20
+ALLOWED = 4 * MB
+"""What allocators may keep beyond the first rounds; a leak of 40 bytes a sentence is more."""
+
+
+def resident() -> int:
+    """Return the memory of this process that is in use, in bytes."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def grown(work: Callable[[], object], times: int, warm: int) -> int:
+    """Return by how much memory grows while something is done, after it was done some times."""
+    for _ in range(warm):
+        work()
+    before = resident()
+    for _ in range(times):
+        work()
+    return resident() - before
+
+
+@pytest.fixture(scope="module")
+def tagger() -> CRF:
+    return CRF.train(TRAIN, "y", "U:%x[-1..1,word]\nB", max_iterations=3)
+
+
+def sentences(n: int) -> list[dict[str, list[str]]]:
+    return [{"word": [f"w{(i * 7 + k) % 13}" for k in range(1 + i % 9)]} for i in range(n)]
+
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="asks /proc for the memory in use"
+)
+
+
+@needs_proc
+@pytest.mark.parametrize("n", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_memory_over_many_sentences_is_flat(tagger: CRF, n: int) -> None:
+    batch = sentences(1000)
+    assert grown(lambda: tagger.tag_all(batch), n // 1000, warm=10) < ALLOWED
+
+
+@needs_proc
+@pytest.mark.thorough
+@pytest.mark.parametrize("n", [2000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_memory_over_single_sentences_is_flat(tagger: CRF, n: int) -> None:
+    under = tagger & contiguous(["A", "B"])
+    given = sentences(20)
+
+    def ask() -> None:
+        for sentence in given:
+            tagger.tag(sentence)
+            under.tag(sentence)
+            under.marginals_all([sentence])
+
+    assert grown(ask, n // 20, warm=20) < ALLOWED
+
+
+@needs_proc
+@pytest.mark.parametrize("n", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["tagger", "composition", "segments", "decoder"])
+def test_models_that_are_dropped_leave_nothing(
+    tagger: CRF, kind: str, n: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "model"
+    given = {"word": ["w1", "w2", "w3"]}
+    if kind == "decoder":
+        bio = contiguous("X")
+        TokenDecoder(["O", "B-X", "I-X"], "bio", grammar=bio).save(path)
+
+        def work() -> object:
+            return TokenDecoder.load(path).decode([[0.0, 1.0, 0.0]] * 3, [(0, 1), (1, 2), (2, 3)])
+
+    elif kind == "segments":
+        rows = [{"word": s["word"], "tag": [f"B-{y}" for y in s["y"]]} for s in TRAIN]
+        corpus = fstcrf.Corpus.from_sentences(rows)
+        SegmentCRF.train(corpus, "tag", "U:%x[0,word]", max_iterations=1).save(path)
+
+        def work() -> object:
+            return SegmentCRF.load(path).tag_all([given])
+
+    else:
+        (tagger if kind == "tagger" else tagger & contiguous(["A"])).save(path)
+
+        def work() -> object:
+            model = fstcrf.load(path)
+            return model.tag(given), model.marginals_all([given])
+
+    assert grown(work, n, warm=20) < ALLOWED

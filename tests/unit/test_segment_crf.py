@@ -1,0 +1,227 @@
+"""Taggers of segments: training, answers, files, and what they refuse."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
+from fstcrf.grammar import Grammar
+from fstcrf.lattice import Lattice
+from fstcrf.semimarkov import SegmentCRF
+from fstcrf.semimarkov.likelihood import (
+    SegmentLikelihood,
+    SegmentProblem,
+    SegmentSpace,
+    supported_cells,
+)
+from fstcrf.semimarkov.phrases import GoldSegments, segment_features
+
+TEMPLATE = "U0:%x[-1..1,word]\nU1"
+LEXICON = {"city": ["new york", "paris"], "food": ["hot dog"]}
+
+
+def sentences(n: int, seed: int = 0) -> list[dict[str, list[str]]]:
+    """Cities of one to three words, people, and words outside."""
+    draw = random.Random(seed)
+    found = []
+    for _ in range(n):
+        word: list[str] = []
+        tag: list[str] = []
+        for _ in range(draw.randint(1, 4)):
+            kind = draw.choice(["CITY", "PER", "O", "LONG"])
+            if kind == "O":
+                word.append(draw.choice(["the", "a", "sees", "in"]))
+                tag.append("O")
+                continue
+            phrase = {
+                "CITY": draw.choice(["new york", "paris", "rio de janeiro"]),
+                "PER": draw.choice(["ann", "bob lee"]),
+                "LONG": "x " * draw.randint(3, 5) + "y",
+            }[kind].split()
+            word += phrase
+            tag += [f"B-{kind}", *[f"I-{kind}"] * (len(phrase) - 1)]
+        found.append({"word": word, "tag": tag})
+    return found
+
+
+@pytest.fixture(scope="module")
+def data() -> Corpus:
+    return Corpus.from_sentences(sentences(80))
+
+
+@pytest.fixture(scope="module")
+def tagger(data: Corpus) -> SegmentCRF:
+    return SegmentCRF.train(
+        data, "tag", TEMPLATE, segments=["word"], lexicon=LEXICON, longest=3, l2=0.1
+    )
+
+
+def test_it_learns(tagger: SegmentCRF) -> None:
+    test = sentences(40, seed=1)
+    assert tagger.labels == ("CITY", "LONG", "PER", "O")
+    assert repr(tagger).startswith("<SegmentCRF: 4 labels, segments of up to 3 tokens, ")
+    assert dict(zip(tagger.labels, tagger.space.longest.tolist(), strict=True)) == {
+        "CITY": 3,
+        "LONG": 3,
+        "PER": 2,
+        "O": 1,
+    }
+    found = tagger.tag_all([{"word": s["word"]} for s in test])
+    right = sum(a == b["tag"] for a, b in zip(found, test, strict=True))
+    assert right >= 38
+    assert tagger.f_of(Corpus.from_sentences(test), "tag") > 0.97
+
+
+def test_the_lattice_has_what_is_decoded(tagger: SegmentCRF) -> None:
+    for sentence in sentences(20, seed=2):
+        words = {"word": sentence["word"]}
+        lattice, answer = tagger.lattice(words), tagger.decode([words])
+        best = lattice.best()
+        assert best.score == pytest.approx(float(answer.score[0]), abs=1e-9)
+        assert [s for s in best.segments if s.type != "O"] == answer[0] == answer.spans()[0]
+        assert tagger.segments(words) == answer[0]
+    once = Grammar.from_text('export NO = ("[O]" | "[PER]" | "[LONG]")*;')
+    assert all(s.type != "CITY" for s in (lattice & once).best().segments)
+    pos = Lattice.from_arrays(["n", "v"], np.zeros((len(lattice), 2)), tape="pos")
+    assert (lattice @ pos).log_partition() == pytest.approx(
+        lattice.log_partition() + pos.log_partition(), abs=1e-9
+    )
+
+
+def test_batches_threads_and_empty_sentences(tagger: SegmentCRF) -> None:
+    some: list[Any] = [{"word": s["word"]} for s in sentences(10, seed=3)]
+    some[3:3] = [{"word": []}]
+    one, two = tagger.decode(some), tagger.decode(some, threads=2)
+    assert one.spans() == two.spans()
+    assert one.score.tobytes() == two.score.tobytes()
+    assert one[3] == []
+    assert one[-1] == one[len(one) - 1]
+    assert tagger.tag_all(some)[3] == []
+    assert tagger.decode([]).spans() == []
+
+
+def test_files(tagger: SegmentCRF, tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    tagger.save(path)
+    again = SegmentCRF.load(path)
+    some = [{"word": s["word"]} for s in sentences(10, seed=4)]
+    assert again.decode(some).score.tobytes() == tagger.decode(some).score.tobytes()
+    assert again.record == tagger.record
+    damaged = bytearray(path.read_bytes())
+    damaged[-9] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ModelFileError, match="damaged"):
+        SegmentCRF.load(path)
+
+
+def test_threads_and_checkpoints_give_the_same_bits(data: Corpus, tmp_path: Path) -> None:
+    def run(**more: Any) -> SegmentCRF:
+        return SegmentCRF.train(data, "tag", TEMPLATE, segments=["word"], **more)
+
+    whole = run(max_iterations=12)
+    assert run(max_iterations=12, threads=2).theta.tobytes() == whole.theta.tobytes()
+    path = tmp_path / "state"
+    run(max_iterations=5, checkpoint=path)
+    resumed = run(max_iterations=12, checkpoint=path, resume=True)
+    assert resumed.theta.tobytes() == whole.theta.tobytes()
+    with pytest.raises(ModelFileError, match="other data or options"):
+        run(max_iterations=12, l2=3.0, checkpoint=path, resume=True)
+
+
+def test_an_l1_penalty_makes_zeros(data: Corpus) -> None:
+    sparse = SegmentCRF.train(data, "tag", TEMPLATE, l1=0.5, l2=0.0, max_iterations=60)
+    assert (sparse.theta == 0.0).mean() > 0.5
+    assert sparse.f_of(data, "tag") > 0.9
+
+
+def test_held_out_sentences(data: Corpus) -> None:
+    dev = Corpus.from_sentences(sentences(20, seed=5))
+    tagger = SegmentCRF.train(data, "tag", TEMPLATE, dev=dev, patience=3)
+    assert tagger.record.dev_score == pytest.approx(tagger.f_of(dev, "tag"))
+
+
+def test_the_gradient_is_the_difference(data: Corpus) -> None:
+    part = data[:6]
+    gold, longest = [], np.asarray([2, 1, 3, 1], dtype=np.int32)
+    names = ("CITY", "LONG", "PER", "O")
+    rng = np.random.default_rng(0)
+    for begin, end in zip(part.offsets[:-1].tolist(), part.offsets[1:].tolist(), strict=True):
+        first = begin
+        while first < end:
+            stop = min(end, first + int(rng.integers(1, 4)))
+            label = int(rng.integers(4))
+            stop = first + 1 if label == 3 else stop
+            gold.append((first, stop, label))
+            first = stop
+    segments = GoldSegments(*(np.asarray(c, dtype=np.int64) for c in zip(*gold, strict=True)))
+    from fstcrf.features import FeatureIndex, parse_template
+
+    _, design = FeatureIndex.build(part, parse_template(TEMPLATE))
+    features = segment_features(part, segments, 4, longest, ["word"], LEXICON, None)
+    cells = supported_cells(design.node, segments, 4)
+    tails = np.asarray([True, True, True, False])
+    space = SegmentSpace(4, design.node.n_columns, cells, longest, tails, len(features.cell))
+    extras = features.extras(part, longest, space.depth, space.width)
+    problem = SegmentProblem(part.offsets, design.node, extras, segments)
+    objective = SegmentLikelihood(problem, space, l2=0.3)
+    assert objective.observed[-len(features.cell) :].sum() > 0
+    theta = rng.normal(size=space.size)
+    value, gradient = objective(theta)
+    assert len(names) == space.labels
+    assert value > 0
+    for k in rng.permutation(space.size)[:60].tolist() + list(range(space.size - 20, space.size)):
+        step = np.zeros(space.size)
+        step[k] = 1e-5
+        up, down = objective(theta + step)[0], objective(theta - step)[0]
+        assert gradient[k] == pytest.approx((up - down) / 2e-5, abs=1e-5)
+
+
+def test_gold_segments_that_the_lattice_does_not_have(data: Corpus) -> None:
+    def run(**more: Any) -> SegmentCRF:
+        return SegmentCRF.train(
+            data, "tag", TEMPLATE, longest=2, tails=False, max_iterations=3, **more
+        )
+
+    with pytest.raises(DataError, match=r"segments are longer .* the first a \w+ of \d tokens"):
+        run()
+    with pytest.warns(LabelWarning, match="cut into pieces"):
+        run(on_missing="nearest")
+    with pytest.warns(LabelWarning, match="sentences are left out"):
+        skipped = run(on_missing="skip")
+    assert skipped.record.sentences < 80
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SegmentCRF.train(data, "tag", TEMPLATE, longest=2, max_iterations=3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"target": "chunk"}, DataError, "no column 'chunk'"),
+        ({"template": "U0:%x[0,tag]"}, OptionError, "also read as a feature"),
+        ({"template": "U0:%x[0,word]\nB0:%x[0,word]"}, OptionError, "label pairs"),
+        ({"segments": ["pos"]}, OptionError, "no column 'pos'"),
+        ({"segments": ["tag"]}, OptionError, "also read as a feature"),
+        ({"lexicon": {"x": [" "]}}, OptionError, "empty phrase"),
+        ({"longest": 0}, OptionError, "longest is 0"),
+        ({"l2": -1.0}, OptionError, "l2 is -1"),
+        ({"threads": 0}, OptionError, "threads is 0"),
+        ({"on_missing": "ignore"}, OptionError, "on_missing"),
+        ({"writes": "conlleval"}, OptionError, "only reads labels"),
+        ({"resume": True}, OptionError, "resume needs a checkpoint"),
+        ({"data": [{"word": [], "tag": []}]}, DataError, "no sentence"),
+    ],
+)
+def test_what_it_refuses(
+    data: Corpus, changed: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    given: dict[str, Any] = {"data": data, "target": "tag", "template": TEMPLATE}
+    with pytest.raises(error, match=says):
+        SegmentCRF.train(**{**given, **changed})

@@ -1,0 +1,251 @@
+"""Lattices of segments: what they refuse, and what they say of little."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fstcrf.errors import (
+    DataError,
+    GrammarError,
+    LabelError,
+    NoPathError,
+    NumericError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
+from fstcrf.grammar import Grammar
+from fstcrf.lattice import CTCLattice, Lattice, SegmentBatch, SegmentLattice
+
+NEVER = float("-inf")
+
+
+def lattice(**changed: Any) -> SegmentLattice:
+    """x over 0:2, y over 2:3, z over 0:1 and 1:3."""
+    given: dict[str, Any] = {
+        "length": 3,
+        "start": [0, 2, 0, 1],
+        "end": [2, 3, 1, 3],
+        "label": [0, 1, 2, 2],
+        "score": [1.0, 2.0, 0.5, 0.25],
+        "labels": ["x", "y", "z"],
+    }
+    return SegmentLattice.from_arrays(**{**given, **changed})
+
+
+def test_answers() -> None:
+    one = lattice()
+    assert repr(one) == "<SegmentLattice: 3 tokens, 4 arcs, 3 labels>"
+    best = one.best()
+    assert repr(best) == "<SegmentPath: 0:2 x, 2:3 y; score 3, probability 0.9047>"
+    assert best.segments == ((0, 2, "x"), (2, 3, "y"))
+    assert (best.labels, best.arcs.tolist(), best.exact, best.bound) == (
+        ("x", "y"),
+        [0, 1],
+        True,
+        3,
+    )
+    assert best == one.nbest(1)[0]
+    assert len(one.nbest(9)) == 2
+    assert one.nbest(0) == []
+    assert one.span_probability(0, 2, "x") == pytest.approx(best.probability)
+    assert one.span_probability(0, 3, "x") == 0.0
+    spans = dict(one.probable_spans(0.5))
+    assert set(spans) == {(0, 2, "x"), (2, 3, "y")}
+    assert one.minimum_risk().labels == best.segments
+    assert one.minimum_risk("token").labels == best.segments
+    assert "SegmentLattice" in one._repr_html_()
+
+
+def test_lattices_are_pickled() -> None:
+    one = lattice()
+    assert one.best() == pickle.loads(pickle.dumps(one)).best()
+    frames = Lattice.from_ctc(np.zeros((2, 3)))
+    assert frames.best() == pickle.loads(pickle.dumps(frames)).best()
+    assert frames.strings() == pickle.loads(pickle.dumps(frames)).strings()
+
+
+def test_an_empty_text_has_the_empty_path() -> None:
+    none = np.zeros(0, dtype=int)
+    one = SegmentLattice.from_arrays(0, none, none, none, [], ["x"])
+    assert one.log_partition() == 0.0
+    assert one.best().segments == ()
+    assert one.nbest(3)[0].score == 0.0
+    assert one.marginals().shape == (0, 1)
+    assert one.sample(2)[0].segments == ()
+    assert one.minimum_risk("token").expected == 1.0
+    assert (one & Grammar.from_text('export ANY = "[x]"*;')).log_partition() == 0.0
+    assert Lattice.from_spans(0, []).best().segments == ()
+    assert Lattice.from_ctc(np.zeros((0, 2))).strings()[0].labels == ()
+
+
+def test_dead_lattices_say_where() -> None:
+    dead = lattice(score=[1.0, NEVER, 0.5, NEVER])
+    assert dead.log_partition() == NEVER
+    for ask in ("best", "marginals", "arc_marginals", "entropy", "minimum_risk", "expectations"):
+        with pytest.raises(NoPathError, match="token 2"):
+            getattr(dead, ask)()
+    with pytest.raises(NoPathError, match="token 2"):
+        dead.sample(1)
+    assert dead.nbest(2) == []
+    assert np.isneginf(dead.max_marginals()).all()
+    assert "covers" in dead._repr_html_()
+    with pytest.raises(NoPathError, match="sentence 1, token 2"):
+        SegmentBatch([lattice(), dead]).best()
+    assert SegmentBatch([lattice(), dead]).log_partition()[1] == NEVER
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"length": -1}, OptionError, "length is -1"),
+        ({"length": 2.5}, OptionError, "length is 2.5"),
+        ({"end": [2, 3, 1, 4]}, DataError, "segment 3 is 1:4, expected a stretch of the 3 tokens"),
+        ({"start": [0, 2, 0, 3]}, DataError, "segment 3 is 3:3"),
+        ({"start": [-1, 2, 0, 1]}, DataError, "segment 0 is -1:2"),
+        ({"label": [0, 1, 3, 2]}, LabelError, "segment 2 has the label 3"),
+        ({"score": [0, np.nan, 0, 0]}, NumericError, "segment 1 has the score nan"),
+        ({"score": [0, np.inf, 0, 0]}, NumericError, "segment 1 has the score inf"),
+        ({"score": [0, 0, 0]}, ShapeError, "score"),
+        ({"start": [0.5, 2, 0, 1]}, ShapeError, "start is float64"),
+        ({"transitions": np.zeros((2, 3))}, ShapeError, "transitions"),
+        ({"transitions": np.full((3, 3), np.inf)}, NumericError, "transitions"),
+        ({"initial": np.zeros(2)}, ShapeError, "initial"),
+        ({"labels": "xyz"}, OptionError, "labels"),
+    ],
+)
+def test_bad_arrays(changed: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        lattice(**changed)
+
+
+def test_bad_questions() -> None:
+    one = lattice()
+    with pytest.raises(OptionError, match="no span 0:4"):
+        one.span_probability(0, 4, "x")
+    with pytest.raises(LabelError, match="'w'"):
+        one.score([(0, 1, "w")])
+    with pytest.raises(OptionError, match="above is 2"):
+        one.probable_spans(2)
+    with pytest.raises(OptionError, match="loss is 'f'"):
+        one.minimum_risk("f")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="n is -1"):
+        one.nbest(-1)
+    with pytest.raises(ShapeError, match="mask is"):
+        one.restrict(np.ones(3, dtype=bool))
+    with pytest.raises(ShapeError, match="boundaries is"):
+        one.restrict(boundaries=[0, 0])
+    with pytest.raises(OptionError, match="-1, 0 or 1"):
+        one.restrict(boundaries=[0, 2, 0, 0])
+    with pytest.raises(OptionError, match="factor"):
+        one.scale(np.inf)
+    with pytest.raises(OptionError, match="Grammar"):
+        one.constrained("x")  # type: ignore[arg-type]
+    with pytest.raises(GrammarError):
+        one.constrained(Grammar.from_text('export W = "[w]";'))
+    with pytest.raises(OptionError, match="over is 'words'"):
+        one.constrained(Grammar.from_text('export X = "[x]"*;'), over="words")  # type: ignore[arg-type]
+    assert one.score([(0, 2, "x")]) == NEVER
+    assert one.score([(0, 2, "x"), (1, 3, "z")]) == NEVER
+
+
+def test_bad_compositions() -> None:
+    one = lattice()
+    tagger = Lattice.from_arrays(("n", "v"), np.zeros((3, 2)), tape="pos")
+    with pytest.raises(ShapeError, match="2 tokens, expected 3"):
+        one @ Lattice.from_arrays(("n", "v"), np.zeros((2, 2)))
+    with pytest.raises(OptionError, match="compose the lattices of tokens first"):
+        one @ tagger @ tagger
+    with pytest.raises(OptionError, match="one of pos"):
+        one.with_tokens(tagger, coupling={("x", "pos"): np.zeros((3, 2))})
+    with pytest.raises(ShapeError, match="coupling"):
+        one.with_tokens(tagger, coupling={("segment", "pos"): np.zeros((2, 2))})
+    with pytest.raises(OptionError, match="no tape 'tag'"):
+        (one @ tagger).token_marginals("tag")
+    with pytest.raises(OptionError, match="not of"):
+        (one @ tagger).expectations()
+    wide = Lattice.from_arrays([str(k) for k in range(3000)], np.zeros((3, 3000)))
+    with pytest.raises(TooLargeError):
+        one @ wide
+
+
+def test_bad_spans() -> None:
+    with pytest.raises(OptionError, match="nested"):
+        Lattice.from_spans(2, [], nested=True)
+    with pytest.raises(OptionError, match='"O"'):
+        Lattice.from_spans(2, [(0, 1, "O", 0.0)])
+    with pytest.raises(DataError, match="0:3"):
+        Lattice.from_spans(2, [(0, 3, "A", 0.0)])
+    with pytest.raises(DataError, match="tuples"):
+        Lattice.from_spans(2, [(0, 1)])  # type: ignore[list-item]
+    with pytest.raises(LabelError, match="'B'"):
+        Lattice.from_spans(2, [(0, 1, "B", 0.0)], labels=["A"])
+    with pytest.raises(NumericError, match="outside"):
+        Lattice.from_spans(2, [], outside=np.nan)
+    with pytest.raises(NoPathError, match="token 1"):
+        Lattice.from_spans(2, [(0, 1, "A", 0.0)], outside=NEVER).best()
+    with pytest.raises(OptionError, match="expected transitions"):
+        Lattice.from_spans(2, [], labels=["A"]).expectations()
+
+
+def test_bad_frames() -> None:
+    with pytest.raises(ShapeError):
+        Lattice.from_ctc([1.0, 2.0])
+    with pytest.raises(OptionError, match="blank is 2"):
+        Lattice.from_ctc(np.zeros((2, 2)), 2)
+    with pytest.raises(OptionError, match="pass labels"):
+        Lattice.from_ctc(np.zeros((2, 2)), "-")
+    with pytest.raises(OptionError, match="3 labels for 2"):
+        Lattice.from_ctc(np.zeros((2, 2)), labels=["a", "b", "c"])
+    with pytest.raises(NumericError):
+        Lattice.from_ctc(np.full((2, 2), np.nan))
+    one = Lattice.from_ctc(np.zeros((2, 2)), labels=["-", "a"])
+    assert isinstance(one, CTCLattice)
+    with pytest.raises(LabelError, match="'-'"):
+        one.string_log_partition(["-"])
+    with pytest.raises(LabelError, match="'z'"):
+        one.string_log_partition(["z"])
+    with pytest.raises(OptionError, match="n is 0"):
+        one.strings(0)
+    with pytest.raises(OptionError, match="strings are searched"):
+        one.restrict(boundaries=[0, 1, 0]).strings()
+
+
+def test_a_search_for_strings_that_gives_up_says_so() -> None:
+    scores = np.random.default_rng(0).normal(size=(30, 6)) * 0.1
+    one = Lattice.from_ctc(scores)
+    found = one.strings(2, budget=3)
+    assert not any(path.exact for path in found)
+    assert all(path.bound >= path.score for path in found)
+    peaked = Lattice.from_ctc(scores * 60)
+    found = peaked.strings(1, budget=3)
+    assert found[0].labels == peaked.best().labels
+    assert found[0].score == pytest.approx(peaked.string_log_partition(found[0].labels))
+
+
+def test_best_path_and_best_string_differ() -> None:
+    scores = np.log([[0.6, 0.4], [0.6, 0.4]])
+    one = Lattice.from_ctc(scores, labels=["-", "a"])
+    assert one.best().labels == ()
+    assert one.strings()[0].labels == ("a",)
+    assert one.string_probability(["a"]) == pytest.approx(0.64)
+
+
+def test_best_spans_are_never_below_greedy_ones() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        length = 40
+        spans = []
+        for _ in range(60):
+            start = int(rng.integers(length))
+            end = min(length, start + int(rng.integers(1, 7)))
+            spans.append((start, end, "AB"[rng.integers(2)], float(rng.normal())))
+        free, greedy = np.ones(length, dtype=bool), 0.0
+        for start, end, _, score in sorted(spans, key=lambda s: -s[3]):
+            if score > 0 and free[start:end].all():
+                free[start:end], greedy = False, greedy + score
+        assert Lattice.from_spans(length, spans).best().score >= greedy - 1e-12

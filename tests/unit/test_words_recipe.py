@@ -1,0 +1,91 @@
+"""The recipe ``words`` on a made-up lexicon in the place of UniDic and MeCab."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fstcrf.lexicon import Characters, Entry, Lexicon
+from fstcrf.recipes import Setting
+from fstcrf.recipes.unspaced_words import (
+    LABEL,
+    TEMPLATE,
+    Options,
+    WordTask,
+    chosen,
+    mecab_run,
+    run_on,
+    some_boundaries,
+    some_words,
+    trained_run,
+)
+from fstcrf.wordlattice import Annotation
+from fstcrf.wordlattice.annotation import label_of
+from fstcrf.wordlattice.templates import fields_of
+from tests.support.wordlists import KINDS, RANGES
+
+_WORDS = [("ab", "N"), ("a", "P"), ("b", "V"), ("bc", "N"), ("c", "V"), ("ca", "P")]
+
+
+def _lexicon(costs: Sequence[int]) -> Lexicon:
+    contexts = {"N": 0, "P": 1, "V": 2}
+    entries = [
+        Entry(word, contexts[kind], contexts[kind], cost, f"{kind},s,*,*,i{k % 2},*,*")
+        for k, ((word, kind), cost) in enumerate(zip(_WORDS, costs, strict=True))
+    ]
+    unknown = [Entry(name, 0, 0, 3000, "X,*,*,*,*,*,*") for name in KINDS]
+    matrix = np.array([[900, -600, 0], [0, 800, -500], [-700, 0, 900]], dtype=np.int16)
+    return Lexicon.from_entries(entries, matrix, Characters.of_kinds(KINDS, RANGES), unknown)
+
+
+@pytest.fixture(scope="module")
+def task() -> WordTask:
+    """Texts whose words follow costs that the lexicon does not have."""
+    generator = np.random.default_rng(7)
+    true = _lexicon([-300, 200, 200, 100, 400, 300]).with_unit(120.0)
+    texts = ["".join(generator.choice(list("abc"), size=9)) for _ in range(60)]
+    data = []
+    for k, text in enumerate(texts):
+        words = true.lattice(text).sample(1, seed=k)[0]
+        pairs = [(w.surface, label_of(fields_of(w.feature), LABEL)) for w in words]
+        data.append(Annotation.of_words(pairs, text))
+    own = _lexicon([500, 0, 300, 500, 0, 500])
+
+    def mecab(texts: Sequence[str]) -> list[list[tuple[str, str]]]:
+        return [[(w.surface, w.feature) for w in own.tag(text)] for text in texts]
+
+    return WordTask(own, "", data[:25], data[25:35], data[35:], mecab)
+
+
+def test_options_are_chosen_on_held_out_texts(task: WordTask) -> None:
+    several = [Options(TEMPLATE, "fixed", l2) for l2 in (0.1, 100.0)]
+    best, scores = chosen(task, several)
+    assert best == several[int(np.argmax(scores))]
+    found = trained_run(task, "own", best)
+    assert found.weights > 10
+    assert len(found.spans) == len(task.test) == len(mecab_run(task).spans)
+
+
+def test_parts_of_annotations_are_drawn(task: WordTask) -> None:
+    count = sum(len(one.words) for one in task.train)
+    half = sum(len(one.words) for one in some_words(task.train, 0.5, 0))
+    assert 0.3 * count < half < 0.7 * count
+    assert some_words(task.train, 1.0, 0) == task.train
+    assert not any(one.words for one in some_boundaries(task.train, 1.0, 0))
+    whole = some_boundaries([Annotation.of_words(["ab", "c", "a"], "abc a")], 1.0, 0)[0]
+    assert whole.boundaries == {1: False, 2: True}  # beside a blank nothing is said
+
+
+def test_the_whole_run(task: WordTask, tmp_path: Path) -> None:
+    said: list[str] = []
+    result = run_on(Setting(tmp_path, say=said.append), task, mecab_runs=False)
+    values = {(row.row, row.metric): row.value for row in result.rows}
+    metric = "F of words with labels, test, %"
+    assert values["learnt on MeCab's costs", metric] > values["MeCab", metric]
+    text = "\n".join(result.sections)
+    for heading in ("What lattices lack", "Significance", "Annotations in part"):
+        assert f"## {heading}" in text
+    assert any("boundaries known" in line for line in said)
