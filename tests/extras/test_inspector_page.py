@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -29,6 +29,8 @@ from fstcrf.inspector import Access, Workbench, serve, server  # noqa: E402
 from tests.support.joint_cases import TRAIN, taggers  # noqa: E402
 
 PATIENCE = 60.0
+
+Answer = TypeVar("Answer")
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,17 @@ class Page:
     def settle(self) -> None:
         self.wait(lambda: self.one("body").get_attribute("aria-busy") == "false")
 
+    def read(self, what: Callable[[], Answer]) -> Answer:
+        """What it gives, asked again where the page was drawn anew in between."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return what()
+            except StaleElementReferenceException:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.05)
+
     def wait(self, holds: Callable[[], Any]) -> None:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
@@ -101,9 +114,12 @@ class Page:
         return self.all(f"td[data-tape='{tape}'][data-token='{token}']")[row]
 
     def best(self, tape: str) -> list[str]:
-        cells = self.all(f"td.best[data-tape='{tape}']")
-        found = {int(c.get_attribute("data-token")): c.get_attribute("data-label") for c in cells}
-        return [found[token] for token in sorted(found)]
+        def found() -> dict[int, str]:
+            cells = self.all(f"td.best[data-tape='{tape}']")
+            return {int(c.get_attribute("data-token")): c.get_attribute("data-label") for c in cells}
+
+        labels = self.read(found)
+        return [labels[token] for token in sorted(labels)]
 
 
 @pytest.fixture
@@ -194,6 +210,7 @@ def test_sentences_of_the_file(page: Page, browser: Any) -> None:
     page.wait(lambda: page.one("#text").get_attribute("value").split() == words)
     page.wait(lambda: f"{len(words)} tokens" in page.status)
     page.wait(lambda: len(page.all("tr.gold")) == 3)
+    page.settle()
     number = int(listed[3].text.partition(" ")[0]) - 1
     assert [cell.text for cell in page.all("tr.gold")[0].find_elements(By.TAG_NAME, "td")] == list(
         TRAIN[number]["pos"]

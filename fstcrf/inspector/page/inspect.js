@@ -93,13 +93,20 @@ function question() {
 
 // --- Asking ---------------------------------------------------------------------------------------
 
+function busy(is) {
+  document.body.setAttribute("aria-busy", String(is));
+}
+
 function later(wait = 180) {
   clearTimeout(timer);
   timer = setTimeout(look, wait);
+  busy(true);
 }
 
 async function look() {
   clearTimeout(timer);
+  timer = null;
+  busy(false);
   const mine = ++turn;
   if (aborter) aborter.abort();
   aborter = new AbortController();
@@ -115,7 +122,7 @@ async function look() {
   writeLink();
   const asked = { question: question(), first: state.first, width: WIDTH, paths: state.paths };
   say("…");
-  document.body.setAttribute("aria-busy", "true");
+  busy(true);
   const begun = performance.now();
   try {
     const found = await ask("/api/answer", asked, signal);
@@ -140,7 +147,7 @@ async function look() {
   } catch (error) {
     if (error.name !== "AbortError" && mine === turn) say(error.message, true);
   } finally {
-    if (mine === turn) document.body.setAttribute("aria-busy", "false");
+    if (mine === turn && timer === null) busy(false);
   }
 }
 
