@@ -53,7 +53,7 @@ def held(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     Parameters
     ----------
     path : path
-        The file, which need not be there yet. Of a device nothing is locked.
+        The file or folder, which need not be there yet. Of a device nothing is locked.
     what : str
         What the block does, for the message: ``"training"``.
 
@@ -65,7 +65,7 @@ def held(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         No file can be made beside it.
     """
     target = Path(path).resolve()
-    if target.exists() and not target.is_file():
+    if target.exists() and not (target.is_file() or target.is_dir()):
         yield
         return
     beside = target.with_name(f".{target.name[:60]}.lock")

@@ -28,6 +28,7 @@ from fstcrf.cli.tagging import question, run_tokens, tag_file, tagging_options
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
 from fstcrf.interruption import undisturbed
 from fstcrf.joint.jointmodel import Normalize
+from fstcrf.locks import held
 from fstcrf.model.model import TrainingRecord
 from fstcrf.pipelines import (
     PipelineScore,
@@ -75,7 +76,10 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     declared = read_pipeline(path)
     if Path(output).exists() and not Path(output).is_dir():
         raise click.UsageError(f"--output {output} is a file, expected a folder")
-    with reporter(as_json=log_json, max_iterations=None) as told:
+    with (
+        held(output, "training"),
+        reporter(as_json=log_json, max_iterations=None) as told,
+    ):
         try:
             with stopping(told.line(STOPPING)), warnings_to(told.data):
                 found = declared.train(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,13 +31,14 @@ from fstcrf.cli.reporting import (
     tell,
     warnings_to,
 )
-from fstcrf.cli.sources import training_input
+from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.cli.train import history_of, train, train_line
 from fstcrf.corpus import check_writable, concatenated
 from fstcrf.hyperparameters import Trial, Tuning
 from fstcrf.hyperparameters.search import searched
 from fstcrf.hyperparameters.study import installed
 from fstcrf.interruption import undisturbed
+from fstcrf.locks import held
 from fstcrf.model.options import DEFAULTS
 from fstcrf.train.loop import check_checkpoint
 
@@ -151,6 +153,23 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     inputs = [*paths, dev, *given["templates"], *given["reads"], *given["grammar"]]
     inputs.append(given["warm_start"])
     _check_files(inputs, output, journal, resume=given["resume"])
+    with ExitStack() as locks:
+        for path in filter(None, (output, journal)):
+            locks.enter_context(held(path, "tuning"))
+        _tuned(source, paths, given, history, line, dev=dev, output=output)
+
+
+def _tuned(
+    source: InputFile,
+    paths: tuple[str, ...],
+    given: dict[str, Any],
+    history: History | None,
+    line: dict[str, Any],
+    *,
+    dev: str | None,
+    output: str | None,
+) -> None:
+    """Search, print what was found, and train as the best trial did."""
     as_json = given.pop("log_json")
     asked = _asked(given)
     data = concatenated([source.read(path) for path in paths])
@@ -165,7 +184,7 @@ def tune(paths: tuple[str, ...], **given: Any) -> None:
     click.echo(str(found))
     click.echo(f"\n{_line(found.best, line, output)}")
     if found.interrupted:
-        onward = "; the same command with --resume goes on" if journal else ""
+        onward = "; the same command with --resume goes on" if asked["journal"] else ""
         raise Failure(f"interrupted after {len(found.trials)} trials{onward}", INTERRUPTED)
     if output is not None:
         _train(found, output, resume=asked["resume"])

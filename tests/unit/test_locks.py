@@ -19,6 +19,12 @@ from tests.support.command import failure, run, start
 
 TEXT = "the D\ndog N\n\na D\ncat N\n\n"
 OPTIONS = ("--columns", "word,label", "--target", "label", "--template", "t.tpl")
+PIPELINE = """
+[task.label]
+data = "t.txt"
+columns = ["word", "label"]
+template = "t.tpl"
+"""
 HOLDER = """
 import sys, time
 from fstcrf.locks import held
@@ -107,6 +113,25 @@ def test_two_trainings_into_one_output() -> None:
     assert said.startswith("other.fstcrf.checkpoint: another training writes there")
     killed(first)
     assert run("train", "t.txt", "-o", "other.fstcrf", *OPTIONS).exit_code == 0
+
+
+def test_two_searches_and_two_pipelines() -> None:
+    options = (*OPTIONS, "--folds", 2, "--trials", 1, "--journal", "j.jsonl", "-o", "m.fstcrf")
+    for path in ("m.fstcrf", "j.jsonl"):
+        first = holder(path)
+        said = failure("tune", "t.txt", *options, status=2)
+        assert said.startswith(f"{path}: another tuning writes there (process {first.pid} on ")
+        killed(first)
+    assert run("tune", "t.txt", *options).exit_code == 0
+    Path("p.toml").write_text(PIPELINE)
+    Path("folder").mkdir()
+    first = holder("folder")
+    said = failure("pipeline", "train", "p.toml", "-o", "folder", status=2)
+    assert said.startswith(f"folder: another training writes there (process {first.pid} on ")
+    killed(first)
+    found = run("pipeline", "train", "p.toml", "-o", "folder")
+    assert found.exit_code == 0, found.stderr
+    assert not list(Path().glob(".*.lock"))
 
 
 @pytest.mark.thorough
