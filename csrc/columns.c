@@ -192,6 +192,105 @@ fc_status fc_read_lines(fc_lines *l) {
     return FC_OK;
 }
 
+/* --- Forms in their text ----------------------------------------------------------------------- */
+
+/* Bytes of the white space that begins at p, as Unicode has it; 0: there is none. */
+static int64_t space_at(const uint8_t *p, const uint8_t *end) {
+    const int64_t left = end - p;
+    if (left >= 1 && ((p[0] >= 0x09 && p[0] <= 0x0d) || (p[0] >= 0x1c && p[0] <= 0x20))) return 1;
+    if (left >= 2 && p[0] == 0xc2 && (p[1] == 0x85 || p[1] == 0xa0)) return 2;
+    if (left < 3) return 0;
+    const uint32_t three = (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
+    const int is = three == 0xe19a80 || (three >= 0xe28080 && three <= 0xe2808a) ||
+                   three == 0xe280a8 || three == 0xe280a9 || three == 0xe280af ||
+                   three == 0xe2819f || three == 0xe38080;
+    return is ? 3 : 0;
+}
+
+static int64_t characters(const uint8_t *p, int64_t size) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < size; i++) n += (p[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* The text that the forms of sentence s make; its size. */
+static int64_t written(const fc_surface *f, int64_t s) {
+    uint8_t *out = f->scratch;
+    for (int64_t m = f->surface[s]; m < f->surface[s + 1]; m++) {
+        memcpy(out, f->forms + f->begin[m], (size_t)f->size[m]);
+        out += f->size[m];
+        if (f->spaced[m]) *out++ = ' ';
+    }
+    for (int64_t n = 1; n <= 3; n++)
+        if (out - f->scratch >= n && space_at(out - n, out) == n) {
+            out -= n;
+            n = 0;
+        }
+    return out - f->scratch;
+}
+
+/* Whether the forms of sentence s are where they should be; writes the places of its tokens. */
+static int located(const fc_surface *f, int64_t s, const uint8_t *text, int64_t size) {
+    const uint8_t *p = text, *end = text + size;
+    int64_t at = f->position, token = f->start[s];
+    for (int64_t m = f->surface[s]; m < f->surface[s + 1]; m++) {
+        const uint8_t *form = f->forms + f->begin[m];
+        int64_t space;
+        while (!starts_with(p, end, form, f->size[m]) && (space = space_at(p, end)) > 0) {
+            p += space;
+            at++;
+        }
+        if (!starts_with(p, end, form, f->size[m])) return 0;
+        const int64_t after = at + characters(form, f->size[m]);
+        if (f->covered[m] > f->start[s + 1] - token) return 0;
+        for (int64_t k = 0; k < f->covered[m]; k++, token++) {
+            f->chars[2 * token] = (int32_t)at;
+            f->chars[2 * token + 1] = (int32_t)after;
+        }
+        p += f->size[m];
+        at = after;
+    }
+    return token == f->start[s + 1];
+}
+
+/* Offsets, and the bytes of text and forms of sentence s, are inside what was given. */
+static int inside(const fc_surface *f, int64_t s) {
+    int64_t bytes = 0;
+    if (f->start[s] < 0 || f->start[s] > f->start[s + 1] || f->start[s + 1] > f->N) return 0;
+    if (f->surface[s] < 0 || f->surface[s] > f->surface[s + 1] || f->surface[s + 1] > f->M)
+        return 0;
+    for (int64_t m = f->surface[s]; m < f->surface[s + 1]; m++) {
+        const int64_t size = f->size[m];
+        if (size < 0 || size > f->n_forms || f->begin[m] < 0 || f->begin[m] > f->n_forms - size ||
+            f->covered[m] < 0)
+            return 0;
+        bytes += size + 1;
+    }
+    if (f->text_size[s] < 0) return bytes <= f->n_scratch;
+    return f->text_begin[s] >= 0 && f->text_size[s] <= f->n_text &&
+           f->text_begin[s] <= f->n_text - f->text_size[s];
+}
+
+fc_status fc_locate_forms(fc_surface *f, int64_t *where) {
+    *where = -1;
+    if (f->S < 0 || f->M < 0 || f->N < 0 || f->position < 0) return FC_EINVAL;
+    for (int64_t s = 0; s < f->S; s++) {
+        *where = s;
+        if (!inside(f, s)) return FC_EINVAL;
+        const int own = f->text_size[s] < 0;
+        const int64_t size = own ? written(f, s) : f->text_size[s];
+        const uint8_t *text = own ? f->scratch : f->text + f->text_begin[s];
+        if (f->opens[s]) f->position = 0;
+        const int64_t after = f->position + characters(text, size) + 1;
+        if (after > INT32_MAX) return FC_EFULL;
+        if (!located(f, s, text, size))
+            memset(f->chars + 2 * f->start[s], 0xff,
+                   (size_t)(f->start[s + 1] - f->start[s]) * 2 * sizeof *f->chars);
+        f->position = after;
+    }
+    return FC_OK;
+}
+
 /* --- Numbers to lines -------------------------------------------------------------------------- */
 
 typedef struct {

@@ -43,6 +43,31 @@ typedef struct {
 /* Reads on to the end. FC_EFULL, FC_EROW: stands at the line that was not read. */
 fc_status fc_read_lines(fc_lines *lines);
 
+/* How sentences are written: forms one after the other, each for a token or for several of them. Bytes are
+ * UTF-8; places are characters. */
+typedef struct {
+    int64_t S, M, N, n_forms, n_text, n_scratch;
+    const int64_t *surface;      /* [S + 1] first form of each sentence */
+    const int64_t *start;        /* [S + 1] first token of each sentence */
+    const int64_t *begin, *size; /* [M] bytes of the form */
+    const int64_t *covered;      /* [M] tokens that it stands for */
+    const uint8_t *spaced;       /* [M] a space follows */
+    const uint8_t *forms;        /* [n_forms] */
+    const int64_t *text_begin,
+        *text_size;       /* [S] the sentence's text; size < 0: that of the forms */
+    const uint8_t *text;  /* [n_text] */
+    const uint8_t *opens; /* [S] the sentence opens a document */
+    uint8_t
+        *scratch; /* [n_scratch] bytes of the longest sentence's forms, and one for each of them */
+    int64_t position; /* of the next sentence in its document */
+    int32_t *chars;   /* [N][2] start and end of each token */
+} fc_surface;
+
+/* Finds every form in the text of its sentence, whose end is a line feed: -1 for all tokens of a
+ * sentence where one is not there, or where the forms stand for other tokens than it has. FC_EINVAL:
+ * *where is a sentence of impossible offsets; FC_EFULL: one that ends beyond 2^31 - 1. */
+fc_status fc_locate_forms(fc_surface *surface, int64_t *where);
+
 /* A column of N tokens: strings by number. */
 typedef struct {
     int64_t count, size;

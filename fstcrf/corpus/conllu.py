@@ -15,58 +15,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Ints
+from fstcrf.arrays import Bytes, Longs
 from fstcrf.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.corpus.columns import WidthError, shortened
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, decoded
 from fstcrf.errors import DataError, OptionError
-
-
-@dataclass(slots=True)
-class _Surface:
-    """The forms of one sentence as they are written, multiword tokens as one."""
-
-    text: str | None = None
-    _forms: list[tuple[str, int, bool]] = field(default_factory=list)
-    _inside: int = 0
-
-    def multiword(self, form: str, n_tokens: int, *, spaced: bool) -> None:
-        """Add a form that the next `n_tokens` tokens share; `spaced` says a space follows."""
-        self._forms.append((form, n_tokens, spaced))
-        self._inside = n_tokens
-
-    def token(self, form: str, *, spaced: bool) -> None:
-        """Add a token, unless it belongs to the last multiword form."""
-        if self._inside > 0:
-            self._inside -= 1
-        else:
-            self._forms.append((form, 1, spaced))
-
-    def locate(self, chars: list[tuple[int, int]], position: int, n_tokens: int) -> int:
-        """Append start and end of each token to `chars`."""
-        text = self.text
-        if text is None:
-            text = "".join([form + " " * spaced for form, _, spaced in self._forms]).rstrip()
-        found: list[tuple[int, int]] = []
-        cursor = 0
-        fits = True
-        for form, covered, _ in self._forms:
-            while not text.startswith(form, cursor) and text[cursor : cursor + 1].isspace():
-                cursor += 1
-            fits = fits and text.startswith(form, cursor)
-            end = cursor + len(form)
-            found += [(position + cursor, position + end)] * covered
-            cursor = end
-        # A multiword range that runs past another one, or the sentence, promises too many tokens.
-        fits = fits and len(found) == n_tokens
-        chars += found if fits else [(-1, -1)] * n_tokens
-        return position + len(text) + 1
-
+from fstcrf.kernel.strings import Forms, Lines, RowError, Strings, located_forms, read_lines
 
 # --- Files ----------------------------------------------------------------------------------------
 
@@ -75,6 +35,9 @@ JOINED = "upos+feats"
 _NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
 _TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
 _RANGE = re.compile(r"([0-9]+)([-.])([0-9]+)")
+_ID, _FORM, _MISC = 0, 1, 9
+_COMMENT, _LINE_END = ord("#"), ord("\n")
+_DIGITS = list(b"0123456789")
 
 
 def read_conllu(
@@ -137,36 +100,24 @@ def stream_conllu(
     return read_batches(path, _TreebankReader(path, feature_columns), batch_tokens)
 
 
-class _Interner(dict[str, int]):
-    """Strings numbered by first appearance: ``interner["the"]`` numbers it if it is new."""
+class _Others(NamedTuple):
+    """Lines of a block that are no tokens, each with the sentence that it stands in or before."""
 
-    def __missing__(self, string: str) -> int:
-        """Give a new string the next number."""
-        number = self[string] = len(self)
-        return number
-
-    def ids(self, strings: Sequence[str]) -> Ints:
-        """Return int32 [N], the number of each string."""
-        return np.fromiter(map(self.__getitem__, strings), dtype=np.int32, count=len(strings))
+    headers: dict[int, str]  # by their lines, from 0
+    opens: Bytes  # [S] a document opens there
+    closes: bool  # one opens behind the last sentence
+    texts: dict[int, bytes]  # by sentence
+    ranges: list[_Range]
 
 
-@dataclass(slots=True)
-class _Rows:
-    """What was read of a block: an entry per token, or per sentence for `starts`."""
+class _Range(NamedTuple):
+    """A multiword token."""
 
-    position: int  # where the next sentence starts in its document's text
-    opens: bool = False  # they are the first of the file
-    fields: list[list[str]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
-    chars: list[tuple[int, int]] = field(default_factory=list)
-
-    def close(self, surface: _Surface) -> None:
-        """End a sentence, if there is one."""
-        if len(self.fields) > len(self.chars):
-            self.starts.append(len(self.chars))
-            n_tokens = len(self.fields) - len(self.chars)
-            self.position = surface.locate(self.chars, self.position, n_tokens)
+    sentence: int
+    before: int  # the token that comes next
+    form: bytes
+    covered: int  # tokens that it promises
+    spaced: bool
 
 
 class _TreebankReader(BlockReader):
@@ -189,43 +140,136 @@ class _TreebankReader(BlockReader):
 
     def forget(self) -> None:
         """Begin to number strings anew."""
-        self._interners = [_Interner() for _ in CONLLU]
+        self._strings = [Strings() for _ in CONLLU]
+        self._ids = 0  # distinct ones that were looked at
+        self._spaced = np.empty(0, dtype=np.uint8)  # of each distinct string of the last column
 
     def strings(self) -> dict[str, tuple[str, ...]]:
         """Return the distinct strings of each column in the order of their numbers."""
-        return dict(zip(CONLLU, map(tuple, self._interners), strict=True))
+        return {name: s.strings() for name, s in zip(CONLLU, self._strings, strict=True)}
 
     def scan(self, block: TextBlock) -> Scan:
         """Read the next block."""
-        text = decoded(block.data, self.path, first_line=block.first_line)
-        rows = _Rows(self._position, opens=block.first_line == 1)
-        headers: dict[int, str] = {}
-        surface = _Surface()
-        for number, line in enumerate(text.split("\n"), block.first_line):
-            if line.startswith("#"):
-                if (newdoc := _NEWDOC.match(line)) is not None:
-                    headers[number] = newdoc[1].strip()
-                    rows.position = 0
-                elif (given := _TEXT.match(line)) is not None:
-                    surface.text = given[1].rstrip()
-            elif line.strip(" \t"):
-                _read_row(line, number, self.path, rows, surface)
-            else:
-                rows.close(surface)
-                surface = _Surface()
-        rows.close(surface)
-        self._position = rows.position
+        data, first = block.data, block.first_line
+        decoded(data, self.path, first_line=first)
+        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == _LINE_END)
+        blank, other = _kinds(data, ends)
+        begins = np.append(0, ends[:-1] + 1)[other]
+        places = list(zip(begins.tolist(), (ends[other] + 1).tolist(), strict=True))
+        try:
+            found = read_lines(_without(data, places), self._strings, separator=b"\t")
+        except RowError:
+            raise self._bad_row(block) from None
+        self._check_ids(block)
+        lines = np.delete(np.arange(len(ends)), other)[found.lines]
+        behind = np.searchsorted(blank, lines[found.starts])  # each sentence is between two blanks
+        others = self._others(block, places, other, lines, behind, np.searchsorted(blank, other))
+        forms = self._forms(found, others)
+        starts = np.append(found.starts, len(lines))
+        chars, position = located_forms(forms, starts, others.texts, others.opens, self._position)
+        self._position = 0 if others.closes else position
         return Scan(
-            ids=[
-                interner.ids([fields[c] for fields in rows.fields])
-                for c, interner in enumerate(self._interners)
-            ],
-            lines=np.asarray(rows.lines, dtype=np.int64),
-            starts=np.asarray(rows.starts, dtype=np.int64),
-            header_lines=np.asarray(list(headers), dtype=np.int64),
-            headers=list(headers.values()),
-            chars=np.asarray(rows.chars, dtype=np.int32).reshape(-1, 2),
+            found.ids,
+            lines + first,
+            found.starts,
+            np.array(list(others.headers), dtype=np.int64) + first,
+            list(others.headers.values()),
+            chars=chars,
         )
+
+    def _others(
+        self,
+        block: TextBlock,
+        places: Sequence[tuple[int, int]],
+        lines: Longs,
+        token_lines: Longs,
+        sentences: Longs,
+        behind: Longs,
+    ) -> _Others:
+        """Read comments and multiword tokens.
+
+        `sentences` and `behind` count the blank lines before each.
+        """
+        opens, closes = np.zeros(len(sentences), dtype=np.uint8), False
+        headers: dict[int, str] = {}
+        texts: dict[int, bytes] = {}
+        ranges: list[_Range] = []
+        nearest = np.searchsorted(sentences, behind)
+        within = np.append(sentences, -1)[nearest] == behind
+        before = np.searchsorted(token_lines, lines)
+        for (start, end), line, s, here, token in zip(
+            places, lines.tolist(), nearest.tolist(), within.tolist(), before.tolist(), strict=True
+        ):
+            row = block.data[start : end - 1]
+            if row[0] != _COMMENT:
+                fields = row.decode().split("\t")
+                if not _sound(fields):
+                    raise self._bad_row(block)
+                words = _words(fields[_ID])
+                if words and here:
+                    covered, spaced = min(words, len(token_lines) + 1), _spaced(fields[_MISC])
+                    ranges.append(_Range(s, token, fields[_FORM].encode(), covered, spaced))
+            elif b"newdoc" in row and (newdoc := _NEWDOC.match(row.decode())) is not None:
+                headers[line] = newdoc[1].strip()
+                opens[s : s + 1] = 1
+                closes = s == len(sentences)
+            elif here and b"text" in row and (text := _TEXT.match(row.decode())) is not None:
+                texts[s] = text[1].rstrip().encode()
+        return _Others(headers, opens, closes, texts, ranges)
+
+    def _forms(self, found: Lines, others: _Others) -> Forms:
+        """Return how the sentences of a block are written."""
+        strings, forms = self._strings[_FORM], found.ids[_FORM]
+        spaced, n = self._spaces()[found.ids[_MISC]], len(forms)
+        begin, size = strings.offsets[forms], np.diff(strings.offsets)[forms]
+        starts, text = np.append(found.starts, n), strings.text
+        if not others.ranges:
+            return Forms(starts, begin, size, np.ones(n, dtype=np.int64), spaced, text)
+        sentence, before, blobs, covered, spaces = zip(*others.ranges, strict=True)
+        at = np.array(before, dtype=np.int64)
+        ends = np.minimum(at + np.array(covered), starts[np.array(sentence) + 1])
+        ends[:-1] = np.minimum(ends[:-1], at[1:])  # the next one takes over
+        steps = np.zeros(n + 1, dtype=np.int64)
+        np.add.at(steps, at, 1)
+        np.add.at(steps, np.maximum(ends, at), -1)
+        own = np.flatnonzero(np.cumsum(steps[:-1]) == 0)
+        order = np.argsort(np.concatenate([2 * own + 1, 2 * at]), kind="stable")
+        sizes = np.array([len(blob) for blob in blobs], dtype=np.int64)
+        of = np.concatenate([np.searchsorted(starts, own, "right") - 1, sentence])
+        return Forms(
+            np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(starts) - 1))]),
+            np.concatenate([begin[own], len(text) + np.cumsum(sizes) - sizes])[order],
+            np.concatenate([size[own], sizes])[order],
+            np.concatenate([np.ones(len(own), dtype=np.int64), covered])[order],
+            np.concatenate([spaced[own], np.array(spaces, dtype=np.uint8)])[order],
+            np.concatenate([text, np.frombuffer(b"".join(blobs), dtype=np.uint8)]),
+        )
+
+    def _spaces(self) -> Bytes:
+        """Return whether a space follows, for each distinct string of the last column."""
+        known, strings = len(self._spaced), self._strings[_MISC]
+        fresh = [_spaced(text) for text in _later(strings, known)]
+        self._spaced = np.append(self._spaced, np.array(fresh, dtype=np.uint8))
+        return self._spaced
+
+    def _check_ids(self, block: TextBlock) -> None:
+        strings = self._strings[_ID]
+        if not all(map(str.isdecimal, _later(strings, self._ids))):
+            raise self._bad_row(block)
+        self._ids = len(strings)
+
+    def _bad_row(self, block: TextBlock) -> DataError:
+        """Return what is wrong with the first bad row of a block."""
+        rows = 0
+        for number, line in enumerate(block.data.decode().split("\n"), block.first_line):
+            if line.startswith("#") or not line.strip(" \t"):
+                continue
+            fields = line.split("\t")
+            if not _sound(fields):
+                first = block.first_line == 1 and not rows
+                return _bad_row(line, fields, number, self.path, first=first)
+            rows += fields[_ID].isdecimal()
+        raise AssertionError("a block without a bad row")
 
     def finished(self, corpus: Corpus) -> Corpus:
         """Return a corpus with the columns made of others."""
@@ -238,25 +282,55 @@ class _TreebankReader(BlockReader):
         return corpus.changed(columns=corpus.columns | made)
 
 
-def _read_row(line: str, number: int, path: str, rows: _Rows, surface: _Surface) -> None:
-    fields = line.split("\t")
-    if fields[0].isdecimal() and len(fields) == len(CONLLU) and "" not in fields:
-        rows.fields.append(fields)
-        rows.lines.append(number)
-        surface.token(fields[1], spaced=_spaced(fields))
-        return
-    identifier = _RANGE.fullmatch(fields[0])
-    if len(fields) != len(CONLLU) or identifier is None or "" in fields:
-        raise _bad_row(line, fields, number, path, first=rows.opens and not rows.lines)
-    first, mark, last = identifier.groups()
-    if mark == "-" and int(last) < int(first):
-        raise _bad_row(line, fields, number, path, first=rows.opens and not rows.lines)
-    if mark == "-":
-        surface.multiword(fields[1], int(last) - int(first) + 1, spaced=_spaced(fields))
+def _kinds(data: bytes, ends: Longs) -> tuple[Longs, Longs]:
+    """Return the lines that are blank, and the other lines that are no tokens, from 0."""
+    text, starts = np.frombuffer(data, dtype=np.uint8), np.append(0, ends[:-1] + 1)
+    if not len(ends):
+        return ends, ends
+    first = text[starts]
+    odd = np.flatnonzero(np.isin(first, list(b" \t")))
+    blank = [k for k in odd.tolist() if not data[starts[k] : ends[k]].strip(b" \t")]
+    other, at = [np.flatnonzero(first == _COMMENT)], starts.copy()
+    left = np.flatnonzero(np.isin(first, _DIGITS))
+    while len(left):  # a character of ids more
+        at[left] += 1
+        byte = text[at[left]]
+        other.append(left[np.isin(byte, list(b"-."))])
+        left = left[np.isin(byte, _DIGITS)]
+    return np.union1d(np.flatnonzero(ends == starts), blank).astype(np.int64), np.sort(
+        np.concatenate(other)
+    )
 
 
-def _spaced(fields: Sequence[str]) -> bool:
-    misc = fields[-1]
+def _without(data: bytes, places: Sequence[tuple[int, int]]) -> bytes:
+    """Return what is outside of places, which are in order."""
+    cuts = [0, *(bound for place in places for bound in place), len(data)]
+    return b"".join([data[a:b] for a, b in zip(cuts[::2], cuts[1::2], strict=True)])
+
+
+def _later(strings: Strings, known: int) -> list[str]:
+    """Return the strings from a number on."""
+    bounds = strings.offsets[known:].tolist()
+    data = strings.text[bounds[0] :].tobytes()
+    return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
+
+
+def _sound(fields: Sequence[str]) -> bool:
+    if len(fields) != len(CONLLU) or "" in fields:
+        return False
+    return fields[_ID].isdecimal() or _words(fields[_ID]) is not None
+
+
+def _words(identifier: str) -> int | None:
+    """Return how many tokens a multiword token has, 0 for an empty node, None for no such id."""
+    found = _RANGE.fullmatch(identifier)
+    if found is None or found[2] == ".":
+        return None if found is None else 0
+    size = int(found[3]) - int(found[1]) + 1
+    return size if size > 0 else None
+
+
+def _spaced(misc: str) -> bool:
     return misc == "_" or "SpaceAfter=No" not in misc.split("|")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -206,6 +206,61 @@ def _make_room(data: bytes, state: Any, columns: Any, strings: Sequence[Strings]
         if column.view.room == column.view.count or column.view.space < longest + len(column.text):
             column.grow(longest)
             columns[c] = column.view[0]
+
+
+class Forms(NamedTuple):
+    """How S sentences are written: M forms, each for a token or for several of them."""
+
+    offsets: Longs  # [S + 1] first form of each sentence
+    begin: Longs  # [M] where it begins in `data`
+    size: Longs  # [M] its bytes
+    covered: Longs  # [M] tokens that it stands for
+    spaced: Bytes  # [M] 1: a space follows
+    data: Bytes
+
+
+def located_forms(
+    forms: Forms, starts: Longs, texts: Mapping[int, bytes], opens: Bytes, position: int
+) -> tuple[Ints, int]:
+    """Return start and end of each token in its document, int32 [N, 2], and the next position.
+
+    Characters are counted; the tokens of a sentence that is not written so are at -1. `starts` are
+    the first tokens, int64 [S + 1]; `texts` those of sentences, which otherwise are made of the
+    forms; `opens` tells where a document opens, uint8 [S]. DataError: a document of 2^31
+    characters.
+    """
+    n, chars = len(opens), np.empty((int(starts[-1]), 2), dtype=np.int32)
+    begin, size = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+    given, sizes = list(texts), np.fromiter(map(len, texts.values()), np.int64, len(texts))
+    begin[given], size[given] = np.cumsum(sizes) - sizes, sizes
+    room = np.concatenate([[0], np.cumsum(forms.size + 1)])
+    longest = int(np.max(np.diff(np.take(room, forms.offsets, mode="clip")), initial=0))
+    text, scratch = b"".join(texts.values()), np.empty(longest, dtype=np.uint8)
+    m = len(forms.begin)
+    fields = {
+        "surface": array_in(forms.offsets, np.int64, (n + 1,), "offsets"),
+        "start": array_in(starts, np.int64, (n + 1,), "starts"),
+        "begin": array_in(forms.begin, np.int64, (m,), "begin"),
+        "size": array_in(forms.size, np.int64, (m,), "size"),
+        "covered": array_in(forms.covered, np.int64, (m,), "covered"),
+        "spaced": array_in(forms.spaced, np.uint8, (m,), "spaced"),
+        "forms": array_in(forms.data, np.uint8, forms.data.shape, "data"),
+        "text_begin": array_in(begin, np.int64, (n,), "begin"),
+        "text_size": array_in(size, np.int64, (n,), "size"),
+        "text": ffi.from_buffer("uint8_t[]", text),
+        "opens": array_in(opens, np.uint8, (n,), "opens"),
+        "scratch": array_out(scratch),
+        "chars": array_out(chars),
+    }
+    counts = {"S": n, "M": m, "N": len(chars), "position": position}
+    room_of = {"n_forms": len(forms.data), "n_text": len(text), "n_scratch": longest}
+    surface = ffi.new("fc_surface *", {**counts, **room_of, **fields})
+    where = ffi.new("int64_t *")
+    status = lib.fc_locate_forms(surface, where)
+    if status == lib.FC_EFULL:
+        raise DataError("a document of more than 2,147,483,647 characters")
+    check(status, "finding forms: sentence", where[0])
+    return chars, int(surface.position)
 
 
 class TextColumn(NamedTuple):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
+import re
+from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fstcrf.corpus import Corpus, read_conllu, stream_conllu
 from fstcrf.corpus.conllu import CONLLU
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, KernelError, OptionError
+from fstcrf.kernel.strings import Forms, located_forms
 
 
 def row(number: str, form: str, upos: str = "X", feats: str = "_", misc: str = "_") -> str:
@@ -152,3 +159,148 @@ def test_a_range_beyond_its_sentence_loses_the_offsets_only() -> None:
     corpus = read_conllu(text([row("1-3", "ab"), row("1", "a"), row("2", "b"), ""]))
     assert corpus[0]["form"] == ["a", "b"]
     assert corpus[0].char_offsets == [(-1, -1), (-1, -1)]
+
+
+# --- Line by line ---------------------------------------------------------------------------------
+
+
+Form = tuple[str, int]
+Place = tuple[int, int]
+
+
+def in_text(forms: list[Form], text: str, n: int) -> list[Place]:
+    """Find forms one after the other, each for so many of the n tokens."""
+    at, found = 0, []
+    for form, covered in forms:
+        while text[at : at + 1].isspace() and not text.startswith(form, at):
+            at += 1
+        if not text.startswith(form, at):
+            return [(-1, -1)] * n
+        found += [(at, at + len(form))] * covered
+        at += len(form)
+    return found if len(found) == n else [(-1, -1)] * n
+
+
+def by_lines(data: str) -> tuple[list[list[str]], list[Place], list[str], list[int]]:
+    """Read a file as the format is told, a line at a time: fields, places, headers, ends."""
+    rows: list[list[str]] = []
+    places: list[Place] = []
+    headers: list[str] = []
+    ends: list[int] = []
+    forms: list[Form] = []
+    text, written, position = None, "", 0
+    left = 0  # tokens that the last multiword token still has
+    for line in [*data.split("\n"), ""]:
+        fields = line.split("\t")
+        if found := re.match(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)", line):
+            headers.append(found[1].strip())
+            position = 0
+        elif found := re.match(r"#\s*text\s*=\s?(.*)", line):
+            text = found[1].rstrip()
+        elif not line.strip(" \t"):
+            if n := len(rows) - len(places):
+                text = written.rstrip() if text is None else text
+                for a, b in in_text(forms, text, n):
+                    places.append((a, b) if a < 0 else (position + a, position + b))
+                position += len(text) + 1
+                ends.append(len(rows))
+            forms, text, written, left = [], None, "", 0
+        elif line[0] != "#" and "." not in fields[0]:
+            first, _, last = fields[0].partition("-")
+            covered = int(last or first) - int(first) + 1
+            if last or left == 0:
+                forms.append((fields[1], covered))
+                written += fields[1] + " " * ("SpaceAfter=No" not in fields[9].split("|"))
+            rows += [] if last else [fields]
+            left = covered if last else max(left - 1, 0)
+    return rows, places, headers, ends
+
+
+def agrees(data: str) -> None:
+    rows, places, headers, ends = by_lines(data)
+    corpus = read_conllu(io.BytesIO(data.encode()), allow_empty=True)
+    assert corpus.offsets.tolist() == [0, *ends]
+    for number, name in enumerate(CONLLU):
+        strings = [field for sentence in corpus.column_lists(name) for field in sentence]
+        assert strings == [fields[number] for fields in rows]
+    assert [p for sentence in corpus for p in sentence.char_offsets or ()] == places
+    assert [h for h in corpus.document_headers if h] == [h for h in headers if h]
+
+
+FORMS = st.text("ab\u00e9\u3042\U0001f600", min_size=1, max_size=3) | st.sampled_from(
+    ["\u00a0", "a\u2003b", "\u3000a", "\u2028", "a\u200b", "\x1c"]
+)
+SPACES = st.sampled_from(["", " ", "  ", "\u3000", "\x85", "\u2009 ", "\u180e"])
+
+
+@st.composite
+def treebanks(draw: st.DrawFn) -> str:
+    lines: list[str] = []
+    for _ in range(draw(st.integers(0, 5))):
+        if draw(st.booleans()):
+            lines.append(
+                draw(st.sampled_from(["# newdoc", "# newdoc id = d", "#newdoc id=\u3042"]))
+            )
+        body, text = [], ""
+        for number in range(1, draw(st.integers(0, 4)) + 1):
+            form, space = draw(FORMS), draw(SPACES)
+            if draw(st.integers(0, 3)) == 0:
+                last = number + draw(st.integers(0, 3))
+                body.append(row(f"{number}-{last}", form, misc=draw(MISC)))
+                text += form
+            body.append(row(str(number), form, misc=draw(MISC)))
+            if draw(st.integers(0, 5)) == 0:
+                body.append(row(f"{number}.1", "x"))
+            text += form + space
+        if draw(st.booleans()):
+            lines.append(f"# text = {text if draw(st.integers(0, 4)) else text[1:]}")
+        lines += [*body, *([draw(st.sampled_from(["", " ", "\t "]))] * draw(st.integers(0, 2)))]
+    return "".join([line + "\n" for line in lines])
+
+
+MISC = st.sampled_from(["_", "SpaceAfter=No", "a=b|SpaceAfter=No", "SpaceAfter=Noo"])
+
+
+@given(treebanks())
+def test_files_are_read_as_line_by_line(data: str) -> None:
+    agrees(data)
+
+
+@pytest.mark.parametrize(
+    "name", ["ud_english_ewt/en_ewt-ud-test.conllu", "ud_japanese_gsd/ja_gsd-ud-test.conllu"]
+)
+def test_treebanks_are_read_as_line_by_line(name: str) -> None:
+    folder = os.environ.get("FSTCRF_DATA")
+    if folder is None:
+        pytest.skip("FSTCRF_DATA is not set")
+    path = Path(folder, name)
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    agrees(path.read_text("utf-8").replace("\r\n", "\n"))
+
+
+@pytest.mark.parametrize("odd", [{"begin": -1}, {"size": 9}, {"covered": -1}, {"offsets": 2}])
+def test_impossible_forms_are_refused(odd: dict[str, int]) -> None:
+    given = {"offsets": [0, 1], "begin": [0], "size": [1], "covered": [1]}
+    for name, value in odd.items():
+        given[name][-1] = value
+    arrays = {name: np.array(values, dtype=np.int64) for name, values in given.items()}
+    data = np.frombuffer(b"abc", dtype=np.uint8)
+    forms = Forms(**arrays, spaced=np.zeros(1, dtype=np.uint8), data=data)
+    opens = np.zeros(1, dtype=np.uint8)
+    with pytest.raises(KernelError, match="finding forms: sentence"):
+        located_forms(forms, np.array([0, 1]), {}, opens, 0)
+
+
+def test_a_document_that_is_too_long() -> None:
+    one = np.ones(1, dtype=np.int64)
+    data = np.frombuffer(b"abc", dtype=np.uint8)
+    forms = Forms(np.array([0, 1]), one, one, one, np.zeros(1, dtype=np.uint8), data)
+    opens = np.zeros(1, dtype=np.uint8)
+    for position, fits in ((2**31 - 3, True), (2**31 - 2, False)):
+        if fits:
+            chars, _ = located_forms(forms, np.array([0, 1]), {}, opens, position)
+            assert chars.tolist() == [[position, position + 1]]
+            continue
+        with pytest.raises(DataError, match="2,147,483,647 characters"):
+            located_forms(forms, np.array([0, 1]), {}, opens, position)
