@@ -1,7 +1,8 @@
 """Training over parts: seconds an evaluation, bytes over the wire, memory, a killed worker.
 
 ``python -m tests.benchmarks.scaling --data DIR [--texts conll:16 conll:64 ud:32] [--rounds N]
-[--write]`` prints the section *Measured* of docs/guides/scaling.md; ``--write`` writes it. ``python
+[--write]`` prints the measurements of docs/guides/scaling.md, and what
+follows from them for more machines; ``--write`` writes both. ``python
 -m tests.benchmarks --only scaling`` judges the ratios. Each run is a process of its own, and kinds
 of runs take turns.
 
@@ -16,6 +17,7 @@ import argparse
 import atexit
 import importlib.util
 import json
+import math
 import os
 import re
 import resource
@@ -372,12 +374,68 @@ def _killed(killed: dict[str, Any]) -> str:
     )
 
 
-def write(measured: str) -> None:
-    """Replace the section of the page."""
+# --- What follows for more machines ---------------------------------------------------------------
+
+TOKENS, THREADS, NETWORK, MEMORY = 1e9, 8, 1.25e9, 1e10  # bytes a second, both
+
+
+def levels(n: float) -> int:
+    """Return the levels of a tree of so many leaves."""
+    return max(0, math.ceil(math.log2(n)))
+
+
+def seconds_of(machines: int, cost: float, weights: float) -> list[float]:
+    """Return the seconds of an evaluation, as the page adds them up."""
+    return [
+        TOKENS * cost / (machines * THREADS),
+        4 * weights * levels(machines + 1) / NETWORK,
+        (8 * weights / NETWORK + 24 * weights / MEMORY) * levels(machines),
+        200 * weights / MEMORY,
+    ]
+
+
+def bytes_of(machines: int, weights: float) -> float:
+    """Return the memory of a worker."""
+    parts = TOKENS / (1 << 20) / machines / THREADS  # of each thread
+    kept = 8 * weights * (levels(parts) + 1)
+    return 300 * TOKENS / machines + 6 * weights + THREADS * kept
+
+
+def computed(cost: float) -> str:
+    """Return what a text of a thousand million tokens needs, at so many seconds a token."""
+    weights, sizes = 1e8, (1, 4, 16, 64)
+    rows = []
+    for machines in sizes:
+        parts = seconds_of(machines, cost, weights)
+        memory = bytes_of(machines, weights) / 1e9
+        rows.append(
+            [
+                str(machines),
+                *(f"{part:.1f} s" for part in parts),
+                f"{sum(parts):.0f} s",
+                f"{memory:.0f} GB",
+            ]
+        )
+    fewer = [sum(seconds_of(machines, cost, weights / 10)) for machines in (sizes[0], sizes[-1])]
+    best = min(range(1, 65), key=lambda machines: sum(seconds_of(machines, cost, weights)))
+    head = ["machines", "sums of parts", "weights out", "sums back", "L-BFGS", "an evaluation"]
+    setting = f"N = 10⁹, W = 10⁸, t = {THREADS}, c = {1e6 * cost:.2f} µs"
+    return (
+        f"For {setting}, B = 1.25 GB/s (10 Gbit/s), m = 10 GB/s:\n\n"
+        f"{table([*head, 'a worker needs'], rows)}\n\n"
+        f"So with so many weights it stops scaling at {best} machines: what is sent grows with\n"
+        "the logarithm of the machines, what is computed shrinks with their number. With W = 10⁷\n"
+        f"all but the first column is a tenth, and {sizes[-1]} machines take {fewer[1]:.1f} s\n"
+        f"where one takes {fewer[0]:.0f}."
+    )
+
+
+def write(name: str, text: str) -> None:
+    """Replace a section of the page."""
     page = PAGE.read_text("utf-8")
-    first, last = "<!-- measured -->\n", "<!-- /measured -->\n"
+    first, last = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
     begin, end = page.index(first) + len(first), page.index(last)
-    PAGE.write_text(page[:begin] + measured + "\n" + page[end:], "utf-8")
+    PAGE.write_text(page[:begin] + text + "\n" + page[end:], "utf-8")
 
 
 def main() -> None:
@@ -408,10 +466,13 @@ def main() -> None:
         name, _, copies = options.texts[0].partition(":")
         path = text(options.data, Path(folder), int(copies), name)
         killed = run(path, options.kinds[-1], options.iterations, kill=True)
-    page = section(found, killed)
-    print(page)
+    largest = max((runs["memory"] for runs in found.values()), key=lambda runs: runs[0]["tokens"])
+    cost = seconds(largest) / largest[0]["tokens"]
+    sections = {"measured": section(found, killed), "computed": computed(cost)}
+    print(*sections.values(), sep="\n\n")
     if options.write:
-        write(page)
+        for title, written in sections.items():
+            write(title, written)
 
 
 if __name__ == "__main__":
