@@ -23,6 +23,7 @@ from fstcrf.kernel.paired import Paired, PairScores
 from fstcrf.lattice.answer import Path, share
 from fstcrf.lattice.arcs import SegmentArcs, segments_of, spread, within
 from fstcrf.lattice.candidates import Candidates, unknown_label
+from fstcrf.lattice.sausages import Sausage
 from fstcrf.lattice.spans import MinimumRisk, ProbableSpans
 from fstcrf.lattice.tapes import Taped
 
@@ -151,11 +152,11 @@ class Tilings:
         NoPathError
             Nothing tiles the text, with the first token that no path passes.
         """
-        machine = self.arcs.machine
-        (score,) = machine.best_scores().tolist()
+        score = self.best_score()
         if score == -np.inf:
             raise self.no_path()
-        return self._path(machine.best_paths()[0], score)
+        path = self.arcs.machine.best_paths()[0] if self._sausage is None else self._sausage.best()
+        return self._path(path, score)
 
     def nbest(self, n: int) -> list[SegmentPath]:
         """Return the n best paths, best first; fewer where there are fewer.
@@ -165,6 +166,8 @@ class Tilings:
         OptionError
             A negative n.
         """
+        if self._sausage is not None and n > 0:
+            return [self._path(path, score) for path, score in self._sausage.nbest(n)]
         machine, which = self.arcs.machine.explicit
         found = acyclic.nbest(machine, n)
         rows = [_own(row, which) for row in found.arcs]
@@ -181,9 +184,12 @@ class Tilings:
             Nothing tiles the text.
         """
         self._check_alive()
-        machine, which = self.arcs.machine.explicit
-        drawn = acyclic.sample(machine, n, np.random.default_rng(seed))
-        rows = [_own(row, which) for row in drawn]
+        if self._sausage is not None and n > 0:
+            rows = list(self._sausage.sample(n, seed))
+        else:
+            machine, which = self.arcs.machine.explicit
+            drawn = acyclic.sample(machine, n, np.random.default_rng(seed))
+            rows = [_own(row, which) for row in drawn]
         return [self._path(row, self._score_of(row)) for row in rows]
 
     def max_marginals(self) -> Floats:
@@ -201,6 +207,8 @@ class Tilings:
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
+        if self._sausage is not None:
+            return self._sausage.log_z
         return float(self.arcs.machine.log_partitions()[0])
 
     def entropy(self) -> float:
@@ -232,7 +240,9 @@ class Tilings:
             Nothing tiles the text.
         """
         self._check_alive()
-        return np.clip(spread(self.arcs, self._sums.arc, self.length, len(self.labels)), 0.0, 1.0)
+        if self._sausage is not None:
+            return np.clip(self._sausage.share, 0.0, 1.0)
+        return np.clip(spread(self.arcs, self._share, self.length, len(self.labels)), 0.0, 1.0)
 
     def token_marginals(self, tape: str) -> Floats:
         """Return the probability of each label of a tape of tokens, float64 [T, labels].
@@ -252,7 +262,7 @@ class Tilings:
         number = np.asarray([names.index(row[place]) for row in self._names])
         token = self.arcs.position[self.arcs.source]
         cell = token * len(names) + number[self.arcs.state]
-        total = np.bincount(cell, weights=self._sums.arc, minlength=self.length * len(names))
+        total = np.bincount(cell, weights=self._share, minlength=self.length * len(names))
         return total.astype(np.float64).reshape(self.length, len(names))
 
     def arc_marginals(self) -> Floats:
@@ -264,7 +274,7 @@ class Tilings:
             Nothing tiles the text.
         """
         self._check_alive()
-        return self.by_candidate(self._sums.arc)
+        return self.by_candidate(self._share)
 
     def span_probability(self, start: int, end: int, label: str) -> float:
         """Return the probability that exactly this segment is there; errors as for many."""
@@ -325,7 +335,7 @@ class Tilings:
         return counts_of(
             self.arcs.machine.marginals(counted=True),
             self.arcs.machine,
-            self.by_candidate(self._sums.arc),
+            self.by_candidate(self._share),
         )
 
     def minimum_risk(self, loss: Loss = "span") -> MinimumRisk[tuple[Span, ...]]:
@@ -360,8 +370,8 @@ class Tilings:
         place = np.zeros(len(begins))
         known = begins & (self.arcs.origin >= 0)
         place[known] = self._span_share[self._span_of[self.arcs.origin[known]]]
-        place[begins & ~known] = self._sums.arc[begins & ~known]
-        true = float(self._sums.arc[begins].sum())
+        place[begins & ~known] = self._share[begins & ~known]
+        true = float(self._share[begins].sum())
         ratio, chosen = -1.0, np.zeros(0, dtype=np.int32)
         while True:
             path = self._rescored(np.where(begins, place - max(ratio, 0.0) / 2, 0.0))
@@ -402,6 +412,8 @@ class Tilings:
 
     def best_score(self) -> float:
         """Return the score of the best path; −inf where there is none."""
+        if self._sausage is not None:
+            return self._sausage.best_score
         return float(self.arcs.machine.best_scores()[0])
 
     def _exactly(self, segments: Sequence[tuple[int, int, str]]) -> Self:
@@ -428,8 +440,15 @@ class Tilings:
     # --- Behind the scenes --------------------------------------------------------------------
 
     @cached_property
-    def _sums(self) -> Any:
-        return self.arcs.machine.marginals()
+    def _sausage(self) -> Sausage | None:
+        return Sausage.of(self.arcs, len(self.labels))
+
+    @cached_property
+    def _share(self) -> Floats:
+        """Probability of each arc."""
+        if self._sausage is not None:
+            return self._sausage.by_arc(self._sausage.share)
+        return self.arcs.machine.marginals().arc
 
     def by_candidate(self, value: Floats) -> Floats:
         """Sum over what each given arc has become."""
