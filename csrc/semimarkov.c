@@ -16,11 +16,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "along.h"
 #include "checks.h"
 #include "fstcrf.h"
 #include "vec.h"
-
-#define FAINT_SUM 1e-200
 
 typedef struct {
     int64_t T, L, P, D;
@@ -157,26 +156,7 @@ static double largest(int64_t P, const double *x) { return fc_max(P, x); }
 /* y[l] = log sum over k of exp(x[k] + pair[k][l]); the rows of `linear` are exp(pair - top). */
 static void along(sentence *v, const double *pair, const double *linear, const double *x,
                   double *restrict y) {
-    const int64_t P = v->P, L = v->L;
-    const double c = largest(P, x);
-    fc_fill(P, FC_NEVER, y);
-    if (c == FC_NEVER) return;
-    double *restrict sum = v->sum;
-    fc_fill(P, 0.0, sum);
-    for (int64_t k = 0; k < L; k++) v->row[k] = fc_exp(x[k] - c);
-    for (int64_t k = 0; k < L; k++) fc_axpy(P, v->row[k], linear + k * P, sum);
-    for (int64_t l = 0; l < P; l++) {
-        const double log_sum = c + v->top + fc_log(sum[l] > FAINT_SUM ? sum[l] : 1.0);
-        y[l] = sum[l] > FAINT_SUM ? log_sum : FC_NEVER;
-    }
-    for (int64_t l = 0; l < L; l++) {
-        if (sum[l] > FAINT_SUM) continue;
-        double best = FC_NEVER, all = 0.0;
-        for (int64_t k = 0; k < L; k++) best = fmax(best, x[k] + pair[k * P + l]);
-        if (best == FC_NEVER) continue;
-        for (int64_t k = 0; k < L; k++) all += fc_exp(x[k] + pair[k * P + l] - best);
-        y[l] = best + fc_log(all);
-    }
+    fc_along(v->L, v->P, v->top, pair, linear, x, v->row, v->sum, y);
 }
 
 static void weigh_pairs(sentence *v) {
@@ -194,23 +174,24 @@ static void weigh_pairs(sentence *v) {
 /* --- Sums ---------------------------------------------------------------------------------------- */
 
 /* y[l] = log of the sum over n rows of exp(a_i[l] + b_i[l]); a and b go in steps of their own. */
-static void sum_rows(sentence *v, int64_t n, const double *a, int64_t step_a, const double *b,
+static void sum_rows(int64_t P, int64_t n, const double *a, int64_t step_a, const double *b,
                      int64_t step_b, double *restrict y) {
-    const int64_t P = v->P;
-    double *restrict top = v->row, *restrict sum = v->sum;
-    fc_fill(P, -1e305, top);
-    fc_fill(P, 0.0, sum);
-    for (int64_t i = 0; i < n; i++) {
-        const double *restrict p = a + i * step_a, *restrict q = b + i * step_b;
-        for (int64_t l = 0; l < P; l++) top[l] = p[l] + q[l] > top[l] ? p[l] + q[l] : top[l];
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const double *restrict p = a + i * step_a, *restrict q = b + i * step_b;
-        for (int64_t l = 0; l < P; l++) sum[l] += fc_exp(p[l] + q[l] - top[l]);
-    }
-    for (int64_t l = 0; l < P; l++) {
-        const double value = top[l] + fc_log(sum[l] > 0.0 ? sum[l] : 1.0);
-        y[l] = sum[l] > 0.0 ? value : FC_NEVER;
+    for (int64_t j = 0; j < P; j += FC_LANES) {
+        double top[FC_LANES], sum[FC_LANES];
+        for (int l = 0; l < FC_LANES; l++) top[l] = -1e305;
+        for (int l = 0; l < FC_LANES; l++) sum[l] = 0.0;
+        for (int64_t i = 0; i < n; i++) {
+            const double *restrict p = a + i * step_a + j, *restrict q = b + i * step_b + j;
+            for (int l = 0; l < FC_LANES; l++) top[l] = p[l] + q[l] > top[l] ? p[l] + q[l] : top[l];
+        }
+        for (int64_t i = 0; i < n; i++) {
+            const double *restrict p = a + i * step_a + j, *restrict q = b + i * step_b + j;
+            for (int l = 0; l < FC_LANES; l++) sum[l] += fc_exp(p[l] + q[l] - top[l]);
+        }
+        for (int l = 0; l < FC_LANES; l++) {
+            const double value = top[l] + fc_log(sum[l] > 0.0 ? sum[l] : 1.0);
+            y[j + l] = sum[l] > 0.0 ? value : FC_NEVER;
+        }
     }
 }
 
@@ -239,7 +220,7 @@ static void forward(sentence *v) {
     for (int64_t e = 1; e <= T; e++) {
         const int64_t n = e < D ? e : D;
         double *alpha = v->alpha + e * P;
-        sum_rows(v, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
+        sum_rows(P, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
         if (v->tails) open_tails(v, e);
         along(v, v->m->pair, v->linear, alpha, v->gamma + e * P);
     }
@@ -257,25 +238,38 @@ static void close_tails(sentence *v, int64_t s) {
     for (int64_t l = 0; l < P; l++) beta[l] = plus(beta[l], v->row[l]);
 }
 
+/* Rows behind the last token. */
+static void begin_backward(sentence *v) {
+    const int64_t end = v->T * v->P;
+    memcpy(v->after + end, v->m->final, (size_t)v->P * sizeof *v->after);
+    for (int64_t l = v->L; l < v->P; l++) v->after[end + l] = FC_NEVER;
+    fc_fill(v->P, FC_NEVER, v->beta + end);
+    fc_fill(v->P, FC_NEVER, v->ahead + end);
+}
+
 static void backward(sentence *v) {
-    const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
-    memcpy(v->after + T * P, v->m->final, (size_t)P * sizeof *v->after);
-    for (int64_t l = L; l < P; l++) v->after[T * P + l] = FC_NEVER;
-    fc_fill(P, FC_NEVER, v->beta + T * P);
-    fc_fill(P, FC_NEVER, v->ahead + T * P);
+    const int64_t P = v->P, D = v->D, T = v->T;
+    begin_backward(v);
     for (int64_t s = T - 1; s >= 0; s--) {
         const int64_t n = T - s < D ? T - s : D;
         double *beta = v->beta + s * P;
-        sum_rows(v, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
+        sum_rows(P, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
         if (v->tails) close_tails(v, s);
         along(v, v->m->turned, v->around, beta, v->after + s * P);
     }
 }
 
-static double total(const sentence *v) {
-    double best = FC_NEVER, sum = 0.0;
-    if (v->T == 0) return 0.0;
+/* The best of what a first label scores with all that follows it. */
+static double best_first(const sentence *v) {
+    double best = FC_NEVER;
     for (int64_t l = 0; l < v->L; l++) best = fmax(best, v->m->initial[l] + v->beta[l]);
+    return best;
+}
+
+static double total(const sentence *v) {
+    if (v->T == 0) return 0.0;
+    const double best = best_first(v);
+    double sum = 0.0;
     if (best == FC_NEVER) return best;
     for (int64_t l = 0; l < v->L; l++) sum += fc_exp(v->m->initial[l] + v->beta[l] - best);
     return best + fc_log(sum);
@@ -291,25 +285,35 @@ typedef struct {
  * from. What is inside is first noted as changes along the sentence: +p where it begins, -p behind. */
 static void expect_segments(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P, D = v->D, T = v->T;
-    for (int64_t s = 0; s < T; s++)
-        for (int64_t d = 1; d <= D && s + d <= T; d++) {
-            double *restrict S = v->S + (s * D + d - 1) * P;
-            const double *restrict before = v->gamma + s * P, *restrict behind =
-                                                                  v->after + (s + d) * P;
-            double *restrict first = g->token + 3 * s * P;
-            double *restrict begins = v->C + s * P, *restrict ends = v->C + (s + d) * P;
-            double *restrict last = g->token + (3 * (s + d - 1) + 2) * P;
-            double *restrict length = g->length + (d - 1) * P;
-            for (int64_t l = 0; l < P; l++) {
-                const double p = fc_exp(before[l] + S[l] + behind[l] - log_z);
-                S[l] = p;
-                first[l] += p;
-                last[l] += p;
-                begins[l] += p;
-                ends[l] -= p;
-                length[l] += p;
+    for (int64_t s = 0; s < T; s++) {
+        const int64_t most = T - s < D ? T - s : D;
+        for (int64_t j = 0; j < P; j += FC_LANES) {
+            double begun[FC_LANES] = {0}, before[FC_LANES];
+            for (int l = 0; l < FC_LANES; l++) before[l] = v->gamma[s * P + j + l];
+            for (int64_t d = 1; d <= most; d++) {
+                double *restrict S = v->S + (s * D + d - 1) * P + j;
+                const double *restrict behind = v->after + (s + d) * P + j;
+                double *restrict last = g->token + (3 * (s + d - 1) + 2) * P + j;
+                double *restrict length = g->length + (d - 1) * P + j;
+                for (int l = 0; l < FC_LANES; l++) {
+                    const double p = fc_exp(before[l] + S[l] + behind[l] - log_z);
+                    S[l] = p;
+                    begun[l] += p;
+                    last[l] += p;
+                    length[l] += p;
+                }
             }
+            for (int l = 0; l < FC_LANES; l++) g->token[3 * s * P + j + l] += begun[l];
         }
+    }
+    for (int64_t t = 0; t < T; t++) {
+        const double *restrict first = g->token + 3 * t * P, *restrict last = first + 2 * P;
+        double *restrict begins = v->C + t * P, *restrict ends = begins + P;
+        for (int64_t l = 0; l < P; l++) {
+            begins[l] += first[l];
+            ends[l] -= last[l];
+        }
+    }
 }
 
 /* The same of long segments: their heads. */
@@ -475,9 +479,7 @@ static void best_tails(sentence *v, int64_t s) {
 
 static void best_backward(sentence *v) {
     const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
-    memcpy(v->after + T * P, v->m->final, (size_t)P * sizeof *v->after);
-    for (int64_t l = L; l < P; l++) v->after[T * P + l] = FC_NEVER;
-    fc_fill(P, FC_NEVER, v->ahead + T * P);
+    begin_backward(v);
     for (int64_t s = T - 1; s >= 0; s--) {
         double *restrict beta = v->beta + s * P;
         double *restrict after = v->after + s * P;
@@ -547,8 +549,7 @@ fc_status fc_semimarkov_best(const fc_semimarkov *m, const fc_segment_text *x, d
         lay_out(&v, m, work);
         fill(&v, x, b);
         best_backward(&v);
-        double best = v.T == 0 ? 0.0 : FC_NEVER;
-        for (int64_t l = 0; v.T > 0 && l < m->L; l++) best = fmax(best, m->initial[l] + v.beta[l]);
+        const double best = v.T == 0 ? 0.0 : best_first(&v);
         score[b] = best;
         for (int64_t t = 0; t < v.T; t++) label[first + t] = -1;
         if (best > FC_NEVER) trace(&v, label + first);

@@ -6,7 +6,6 @@ number of arcs, and nothing for bookkeeping of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.kernel.decoding import AxisPosterior
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattice.arcs import SegmentArcs
 from fstcrf.lattice.batch import Group
@@ -34,10 +34,12 @@ class Sausage:
         The chain.
     arc : int32 [T, L]
         Arc of each label at each token; −1: there is none.
+    arcs : SegmentArcs
     """
 
     group: Group
     arc: Ints
+    arcs: SegmentArcs
 
     @classmethod
     def of(cls, arcs: SegmentArcs, labels: int) -> Sausage | None:
@@ -58,7 +60,7 @@ class Sausage:
             node[cell], arc[cell] = arcs.score, np.arange(count, dtype=np.int32)
         program = _program(arcs.pairs, arcs.class_final.tobytes(), float(arcs.final[-1]))
         chain = Taped(program, (node.reshape(length, labels),))
-        return cls(Group.single(chain), arc.reshape(length, labels))
+        return cls(Group.single(chain), arc.reshape(length, labels), arcs)
 
     @cached_property
     def _tokens(self) -> Longs:
@@ -69,7 +71,13 @@ class Sausage:
         """Log Z; −inf where there is no path."""
         return float(self.group.log_z[0])
 
-    def _arcs(self, labels: Ints) -> Ints:
+    @cached_property
+    def posterior(self) -> AxisPosterior:
+        """Probabilities of labels, and log Z."""
+        return kernel.axis_posterior(self.group.bound)
+
+    def arcs_of(self, labels: Ints) -> Ints:
+        """Return the arcs of paths, by their labels, int [n, T]."""
         return self.arc[self._tokens, labels]
 
     @cached_property
@@ -81,26 +89,34 @@ class Sausage:
         """Score of the best path; −inf where there is none."""
         return float(self._best[1][0])
 
-    def best(self) -> Ints:
-        """Return the arcs of the best path, which there must be."""
-        return self._arcs(self._best[0])
+    def best(self) -> tuple[Ints, Floats]:
+        """Return labels and score of the best path, which there must be, int [1, T] and [1]."""
+        return self._best[0][None], self._best[1]
 
-    def nbest(self, n: int) -> Iterator[tuple[Ints, float]]:
-        """Yield the arcs and scores of the n best paths, best first."""
+    def nbest(self, n: int) -> tuple[Ints, Floats]:
+        """Return labels and scores of the n best paths, best first, int [k, T] and [k]."""
         found = kernel.nbest_paths(self.group.bound, n)
-        for rank in range(int(found.found[0])):
-            yield self._arcs(found.path[rank]), float(found.score[0, rank])
+        count = int(found.found[0])
+        return found.path[:count], found.score[0, :count]
 
-    def sample(self, n: int, seed: int) -> Iterator[Ints]:
-        """Yield the arcs of n samples; there must be a path."""
+    def sample(self, n: int, seed: int) -> tuple[Ints, Floats]:
+        """Return labels and scores of n samples; there must be a path."""
         uniform = np.random.default_rng(seed).random((n, len(self.arc)))
-        for row in kernel.sample_paths(self.group.bound, uniform):
-            yield self._arcs(row)
+        drawn = kernel.sample_paths(self.group.bound, uniform)
+        return drawn, self._scores(drawn)
 
-    @cached_property
+    def _scores(self, labels: Ints) -> Floats:
+        """Return the scores of paths, int [n, T]."""
+        pair = self.arcs.pairs.pair[0]
+        ends = pair[-1, labels[:, 0]] + self.arcs.class_final[labels[:, -1]] + self.arcs.final[-1]
+        links = pair[labels[:, :-1], labels[:, 1:]].sum(axis=1)
+        found: Floats = ends + links + self.arcs.score[self.arc[self._tokens, labels]].sum(axis=1)
+        return found
+
+    @property
     def share(self) -> Floats:
         """Probability of each label at each token, float64 [T, L]."""
-        return kernel.axis_posterior(self.group.bound).node[0]
+        return self.posterior.node[0]
 
     def by_arc(self, value: Floats) -> Floats:
         """Return what each arc has of a value of labels at tokens, [T, L]."""
@@ -109,12 +125,11 @@ class Sausage:
 
 def _single(arcs: SegmentArcs) -> bool:
     """Tell whether all arcs are segments of one token, and their classes are their labels."""
-    length = len(arcs.position) - 1
+    length, classes = len(arcs.position) - 1, (arcs.left, arcs.right, arcs.label)
     return not (
         (arcs.target - arcs.source != 1).any()
         or (arcs.position != np.arange(length + 1)).any()
-        or (arcs.left != arcs.under).any()
-        or (arcs.right != arcs.under).any()
+        or any(part is not arcs.under and (part != arcs.under).any() for part in classes)
         or arcs.carries.any()
         or (arcs.final[:-1] > -np.inf).any()
         or not np.isfinite(arcs.final[-1])

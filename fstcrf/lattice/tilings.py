@@ -6,9 +6,9 @@ scores and of those of neighbouring labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -155,8 +155,9 @@ class Tilings:
         score = self.best_score()
         if score == -np.inf:
             raise self.no_path()
-        path = self.arcs.machine.best_paths()[0] if self._sausage is None else self._sausage.best()
-        return self._path(path, score)
+        if self._sausage is not None:
+            return self._singles(self._sausage, *self._sausage.best())[0]
+        return self._path(self.arcs.machine.best_paths()[0], score)
 
     def nbest(self, n: int) -> list[SegmentPath]:
         """Return the n best paths, best first; fewer where there are fewer.
@@ -167,7 +168,7 @@ class Tilings:
             A negative n.
         """
         if self._sausage is not None and n > 0:
-            return [self._path(path, score) for path, score in self._sausage.nbest(n)]
+            return self._singles(self._sausage, *self._sausage.nbest(n))
         machine, which = self.arcs.machine.explicit
         found = acyclic.nbest(machine, n)
         rows = [_own(row, which) for row in found.arcs]
@@ -185,11 +186,10 @@ class Tilings:
         """
         self._check_alive()
         if self._sausage is not None and n > 0:
-            rows = list(self._sausage.sample(n, seed))
-        else:
-            machine, which = self.arcs.machine.explicit
-            drawn = acyclic.sample(machine, n, np.random.default_rng(seed))
-            rows = [_own(row, which) for row in drawn]
+            return self._singles(self._sausage, *self._sausage.sample(n, seed))
+        machine, which = self.arcs.machine.explicit
+        drawn = acyclic.sample(machine, n, np.random.default_rng(seed))
+        rows = [_own(row, which) for row in drawn]
         return [self._path(row, self._score_of(row)) for row in rows]
 
     def max_marginals(self) -> Floats:
@@ -239,9 +239,11 @@ class Tilings:
         NoPathError
             Nothing tiles the text.
         """
-        self._check_alive()
         if self._sausage is not None:
-            return np.clip(self._sausage.share, 0.0, 1.0)
+            if self._sausage.posterior.log_z[0] == -np.inf:
+                raise self.no_path()
+            return np.minimum(self._sausage.share, 1.0)
+        self._check_alive()
         return np.clip(spread(self.arcs, self._share, self.length, len(self.labels)), 0.0, 1.0)
 
     def token_marginals(self, tape: str) -> Floats:
@@ -496,28 +498,51 @@ class Tilings:
         return int(start), int(end), self.labels.index(label)
 
     def _spans_of(self, path: Ints) -> tuple[Span, ...]:
-        found, _ = segments_of(self.arcs, path)
-        return tuple(Span(start, end, self.labels[k]) for start, end, k in found)
+        (start, end, label), _ = segments_of(self.arcs, path)
+        return _spans(start, end, map(self.labels.__getitem__, label))
 
     def _path(self, path: Ints, score: float) -> SegmentPath:
         return self.path_from(path, score, self.log_partition())
 
+    def _singles(self, sausage: Sausage, labels: Ints, scores: Floats) -> list[SegmentPath]:
+        """Return paths of some labels, one for each token, int [n, T]; spans are shared."""
+        arcs = sausage.arcs_of(labels)
+        used = np.zeros(len(self.arcs.source), dtype=bool)
+        used[arcs] = True
+        some, number = np.flatnonzero(used), np.cumsum(used) - 1
+        start = self.arcs.source[some].tolist()
+        names = list(map(self.labels.__getitem__, self.arcs.under[some].tolist()))
+        spans = _spans(start, self.arcs.target[some].tolist(), names)
+        rows = zip(number[arcs].tolist(), scores.tolist(), self.arcs.origin[arcs], strict=True)
+        return [
+            SegmentPath(
+                labels=tuple(map(names.__getitem__, row)),
+                score=score,
+                probability=share(score, sausage.log_z),
+                exact=True,
+                bound=score,
+                segments=tuple(map(spans.__getitem__, row)),
+                arcs=origin,
+            )
+            for row, score, origin in rows
+        ]
+
     def path_from(self, path: Ints, score: float, log_z: float) -> SegmentPath:
         """Return what a path of arcs stands for, its score and log Z being known."""
-        found, begins = segments_of(self.arcs, path)
-        spans = tuple(Span(start, end, self.labels[k]) for start, end, k in found)
+        (start, end, label), begins = segments_of(self.arcs, path)
+        names = tuple(map(self.labels.__getitem__, label))
         tokens: tuple[tuple[str, ...], ...] = ()
         if self._tokens is not None:
             rows = [self._names[k] for k in self.arcs.state[path].tolist()]
             tapes = range(len(self._tokens.tapes))
             tokens = tuple(tuple(row[tape] for row in rows) for tape in tapes)
         return SegmentPath(
-            labels=tuple(span.type for span in spans),
+            labels=names,
             score=score,
             probability=share(score, log_z),
             exact=True,
             bound=score,
-            segments=spans,
+            segments=_spans(start, end, names),
             tokens=tokens,
             arcs=self.arcs.origin[begins],
         )
@@ -548,6 +573,11 @@ def _own(row: Ints, which: Ints) -> Ints:
     """Return the arcs along a path of a machine that has pairs as arcs, too."""
     found = which[row[row >= 0]]
     return found[found >= 0]
+
+
+def _spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
+    """Return spans of columns; a path has thousands, so they are made as the tuples they are."""
+    return tuple(map(partial(tuple.__new__, Span), zip(start, end, names, strict=True)))
 
 
 def _support(values: Floats) -> Floats:

@@ -214,8 +214,8 @@ class SegmentLikelihood:
         self._space, self._workers = space, Workers(threads)
         self._shards = list(_shards(problem))
         self._tokens = np.zeros((int(problem.offsets[-1]), ROLES * space.width))
-        self._gradient = np.zeros((space.rows, ROLES * space.width))
-        self._blocks = list(_row_blocks(problem.rows.transposed()))
+        self._gradient = np.zeros(len(space.cells))  # by the weights of attributes
+        self._blocks = list(_row_blocks(problem.rows.transposed(), space))
         self.observed = observed(problem, space)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -259,18 +259,20 @@ class SegmentLikelihood:
 
         def swept(shard: _Shard) -> SegmentSums:
             tokens = space.tokens(table, shard.rows)
-            sums = segment_sums(machine, shard.offsets, tokens, shard.extras, values)
-            counts = sums.token.reshape(len(tokens), -1)
-            self._tokens[shard.tokens] = counts if of is None else of(counts)
+            out = self._tokens[shard.tokens]
+            counts = out.reshape(tokens.shape)
+            sums = segment_sums(machine, shard.offsets, tokens, shard.extras, values, out=counts)
+            if of is not None:
+                out[:] = of(out)
             return sums._replace(token=np.zeros(0))
 
         parts = list(self._workers.map(swept, self._shards))
         self._workers.each(self._gather, self._blocks)
         return parts
 
-    def _gather(self, block: tuple[slice, SparseRows]) -> None:
-        rows, transposed = block
-        transposed.times(self._tokens, out=self._gradient[rows])
+    def _gather(self, block: _RowBlock) -> None:
+        out = self._gradient[block.cells]
+        block.rows.cells(self._tokens, block.first, block.slot, out=out)
 
     def _collected(self, parts: list[SegmentSums]) -> Floats:
         """Return expected counts, as theta has them; shards are added up in their order."""
@@ -285,7 +287,7 @@ class SegmentLikelihood:
 
         return np.concatenate(
             [
-                self._gradient.reshape(-1)[space.cells],
+                self._gradient,
                 total("length")[:, :labels][space.length_cells],
                 total("pair")[:, :labels].reshape(-1),
                 total("initial")[:labels],
@@ -295,11 +297,25 @@ class SegmentLikelihood:
         )
 
 
-def _row_blocks(rows: SparseRows) -> Iterator[tuple[slice, SparseRows]]:
+@dataclass(frozen=True, eq=False)
+class _RowBlock:
+    """Attributes with the tokens that have them, and with their cells."""
+
+    rows: SparseRows
+    cells: slice
+    first: Longs  # [rows + 1]
+    slot: Ints
+
+
+def _row_blocks(rows: SparseRows, space: SegmentSpace) -> Iterator[_RowBlock]:
     """Cut rows into blocks of about equally many entries."""
+    width = ROLES * space.width
+    first = np.searchsorted(space.cells, np.arange(len(rows) + 1) * width)
+    slot = (space.cells % width).astype(np.int32)
     cuts = np.searchsorted(rows.indptr, np.linspace(0, len(rows.index), N_SHARDS + 1)[1:-1])
     for a, b in pairwise(sorted({0, *cuts.tolist(), len(rows)})):
-        yield slice(a, b), rows.slice(a, b)
+        cells = slice(*first[[a, b]].tolist())
+        yield _RowBlock(rows.slice(a, b), cells, first[a : b + 1] - first[a], slot[cells])
 
 
 def observed(problem: SegmentProblem, space: SegmentSpace) -> Floats:

@@ -15,8 +15,10 @@ from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
+from fstcrf.model.reading import Run, runs_of
 from fstcrf.once import made_once
 from fstcrf.train.course import Course, CourseOptions, known
+from fstcrf.train.shards import Workers
 from fstcrf.wordlattice import files, sources
 from fstcrf.wordlattice.annotation import Annotation
 from fstcrf.wordlattice.candidates import Contexts, Labels, OnMissing, Sentence, sentences
@@ -24,10 +26,12 @@ from fstcrf.wordlattice.classes import Vocabulary, WordClasses
 from fstcrf.wordlattice.entries import new_entries
 from fstcrf.wordlattice.files import Kept, Record
 from fstcrf.wordlattice.likelihood import LatticeProblem, WordLikelihood, WordSpace
-from fstcrf.wordlattice.scores import WordScores, WordWeights
+from fstcrf.wordlattice.scores import BestWords, WordScores, WordWeights
 from fstcrf.wordlattice.templates import Rewrites, WordTemplates
 
 __all__ = ["Costs", "LatticeCRF", "WordCounts"]
+
+_RUN = 4000  # characters whose words are in one machine
 
 Costs = Literal["none", "fixed", "scaled"]
 
@@ -205,25 +209,33 @@ class LatticeCRF:
         texts: Sequence[str],
         *,
         boundaries: Sequence[Mapping[int, bool]] | None = None,
+        threads: int = 1,
     ) -> WordAnswer:
         """Return the best words of texts as flat arrays; arguments as for `tag`.
 
-        A text that no words cover has none, and the score −inf.
+        A text that no words cover has none, and the score −inf. The answer is the same for any
+        number of threads.
         """
         if boundaries is not None and len(boundaries) != len(texts):
             raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
-        rows, scores = [0], np.empty(len(texts))
-        columns: list[tuple[Ints, Ints, Ints]] = []
-        for b, text in enumerate(texts):
-            lattice = self.lattice(text, boundaries=None if boundaries is None else boundaries[b])
-            words, scores[b] = lattice.best_words()
-            rows.append(rows[-1] + len(words))
-            columns.append((lattice.start[words], lattice.end[words], lattice.word[words]))
+        if threads < 1:
+            raise OptionError(f"threads is {threads}, expected at least 1")
+
+        def answer(run: Run) -> BestWords:
+            numbers = run.numbers.tolist()
+            marks = None if boundaries is None else [boundaries[b] for b in numbers]
+            return self._scores.best([texts[b] for b in numbers], marks)
+
+        runs = runs_of([len(text) + 1 for text in texts], _RUN)
+        found = list(Workers(threads).map(answer, runs))
         nothing = np.zeros(0, dtype=np.int32)
         start, end, word = (
-            np.concatenate([nothing, *(column[k] for column in columns)]) for k in range(3)
+            np.concatenate([nothing, *(getattr(one, name) for one in found)])
+            for name in ("start", "end", "word")
         )
-        row = np.asarray(rows, dtype=np.int64)
+        counts = [np.diff(one.row) for one in found]
+        row = np.append(0, np.cumsum(np.concatenate([nothing, *counts]))).astype(np.int64)
+        scores = np.concatenate([np.zeros(0), *(one.score for one in found)])
         return WordAnswer(tuple(texts), self.lexicon, row, start, end, word, scores)
 
     def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
