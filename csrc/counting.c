@@ -12,11 +12,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "along.h"
 #include "checks.h"
 #include "fstcrf.h"
 #include "vec.h"
 
-#define FAINT_SUM 1e-200
 #define STEEP 600.0 /* exp of more may overflow */
 
 typedef struct {
@@ -74,27 +74,7 @@ static void load_arcs(counting *v, int64_t token) {
 /* y[j] = log sum over i of exp(x[i] + arc[i][j]); `linear` has exp(arc - highest). */
 static void along(counting *v, const double *arc, const double *linear, const double *x,
                   double *restrict y) {
-    const int64_t P = v->P, S = v->S;
-    const double c = fc_max(P, x);
-    fc_fill(P, FC_NEVER, y);
-    if (c == FC_NEVER) return;
-    double *restrict sum = v->lane;
-    fc_fill(P, 0.0, sum);
-    for (int64_t i = 0; i < P; i++) v->row[i] = fc_exp(x[i] - c);
-    for (int64_t i = 0; i < S; i++)
-        if (v->row[i] > 0.0) fc_axpy(P, v->row[i], linear + i * P, sum);
-    for (int64_t j = 0; j < P; j++) {
-        const double log_sum = c + v->highest + fc_log(sum[j] > FAINT_SUM ? sum[j] : 1.0);
-        y[j] = sum[j] > FAINT_SUM ? log_sum : FC_NEVER;
-    }
-    for (int64_t j = 0; j < S; j++) {
-        if (sum[j] > FAINT_SUM) continue;
-        double best = FC_NEVER, all = 0.0;
-        for (int64_t i = 0; i < S; i++) best = fmax(best, x[i] + arc[i * P + j]);
-        if (best == FC_NEVER) continue;
-        for (int64_t i = 0; i < S; i++) all += fc_exp(x[i] + arc[i * P + j] - best);
-        y[j] = best + fc_log(all);
-    }
+    fc_along(v->S, v->P, v->highest, arc, linear, x, v->row, v->lane, y);
 }
 
 /* X of a token from its F. */

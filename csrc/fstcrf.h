@@ -26,6 +26,7 @@
 #include "api/emissions.api.h"
 #include "api/rows.api.h"
 #include "api/attributes.api.h"
+#include "api/phrases.api.h"
 #include "api/strings.api.h"
 #include "api/sweep.api.h"
 #include "api/stochastic.api.h"

@@ -11,15 +11,11 @@
  * ask for their slots, once to read them. */
 
 #include "checks.h"
+#include "slots.h"
 #include "vec.h"
 
 #define RUN 256     /* tokens */
 #define TOGETHER 16 /* families; the places of a run stay in the first-level cache */
-
-/* Fibonacci hashing: the highest bits of key / golden ratio. */
-FC_INLINE uint64_t home(uint64_t key, int64_t shift) {
-    return ((key ^ (key >> 31)) * 0x9E3779B97F4A7C15u) >> shift;
-}
 
 /* A run: tokens first .. first + size - 1, or of a list, and how many tokens of its sentence stand
  * before and after each of them. */
@@ -112,10 +108,7 @@ static int32_t listed_row(const fc_family *f, uint64_t key) {
 FC_INLINE int32_t row_of(const fc_family *f, uint64_t key) {
     if (f->direct != NULL) return key < (uint64_t)f->size ? f->direct[key] : -1;
     if (f->slot == NULL) return listed_row(f, key);
-    const uint64_t mask = (uint64_t)f->size - 1;
-    uint64_t i = home(key, f->shift);
-    while (f->slot[i].row >= 0 && f->slot[i].key != key) i = (i + 1) & mask;
-    return (int32_t)f->slot[i].row;
+    return (int32_t)row_in_slots(f->slot, f->size, f->shift, key);
 }
 
 FC_INLINE void ask(const fc_family *f, uint64_t key) {

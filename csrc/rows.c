@@ -43,6 +43,46 @@ fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, cons
     return FC_OK;
 }
 
+/* Asks for the cells of a row whose sums come soon. */
+FC_INLINE void ask_for_cells(int64_t W, int64_t begin, int64_t end, const int32_t *index,
+                             int64_t from, int64_t to, const int32_t *slot, const double *table) {
+    for (int64_t k = begin; k < end && k < begin + AHEAD; k++)
+        for (int64_t c = from; c < to && c < from + AHEAD; c++)
+            __builtin_prefetch(table + index[k] * W + slot[c]);
+}
+
+fc_status fc_gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr,
+                          const int32_t *index, const float *value, const double *table,
+                          const int64_t *first, const int32_t *slot, double *out, double *sum,
+                          int64_t *where) {
+    *where = 0;
+    if (N < 0 || R < 0 || W < FC_LANES || W % FC_LANES != 0 || first[0] != 0) return FC_EINVAL;
+    for (int64_t n = 0; n < N; n++)
+        if (first[n] > first[n + 1]) return fail(FC_EINVAL, n, where);
+    for (int64_t c = 0; c < first[N]; c++)
+        if (slot[c] < 0 || slot[c] >= W) return fail(FC_EINVAL, c, where);
+    for (int64_t n = 0; n < N; n++) {
+        const int64_t soon = n + AHEAD / 2;
+        if (soon < N)
+            ask_for_cells(W, indptr[soon], indptr[soon + 1], index, first[soon], first[soon + 1],
+                          slot, table);
+        const int64_t from = first[n], to = first[n + 1];
+        if ((to - from) * FC_LANES > W) {
+            const fc_status status = fc_gather(1, R, W, indptr + n, index, value, table, sum);
+            if (status != FC_OK) return status;
+            for (int64_t c = from; c < to; c++) out[c] = sum[slot[c]];
+            continue;
+        }
+        for (int64_t c = from; c < to; c++) {
+            double total = 0.0;
+            for (int64_t k = indptr[n]; k < indptr[n + 1]; k++)
+                total += (value == NULL ? 1.0 : (double)value[k]) * table[index[k] * W + slot[c]];
+            out[c] = total;
+        }
+    }
+    return FC_OK;
+}
+
 fc_status fc_scatter(int64_t K, const int64_t *token, const int64_t *slot, const double *mass,
                      int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
                      const float *value, const int32_t *place, int64_t size, double *out,

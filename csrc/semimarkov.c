@@ -16,11 +16,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "along.h"
 #include "checks.h"
 #include "fstcrf.h"
 #include "vec.h"
-
-#define FAINT_SUM 1e-200
 
 typedef struct {
     int64_t T, L, P, D;
@@ -33,6 +32,10 @@ typedef struct {
     double *around;                                      /* [L][P] the same, turned */
     double *meet;      /* [L][P] expected pairs, before they are weighed */
     double *row, *sum; /* [P] */
+    double *opening,
+        *carrying; /* [P] scores of long segments: of being one, of each token of a tail;
+                                   -inf: the label has none */
+    int tails;     /* some label has */
     double top;
 } sentence;
 
@@ -109,16 +112,34 @@ static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
         v->S[x->cell[k]] += x->value[x->what[k]];
 }
 
-/* The head of a long segment of label l from token s; -inf: none. */
-FC_INLINE double head(const sentence *v, int64_t s, int64_t l) {
-    const int64_t e = s + v->m->longest[l];
-    return v->token[3 * s * v->P + l] + (v->C[e * v->P + l] - v->C[s * v->P + l]) +
-           v->m->length[v->D * v->P + l];
+/* Token t carries long segments on, [P]. */
+static void carried(const sentence *v, int64_t t, double *restrict y) {
+    const double *restrict inside = v->token + (3 * t + 1) * v->P;
+    for (int64_t l = 0; l < v->P; l++) y[l] = inside[l] + v->carrying[l];
 }
 
-/* Token t carries a long segment on. */
-FC_INLINE double carried(const sentence *v, int64_t t, int64_t l) {
-    return v->token[(3 * t + 1) * v->P + l] + v->m->length[(v->D + 1) * v->P + l];
+/* The head of a long segment of label l from token s. */
+FC_INLINE double head(const sentence *v, int64_t s, int64_t l) {
+    const int64_t e = s + v->m->longest[l], P = v->P;
+    return v->token[3 * s * P + l] + (v->C[e * P + l] - v->C[s * P + l]) + v->opening[l];
+}
+
+/* Heads that end before token e, with what stands before them, [P]. */
+static void heads_to(const sentence *v, int64_t e, double *restrict y) {
+    fc_fill(v->P, FC_NEVER, y);
+    for (int64_t l = 0; l < v->L; l++) {
+        const int64_t s = e - v->m->longest[l];
+        if (s >= 0) y[l] = v->gamma[s * v->P + l] + head(v, s, l);
+    }
+}
+
+/* Heads from token s, with what follows them, [P]. */
+static void heads_from(const sentence *v, int64_t s, double *restrict y) {
+    fc_fill(v->P, FC_NEVER, y);
+    for (int64_t l = 0; l < v->L; l++) {
+        const int64_t e = s + v->m->longest[l];
+        if (e < v->T) y[l] = head(v, s, l) + v->ahead[e * v->P + l];
+    }
 }
 
 /* log(exp(a) + exp(b)) */
@@ -135,26 +156,7 @@ static double largest(int64_t P, const double *x) { return fc_max(P, x); }
 /* y[l] = log sum over k of exp(x[k] + pair[k][l]); the rows of `linear` are exp(pair - top). */
 static void along(sentence *v, const double *pair, const double *linear, const double *x,
                   double *restrict y) {
-    const int64_t P = v->P, L = v->L;
-    const double c = largest(P, x);
-    fc_fill(P, FC_NEVER, y);
-    if (c == FC_NEVER) return;
-    double *restrict sum = v->sum;
-    fc_fill(P, 0.0, sum);
-    for (int64_t k = 0; k < L; k++) v->row[k] = fc_exp(x[k] - c);
-    for (int64_t k = 0; k < L; k++) fc_axpy(P, v->row[k], linear + k * P, sum);
-    for (int64_t l = 0; l < P; l++) {
-        const double log_sum = c + v->top + fc_log(sum[l] > FAINT_SUM ? sum[l] : 1.0);
-        y[l] = sum[l] > FAINT_SUM ? log_sum : FC_NEVER;
-    }
-    for (int64_t l = 0; l < L; l++) {
-        if (sum[l] > FAINT_SUM) continue;
-        double best = FC_NEVER, all = 0.0;
-        for (int64_t k = 0; k < L; k++) best = fmax(best, x[k] + pair[k * P + l]);
-        if (best == FC_NEVER) continue;
-        for (int64_t k = 0; k < L; k++) all += fc_exp(x[k] + pair[k * P + l] - best);
-        y[l] = best + fc_log(all);
-    }
+    fc_along(v->L, v->P, v->top, pair, linear, x, v->row, v->sum, y);
 }
 
 static void weigh_pairs(sentence *v) {
@@ -172,23 +174,40 @@ static void weigh_pairs(sentence *v) {
 /* --- Sums ---------------------------------------------------------------------------------------- */
 
 /* y[l] = log of the sum over n rows of exp(a_i[l] + b_i[l]); a and b go in steps of their own. */
-static void sum_rows(sentence *v, int64_t n, const double *a, int64_t step_a, const double *b,
+static void sum_rows(int64_t P, int64_t n, const double *a, int64_t step_a, const double *b,
                      int64_t step_b, double *restrict y) {
+    for (int64_t j = 0; j < P; j += FC_LANES) {
+        double top[FC_LANES], sum[FC_LANES];
+        for (int l = 0; l < FC_LANES; l++) top[l] = -1e305;
+        for (int l = 0; l < FC_LANES; l++) sum[l] = 0.0;
+        for (int64_t i = 0; i < n; i++) {
+            const double *restrict p = a + i * step_a + j, *restrict q = b + i * step_b + j;
+            for (int l = 0; l < FC_LANES; l++) top[l] = p[l] + q[l] > top[l] ? p[l] + q[l] : top[l];
+        }
+        for (int64_t i = 0; i < n; i++) {
+            const double *restrict p = a + i * step_a + j, *restrict q = b + i * step_b + j;
+            for (int l = 0; l < FC_LANES; l++) sum[l] += fc_exp(p[l] + q[l] - top[l]);
+        }
+        for (int l = 0; l < FC_LANES; l++) {
+            const double value = top[l] + fc_log(sum[l] > 0.0 ? sum[l] : 1.0);
+            y[j + l] = sum[l] > 0.0 ? value : FC_NEVER;
+        }
+    }
+}
+
+/* Long segments open before token e, and those that end there. */
+static void open_tails(sentence *v, int64_t e) {
     const int64_t P = v->P;
-    double *restrict top = v->row, *restrict sum = v->sum;
-    fc_fill(P, -1e305, top);
-    fc_fill(P, 0.0, sum);
-    for (int64_t i = 0; i < n; i++) {
-        const double *restrict p = a + i * step_a, *restrict q = b + i * step_b;
-        for (int64_t l = 0; l < P; l++) top[l] = p[l] + q[l] > top[l] ? p[l] + q[l] : top[l];
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const double *restrict p = a + i * step_a, *restrict q = b + i * step_b;
-        for (int64_t l = 0; l < P; l++) sum[l] += fc_exp(p[l] + q[l] - top[l]);
-    }
+    const double *restrict before = v->open + (e - 1) * P;
+    const double *restrict last = v->token + (3 * (e - 1) + 2) * P;
+    double *restrict open = v->open + e * P, *restrict alpha = v->alpha + e * P;
+    double *restrict begin = v->row, *restrict on = v->sum;
+    heads_to(v, e, begin);
+    carried(v, e - 1, on);
     for (int64_t l = 0; l < P; l++) {
-        const double value = top[l] + fc_log(sum[l] > 0.0 ? sum[l] : 1.0);
-        y[l] = sum[l] > 0.0 ? value : FC_NEVER;
+        on[l] += before[l];
+        open[l] = plus(begin[l], on[l]);
+        alpha[l] = plus(alpha[l], on[l] + last[l]);
     }
 }
 
@@ -200,47 +219,57 @@ static void forward(sentence *v) {
     for (int64_t l = L; l < P; l++) v->gamma[l] = FC_NEVER;
     for (int64_t e = 1; e <= T; e++) {
         const int64_t n = e < D ? e : D;
-        double *alpha = v->alpha + e * P, *open = v->open + e * P;
-        sum_rows(v, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
-        fc_fill(P, FC_NEVER, open);
-        for (int64_t l = 0; l < L; l++) {
-            const int64_t s = e - v->m->longest[l];
-            if (s < 0 || v->m->length[D * P + l] == FC_NEVER) continue;
-            const double on = open[l - P] + carried(v, e - 1, l);
-            open[l] = plus(v->gamma[s * P + l] + head(v, s, l), on);
-            alpha[l] = plus(alpha[l], on + v->token[(3 * (e - 1) + 2) * P + l]);
-        }
+        double *alpha = v->alpha + e * P;
+        sum_rows(P, n, v->gamma + (e - 1) * P, -P, v->S + (e - 1) * D * P, -(D - 1) * P, alpha);
+        if (v->tails) open_tails(v, e);
         along(v, v->m->pair, v->linear, alpha, v->gamma + e * P);
     }
 }
 
+/* What long segments score that token s carries on, and those that begin there. */
+static void close_tails(sentence *v, int64_t s) {
+    const int64_t P = v->P;
+    const double *restrict behind = v->after + (s + 1) * P, *restrict next = v->ahead + (s + 1) * P;
+    const double *restrict last = v->token + (3 * s + 2) * P;
+    double *restrict ahead = v->ahead + s * P, *restrict beta = v->beta + s * P;
+    carried(v, s, ahead);
+    for (int64_t l = 0; l < P; l++) ahead[l] += plus(last[l] + behind[l], next[l]);
+    heads_from(v, s, v->row);
+    for (int64_t l = 0; l < P; l++) beta[l] = plus(beta[l], v->row[l]);
+}
+
+/* Rows behind the last token. */
+static void begin_backward(sentence *v) {
+    const int64_t end = v->T * v->P;
+    memcpy(v->after + end, v->m->final, (size_t)v->P * sizeof *v->after);
+    for (int64_t l = v->L; l < v->P; l++) v->after[end + l] = FC_NEVER;
+    fc_fill(v->P, FC_NEVER, v->beta + end);
+    fc_fill(v->P, FC_NEVER, v->ahead + end);
+}
+
 static void backward(sentence *v) {
-    const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
-    memcpy(v->after + T * P, v->m->final, (size_t)P * sizeof *v->after);
-    for (int64_t l = L; l < P; l++) v->after[T * P + l] = FC_NEVER;
-    fc_fill(P, FC_NEVER, v->beta + T * P);
-    fc_fill(P, FC_NEVER, v->ahead + T * P);
+    const int64_t P = v->P, D = v->D, T = v->T;
+    begin_backward(v);
     for (int64_t s = T - 1; s >= 0; s--) {
         const int64_t n = T - s < D ? T - s : D;
-        double *beta = v->beta + s * P, *ahead = v->ahead + s * P;
-        sum_rows(v, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
-        fc_fill(P, FC_NEVER, ahead);
-        for (int64_t l = 0; l < L; l++) {
-            const int64_t e = s + v->m->longest[l];
-            if (v->m->length[D * P + l] == FC_NEVER) continue;
-            ahead[l] =
-                carried(v, s, l) + plus(v->token[(3 * s + 2) * P + l] + v->after[(s + 1) * P + l],
-                                        v->ahead[(s + 1) * P + l]);
-            if (e < T) beta[l] = plus(beta[l], head(v, s, l) + v->ahead[e * P + l]);
-        }
+        double *beta = v->beta + s * P;
+        sum_rows(P, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
+        if (v->tails) close_tails(v, s);
         along(v, v->m->turned, v->around, beta, v->after + s * P);
     }
 }
 
-static double total(const sentence *v) {
-    double best = FC_NEVER, sum = 0.0;
-    if (v->T == 0) return 0.0;
+/* The best of what a first label scores with all that follows it. */
+static double best_first(const sentence *v) {
+    double best = FC_NEVER;
     for (int64_t l = 0; l < v->L; l++) best = fmax(best, v->m->initial[l] + v->beta[l]);
+    return best;
+}
+
+static double total(const sentence *v) {
+    if (v->T == 0) return 0.0;
+    const double best = best_first(v);
+    double sum = 0.0;
     if (best == FC_NEVER) return best;
     for (int64_t l = 0; l < v->L; l++) sum += fc_exp(v->m->initial[l] + v->beta[l] - best);
     return best + fc_log(sum);
@@ -256,50 +285,82 @@ typedef struct {
  * from. What is inside is first noted as changes along the sentence: +p where it begins, -p behind. */
 static void expect_segments(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P, D = v->D, T = v->T;
-    for (int64_t s = 0; s < T; s++)
-        for (int64_t d = 1; d <= D && s + d <= T; d++) {
-            double *restrict S = v->S + (s * D + d - 1) * P;
-            const double *restrict before = v->gamma + s * P, *restrict behind =
-                                                                  v->after + (s + d) * P;
-            double *restrict first = g->token + 3 * s * P;
-            double *restrict begins = v->C + s * P, *restrict ends = v->C + (s + d) * P;
-            double *restrict last = g->token + (3 * (s + d - 1) + 2) * P;
-            double *restrict length = g->length + (d - 1) * P;
-            for (int64_t l = 0; l < P; l++) {
-                const double p = fc_exp(before[l] + S[l] + behind[l] - log_z);
-                S[l] = p;
-                first[l] += p;
-                last[l] += p;
-                begins[l] += p;
-                ends[l] -= p;
-                length[l] += p;
+    for (int64_t s = 0; s < T; s++) {
+        const int64_t most = T - s < D ? T - s : D;
+        for (int64_t j = 0; j < P; j += FC_LANES) {
+            double begun[FC_LANES] = {0}, before[FC_LANES];
+            for (int l = 0; l < FC_LANES; l++) before[l] = v->gamma[s * P + j + l];
+            for (int64_t d = 1; d <= most; d++) {
+                double *restrict S = v->S + (s * D + d - 1) * P + j;
+                const double *restrict behind = v->after + (s + d) * P + j;
+                double *restrict last = g->token + (3 * (s + d - 1) + 2) * P + j;
+                double *restrict length = g->length + (d - 1) * P + j;
+                for (int l = 0; l < FC_LANES; l++) {
+                    const double p = fc_exp(before[l] + S[l] + behind[l] - log_z);
+                    S[l] = p;
+                    begun[l] += p;
+                    last[l] += p;
+                    length[l] += p;
+                }
             }
+            for (int l = 0; l < FC_LANES; l++) g->token[3 * s * P + j + l] += begun[l];
         }
+    }
+    for (int64_t t = 0; t < T; t++) {
+        const double *restrict first = g->token + 3 * t * P, *restrict last = first + 2 * P;
+        double *restrict begins = v->C + t * P, *restrict ends = begins + P;
+        for (int64_t l = 0; l < P; l++) {
+            begins[l] += first[l];
+            ends[l] -= last[l];
+        }
+    }
 }
 
-/* The same of long segments: their heads, the tokens that carry them on, and where they end. */
-static void expect_tails(sentence *v, const expected *g, const double *heads, double log_z) {
-    const int64_t P = v->P, D = v->D, T = v->T;
-    for (int64_t l = 0; l < v->L; l++) {
-        const int64_t longest = v->m->longest[l];
-        if (v->m->length[D * P + l] == FC_NEVER) continue;
-        for (int64_t s = 0; s + longest < T; s++) {
-            const double score = v->gamma[s * P + l] + heads[s * P + l];
-            const double p = fc_exp(score + v->ahead[(s + longest) * P + l] - log_z);
-            g->token[3 * s * P + l] += p;
-            g->length[D * P + l] += p;
-            v->C[s * P + l] += p;
-            v->C[(s + longest) * P + l] -= p;
+/* The same of long segments: their heads. */
+static void expect_heads(sentence *v, const expected *g, const double *heads, double log_z) {
+    const int64_t P = v->P, D = v->D;
+    for (int64_t s = 0; s < v->T; s++) {
+        double *restrict p = v->row, *restrict length = g->length + D * P;
+        double *restrict first = g->token + 3 * s * P, *restrict begins = v->C + s * P;
+        fc_fill(P, FC_NEVER, p);
+        for (int64_t l = 0; l < v->L; l++) {
+            const int64_t e = s + v->m->longest[l];
+            if (e < v->T)
+                p[l] = v->gamma[s * P + l] + heads[s * P + l] + v->ahead[e * P + l] - log_z;
         }
-        for (int64_t t = longest; t < T; t++) {
-            const double on = v->open[t * P + l] + carried(v, t, l) - log_z;
-            const double end = v->token[(3 * t + 2) * P + l] + v->after[(t + 1) * P + l];
-            const double p = fc_exp(on + plus(end, v->ahead[(t + 1) * P + l]));
-            g->length[(D + 1) * P + l] += p;
-            v->C[t * P + l] += p;
-            v->C[(t + 1) * P + l] -= p;
-            g->token[(3 * t + 2) * P + l] += fc_exp(on + end);
+        for (int64_t l = 0; l < P; l++) {
+            p[l] = fc_exp(p[l]);
+            first[l] += p[l];
+            length[l] += p[l];
+            begins[l] += p[l];
         }
+        for (int64_t l = 0; l < v->L; l++) {
+            const int64_t e = s + v->m->longest[l];
+            if (e < v->T) v->C[e * P + l] -= p[l];
+        }
+    }
+}
+
+/* The tokens that carry them on, and where they end. */
+static void expect_tails(sentence *v, const expected *g, double log_z) {
+    const int64_t P = v->P;
+    for (int64_t t = 0; t < v->T; t++) {
+        const double *restrict open = v->open + t * P, *restrict score = v->token + (3 * t + 2) * P;
+        const double *restrict behind = v->after + (t + 1) * P;
+        const double *restrict next = v->ahead + (t + 1) * P;
+        double *restrict on = v->row, *restrict length = g->length + (v->D + 1) * P;
+        double *restrict last = g->token + (3 * t + 2) * P, *restrict begins = v->C + t * P;
+        carried(v, t, on);
+        for (int64_t l = 0; l < P; l++) {
+            const double carry = open[l] + on[l] - log_z, end = score[l] + behind[l];
+            const double p = fc_exp(carry + plus(end, next[l]));
+            length[l] += p;
+            begins[l] += p;
+            last[l] += fc_exp(carry + end);
+            on[l] = p;
+        }
+        double *restrict ends = v->C + (t + 1) * P;
+        for (int64_t l = 0; l < P; l++) ends[l] -= on[l];
     }
 }
 
@@ -317,8 +378,8 @@ static void expect_pairs(sentence *v, const expected *g, int64_t t, double log_z
     }
     const double scale = fc_exp(all);
     for (int64_t l = 0; l < P; l++) v->row[l] = fc_exp(beta[l] - b);
-    for (int64_t k = 0; k < L; k++)
-        fc_axpy(P, scale * fc_exp(alpha[k] - a), v->row, v->meet + k * P);
+    for (int64_t k = 0; k < P; k++) v->sum[k] = scale * fc_exp(alpha[k] - a);
+    for (int64_t k = 0; k < L; k++) fc_axpy(P, v->sum[k], v->row, v->meet + k * P);
 }
 
 static void expect(sentence *v, const expected *g, double *initial, double *final, double log_z) {
@@ -329,11 +390,14 @@ static void expect(sentence *v, const expected *g, double *initial, double *fina
         final[l] += fc_exp(v->alpha[T * P + l] + v->m->final[l] - log_z);
     }
     double *heads = v->alpha; /* which has been read */
-    for (int64_t l = 0; l < v->L; l++)
+    for (int64_t l = 0; v->tails && l < v->L; l++)
         for (int64_t s = 0; s + v->m->longest[l] < T; s++) heads[s * P + l] = head(v, s, l);
     memset(v->C, 0, (size_t)((T + 1) * P) * sizeof *v->C);
     expect_segments(v, g, log_z);
-    expect_tails(v, g, heads, log_z);
+    if (v->tails) {
+        expect_heads(v, g, heads, log_z);
+        expect_tails(v, g, log_z);
+    }
     for (int64_t t = 0; t < T; t++) {
         double *restrict inside = g->token + (3 * t + 1) * P;
         const double *restrict c = v->C + t * P;
@@ -347,12 +411,21 @@ static void expect(sentence *v, const expected *g, double *initial, double *fina
 
 static void begin(sentence *v, const fc_semimarkov *m, int64_t room, double *work) {
     *v = (sentence){.L = m->L, .P = m->P, .D = m->D, .m = m};
-    double *end = work + room - (3 * m->P * m->P + 2 * m->P);
+    double *end = work + room - (3 * m->P * m->P + 4 * m->P);
     v->linear = end;
     v->around = end + m->P * m->P;
     v->meet = end + 2 * m->P * m->P;
     v->row = end + 3 * m->P * m->P;
     v->sum = v->row + m->P;
+    v->opening = v->sum + m->P;
+    v->carrying = v->opening + m->P;
+    fc_fill(2 * m->P, FC_NEVER, v->opening);
+    for (int64_t l = 0; l < m->L; l++) {
+        if (m->length[m->D * m->P + l] == FC_NEVER) continue;
+        v->opening[l] = m->length[m->D * m->P + l];
+        v->carrying[l] = m->length[(m->D + 1) * m->P + l];
+        v->tails = 1;
+    }
     weigh_pairs(v);
 }
 
@@ -390,30 +463,34 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
 
 /* --- Best segments ------------------------------------------------------------------------------- */
 
+static void best_tails(sentence *v, int64_t s) {
+    const int64_t P = v->P;
+    const double *restrict behind = v->after + (s + 1) * P, *restrict next = v->ahead + (s + 1) * P;
+    const double *restrict last = v->token + (3 * s + 2) * P;
+    double *restrict ahead = v->ahead + s * P, *restrict beta = v->beta + s * P;
+    carried(v, s, ahead);
+    for (int64_t l = 0; l < P; l++) {
+        const double end = last[l] + behind[l];
+        ahead[l] += end > next[l] ? end : next[l];
+    }
+    heads_from(v, s, v->row);
+    for (int64_t l = 0; l < P; l++) beta[l] = v->row[l] > beta[l] ? v->row[l] : beta[l];
+}
+
 static void best_backward(sentence *v) {
     const int64_t P = v->P, D = v->D, T = v->T, L = v->L;
-    memcpy(v->after + T * P, v->m->final, (size_t)P * sizeof *v->after);
-    for (int64_t l = L; l < P; l++) v->after[T * P + l] = FC_NEVER;
-    fc_fill(P, FC_NEVER, v->ahead + T * P);
+    begin_backward(v);
     for (int64_t s = T - 1; s >= 0; s--) {
-        double *restrict beta = v->beta + s * P, *restrict ahead = v->ahead + s * P;
+        double *restrict beta = v->beta + s * P;
         double *restrict after = v->after + s * P;
         fc_fill(P, FC_NEVER, beta);
-        fc_fill(P, FC_NEVER, ahead);
         for (int64_t d = 1; d <= D && s + d <= T; d++) {
             const double *restrict S = v->S + (s * D + d - 1) * P;
             const double *restrict behind = v->after + (s + d) * P;
             for (int64_t l = 0; l < P; l++)
                 beta[l] = S[l] + behind[l] > beta[l] ? S[l] + behind[l] : beta[l];
         }
-        for (int64_t l = 0; l < L; l++) {
-            const int64_t e = s + v->m->longest[l];
-            if (v->m->length[D * P + l] == FC_NEVER) continue;
-            ahead[l] =
-                carried(v, s, l) + fmax(v->token[(3 * s + 2) * P + l] + v->after[(s + 1) * P + l],
-                                        v->ahead[(s + 1) * P + l]);
-            if (e < T) beta[l] = fmax(beta[l], head(v, s, l) + v->ahead[e * P + l]);
-        }
+        if (v->tails) best_tails(v, s);
         fc_fill(P, FC_NEVER, after);
         for (int64_t k = 0; k < L; k++) {
             const double *restrict row = v->m->turned + k * P;
@@ -472,8 +549,7 @@ fc_status fc_semimarkov_best(const fc_semimarkov *m, const fc_segment_text *x, d
         lay_out(&v, m, work);
         fill(&v, x, b);
         best_backward(&v);
-        double best = v.T == 0 ? 0.0 : FC_NEVER;
-        for (int64_t l = 0; v.T > 0 && l < m->L; l++) best = fmax(best, m->initial[l] + v.beta[l]);
+        const double best = v.T == 0 ? 0.0 : best_first(&v);
         score[b] = best;
         for (int64_t t = 0; t < v.T; t++) label[first + t] = -1;
         if (best > FC_NEVER) trace(&v, label + first);

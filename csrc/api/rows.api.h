@@ -9,6 +9,15 @@
 fc_status fc_gather(int64_t N, int64_t R, int64_t W, const int64_t *indptr, const int32_t *index,
                     const float *value, const double *table, double *out);
 
+/* The same sums, of which some columns are kept: those of row n are slot[first[n]] ..
+ * slot[first[n + 1] - 1]. Where they are few, only they are summed.
+ *   first [N + 1]     slot [first[N]] below W
+ *   out   [first[N]]  sum  [W] scratch */
+fc_status fc_gather_cells(int64_t N, int64_t R, int64_t W, const int64_t *indptr,
+                          const int32_t *index, const float *value, const double *table,
+                          const int64_t *first, const int32_t *slot, double *out, double *sum,
+                          int64_t *where);
+
 /* Adds the attributes of single tokens to parameters, the transposed product for few slots:
  *
  *   out[place[index[e] * W + slot[k]]] += mass[k] * value[e]      e: entries of row token[k], k < K

@@ -64,9 +64,6 @@ def calibrate(
     path: str,
     *,
     output: str | None,
-    columns: tuple[str, ...] | None,
-    kind: str | None,
-    separator: str,
     tape: str | None,
     target: str | None,
     method: Any,
@@ -75,6 +72,7 @@ def calibrate(
     plot: str | None,
     as_json: bool,
     threads: int,
+    **how: Any,
 ) -> None:
     """Put a model's probabilities right on held-out data.
 
@@ -94,16 +92,7 @@ def calibrate(
         raise click.UsageError('normalize = "chain" is no transducer: it has no probabilities here')
     name = _tape(model.label_sets, tape)
     column = target or name
-    source = model_input(
-        model,
-        path=path,
-        columns=columns,
-        kind=kind,
-        separator=separator,
-        targets=[column],
-        wanted=[column],
-    )
-    data = source.read(path)
+    data = model_input(model, path=path, targets=[column], wanted=[column], **how).read(path)
     gold = data.column_lists(column)
     check_columns(model, data)
     spans = of_spans(model.label_sets[name])

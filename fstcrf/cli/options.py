@@ -145,6 +145,41 @@ SCHEME = Parsed("SCHEME", _scheme)
 ASSIGNMENT = Parsed("LABEL=NUMBER", _assignment)
 
 
+AT_LEAST_0 = click.FloatRange(min=0)
+
+
+def shown(
+    flag: str, metavar: str | None, kind: Any, default: Any, says: str, *, name: str | None = None
+) -> Callable[[Any], Any]:
+    """Return an option whose help shows its default; its parameter may have a name of its own."""
+    names = (flag,) if name is None else (flag, name)
+    return click.option(
+        *names, metavar=metavar, type=kind, default=default, show_default=True, help=says
+    )
+
+
+def choice(
+    flag: str,
+    choices: Sequence[str],
+    says: str,
+    *,
+    default: str | None = None,
+    name: str | None = None,
+) -> Callable[[Any], Any]:
+    """Return an option with some values; the first is the default, if no other is named."""
+    usual = choices[0] if default is None else default
+    return shown(flag, None, click.Choice(list(choices)), usual, says, name=name)
+
+
+LOG_JSON = click.option(
+    "--log-json", is_flag=True, help="Progress as JSON lines on standard error."
+)
+SEPARATOR = choice(
+    "--separator",
+    ("any", "tab", "space"),
+    "Between columns: any run of tabs and spaces, or exactly one tab or space.",
+)
+
 _INPUT = (
     click.option(
         "--columns",
@@ -158,41 +193,28 @@ _INPUT = (
         type=click.Choice(["columns", "conllu"]),
         help="What the input is: a column file or CoNLL-U.",
     ),
-    click.option(
-        "--separator",
-        type=click.Choice(["any", "tab", "space"]),
-        default="any",
-        show_default=True,
-        help="Between columns: any run of tabs and spaces, or exactly one tab or space.",
-    ),
+    SEPARATOR,
 )
 
 
+def minimising(
+    l2: float = 1.0, max_iterations: int = 200, *, sparse: str = ""
+) -> tuple[Callable[[Any], Any], ...]:
+    """Return the options of what L-BFGS minimises, with these defaults.
+
+    ``sparse`` is said of the penalty that makes weights zero.
+    """
+    return (
+        shown("--l2", "X", AT_LEAST_0, l2, "Strength of the penalty l2 · |weights|²."),
+        shown("--l1", "X", AT_LEAST_0, 0.0, f"Strength of the penalty l1 · sum |weights|{sparse}."),
+        shown(
+            "--max-iterations", "N", click.IntRange(min=1), max_iterations, "Iterations at most."
+        ),
+    )
+
+
 QUASI_NEWTON = (
-    click.option(
-        "--l2",
-        metavar="X",
-        type=click.FloatRange(min=0),
-        default=1.0,
-        show_default=True,
-        help="Strength of the penalty l2 · |weights|².",
-    ),
-    click.option(
-        "--l1",
-        metavar="X",
-        type=click.FloatRange(min=0),
-        default=0.0,
-        show_default=True,
-        help="Strength of the penalty l1 · sum |weights|.",
-    ),
-    click.option(
-        "--max-iterations",
-        metavar="N",
-        type=click.IntRange(min=1),
-        default=200,
-        show_default=True,
-        help="Iterations at most.",
-    ),
+    *minimising(),
     click.option("--checkpoint", metavar="FILE", help="Where the state of the run is saved."),
     click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it exists."),
 )

@@ -8,7 +8,15 @@ from typing import Any
 import click
 
 from fstcrf.cli.models import constrained, load_model, spare_inputs
-from fstcrf.cli.options import in_flags, input_options, threads_option
+from fstcrf.cli.options import (
+    LOG_JSON,
+    choice,
+    in_flags,
+    input_options,
+    minimising,
+    threads_option,
+    with_options,
+)
 from fstcrf.cli.reporting import reporter, warnings_to
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.corpus import check_writable
@@ -31,39 +39,16 @@ from fstcrf.rules import learn_rules
     multiple=True,
     help="A further grammar that the tagger stands under; may be given again.",
 )
-@click.option(
-    "--l2",
-    metavar="X",
-    type=click.FloatRange(min=0),
-    default=0.1,
-    show_default=True,
-    help="Strength of the penalty l2 · |weights|².",
+@lambda command: with_options(
+    minimising(l2=0.1, max_iterations=100, sparse=": rules that do not help get 0"), command
 )
-@click.option(
-    "--l1",
-    metavar="X",
-    type=click.FloatRange(min=0),
-    default=0.0,
-    show_default=True,
-    help="Strength of the penalty l1 · sum |weights|: rules that do not help get 0.",
-)
-@click.option(
-    "--max-iterations",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Iterations at most.",
-)
-@click.option(
+@choice(
     "--on-missing",
-    type=click.Choice(["error", "skip"]),
-    default="error",
-    show_default=True,
-    help="Sentences whose gold labels the hard rules forbid: an error, or left out.",
+    ("error", "skip"),
+    "Sentences whose gold labels the hard rules forbid: an error, or left out.",
 )
 @threads_option
-@click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
+@LOG_JSON
 @click.pass_context
 def rules(
     context: click.Context,
@@ -73,13 +58,15 @@ def rules(
     rules_path: str,
     output: str,
     *,
-    columns: tuple[str, ...] | None,
-    kind: str | None,
-    separator: str,
     target: str | None,
     grammars: tuple[str, ...],
+    l2: float,
+    l1: float,
+    max_iterations: int,
+    on_missing: Any,
+    threads: int,
     log_json: bool,
-    **options: Any,
+    **how: Any,
 ) -> None:
     """Learn the costs of rules, a grammar file, on top of a tagger.
 
@@ -94,27 +81,23 @@ def rules(
     check_writable(output)
     spare_inputs(output, [model_path, path, rules_path, *grammars], option="OUT")
     model = load_model(model_path)
-    source = model_input(
-        model,
-        path=path,
-        columns=columns,
-        kind=kind,
-        separator=separator,
-        targets=[target or model.tapes[0]],
-        wanted=[target or model.tapes[0]],
-    )
-    data = source.read(path)
+    column = target or model.tapes[0]
+    data = model_input(model, path=path, targets=[column], wanted=[column], **how).read(path)
     check_columns(model, data)
     whole = constrained(model, grammars) if grammars else model
-    with reporter(as_json=log_json, max_iterations=options["max_iterations"]) as told:
+    with reporter(as_json=log_json, max_iterations=max_iterations) as told:
         with in_flags(context.command), warnings_to(told.data):
             learned = learn_rules(
                 whole,
                 data,
                 Path(rules_path),
-                target=target or model.tapes[0],
+                target=column,
+                l2=l2,
+                l1=l1,
+                max_iterations=max_iterations,
+                on_missing=on_missing,
+                threads=threads,
                 report=told.iteration,
-                **options,
             )
         learned.save(output)
         told.done(

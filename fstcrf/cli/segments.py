@@ -9,10 +9,14 @@ from typing import Any
 import click
 
 from fstcrf.cli.options import (
+    LOG_JSON,
     NAMES,
     QUASI_NEWTON,
     SCHEME,
+    SEPARATOR,
+    choice,
     in_flags,
+    shown,
     threads_option,
     with_options,
 )
@@ -22,14 +26,6 @@ from fstcrf.corpus import check_writable, read_columns
 from fstcrf.errors import DataError
 from fstcrf.locks import held
 from fstcrf.semimarkov import SegmentCRF
-
-_separator = click.option(
-    "--separator",
-    type=click.Choice(list(SEPARATORS)),
-    default="any",
-    show_default=True,
-    help="Between columns: any run of tabs and spaces, or exactly one tab or space.",
-)
 
 
 @click.group()
@@ -59,37 +55,18 @@ def segments() -> None:
     help="A dictionary: a phrase in each line; the file's name is that of its entries.",
 )
 @click.option("--dev", metavar="FILE", help="Held-out sentences: the best F decides.")
-@click.option(
-    "--longest",
-    metavar="N",
-    type=click.IntRange(1, 1000),
-    default=8,
-    show_default=True,
-    help="Tokens of the longest segment without a tail.",
+@shown(
+    "--longest", "N", click.IntRange(1, 1000), 8, "Tokens of the longest segment without a tail."
 )
 @click.option("--tails/--no-tails", default=True, help="Longer segments are possible.")
-@click.option(
+@choice(
     "--on-missing",
-    type=click.Choice(["error", "nearest", "skip"]),
-    default="error",
-    show_default=True,
-    help="Gold segments that are too long without tails: an error, cut into pieces, or left out "
-    "with their sentences.",
+    ("error", "nearest", "skip"),
+    "Gold segments that are too long without tails: an error, cut into pieces, or left out with "
+    "their sentences.",
 )
-@click.option(
-    "--scheme",
-    type=SCHEME,
-    default="conlleval",
-    show_default=True,
-    help="How labels are read as spans.",
-)
-@click.option(
-    "--writes",
-    type=SCHEME,
-    default="iob2",
-    show_default=True,
-    help="The scheme of the labels that the model writes.",
-)
+@shown("--scheme", None, SCHEME, "conlleval", "How labels are read as spans.")
+@shown("--writes", None, SCHEME, "iob2", "The scheme of the labels that the model writes.")
 @click.option(
     "--min-count",
     metavar="N",
@@ -98,9 +75,9 @@ def segments() -> None:
     help="Leave out attributes that fewer tokens have.",
 )
 @lambda command: with_options(QUASI_NEWTON, command)
-@_separator
+@SEPARATOR
 @threads_option
-@click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
+@LOG_JSON
 @click.pass_context
 def train(
     context: click.Context,
@@ -166,7 +143,7 @@ def _phrases(paths: Sequence[str]) -> dict[str, list[str]] | None:
 @click.argument("path", metavar="[INPUT]", default="-")
 @click.option("-o", "--output", metavar="FILE", default="-", help="Where to write; stdout if -.")
 @click.option("--columns", type=NAMES, help="Names of the input's columns, if not the model's.")
-@_separator
+@SEPARATOR
 @threads_option
 def tag(
     model_path: str,

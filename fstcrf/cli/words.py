@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.options import QUASI_NEWTON, in_flags, threads_option, with_options
+from fstcrf.cli.options import (
+    LOG_JSON,
+    QUASI_NEWTON,
+    choice,
+    in_flags,
+    shown,
+    threads_option,
+    with_options,
+)
 from fstcrf.cli.reporting import STOPPING, reporter, say, stopping, warnings_to
 from fstcrf.corpus.files import check_writable, decoded, open_binary, open_target, source_name
 from fstcrf.errors import OptionError
@@ -59,14 +67,12 @@ def words() -> None:
     multiple=True,
     help="A further dictionary, .dic or .csv; may be given again.",
 )
-@click.option(
+@choice(
     "--format",
-    "form",
-    type=click.Choice(["words", "spaced"]),
-    default="words",
-    show_default=True,
-    help="A line for each word, with its feature, and EOS behind a sentence; or a line for each "
+    ("words", "spaced"),
+    "A line for each word, with its feature, and EOS behind a sentence; or a line for each "
     "sentence, words with spaces between them.",
+    name="form",
 )
 @click.option(
     "--nbest",
@@ -221,21 +227,14 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     help="Features of words and of neighbours, a feature.def.",
 )
 @click.option("--rewrite", metavar="FILE", help="What features see of fields, a rewrite.def.")
-@click.option(
+@shown(
     "--label",
-    metavar="FIELDS",
-    type=_Fields(),
-    default="0",
-    show_default=True,
-    help="Fields that make a word's label, 0,1,2: those there, joined by -.",
+    "FIELDS",
+    _Fields(),
+    "0",
+    "Fields that make a word's label, 0,1,2: those there, joined by -.",
 )
-@click.option(
-    "--column",
-    type=click.Choice(["upos", "xpos"]),
-    default="xpos",
-    show_default=True,
-    help="Labels in CoNLL-U.",
-)
+@choice("--column", ("upos", "xpos"), "Labels in CoNLL-U.", default="xpos")
 @click.option(
     "--marked",
     metavar="FILE",
@@ -244,12 +243,10 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     "boundary, - for none, a blank for unknown.",
 )
 @click.option("--dev", metavar="FILE", help="Held-out texts: the best F decides.")
-@click.option(
+@choice(
     "--costs",
-    type=click.Choice(["none", "fixed", "scaled"]),
-    default="none",
-    show_default=True,
-    help="The dictionary's own costs: they do not count, weights are added to them, or to a "
+    ("none", "fixed", "scaled"),
+    "The dictionary's own costs: they do not count, weights are added to them, or to a "
     "multiple of them that is learnt, too.",
 )
 @click.option(
@@ -260,12 +257,10 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     help="Annotated words that lattices lack at least N times become entries of the model's "
     "dictionary.",
 )
-@click.option(
+@choice(
     "--on-missing",
-    type=click.Choice(["error", "nearest", "skip", "add"]),
-    default="error",
-    show_default=True,
-    help="Annotations that lattices do not have: an error, the nearest ways, left out, or their "
+    ("error", "nearest", "skip", "add"),
+    "Annotations that lattices do not have: an error, the nearest ways, left out, or their "
     "words added as unknown ones.",
 )
 @click.option(
@@ -283,7 +278,7 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     help="The model's file has the dictionary in it, too; without it, Python alone can use it.",
 )
 @threads_option
-@click.option("--log-json", is_flag=True, help="Progress as JSON lines on standard error.")
+@LOG_JSON
 @click.pass_context
 def train(
     context: click.Context,
@@ -340,14 +335,7 @@ def train(
 @click.argument("model", metavar="MODEL")
 @click.argument("folder", metavar="FOLDER")
 @click.option("--compiled", is_flag=True, help="What MeCab runs, not the sources that it compiles.")
-@click.option(
-    "--factor",
-    metavar="COST",
-    type=click.FloatRange(min=0, min_open=True),
-    default=700.0,
-    show_default=True,
-    help="Cost of one nat.",
-)
+@shown("--factor", "COST", click.FloatRange(min=0, min_open=True), 700.0, "Cost of one nat.")
 @click.pass_context
 def export(
     context: click.Context, /, model: str, folder: str, *, compiled: bool, factor: float

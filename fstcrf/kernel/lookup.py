@@ -31,6 +31,26 @@ class KeyTerm(NamedTuple):
     width: int  # bits
 
 
+def _bits(n: int) -> int:
+    return max(n.bit_length() + 1, 2)
+
+
+def hash_table(keys: NDArray[np.uint64], rows: Ints) -> NDArray[Any]:
+    """Return slots of keys, [n], all different, and their rows, [n], ≥ 0; half or more are free."""
+    bits = _bits(len(keys))
+    slots = np.empty(1 << bits, dtype=SLOT)
+    status = lib.fc_fill_slots(
+        len(keys),
+        array_in(keys, np.uint64, keys.shape, "keys"),
+        array_in(rows, np.int32, keys.shape, "rows"),
+        len(slots),
+        64 - bits,
+        array_out(slots),
+    )
+    check(status, "hash table")
+    return slots
+
+
 @dataclass(frozen=True, slots=True)
 class KeyFamily:
     """One kind of attributes: the terms of its keys, and the row of each key.
@@ -68,23 +88,13 @@ class KeyFamily:
         if self.direct is not None or self.slots is not None:
             return self
         keys, rows = self.keys, self.rows
-        bits = max(len(keys).bit_length() + 1, 2)
+        bits = _bits(len(keys))
         width = sum(term.width for term in self.terms)
         if width <= bits + 2:  # an array over all keys is no larger
             direct = np.full(1 << width, -1, dtype=np.int32)
             direct[keys] = rows
             return replace(self, direct=direct)
-        slots = np.empty(1 << bits, dtype=SLOT)
-        status = lib.fc_fill_slots(
-            len(keys),
-            array_in(keys, np.uint64, keys.shape, "keys"),
-            array_in(rows, np.int32, keys.shape, "rows"),
-            len(slots),
-            64 - bits,
-            array_out(slots),
-        )
-        check(status, "hash table")
-        return replace(self, slots=slots)
+        return replace(self, slots=hash_table(keys, rows))
 
     def c_fields(self) -> tuple[dict[str, Any], list[Any]]:
         """Return the C view, and what keeps its memory alive."""

@@ -113,6 +113,36 @@ class SparseRows:
         check(status, "rows times table")
         return result
 
+    def cells(self, table: Floats, first: Longs, slot: Ints, *, out: Floats) -> None:
+        """Put some columns of the product with a table, others for each row, where `out` is.
+
+        Parameters
+        ----------
+        table : float64 [R, W]
+            W a multiple of 8.
+        first : int64 [N + 1]
+            The columns of row n are ``slot[first[n] : first[n + 1]]``.
+        slot : int32 [first[N]]
+        out : float64 [first[N]]
+        """
+        n, width, value = len(self), table.shape[1], self.value
+        where, size = ffi.new("int64_t *"), (int(first[-1]),)
+        status = lib.fc_gather_cells(
+            n,
+            self.n_columns,
+            width,
+            array_in(self.indptr, np.int64, (n + 1,), "indptr"),
+            array_in(self.index, np.int32, self.index.shape, "index"),
+            ffi.NULL if value is None else array_in(value, np.float32, value.shape, "value"),
+            array_in(table, np.float64, (self.n_columns, width), "table"),
+            array_in(first, np.int64, (n + 1,), "first"),
+            array_in(slot, np.int32, size, "slot"),
+            array_in(out, np.float64, size, "out", writable=True),
+            array_out(np.empty(width)),
+            where,
+        )
+        check(status, "cells of rows times table", where[0])
+
     def scatter(
         self,
         token: Longs,

@@ -125,7 +125,13 @@ def _text(
 
 
 def segment_sums(
-    machine: SemiMarkov, offset: Longs, token: Floats, extras: Extras, value: Floats
+    machine: SemiMarkov,
+    offset: Longs,
+    token: Floats,
+    extras: Extras,
+    value: Floats,
+    *,
+    out: Floats | None = None,
 ) -> SegmentSums:
     """Return log Z of each sentence, and what is expected of all of them together.
 
@@ -137,6 +143,8 @@ def segment_sums(
         What each token scores as the first of a segment, in one, and as its last.
     extras : Extras
     value : float64 [V]
+    out : float64 [N, 3, P], optional
+        Where to put what is expected of tokens; other memory than `token`.
 
     Raises
     ------
@@ -145,10 +153,12 @@ def segment_sums(
     TooLargeError
         A sentence too long for memory.
     """
+    if out is not None and out.shape != token.shape:
+        raise ShapeError(f"out is {list(out.shape)}, expected {list(token.shape)}")
     text, work = _text(machine, offset, token, extras, value)
     sums = SegmentSums(
         np.empty(len(offset) - 1),
-        np.empty_like(token),
+        np.empty_like(token) if out is None else out,
         np.zeros(len(value)),
         np.zeros_like(machine.length),
         np.zeros_like(machine.pair),

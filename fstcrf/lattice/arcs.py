@@ -343,18 +343,18 @@ def _joint_pairs(arcs: SegmentArcs, joint: JointArrays) -> PairScores:
 
 def segments_of(
     arcs: SegmentArcs, path: NDArray[np.integer]
-) -> tuple[list[tuple[int, int, int]], Longs]:
-    """Return (start, end, label) of the segments along a path, and its arcs that begin them."""
+) -> tuple[tuple[list[int], list[int], list[int]], Longs]:
+    """Return starts, ends and labels of the segments along a path, and its arcs that begin them."""
     if not len(path):
-        return [], np.zeros(0, dtype=np.int64)
+        return ([], [], []), np.zeros(0, dtype=np.int64)
     begins = np.flatnonzero(~arcs.carries[path])
     ends = np.append(begins[1:], len(path)) - 1
     start = arcs.position[arcs.source[path[begins]]]
     end = arcs.position[arcs.target[path[ends]]]
     label = arcs.label[path[begins]]
     named = label >= 0
-    found = zip(start[named].tolist(), end[named].tolist(), label[named].tolist(), strict=True)
-    return list(found), path[begins[named]].astype(np.int64)
+    found = start[named].tolist(), end[named].tolist(), label[named].tolist()
+    return found, path[begins[named]].astype(np.int64)
 
 
 def spread(arcs: SegmentArcs, share: Floats, length: int, labels: int) -> Floats:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import DataError, LabelError, NumericError, OptionError, ShapeError
-from fstcrf.kernel.paired import PairScores, ascending
+from fstcrf.kernel.paired import PairScores
 from fstcrf.lattice.arcs import SegmentArcs, pairs_of
 from fstcrf.lattice.tapes import potentials
 from fstcrf.once import memoised
@@ -56,7 +56,7 @@ def _whole(values: ArrayLike, name: str) -> Longs:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ShapeError(f"{name} is {array.dtype} {list(array.shape)}, expected whole numbers [E]")
-    return array.astype(np.int64)
+    return array.astype(np.int64, copy=False)
 
 
 def checked_candidates(
@@ -74,19 +74,17 @@ def checked_candidates(
         sizes = [list(column.shape) for column in columns]
         raise ShapeError(f"start, end and label are {sizes}, score {list(value.shape)}")
     first, last, number = columns
-    bad = np.flatnonzero((first < 0) | (last <= first) | (last > length))
-    if len(bad):
-        k = int(bad[0])
+    if first.size and (first.min() < 0 or last.max() > length or (last <= first).any()):
+        k = int(np.flatnonzero((first < 0) | (last <= first) | (last > length))[0])
         raise DataError(
             f"segment {k} is {first[k]}:{last[k]}, expected a stretch of the {length} tokens"
         )
-    bad = np.flatnonzero((number < 0) | (number >= len(labels)))
-    if len(bad):
-        k = int(bad[0])
+    if number.size and (number.min() < 0 or number.max() >= len(labels)):
+        k = int(np.flatnonzero((number < 0) | (number >= len(labels)))[0])
         raise LabelError(f"segment {k} has the label {number[k]}, expected 0 to {len(labels) - 1}")
-    bad = np.flatnonzero(~(value < np.inf))
-    if len(bad):
-        raise NumericError(f"segment {int(bad[0])} has the score {value[bad[0]]}; -inf forbids")
+    if value.size and not value.max() < np.inf:  # nor is NaN
+        k = int(np.flatnonzero(~(value < np.inf))[0])
+        raise NumericError(f"segment {k} has the score {value[k]}; -inf forbids")
     return Candidates(*(column.astype(np.int32) for column in columns)), value
 
 
@@ -145,21 +143,25 @@ def plain_arcs(
         origin = np.append(origin, np.full(length, -1))
     classes = label if pairs.pair.shape[2] > 1 else np.zeros_like(label)
     place = start.astype(np.int64) * (int(label.max(initial=0)) + 1) + label
-    order = ascending(place * (length + 1) + end)
-    count = len(order)
+    place = place * (length + 1) + end
+    if not (place[1:] >= place[:-1]).all():
+        order = np.argsort(place, kind="stable")
+        start, end, read, score, origin = (c[order] for c in (start, end, read, score, origin))
+        label, classes = label[order], classes[order]
+    count = len(start)
     final = np.full(length + 1, -np.inf)
     final[length] = 0.0
     return SegmentArcs(
         position=np.arange(length + 1),
-        source=start[order],
-        target=end[order],
-        label=read[order],
-        under=label[order],
+        source=start,
+        target=end,
+        label=read,
+        under=label,
         carries=np.zeros(count, dtype=bool),
-        left=classes[order],
-        right=classes[order],
-        score=score[order],
-        origin=origin[order],
+        left=classes,
+        right=classes,
+        score=score,
+        origin=origin,
         state=np.full(count, -1, dtype=np.int32),
         final=final,
         class_final=class_final,

@@ -138,14 +138,14 @@ def array_lattice(
         for name, e in (("initial", initial), ("final", final))
     ]
     if transitions is None:
-        return _program(names, tape, np.zeros(size**2).tobytes(), *_bytes(ends)), (node,)
+        return chain_program(names, tape, np.zeros(size**2).tobytes(), *_bytes(ends)), (node,)
     shapes: list[tuple[int | None, ...]] = [(size, size), (max(len(node) - 1, 0), size, size)]
     arcs = potentials(transitions, "transitions", shapes)
     if arcs.ndim == 2:
-        return _program(names, tape, arcs.tobytes(), *_bytes(ends)), (node,)
+        return chain_program(names, tape, arcs.tobytes(), *_bytes(ends)), (node,)
     into = np.zeros((len(node), size * size))  # row t: the arcs into token t
     into[1:] = arcs.reshape(len(arcs), size * size)
-    return _program(names, tape, None, *_bytes(ends)), (node, into)
+    return chain_program(names, tape, None, *_bytes(ends)), (node, into)
 
 
 def _bytes(arrays: Sequence[Floats]) -> list[bytes]:
@@ -153,7 +153,7 @@ def _bytes(arrays: Sequence[Floats]) -> list[bytes]:
 
 
 @memoised(64)
-def _program(
+def chain_program(
     labels: tuple[str, ...], tape: str, arc: bytes | None, initial: bytes, final: bytes
 ) -> Program:
     """Return the program of these potentials; the same one for the same numbers."""

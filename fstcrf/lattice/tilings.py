@@ -6,9 +6,9 @@ scores and of those of neighbouring labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -23,6 +23,7 @@ from fstcrf.kernel.paired import Paired, PairScores
 from fstcrf.lattice.answer import Path, share
 from fstcrf.lattice.arcs import SegmentArcs, segments_of, spread, within
 from fstcrf.lattice.candidates import Candidates, unknown_label
+from fstcrf.lattice.sausages import Sausage
 from fstcrf.lattice.spans import MinimumRisk, ProbableSpans
 from fstcrf.lattice.tapes import Taped
 
@@ -151,11 +152,12 @@ class Tilings:
         NoPathError
             Nothing tiles the text, with the first token that no path passes.
         """
-        machine = self.arcs.machine
-        (score,) = machine.best_scores().tolist()
+        score = self.best_score()
         if score == -np.inf:
             raise self.no_path()
-        return self._path(machine.best_paths()[0], score)
+        if self._sausage is not None:
+            return self._singles(self._sausage, *self._sausage.best())[0]
+        return self._path(self.arcs.machine.best_paths()[0], score)
 
     def nbest(self, n: int) -> list[SegmentPath]:
         """Return the n best paths, best first; fewer where there are fewer.
@@ -165,6 +167,8 @@ class Tilings:
         OptionError
             A negative n.
         """
+        if self._sausage is not None and n > 0:
+            return self._singles(self._sausage, *self._sausage.nbest(n))
         machine, which = self.arcs.machine.explicit
         found = acyclic.nbest(machine, n)
         rows = [_own(row, which) for row in found.arcs]
@@ -181,6 +185,8 @@ class Tilings:
             Nothing tiles the text.
         """
         self._check_alive()
+        if self._sausage is not None and n > 0:
+            return self._singles(self._sausage, *self._sausage.sample(n, seed))
         machine, which = self.arcs.machine.explicit
         drawn = acyclic.sample(machine, n, np.random.default_rng(seed))
         rows = [_own(row, which) for row in drawn]
@@ -201,6 +207,8 @@ class Tilings:
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
+        if self._sausage is not None:
+            return self._sausage.log_z
         return float(self.arcs.machine.log_partitions()[0])
 
     def entropy(self) -> float:
@@ -231,8 +239,12 @@ class Tilings:
         NoPathError
             Nothing tiles the text.
         """
+        if self._sausage is not None:
+            if self._sausage.posterior.log_z[0] == -np.inf:
+                raise self.no_path()
+            return np.minimum(self._sausage.share, 1.0)
         self._check_alive()
-        return np.clip(spread(self.arcs, self._sums.arc, self.length, len(self.labels)), 0.0, 1.0)
+        return np.clip(spread(self.arcs, self._share, self.length, len(self.labels)), 0.0, 1.0)
 
     def token_marginals(self, tape: str) -> Floats:
         """Return the probability of each label of a tape of tokens, float64 [T, labels].
@@ -252,7 +264,7 @@ class Tilings:
         number = np.asarray([names.index(row[place]) for row in self._names])
         token = self.arcs.position[self.arcs.source]
         cell = token * len(names) + number[self.arcs.state]
-        total = np.bincount(cell, weights=self._sums.arc, minlength=self.length * len(names))
+        total = np.bincount(cell, weights=self._share, minlength=self.length * len(names))
         return total.astype(np.float64).reshape(self.length, len(names))
 
     def arc_marginals(self) -> Floats:
@@ -264,7 +276,7 @@ class Tilings:
             Nothing tiles the text.
         """
         self._check_alive()
-        return self.by_candidate(self._sums.arc)
+        return self.by_candidate(self._share)
 
     def span_probability(self, start: int, end: int, label: str) -> float:
         """Return the probability that exactly this segment is there; errors as for many."""
@@ -325,7 +337,7 @@ class Tilings:
         return counts_of(
             self.arcs.machine.marginals(counted=True),
             self.arcs.machine,
-            self.by_candidate(self._sums.arc),
+            self.by_candidate(self._share),
         )
 
     def minimum_risk(self, loss: Loss = "span") -> MinimumRisk[tuple[Span, ...]]:
@@ -360,8 +372,8 @@ class Tilings:
         place = np.zeros(len(begins))
         known = begins & (self.arcs.origin >= 0)
         place[known] = self._span_share[self._span_of[self.arcs.origin[known]]]
-        place[begins & ~known] = self._sums.arc[begins & ~known]
-        true = float(self._sums.arc[begins].sum())
+        place[begins & ~known] = self._share[begins & ~known]
+        true = float(self._share[begins].sum())
         ratio, chosen = -1.0, np.zeros(0, dtype=np.int32)
         while True:
             path = self._rescored(np.where(begins, place - max(ratio, 0.0) / 2, 0.0))
@@ -402,6 +414,8 @@ class Tilings:
 
     def best_score(self) -> float:
         """Return the score of the best path; −inf where there is none."""
+        if self._sausage is not None:
+            return self._sausage.best_score
         return float(self.arcs.machine.best_scores()[0])
 
     def _exactly(self, segments: Sequence[tuple[int, int, str]]) -> Self:
@@ -428,8 +442,15 @@ class Tilings:
     # --- Behind the scenes --------------------------------------------------------------------
 
     @cached_property
-    def _sums(self) -> Any:
-        return self.arcs.machine.marginals()
+    def _sausage(self) -> Sausage | None:
+        return Sausage.of(self.arcs, len(self.labels))
+
+    @cached_property
+    def _share(self) -> Floats:
+        """Probability of each arc."""
+        if self._sausage is not None:
+            return self._sausage.by_arc(self._sausage.share)
+        return self.arcs.machine.marginals().arc
 
     def by_candidate(self, value: Floats) -> Floats:
         """Sum over what each given arc has become."""
@@ -477,28 +498,51 @@ class Tilings:
         return int(start), int(end), self.labels.index(label)
 
     def _spans_of(self, path: Ints) -> tuple[Span, ...]:
-        found, _ = segments_of(self.arcs, path)
-        return tuple(Span(start, end, self.labels[k]) for start, end, k in found)
+        (start, end, label), _ = segments_of(self.arcs, path)
+        return _spans(start, end, map(self.labels.__getitem__, label))
 
     def _path(self, path: Ints, score: float) -> SegmentPath:
         return self.path_from(path, score, self.log_partition())
 
+    def _singles(self, sausage: Sausage, labels: Ints, scores: Floats) -> list[SegmentPath]:
+        """Return paths of some labels, one for each token, int [n, T]; spans are shared."""
+        arcs = sausage.arcs_of(labels)
+        used = np.zeros(len(self.arcs.source), dtype=bool)
+        used[arcs] = True
+        some, number = np.flatnonzero(used), np.cumsum(used) - 1
+        start = self.arcs.source[some].tolist()
+        names = list(map(self.labels.__getitem__, self.arcs.under[some].tolist()))
+        spans = _spans(start, self.arcs.target[some].tolist(), names)
+        rows = zip(number[arcs].tolist(), scores.tolist(), self.arcs.origin[arcs], strict=True)
+        return [
+            SegmentPath(
+                labels=tuple(map(names.__getitem__, row)),
+                score=score,
+                probability=share(score, sausage.log_z),
+                exact=True,
+                bound=score,
+                segments=tuple(map(spans.__getitem__, row)),
+                arcs=origin,
+            )
+            for row, score, origin in rows
+        ]
+
     def path_from(self, path: Ints, score: float, log_z: float) -> SegmentPath:
         """Return what a path of arcs stands for, its score and log Z being known."""
-        found, begins = segments_of(self.arcs, path)
-        spans = tuple(Span(start, end, self.labels[k]) for start, end, k in found)
+        (start, end, label), begins = segments_of(self.arcs, path)
+        names = tuple(map(self.labels.__getitem__, label))
         tokens: tuple[tuple[str, ...], ...] = ()
         if self._tokens is not None:
             rows = [self._names[k] for k in self.arcs.state[path].tolist()]
             tapes = range(len(self._tokens.tapes))
             tokens = tuple(tuple(row[tape] for row in rows) for tape in tapes)
         return SegmentPath(
-            labels=tuple(span.type for span in spans),
+            labels=names,
             score=score,
             probability=share(score, log_z),
             exact=True,
             bound=score,
-            segments=spans,
+            segments=_spans(start, end, names),
             tokens=tokens,
             arcs=self.arcs.origin[begins],
         )
@@ -529,6 +573,11 @@ def _own(row: Ints, which: Ints) -> Ints:
     """Return the arcs along a path of a machine that has pairs as arcs, too."""
     found = which[row[row >= 0]]
     return found[found >= 0]
+
+
+def _spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
+    """Return spans of columns; a path has thousands, so they are made as the tuples they are."""
+    return tuple(map(partial(tuple.__new__, Span), zip(start, end, names, strict=True)))
 
 
 def _support(values: Floats) -> Floats:

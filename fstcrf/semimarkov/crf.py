@@ -5,29 +5,31 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import msgspec
 import numpy as np
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Array, Floats, Ints, Longs
-from fstcrf.corpus import Corpus, Span, labels_from_spans, named_scheme, span_arrays
+from fstcrf.corpus import Corpus, Span, labels_from_arrays, named_scheme, span_arrays
 from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.features import FeatureIndex, TemplateSet
 from fstcrf.features.template import as_templates
+from fstcrf.kernel import SparseRows
+from fstcrf.kernel.phrases import PhraseFinder
 from fstcrf.kernel.semimarkov import best_segments
 from fstcrf.lattice import SegmentLattice
 from fstcrf.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.once import made_once
 from fstcrf.semimarkov.likelihood import (
-    SegmentLikelihood,
     SegmentProblem,
     SegmentSpace,
+    segment_optimiser,
     supported_cells,
 )
 from fstcrf.semimarkov.phrases import (
@@ -38,8 +40,7 @@ from fstcrf.semimarkov.phrases import (
     segment_features,
 )
 from fstcrf.storage import SEGMENTS, read_arrays, write_arrays
-from fstcrf.train import Checkpoint, Progress, fit
-from fstcrf.train.lbfgs import LBFGS, OWLQN, LBFGSSettings
+from fstcrf.train.course import Course, CourseOptions, known
 from fstcrf.train.shards import Workers
 
 KIND, VERSION = SEGMENTS, 1
@@ -181,18 +182,8 @@ class SegmentCRF:
         writes: str = "iob2",
         on_missing: OnMissing = "error",
         min_count: int = 1,
-        l2: float = 1.0,
-        l1: float = 0.0,
-        max_iterations: int = 200,
-        period: int = 10,
-        delta: float = 1e-4,
         dev: Data | None = None,
-        patience: int = 10,
-        threads: int = 1,
-        report: Callable[[Progress], None] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = False,
+        **options: Unpack[CourseOptions],
     ) -> SegmentCRF:
         """Train a tagger of segments.
 
@@ -230,21 +221,11 @@ class SegmentCRF:
             latter two say how many.
         min_count : int
             Leave out attributes that fewer tokens have.
-        l2, l1 : float
-            Strengths of the penalties l2 · |weights|² and l1 · sum |weights|.
-        max_iterations, period, delta
-            L-BFGS, or OWL-QN with l1: it ends where the objective fell by less than `delta` of
-            itself over `period` iterations.
         dev : Corpus or sequence of sentences, optional
             Held-out sentences: the weights with the best F are kept.
-        patience : int
-            Iterations without a better F before training ends.
-        threads : int
-            The result has the same bits for any number.
-        report : callable, optional
-            Is told of every iteration.
-        checkpoint, checkpoint_every, resume
-            File for the state of the run, as for `CRF.train`.
+        **options
+            l2, l1, max_iterations, period, delta, patience, threads, report, checkpoint,
+            checkpoint_every and resume: see `fstcrf.train.course.Course`.
 
         Raises
         ------
@@ -254,81 +235,40 @@ class SegmentCRF:
             Options outside what they may be.
         """
         one_of("on_missing", on_missing, OnMissing)
-        _check_numbers(longest, l2, l1, threads)
-        named_scheme(scheme)
-        if not named_scheme(writes).strict:
-            raise OptionError(f"scheme {writes!r} only reads labels; name one to write")
+        course = Course(**options)
+        _check_schemes(longest, scheme, writes)
         corpus = _full(data)
-        if target not in corpus.columns:
-            there = ", ".join(map(str, corpus.columns))
-            raise DataError(f"no column {target!r}: there is {there}", path=corpus.source)
         gold, labels = _gold(corpus, target, scheme)
         limits, tailed = _limits(gold, len(labels), longest, tails=tails)
         corpus, gold = _present(corpus, gold, labels, limits, tailed, on_missing)
         templates = as_templates(template)
-        index, design = FeatureIndex.build(corpus, templates, min_count=min_count)
-        if design.arc is not None:
-            raise OptionError("the template has attributes of label pairs: a SegmentCRF reads none")
-        if target in index.columns or target in segments:
-            raise OptionError(f"the target {target!r} is also read as a feature")
-        features = segment_features(
+        index, rows = _attributes(corpus, templates, min_count, target, segments)
+        phrases = segment_features(
             corpus, gold, len(labels), limits, segments, lexicon, lexicon_column
         )
-        cells = supported_cells(design.node, gold, len(labels))
-        rows = design.node.n_columns
-        space = SegmentSpace(len(labels), rows, cells, limits, tailed, len(features.cell))
-        extras = features.extras(corpus, limits, space.depth, space.width)
-        problem = SegmentProblem(corpus.offsets, design.node, extras, gold)
-        objective = SegmentLikelihood(problem, space, l2=l2, threads=threads)
-        settings = LBFGSSettings(l2=l2, l1=l1, period=period, delta=delta)
-        start = np.zeros(space.size)
-        optimiser: LBFGS = (
-            OWLQN(objective, start, settings)
-            if l1 > 0.0
-            else LBFGS(objective, start, settings, workers=Workers(threads))
-        )
-        about = dict.fromkeys(("iterations", "weights"), 0)
+        cells = supported_cells(rows, gold, len(labels))
+        space = SegmentSpace(len(labels), rows.n_columns, cells, limits, tailed, len(phrases.cell))
+        extras = phrases.extras(corpus, limits, space.depth, space.width)
+        problem = SegmentProblem(corpus.offsets, rows, extras, gold)
         columns = tuple(str(c) for c in corpus.columns if c != target)
 
-        def model(theta: Floats, **known: Any) -> SegmentCRF:
-            record = _Record(
-                target=target,
-                scheme=scheme,
-                sentences=len(corpus),
-                tokens=corpus.n_tokens,
-                l2=l2,
-                l1=l1,
-                **({"objective": 0.0, "dev_score": None, "reason": ""} | about | known),
-            )
-            return cls(labels, index, features, space, theta, columns, writes, record)
+        def model(theta: Floats, **told: Any) -> SegmentCRF:
+            about: dict[str, Any] = dict.fromkeys(("iterations", "weights"), 0)
+            about |= {"objective": 0.0, "dev_score": None, "reason": ""}
+            about |= {"sentences": len(corpus), "tokens": corpus.n_tokens}
+            about |= {"target": target, "scheme": scheme, "l2": course.l2, "l1": course.l1}
+            record = _Record(**(about | told))
+            return cls(labels, index, phrases, space, theta, columns, writes, record)
 
         held_out = None if dev is None else _full(dev)
-        saved = None
-        if checkpoint is not None:
-            saved = Checkpoint(
-                checkpoint,
-                fingerprint=_fingerprint(corpus, space, (target, scheme, l2, l1, str(templates))),
-                every=checkpoint_every,
-                resume=resume,
-            )
-        elif resume:
-            raise OptionError("resume needs a checkpoint to go on from")
-        outcome = fit(
-            optimiser,
-            max_iterations=max_iterations,
+        staged = dev is None
+        run = target, scheme, course.l2, course.l1, str(templates), staged
+        outcome = course.run(
+            segment_optimiser(problem, space, course, staged=staged),
+            fingerprint=lambda: _fingerprint(corpus, space, run),
             evaluate=None if held_out is None else lambda w: model(w).f_of(held_out, target),
-            patience=patience,
-            report=report,
-            checkpoint=saved,
         )
-        return model(
-            outcome.theta,
-            weights=space.size,
-            iterations=outcome.iterations,
-            objective=outcome.value,
-            dev_score=outcome.dev,
-            reason=outcome.reason,
-        )
+        return model(outcome.theta, weights=space.size, **known(outcome))
 
     def f_of(self, corpus: Corpus, target: str) -> float:
         """Return F of the segments of a corpus with gold labels, 0 to 1."""
@@ -350,15 +290,33 @@ class SegmentCRF:
         sentences : Corpus or sequence of sentences
         threads : int
         """
+        offsets, label, score = self._labelled(sentences, threads)
+        start, end = _bounds(label)
+        kind = label[start]
+        kept = kind != self._outside
+        start, end, kind = start[kept], end[kept], kind[kept]
+        row = np.searchsorted(start, offsets)
+        first = np.repeat(offsets[:-1], np.diff(row))
+        return SegmentAnswer(
+            row,
+            (start - first).astype(np.int32),
+            (end - first).astype(np.int32),
+            kind,
+            score,
+            self.labels,
+        )
+
+    def _labelled(self, sentences: Data, threads: int) -> tuple[Longs, Ints, Floats]:
+        """Offsets of sentences, labels at first tokens of segments, −1 elsewhere, and scores."""
         lengths, corpus = self._read(sentences)
         machine, values = self._machine, self._values
         runs = list(runs_of(lengths, _RUN))
         design, space = self.index.runs(corpus), self.space
-        extras = self.features.extras(corpus, space.longest, space.depth, space.width)
+        extras = self.features.runs(self._phrases, corpus)
 
         def answer(run: Any) -> tuple[Floats, Ints]:
             token = space.tokens(self._table, design(run.first, run.end).node)
-            own = extras.run(run.first, run.end)
+            own = extras(run.first, run.end)
             return best_segments(machine, run.offsets, token, own, values)
 
         found = list(Workers(threads).map(answer, runs))
@@ -366,26 +324,12 @@ class SegmentCRF:
         for run, (own, _) in zip(runs, found, strict=True):
             score[run.numbers] = own
         label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in found)])
-        return self._answer(np.asarray(lengths, dtype=np.int64), label, score)
+        return np.append(0, np.cumsum(lengths)).astype(np.int64), label, score
 
-    def _answer(self, lengths: Longs, label: Ints, score: Floats) -> SegmentAnswer:
-        offsets = np.append(0, np.cumsum(lengths))
-        start = np.flatnonzero(label >= 0)
-        end = np.append(start[1:], len(label))
-        own = np.searchsorted(offsets, start, side="right") - 1
-        kind = label[start]
-        outside = self.labels.index(OUTSIDE) if OUTSIDE in self.labels else -1
-        kept = kind != outside
-        counts = np.bincount(own[kept], minlength=len(lengths))
-        first = offsets[own[kept]]
-        return SegmentAnswer(
-            np.append(0, np.cumsum(counts)).astype(np.int64),
-            (start[kept] - first).astype(np.int32),
-            (end[kept] - first).astype(np.int32),
-            kind[kept],
-            score,
-            self.labels,
-        )
+    @property
+    def _outside(self) -> int:
+        """The label of tokens outside; −1: there is none."""
+        return self.labels.index(OUTSIDE) if OUTSIDE in self.labels else -1
 
     def segments(self, sentence: SentenceLike) -> list[Span]:
         """Return the best segments of a sentence, without what is outside."""
@@ -397,14 +341,12 @@ class SegmentCRF:
 
     def tag_all(self, sentences: Data, *, threads: int = 1) -> list[list[str]]:
         """Return the labels of sentences, in the scheme that the tagger writes."""
-        if isinstance(sentences, Corpus):
-            lengths = np.diff(sentences.offsets).tolist()
-        else:
-            lengths = [len(s) for s in as_sentences(sentences, self.columns)]
-        found = self.decode(sentences, threads=threads)
-        return [
-            labels_from_spans(found[b], length, self.scheme) for b, length in enumerate(lengths)
-        ]
+        offsets, label, _ = self._labelled(sentences, threads)
+        start, end = _bounds(label)
+        kind = label[start]
+        kept = kind != self._outside
+        spans = start[kept], end[kept], kind[kept]
+        return labels_from_arrays(offsets, *spans, self.labels, self.scheme)
 
     def lattice(self, sentence: SentenceLike) -> SegmentLattice:
         """Return the lattice of a sentence's segments: n best, marginals, grammars, compositions.
@@ -448,7 +390,7 @@ class SegmentCRF:
         )
         score = first[start, label] + (total[end, label] - total[start, label])
         score = score + last[end - 1, label] + np.where(size > most, longer, usual)
-        extras = self.features.extras(corpus, space.longest, space.depth, space.width)
+        extras = self.features.runs(self._phrases, corpus)(0, len(corpus))
         place, cell = np.divmod(extras.cell.astype(np.int64), space.width)
         at, depth = np.divmod(place, space.depth)
         added = np.zeros((length, length + 1, space.labels))
@@ -479,6 +421,10 @@ class SegmentCRF:
     @made_once
     def _machine(self) -> Any:
         return self.space.machine(self.theta)
+
+    @made_once
+    def _phrases(self) -> PhraseFinder:
+        return self.features.finder(self.space.longest, self.space.depth, self.space.width)
 
     @made_once
     def _values(self) -> Floats:
@@ -570,6 +516,12 @@ class SegmentCRF:
         )
 
 
+def _bounds(label: Ints) -> tuple[Longs, Longs]:
+    """Return where segments begin and end, of labels at their first tokens, −1 elsewhere."""
+    start = np.flatnonzero(label >= 0)
+    return start, np.append(start[1:], len(label))
+
+
 _TABLE = ("parent", "string", "depth", "row", "attribute")
 
 
@@ -602,13 +554,28 @@ def _check_parts(space: SegmentSpace, features: SegmentFeatures, theta: Floats) 
 # --- What is trained on ---------------------------------------------------------------------------
 
 
-def _check_numbers(longest: int, l2: float, l1: float, threads: int) -> None:
+def _check_schemes(longest: int, scheme: str, writes: str) -> None:
     if not 1 <= longest <= 1000:
         raise OptionError(f"longest is {longest}, expected 1 to 1000")
-    if not (0.0 <= l2 < np.inf and 0.0 <= l1 < np.inf):
-        raise OptionError(f"l2 is {l2} and l1 {l1}, expected numbers from 0")
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
+    named_scheme(scheme)
+    if not named_scheme(writes).strict:
+        raise OptionError(f"scheme {writes!r} only reads labels; name one to write")
+
+
+def _attributes(
+    corpus: Corpus,
+    templates: TemplateSet,
+    min_count: int,
+    target: str,
+    segments: Sequence[str],
+) -> tuple[FeatureIndex, SparseRows]:
+    """Return the attributes of tokens."""
+    index, design = FeatureIndex.build(corpus, templates, min_count=min_count)
+    if design.arc is not None:
+        raise OptionError("the template has attributes of label pairs: a SegmentCRF reads none")
+    if target in index.columns or target in segments:
+        raise OptionError(f"the target {target!r} is also read as a feature")
+    return index, design.node
 
 
 def _full(data: Data) -> Corpus:
@@ -621,6 +588,9 @@ def _full(data: Data) -> Corpus:
 
 def _gold(corpus: Corpus, target: str, scheme: str) -> tuple[GoldSegments, tuple[str, ...]]:
     """Gold segments, those of one token outside among them, and their labels."""
+    if target not in corpus.columns:
+        there = ", ".join(map(str, corpus.columns))
+        raise DataError(f"no column {target!r}: there is {there}", path=corpus.source)
     column = corpus.columns[target]
     found = span_arrays(column, corpus.offsets, scheme)
     used = np.unique(found.type)
@@ -687,7 +657,7 @@ def _present(
         )
         if not len(kept):
             raise DataError("no sentence is left to train on", path=corpus.source)
-        return corpus.select(kept), _chosen(gold, corpus.offsets, kept)
+        return corpus.select(kept), gold.chosen(corpus.offsets, kept)
     warnings.warn(f"{what}: they are cut into pieces", LabelWarning, stacklevel=3)
     most = limits[gold.label].astype(np.int64)
     pieces = -(-size // most)
@@ -696,17 +666,6 @@ def _present(
     start = gold.start[which] + part * most[which]
     end = np.minimum(start + most[which], gold.end[which])
     return corpus, GoldSegments(start, end, gold.label[which])
-
-
-def _chosen(gold: GoldSegments, offsets: Longs, kept: Longs) -> GoldSegments:
-    """Gold segments of some sentences, numbered through anew."""
-    own = np.searchsorted(offsets, gold.start, side="right") - 1
-    there = np.isin(own, kept)
-    sizes = np.diff(offsets)[kept]
-    shift = np.zeros(len(offsets) - 1, dtype=np.int64)
-    shift[kept] = np.cumsum(sizes) - sizes - offsets[kept]
-    moved = shift[own[there]]
-    return GoldSegments(gold.start[there] + moved, gold.end[there] + moved, gold.label[there])
 
 
 def _fingerprint(corpus: Corpus, space: SegmentSpace, options: tuple[object, ...]) -> str:

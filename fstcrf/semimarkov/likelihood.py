@@ -7,7 +7,7 @@ last labels; of features of whole segments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -18,6 +18,9 @@ from fstcrf.errors import NumericError
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
 from fstcrf.semimarkov.phrases import GoldSegments, observed_values
+from fstcrf.train.course import Course
+from fstcrf.train.optimiser import Optimiser, Staged
+from fstcrf.train.preconditioning import InUnits
 from fstcrf.train.problem import SlotSets, entries
 from fstcrf.train.shards import N_SHARDS, Workers, shard_bounds
 
@@ -152,6 +155,19 @@ class SegmentProblem:
     extras: Extras
     gold: GoldSegments
 
+    def every(self, step: int) -> SegmentProblem:
+        """Return every so many sentences."""
+        kept = np.arange(0, len(self.offsets) - 1, step)
+        lengths = np.diff(self.offsets)[kept]
+        offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
+        token = np.repeat(self.offsets[kept] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        extra = np.diff(self.extras.offset)[kept]
+        first = np.append(0, np.cumsum(extra)).astype(np.int64)
+        own = np.repeat(self.extras.offset[kept] - first[:-1], extra) + np.arange(first[-1])
+        extras = Extras(first, self.extras.cell[own], self.extras.what[own])
+        gold = self.gold.chosen(self.offsets, kept)
+        return SegmentProblem(offsets, self.rows.taken(token), extras, gold)
+
 
 @dataclass(frozen=True, eq=False)
 class _Shard:
@@ -180,17 +196,26 @@ class SegmentLikelihood:
         Coefficient of |theta|².
     threads : int
         The result has the same bits for any number.
+    weight : float
+        How often each sentence counts.
     """
 
     def __init__(
-        self, problem: SegmentProblem, space: SegmentSpace, *, l2: float, threads: int = 1
+        self,
+        problem: SegmentProblem,
+        space: SegmentSpace,
+        *,
+        l2: float,
+        threads: int = 1,
+        weight: float = 1.0,
     ) -> None:
+        self._weight = weight
         self.l2, self.size, self.evaluations, self.noise = l2, space.size, 0, 0.0
         self._space, self._workers = space, Workers(threads)
         self._shards = list(_shards(problem))
         self._tokens = np.zeros((int(problem.offsets[-1]), ROLES * space.width))
-        self._gradient = np.zeros((space.rows, ROLES * space.width))
-        self._blocks = list(_row_blocks(problem.rows.transposed()))
+        self._gradient = np.zeros(len(space.cells))  # by the weights of attributes
+        self._blocks = list(_row_blocks(problem.rows.transposed(), space))
         self.observed = observed(problem, space)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
@@ -202,31 +227,52 @@ class SegmentLikelihood:
             The value is not finite.
         """
         self.evaluations += 1
+        parts = self._swept(theta)
+        loss = sum(float(part.log_z.sum()) for part in parts)
+        value = self._weight * (loss - dot(theta, self.observed)) + self.l2 * dot(theta, theta)
+        if not np.isfinite(value):
+            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
+        self.noise = 2.0**-48 * abs(self._weight * loss)
+        gradient = self._collected(parts)
+        gradient -= self.observed
+        if self._weight != 1.0:
+            gradient *= self._weight
+        gradient += 2.0 * self.l2 * theta
+        return value, gradient
+
+    def curvature(self, theta: Floats) -> Floats:
+        """Return about how much the gradient changes with each weight, float64 [size].
+
+        Of weights of tokens' attributes with 0 and 1 it is the sum of p (1 − p) over the tokens, p
+        the probability that it counts there; of the others, the expected count.
+        """
+        parts = self._swept(theta, lambda p: p * (1.0 - p))
+        return self._collected(parts) + 2.0 * self.l2
+
+    def _swept(
+        self, theta: Floats, of: Callable[[Floats], Floats] | None = None
+    ) -> list[SegmentSums]:
+        """Return the sums of all shards; what a function makes of tokens' counts is gathered."""
         space = self._space
         machine, table = space.machine(theta), space.table(theta)
         values = np.ascontiguousarray(space.parts(theta)[-1])
 
         def swept(shard: _Shard) -> SegmentSums:
             tokens = space.tokens(table, shard.rows)
-            sums = segment_sums(machine, shard.offsets, tokens, shard.extras, values)
-            self._tokens[shard.tokens] = sums.token.reshape(len(tokens), -1)
+            out = self._tokens[shard.tokens]
+            counts = out.reshape(tokens.shape)
+            sums = segment_sums(machine, shard.offsets, tokens, shard.extras, values, out=counts)
+            if of is not None:
+                out[:] = of(out)
             return sums._replace(token=np.zeros(0))
 
         parts = list(self._workers.map(swept, self._shards))
         self._workers.each(self._gather, self._blocks)
-        loss = sum(float(part.log_z.sum()) for part in parts)
-        value = loss - dot(theta, self.observed) + self.l2 * dot(theta, theta)
-        if not np.isfinite(value):
-            raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
-        self.noise = 2.0**-48 * abs(loss)
-        gradient = self._collected(parts)
-        gradient -= self.observed
-        gradient += 2.0 * self.l2 * theta
-        return value, gradient
+        return parts
 
-    def _gather(self, block: tuple[slice, SparseRows]) -> None:
-        rows, transposed = block
-        transposed.times(self._tokens, out=self._gradient[rows])
+    def _gather(self, block: _RowBlock) -> None:
+        out = self._gradient[block.cells]
+        block.rows.cells(self._tokens, block.first, block.slot, out=out)
 
     def _collected(self, parts: list[SegmentSums]) -> Floats:
         """Return expected counts, as theta has them; shards are added up in their order."""
@@ -241,7 +287,7 @@ class SegmentLikelihood:
 
         return np.concatenate(
             [
-                self._gradient.reshape(-1)[space.cells],
+                self._gradient,
                 total("length")[:, :labels][space.length_cells],
                 total("pair")[:, :labels].reshape(-1),
                 total("initial")[:labels],
@@ -251,11 +297,25 @@ class SegmentLikelihood:
         )
 
 
-def _row_blocks(rows: SparseRows) -> Iterator[tuple[slice, SparseRows]]:
+@dataclass(frozen=True, eq=False)
+class _RowBlock:
+    """Attributes with the tokens that have them, and with their cells."""
+
+    rows: SparseRows
+    cells: slice
+    first: Longs  # [rows + 1]
+    slot: Ints
+
+
+def _row_blocks(rows: SparseRows, space: SegmentSpace) -> Iterator[_RowBlock]:
     """Cut rows into blocks of about equally many entries."""
+    width = ROLES * space.width
+    first = np.searchsorted(space.cells, np.arange(len(rows) + 1) * width)
+    slot = (space.cells % width).astype(np.int32)
     cuts = np.searchsorted(rows.indptr, np.linspace(0, len(rows.index), N_SHARDS + 1)[1:-1])
     for a, b in pairwise(sorted({0, *cuts.tolist(), len(rows)})):
-        yield slice(a, b), rows.slice(a, b)
+        cells = slice(*first[[a, b]].tolist())
+        yield _RowBlock(rows.slice(a, b), cells, first[a : b + 1] - first[a], slot[cells])
 
 
 def observed(problem: SegmentProblem, space: SegmentSpace) -> Floats:
@@ -298,3 +358,36 @@ def observed(problem: SegmentProblem, space: SegmentSpace) -> Floats:
             ),
         ]
     )
+
+
+# --- The course of training -----------------------------------------------------------------------
+
+_SHARE, _FEW, _FIRST = 8, 2000, 30
+"""Every 8th sentence is trained on for 30 iterations first, of at least so many sentences."""
+
+_UNIT_POWER = -0.35  # of the curvature, as for chains
+
+
+def segment_optimiser(
+    problem: SegmentProblem, space: SegmentSpace, course: Course, *, staged: bool
+) -> Optimiser:
+    """Return the optimiser of a run.
+
+    In stages, L-BFGS goes the long way on a share of the sentences, then on all of them in units
+    that suit the curvature there. OWL-QN, whose penalty has units of its own, and runs that
+    held-out data may end early, are on all from the start.
+    """
+    l2, threads, start = course.l2, course.threads, np.zeros(space.size)
+    sentences = len(problem.offsets) - 1
+    if not staged or course.l1 > 0.0 or not l2 > 0.0 or sentences < _FEW:
+        return course.minimiser(SegmentLikelihood(problem, space, l2=l2, threads=threads), start)
+    share = problem.every(_SHARE)
+    weight = sentences / (len(share.offsets) - 1)
+    first = SegmentLikelihood(share, space, l2=l2, threads=threads, weight=weight)
+
+    def on_all(theta: Floats) -> Optimiser:
+        objective = SegmentLikelihood(problem, space, l2=l2, threads=threads)
+        unit = objective.curvature(theta) ** _UNIT_POWER
+        return InUnits(objective, theta, unit, course.minimiser, Workers(threads))
+
+    return Staged(course.minimiser(first, start), _FIRST, on_all)

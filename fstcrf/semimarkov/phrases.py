@@ -1,12 +1,12 @@
 """Features of whole segments: their strings in a column, their entry in a dictionary.
 
 A phrase is the sequence of a column's strings over a segment. Phrases are a trie over numbers of
-strings, so that all stretches of all sentences are looked up level by level, as arrays.
+strings, in which the kernel looks all stretches of sentences up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,6 +15,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError
+from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
 from fstcrf.kernel.semimarkov import Extras
 
 Lexicon = Mapping[str, Iterable[str]]
@@ -91,40 +92,23 @@ class PhraseTable:
     def _number(self) -> dict[str, int]:
         return {s: k for k, s in enumerate(self.strings)}
 
-    @cached_property
-    def _first(self) -> Longs:
-        """Node of each string alone; 0 where there is none, as behind the last one."""
-        first = np.zeros(len(self.strings) + 1, dtype=np.int64)
-        count = int(self.depth[1])
-        first[self.string[:count]] = np.arange(1, count + 1)
+    def tokens(self, corpus: Corpus) -> Ints:
+        """Return the number of each token's string, int32 [N]; −1: no phrase has it."""
+        column, number = corpus.columns[self.column], self._number
+        known = np.asarray([number.get(s, -1) for s in column.values], dtype=np.int32)
+        return known[column.ids] if len(known) else np.zeros(0, dtype=np.int32)
+
+    @property
+    def first(self) -> Ints:
+        """Node of each string alone, int32 [strings]; 0: there is none."""
+        first, alone = np.zeros(len(self.strings), dtype=np.int32), self.depth[1:2].sum()
+        first[self.string[:alone]] = np.arange(1, alone + 1)
         return first
 
-    def nodes(self, corpus: Corpus, longest: int) -> list[tuple[Longs, Longs]]:
-        """Return (first tokens, nodes) of the stretches of each number of tokens that are known."""
-        column = corpus.columns[self.column]
-        number = self._number
-        known = np.asarray([number.get(s, -1) for s in column.values], dtype=np.int64)
-        token = known[column.ids] if len(known) else np.zeros(0, dtype=np.int64)
-        if len(self.depth) < 2 or not len(token):
-            return []
-        node = self._first[token]  # of an unknown string, −1, the last entry: 0
-        start = np.flatnonzero(node)
-        node = node[start]
-        found, size = [(start, node)], len(self.strings) + 1
-        end = np.repeat(corpus.offsets[1:], np.diff(corpus.offsets))
-        for d in range(2, min(longest, len(self.depth) - 1) + 1):
-            kept = end[start] - start >= d
-            start, node = start[kept], node[kept]
-            text = token[start + d - 1]
-            a, b = self.depth[d - 1 : d + 1].tolist()
-            keys = self.parent[a:b] * size + self.string[a:b]
-            wanted = node * size + text
-            place = np.searchsorted(keys, wanted)
-            there = (place < len(keys)) & (text >= 0)
-            there[there] = keys[place[there]] == wanted[there]
-            start, node = start[there], a + place[there] + 1
-            found.append((start, node))
-        return found
+    @property
+    def size(self) -> Longs:
+        """Strings of each node but the root, int64 [nodes]."""
+        return np.repeat(np.arange(1, len(self.depth)), np.diff(self.depth))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,31 +131,42 @@ class SegmentFeatures:
     cell: Longs
     labels: int
 
+    def finder(self, longest: Ints, depth: int, width: int) -> PhraseFinder:
+        """Return what finds the weights of stretches, of labels that may be so long."""
+        tries = [self._trie(table, longest) for table in self.tables]
+        return PhraseFinder(tries, depth=depth, width=width)
+
+    def _trie(self, table: PhraseTable, longest: Ints) -> PhraseTrie:
+        first = np.searchsorted(self.cell, np.arange(len(self.names) + 1) * self.labels)
+        weight, entry = _entries(first, table.attribute)
+        node = np.repeat(np.arange(len(table.parent)), np.diff(table.row))[entry]
+        label = self.cell[weight] % self.labels
+        short = longest[label] >= table.size[node]
+        counts = np.bincount(node[short] + 1, minlength=len(table.parent) + 1)
+        return PhraseTrie(
+            table.first,
+            table.parent,
+            table.string,
+            np.append(0, np.cumsum(counts)).astype(np.int64),
+            label[short].astype(np.int32),
+            weight[short].astype(np.int32),
+        )
+
+    def runs(self, finder: PhraseFinder, corpus: Corpus) -> Callable[[int, int], Extras]:
+        """Return the function from a run of sentences, (first, end), to what its stretches have."""
+        found = [table.tokens(corpus) for table in self.tables]
+        tokens = np.stack(found) if found else np.zeros((0, corpus.n_tokens), dtype=np.int32)
+
+        def run(first: int, end: int) -> Extras:
+            offset = corpus.offsets[first : end + 1]
+            own = tokens[:, offset[0] : offset[-1]]
+            return finder.extras(offset - offset[0], np.ascontiguousarray(own))
+
+        return run
+
     def extras(self, corpus: Corpus, longest: Ints, depth: int, width: int) -> Extras:
         """Return the weights of all stretches of a corpus, of labels that may be so long."""
-        parts: list[tuple[Longs, Longs, Longs]] = []  # sentence, cell, weight
-        sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
-        first = np.searchsorted(self.cell, np.arange(len(self.names) + 1) * self.labels)
-        for table in self.tables:
-            for d, (start, node) in enumerate(table.nodes(corpus, depth), 1):
-                attributes, which = _entries(table.row, node - 1)
-                attribute = table.attribute[attributes]
-                weights, entry = _entries(first, attribute)
-                label, at = self.cell[weights] % self.labels, start[which[entry]]
-                short = longest[label] >= d
-                label, at, weights = label[short], at[short], weights[short]
-                own = sentence[at]
-                place = ((at - corpus.offsets[own]) * depth + d - 1) * width + label
-                parts.append((own, place, weights))
-        if not parts:
-            nothing = np.zeros(0, dtype=np.int32)
-            return Extras(np.zeros(len(corpus) + 1, dtype=np.int64), nothing, nothing)
-        own, place, weights = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        few = len(corpus) <= np.iinfo(np.uint16).max  # these are sorted by their digits
-        order = np.argsort(own.astype(np.uint16) if few else own, kind="stable")
-        count = np.bincount(own, minlength=len(corpus))
-        offset = np.append(0, np.cumsum(count)).astype(np.int64)
-        return Extras(offset, place[order].astype(np.int32), weights[order].astype(np.int32))
+        return self.runs(self.finder(longest, depth, width), corpus)(0, len(corpus))
 
 
 def _entries(row: Longs, chosen: Longs) -> tuple[Longs, Longs]:
@@ -195,6 +190,16 @@ class GoldSegments:
     start: Longs
     end: Longs
     label: Longs
+
+    def chosen(self, offsets: Longs, kept: Longs) -> GoldSegments:
+        """Return those of some sentences, numbered through anew."""
+        own = np.searchsorted(offsets, self.start, side="right") - 1
+        there = np.isin(own, kept)
+        sizes = np.diff(offsets)[kept]
+        shift = np.zeros(len(offsets) - 1, dtype=np.int64)
+        shift[kept] = np.cumsum(sizes) - sizes - offsets[kept]
+        moved = shift[own[there]]
+        return GoldSegments(self.start[there] + moved, self.end[there] + moved, self.label[there])
 
 
 def segment_features(

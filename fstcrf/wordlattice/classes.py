@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Array, Ints
+from fstcrf.arrays import Array, Ints, Longs
 from fstcrf.errors import DataError
 from fstcrf.lexicon import Lexicon
 from fstcrf.wordlattice.templates import (
@@ -140,7 +140,11 @@ class WordClasses:
         """Left and right class of what stands at both ends of a text."""
 
     def of(self, text: str, start: Ints, end: Ints, word: Ints) -> Found:
-        """Return the classes of words at some characters of a text.
+        """Return the classes of words at some characters of a text; errors as for many."""
+        return self.of_all([text], np.asarray([0, len(word)]), start, end, word)
+
+    def of_all(self, texts: Sequence[str], row: Longs, start: Ints, end: Ints, word: Ints) -> Found:
+        """Return the classes of words at some characters of texts: ``row[b] : row[b + 1]`` of each.
 
         Raises
         ------
@@ -153,6 +157,7 @@ class WordClasses:
                 new, first = np.unique(slot, return_index=True)
                 for s, k in zip(new.tolist(), first.tolist(), strict=True):
                     if self._slots[0, s] < 0:
+                        text = texts[int(np.searchsorted(row, k, side="right")) - 1]
                         self._add(s, int(word[k]), text[start[k] : end[k]])
         return Found(*self._slots[:, slot])
 

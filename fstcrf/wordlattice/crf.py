@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 import msgspec
 import numpy as np
@@ -15,9 +15,9 @@ from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
+from fstcrf.model.reading import Run, runs_of
 from fstcrf.once import made_once
-from fstcrf.train import Checkpoint, Progress, fit
-from fstcrf.train.lbfgs import LBFGS, OWLQN, LBFGSSettings
+from fstcrf.train.course import Course, CourseOptions, known
 from fstcrf.train.shards import Workers
 from fstcrf.wordlattice import files, sources
 from fstcrf.wordlattice.annotation import Annotation
@@ -26,10 +26,12 @@ from fstcrf.wordlattice.classes import Vocabulary, WordClasses
 from fstcrf.wordlattice.entries import new_entries
 from fstcrf.wordlattice.files import Kept, Record
 from fstcrf.wordlattice.likelihood import LatticeProblem, WordLikelihood, WordSpace
-from fstcrf.wordlattice.scores import WordScores, WordWeights
+from fstcrf.wordlattice.scores import BestWords, WordScores, WordWeights
 from fstcrf.wordlattice.templates import Rewrites, WordTemplates
 
 __all__ = ["Costs", "LatticeCRF", "WordCounts"]
+
+_RUN = 4000  # characters whose words are in one machine
 
 Costs = Literal["none", "fixed", "scaled"]
 
@@ -95,18 +97,8 @@ class LatticeCRF:
         new_words: int = 0,
         on_missing: OnMissing = "error",
         min_count: int = 0,
-        l2: float = 1.0,
-        l1: float = 0.0,
-        max_iterations: int = 200,
-        period: int = 10,
-        delta: float = 1e-4,
         dev: Sequence[Annotation] | None = None,
-        patience: int = 10,
-        threads: int = 1,
-        report: Callable[[Progress], None] | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int = 10,
-        resume: bool = False,
+        **options: Unpack[CourseOptions],
     ) -> LatticeCRF:
         """Learn weights from annotated texts.
 
@@ -141,22 +133,12 @@ class LatticeCRF:
         min_count : int
             Leave out features that fewer words (or pairs of words) on agreeing ways have; 0 keeps
             those that only other ways have.
-        l2, l1 : float
-            Strengths of the penalties l2 · |weights|² and l1 · sum |weights|; of the scale of costs
-            it is the difference from 1 that counts.
-        max_iterations, period, delta
-            L-BFGS, or OWL-QN with l1: it ends where the objective fell by less than `delta` of
-            itself over `period` iterations.
         dev : sequence of Annotation, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
-        patience : int
-            Iterations without a better F before training ends.
-        threads : int
-            The result has the same bits for any number.
-        report : callable, optional
-            Is told of every iteration.
-        checkpoint, checkpoint_every, resume
-            File for the state of the run, as for `CRF.train`.
+        **options
+            l2, l1, max_iterations, period, delta, patience, threads, report, checkpoint,
+            checkpoint_every and resume: see `fstcrf.train.course.Course`. Of the scale of costs it
+            is the difference from 1 that penalties count.
 
         Raises
         ------
@@ -168,9 +150,8 @@ class LatticeCRF:
         """
         one_of("on_missing", on_missing, OnMissing)
         one_of("costs", costs, Costs)
-        _check_numbers(label, min_count, l2, l1, threads)
-        if new_words < 0:
-            raise OptionError(f"new_words is {new_words}, expected 0 or more")
+        course = Course(**options)
+        _check_numbers(label, min_count, new_words)
         _check_complete(dev)
         if new_words:
             lexicon = lexicon.with_entries(new_entries(lexicon, data, label, least=new_words))
@@ -178,55 +159,26 @@ class LatticeCRF:
         corpus = _Corpus.read(
             lexicon, data, templates, rewrites, label, costs=costs, on_missing=on_missing
         )
-        chosen = corpus.chosen(min_count, scaled=costs == "scaled")
-        space = chosen.space
-        objective = WordLikelihood(corpus.problem, space, l2=l2, threads=threads)
-        settings = LBFGSSettings(l2=l2, l1=l1, period=period, delta=delta)
-        start = np.zeros(space.size)
-        optimiser: LBFGS = (
-            OWLQN(objective, start, settings)
-            if l1 > 0.0
-            else LBFGS(objective, start, settings, workers=Workers(threads))
-        )
-
-        def model(theta: Floats, **known: Any) -> LatticeCRF:
-            fields = {"iterations": 0, "objective": 0.0, "dev_score": None, "reason": ""} | known
-            record = Record(texts=len(corpus.texts), weights=space.size, l2=l2, l1=l1, **fields)
-            weights = corpus.weights(chosen, theta, counts=costs != "none")
-            return cls(lexicon, templates, rewrites, weights, tuple(label), record)
+        chosen, counts = corpus.chosen(min_count, scaled=costs == "scaled"), costs != "none"
+        l2, l1, size = course.l2, course.l1, chosen.space.size
 
         def held_out(theta: Floats) -> float:
-            tried = corpus.trial(chosen, theta, counts=costs != "none")
+            tried = corpus.trial(chosen, theta, counts=counts)
             record = Record(0, 0, 0, 0.0, None, "", l2, l1)
             parts = templates, rewrites, tried, tuple(label), record, corpus.classes
             return cls(lexicon, *parts).counts(dev or ()).f
 
-        saved = None
-        if checkpoint is not None:
-            options = (str(templates), rewrites.source, tuple(label), costs, l2, l1, min_count)
-            saved = Checkpoint(
-                checkpoint,
-                fingerprint=_fingerprint(corpus, space, options),
-                every=checkpoint_every,
-                resume=resume,
-            )
-        elif resume:
-            raise OptionError("resume needs a checkpoint to go on from")
-        outcome = fit(
-            optimiser,
-            max_iterations=max_iterations,
+        about = str(templates), rewrites.source, tuple(label), costs, l2, l1, min_count
+        objective = WordLikelihood(corpus.problem, chosen.space, l2=l2, threads=course.threads)
+        outcome = course.run(
+            course.minimiser(objective, np.zeros(size)),
+            fingerprint=lambda: _fingerprint(corpus, chosen.space, about),
             evaluate=None if dev is None else held_out,
-            patience=patience,
-            report=report,
-            checkpoint=saved,
         )
-        return model(
-            outcome.theta,
-            iterations=outcome.iterations,
-            objective=outcome.value,
-            dev_score=outcome.dev,
-            reason=outcome.reason,
-        )
+        texts = len(corpus.texts)
+        record = Record(texts=texts, weights=size, l2=l2, l1=l1, **known(outcome))
+        weights = corpus.weights(chosen, outcome.theta, counts=counts)
+        return cls(lexicon, templates, rewrites, weights, tuple(label), record)
 
     def counts(self, data: Sequence[Annotation], *, labels: bool = True) -> WordCounts:
         """Count words that are found in texts all of whose words are known.
@@ -257,25 +209,33 @@ class LatticeCRF:
         texts: Sequence[str],
         *,
         boundaries: Sequence[Mapping[int, bool]] | None = None,
+        threads: int = 1,
     ) -> WordAnswer:
         """Return the best words of texts as flat arrays; arguments as for `tag`.
 
-        A text that no words cover has none, and the score −inf.
+        A text that no words cover has none, and the score −inf. The answer is the same for any
+        number of threads.
         """
         if boundaries is not None and len(boundaries) != len(texts):
             raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
-        rows, scores = [0], np.empty(len(texts))
-        columns: list[tuple[Ints, Ints, Ints]] = []
-        for b, text in enumerate(texts):
-            lattice = self.lattice(text, boundaries=None if boundaries is None else boundaries[b])
-            words, scores[b] = lattice.best_words()
-            rows.append(rows[-1] + len(words))
-            columns.append((lattice.start[words], lattice.end[words], lattice.word[words]))
+        if threads < 1:
+            raise OptionError(f"threads is {threads}, expected at least 1")
+
+        def answer(run: Run) -> BestWords:
+            numbers = run.numbers.tolist()
+            marks = None if boundaries is None else [boundaries[b] for b in numbers]
+            return self._scores.best([texts[b] for b in numbers], marks)
+
+        runs = runs_of([len(text) + 1 for text in texts], _RUN)
+        found = list(Workers(threads).map(answer, runs))
         nothing = np.zeros(0, dtype=np.int32)
         start, end, word = (
-            np.concatenate([nothing, *(column[k] for column in columns)]) for k in range(3)
+            np.concatenate([nothing, *(getattr(one, name) for one in found)])
+            for name in ("start", "end", "word")
         )
-        row = np.asarray(rows, dtype=np.int64)
+        counts = [np.diff(one.row) for one in found]
+        row = np.append(0, np.cumsum(np.concatenate([nothing, *counts]))).astype(np.int64)
+        scores = np.concatenate([np.zeros(0), *(one.score for one in found)])
         return WordAnswer(tuple(texts), self.lexicon, row, start, end, word, scores)
 
     def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
@@ -513,17 +473,13 @@ def _kept(rows: Ints | Longs, size: int, count: Longs | None, least: int) -> tup
     return kept, number[rows]
 
 
-def _check_numbers(
-    label: Sequence[int], min_count: int, l2: float, l1: float, threads: int
-) -> None:
+def _check_numbers(label: Sequence[int], min_count: int, new_words: int) -> None:
     if not label or min(label) < 0:
         raise OptionError(f"label is {list(label)}, expected numbers of fields, from 0")
     if min_count < 0:
         raise OptionError(f"min_count is {min_count}, expected 0 or more")
-    if not (0.0 <= l2 < np.inf and 0.0 <= l1 < np.inf):
-        raise OptionError(f"l2 is {l2} and l1 {l1}, expected numbers from 0")
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
+    if new_words < 0:
+        raise OptionError(f"new_words is {new_words}, expected 0 or more")
 
 
 def _check_complete(dev: Sequence[Annotation] | None) -> None:

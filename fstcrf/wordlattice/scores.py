@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from threading import RLock
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.lexicon import Lexicon, WordLattice
 from fstcrf.wordlattice.classes import Vocabulary, WordClasses
-from fstcrf.wordlattice.machines import word_shape
+from fstcrf.wordlattice.machines import Shape, word_shapes
 from fstcrf.wordlattice.templates import Rewrites, WordTemplates
 
 __all__ = ["WordScores", "WordWeights"]
@@ -70,6 +71,55 @@ class _Contexts(NamedTuple):
     number: Longs
     code: Longs
     end: int
+
+
+Candidates = tuple[Array, int, Ints, Ints]
+"""Words, where the last of them end, and their characters: `Lexicon.candidates`."""
+
+
+class _Scored(NamedTuple):
+    """Words of texts, and their machine, in which each text has a state where it begins."""
+
+    start: Ints
+    end: Ints
+    number: Ints
+    shape: Shape
+    machine: Acyclic
+    states: Longs
+
+
+class BestWords(NamedTuple):
+    """The best words of texts, ``row[b] : row[b + 1]`` those of text b; score −inf: no way."""
+
+    row: Longs
+    start: Ints
+    end: Ints
+    word: Ints
+    score: Floats
+
+
+def best_arcs(machine: Acyclic, begin: Longs) -> tuple[Longs, Longs]:
+    """Return the arcs of the best paths from some states, and their bounds; ties as `acyclic.best`.
+
+    Where there is no path, there are no arcs.
+    """
+    suffix = machine.best_suffix
+    source = np.repeat(np.arange(len(suffix)), np.diff(machine.row))
+    good = np.flatnonzero(machine.score + suffix[machine.target] == suffix[source])
+    first = np.full(len(suffix), -1, dtype=np.int64)
+    first[source[good[::-1]]] = good[::-1]  # the first one of each state is written last
+    first[(machine.final == suffix) | (suffix == -np.inf)] = -1
+    steps, state = [], begin.copy()
+    while True:  # all paths, an arc each
+        arc = np.where(state < 0, -1, first[state])
+        if (arc < 0).all():
+            break
+        steps.append(arc)
+        state = np.where(arc < 0, -1, machine.target[arc])
+    if not steps:
+        return np.zeros(0, dtype=np.int64), np.zeros(len(begin) + 1, dtype=np.int64)
+    paths = np.stack(steps, axis=1)
+    return paths[paths >= 0], np.append(0, np.cumsum((paths >= 0).sum(axis=1)))
 
 
 class WordScores:
@@ -149,18 +199,51 @@ class WordScores:
 
     def lattice(self, text: str, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
         """Return the words that may stand in a text, with scores."""
+        one = self._scored([text], [self._lexicon.candidates(text, boundaries=boundaries)])
+        parts = one.start, one.end, one.number, one.machine, one.shape.word
+        return WordLattice(text, self._lexicon, *parts)
+
+    def best(
+        self, texts: Sequence[str], boundaries: Sequence[Mapping[int, bool]] | None = None
+    ) -> BestWords:
+        """Return the best words of texts; ties as of their lattices."""
+        marks = repeat(None) if boundaries is None else boundaries
+        pairs = zip(texts, marks, strict=boundaries is not None)
+        one = self._scored(texts, [self._lexicon.candidates(t, boundaries=m) for t, m in pairs])
+        arcs, row = best_arcs(one.machine, one.states)
+        word = one.shape.word[arcs]
+        total = np.append(0, np.cumsum(word >= 0))
+        chosen = word[word >= 0]
+        scores = one.machine.best_suffix[one.states]
+        return BestWords(total[row], one.start[chosen], one.end[chosen], one.number[chosen], scores)
+
+    def _scored(self, texts: Sequence[str], candidates: Sequence[Candidates]) -> _Scored:
+        """Return the words of texts with scores, side by side in one machine."""
         lexicon, costs = self._lexicon, self._weights.costs
-        words, last, start, end = lexicon.candidates(text, boundaries=boundaries)
+        words = np.concatenate([one[0] for one in candidates])
+        row = np.append(0, np.cumsum([len(one[0]) for one in candidates]))
+        last = np.asarray([one[1] for one in candidates], dtype=np.int64)
+        start, end = (np.concatenate([one[k] for one in candidates]) for k in (2, 3))
+        sizes = [int(one[0]["end"].max(initial=0)) + 1 for one in candidates]
+        begin = np.cumsum([0, *sizes[:-1]])
         number = np.ascontiguousarray(words["word"])
-        found = self.classes.of(text, start, end, number)
+        found = self.classes.of_all(texts, row, start, end, number)
         entries = lexicon.entries(number)
         score = self.own()[found.own]
         if costs:
             score = score - costs * entries["cost"] / lexicon.unit
         left = self._contexts(found.left, entries["left"], self.classes.ends[0])
         right = self._contexts(found.right, entries["right"], self.classes.ends[1])
-        ends = left.end, right.end
-        shape = word_shape(words["from"], words["end"], left.number, right.number, last, ends)
+        shift = np.repeat(begin, np.diff(row))
+        shape, states = word_shapes(
+            words["from"] + shift,
+            words["end"] + shift,
+            left.number,
+            right.number,
+            begin,
+            np.where(last < 0, -1, last + begin),
+            (left.end, right.end),
+        )
         final = np.full(shape.states, -np.inf)
         final[-1] = 0.0
         arcs = np.zeros(len(shape.target))
@@ -169,7 +252,7 @@ class WordScores:
         pair = shape.pair[is_pair]
         arcs[is_pair] = self._pairs(right.code[pair >> 32], left.code[pair & (1 << 32) - 1])
         machine = Acyclic(shape.row, shape.target, arcs, final)
-        return WordLattice(text, lexicon, start, end, number, machine, shape.word)
+        return _Scored(start, end, number, shape, machine, states)
 
     def _contexts(self, classes: Ints, own: Array, end: int) -> _Contexts:
         code = np.append(classes, end).astype(np.int64) << 16

@@ -376,3 +376,68 @@ def test_samples_have_their_frequencies() -> None:
         share[path.arcs] += 1 / len(drawn)
     assert share == pytest.approx(case.lattice().arc_marginals(), abs=0.02)
     assert drawn[0].score == pytest.approx(case.total(tuple(drawn[0].arcs.tolist())), abs=1e-11)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sausages_are_chains(seed: int) -> None:
+    """Arcs of one token each, in any order, some missing or forbidden: the numbers of a lattice."""
+    rng = np.random.default_rng(seed)
+    tokens, labels = int(rng.integers(1, 6)), int(rng.integers(2, 5))
+    names = [f"l{k}" for k in range(labels)]
+    node = rng.integers(-3, 4, size=(tokens, labels)) / 2.0  # ties
+    node[rng.random(node.shape) < 0.1] = -np.inf
+    pairs, first, last = rng.normal(size=(labels, labels)), *rng.normal(size=(2, labels))
+    if seed % 2:
+        pairs, first, last = np.round(pairs), np.zeros(labels), np.zeros(labels)
+    there = rng.random(node.shape) < (1.0 if seed % 3 else 0.8)
+    start, label = np.nonzero(there)
+    order = rng.permutation(len(start)) if seed % 4 == 0 else np.arange(len(start))
+    start, label = start[order], label[order]
+    score = node[start, label]
+    one = SegmentLattice.from_arrays(
+        tokens, start, start + 1, label, score, names, pairs, first, last
+    )
+    dense = Lattice.from_arrays(names, np.where(there, node, -np.inf), pairs, first, last)
+    if 2 * len(start) >= there.size:
+        assert one._sausage is not None
+    assert one.log_partition() == pytest.approx(dense.log_partition(), abs=1e-10)
+    if one.log_partition() == -np.inf:
+        assert one.nbest(3) == []
+        for ask in (one.best, one.marginals, lambda: one.sample(1)):
+            with pytest.raises(NoPathError):
+                ask()
+        return
+    assert one.best().labels == dense.best().labels
+    assert one.best().arcs.tolist() == [
+        int(np.flatnonzero((start == t) & (label == names.index(name)))[0])
+        for t, name in enumerate(one.best().labels)
+    ]
+    every = one.nbest(labels**tokens + 1)
+    assert [p.score for p in every] == pytest.approx(
+        [p.score for p in dense.nbest(labels**tokens + 1)], abs=1e-10
+    )
+    assert sum(p.probability for p in every) == pytest.approx(1.0, abs=1e-10)
+    assert all(one.score(p.segments) == pytest.approx(p.score, abs=1e-10) for p in every[:5])
+    assert one.marginals() == pytest.approx(dense.marginals(), abs=1e-10)
+    assert one.arc_marginals() == pytest.approx(dense.marginals()[start, label], abs=1e-10)
+    for drawn in one.sample(5, seed=seed):
+        assert drawn.score == pytest.approx(one.score(drawn.segments), abs=1e-10)
+    # the arc engine says the same
+    machine = one.arcs.machine
+    assert machine.log_partitions()[0] == pytest.approx(one.log_partition(), abs=1e-10)
+    assert one.arcs.origin[machine.best_paths()[0]].tolist() == one.best().arcs.tolist()
+
+
+@pytest.mark.parametrize(
+    "lattice",
+    [
+        SegmentLattice.from_arrays(2, [0, 0, 0], [1, 2, 1], [0, 0, 1], [0.0, 1.0, 2.0], ["a", "b"]),
+        SegmentLattice.from_arrays(
+            2, [0, 0, 1, 1, 1], [1, 1, 2, 2, 2], [0, 1, 0, 1, 1], np.zeros(5), ["a", "b"]
+        ),
+        SegmentLattice.from_spans(2, [(0, 1, "x", 1.0), (1, 2, "x", 1.0)]),
+        SegmentLattice.from_arrays(0, [], [], [], [], ["a", "b"]),
+    ],
+)
+def test_what_is_no_sausage(lattice: SegmentLattice) -> None:
+    assert lattice._sausage is None

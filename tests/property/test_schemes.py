@@ -13,6 +13,7 @@ from hypothesis import given
 from fstcrf.corpus import (
     Column,
     Span,
+    labels_from_arrays,
     labels_from_spans,
     legal_transitions,
     named_scheme,
@@ -100,3 +101,23 @@ def test_spans_are_ordered_and_apart(labels: list[str], scheme: str) -> None:
         found = spans(labels, scheme, illegal=illegal)
         assert all(0 <= span.start < span.end <= len(labels) for span in found)
         assert all(a.end <= b.start for a, b in itertools.pairwise(found))
+
+
+@given(data=st.data(), scheme=st.sampled_from(["iob1", "iob2", "bioes", "bilou"]))
+def test_labels_of_many_sentences(data: st.DataObject, scheme: str) -> None:
+    types = ("A", "B", "")
+    offsets, spans, labels = [0], [], []
+    for _ in range(data.draw(st.integers(0, 4))):
+        length, own, at = data.draw(st.integers(0, 7)), [], 0
+        while at < length:
+            size = data.draw(st.integers(1, length - at))
+            kind = data.draw(st.sampled_from((0, 1, 2, None)))
+            if kind is not None:
+                own.append((at, at + size, types[kind]))
+                spans.append((offsets[-1] + at, offsets[-1] + at + size, kind))
+            at += size
+        labels.append(labels_from_spans(own, length, scheme))
+        offsets.append(offsets[-1] + length)
+    start, end, kind = np.asarray(spans, dtype=np.int64).reshape(-1, 3).T
+    found = labels_from_arrays(np.asarray(offsets), start, end, kind, types, scheme)
+    assert found == labels

@@ -10,11 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
+from fstcrf.features import FeatureIndex, parse_template
 from fstcrf.grammar import Grammar
+from fstcrf.kernel.semimarkov import Extras
 from fstcrf.lattice import Lattice
-from fstcrf.semimarkov import SegmentCRF
+from fstcrf.semimarkov import SegmentCRF, likelihood
 from fstcrf.semimarkov.likelihood import (
     SegmentLikelihood,
     SegmentProblem,
@@ -147,11 +150,9 @@ def test_held_out_sentences(data: Corpus) -> None:
     assert tagger.record.dev_score == pytest.approx(tagger.f_of(dev, "tag"))
 
 
-def test_the_gradient_is_the_difference(data: Corpus) -> None:
-    part = data[:6]
+def problem_of(part: Corpus, rng: np.random.Generator) -> tuple[SegmentProblem, SegmentSpace]:
+    """Random segments of some sentences, as what is learnt from."""
     gold, longest = [], np.asarray([2, 1, 3, 1], dtype=np.int32)
-    names = ("CITY", "LONG", "PER", "O")
-    rng = np.random.default_rng(0)
     for begin, end in zip(part.offsets[:-1].tolist(), part.offsets[1:].tolist(), strict=True):
         first = begin
         while first < end:
@@ -161,26 +162,118 @@ def test_the_gradient_is_the_difference(data: Corpus) -> None:
             gold.append((first, stop, label))
             first = stop
     segments = GoldSegments(*(np.asarray(c, dtype=np.int64) for c in zip(*gold, strict=True)))
-    from fstcrf.features import FeatureIndex, parse_template
-
     _, design = FeatureIndex.build(part, parse_template(TEMPLATE))
     features = segment_features(part, segments, 4, longest, ["word"], LEXICON, None)
     cells = supported_cells(design.node, segments, 4)
     tails = np.asarray([True, True, True, False])
     space = SegmentSpace(4, design.node.n_columns, cells, longest, tails, len(features.cell))
     extras = features.extras(part, longest, space.depth, space.width)
-    problem = SegmentProblem(part.offsets, design.node, extras, segments)
+    return SegmentProblem(part.offsets, design.node, extras, segments), space
+
+
+def test_the_gradient_is_the_difference(data: Corpus) -> None:
+    rng = np.random.default_rng(0)
+    problem, space = problem_of(data[:6], rng)
     objective = SegmentLikelihood(problem, space, l2=0.3)
-    assert objective.observed[-len(features.cell) :].sum() > 0
+    assert objective.observed[-space.values :].sum() > 0
     theta = rng.normal(size=space.size)
     value, gradient = objective(theta)
-    assert len(names) == space.labels
     assert value > 0
     for k in rng.permutation(space.size)[:60].tolist() + list(range(space.size - 20, space.size)):
         step = np.zeros(space.size)
         step[k] = 1e-5
         up, down = objective(theta + step)[0], objective(theta - step)[0]
         assert gradient[k] == pytest.approx((up - down) / 2e-5, abs=1e-5)
+
+
+def test_a_share_of_the_sentences(data: Corpus) -> None:
+    rng = np.random.default_rng(1)
+    problem, space = problem_of(data[:9], rng)
+    theta = rng.normal(size=space.size)
+    whole = SegmentLikelihood(problem, space, l2=0.0)(theta)
+    parts = [SegmentLikelihood(problem.every(9), space, l2=0.0)(theta)]
+    for first in range(1, 9):
+        order = np.roll(np.arange(9), -first)
+        moved = SegmentProblem(
+            np.append(0, np.cumsum(np.diff(problem.offsets)[order])),
+            problem.rows.taken(tokens_of(problem.offsets, order)),
+            joined([problem.extras.run(b, b + 1) for b in order.tolist()]),
+            in_order(problem, order),
+        )
+        parts.append(SegmentLikelihood(moved.every(9), space, l2=0.0)(theta))
+    assert sum(value for value, _ in parts) == pytest.approx(whole[0], rel=1e-12)
+    assert sum(gradient for _, gradient in parts) == pytest.approx(whole[1], abs=1e-9)
+    twice = SegmentLikelihood(problem, space, l2=0.5, weight=2.0)(theta)
+    assert twice[0] == pytest.approx(2 * whole[0] + 0.5 * theta @ theta, rel=1e-12)
+    assert twice[1] == pytest.approx(2 * whole[1] + theta, abs=1e-9)
+
+
+def tokens_of(offsets: Longs, order: Longs) -> Longs:
+    """Tokens of sentences in another order."""
+    return np.concatenate([np.arange(*offsets[b : b + 2]) for b in order.tolist()])
+
+
+def joined(parts: list[Extras]) -> Extras:
+    """Extras of sentences, one behind the other."""
+    offset = np.append(0, np.cumsum([len(part.cell) for part in parts]))
+    return Extras(
+        offset, *(np.concatenate([getattr(p, n) for p in parts]) for n in ("cell", "what"))
+    )
+
+
+def in_order(problem: SegmentProblem, order: Longs) -> GoldSegments:
+    """Gold segments of sentences in another order."""
+    found, shift = [], 0
+    for b in order.tolist():
+        first, end = problem.offsets[b : b + 2].tolist()
+        own = (problem.gold.start >= first) & (problem.gold.start < end)
+        gold = problem.gold
+        found.append(
+            (gold.start[own] + shift - first, gold.end[own] + shift - first, gold.label[own])
+        )
+        shift += end - first
+    return GoldSegments(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def test_curvature_is_that_of_independent_tokens(data: Corpus) -> None:
+    """Of an attribute that one token has, it is the second difference."""
+    rng = np.random.default_rng(2)
+    problem, space = problem_of(data[:4], rng)
+    objective = SegmentLikelihood(problem, space, l2=0.3)
+    theta = rng.normal(size=space.size)
+    found = objective.curvature(theta)
+    assert (found > 0.59).all()
+    row = space.cells // (3 * space.width)
+    alone = np.flatnonzero(np.bincount(problem.rows.index, minlength=space.rows)[row] == 1)
+    assert len(alone) > 10
+    for k in alone[:20].tolist():
+        step = np.zeros(space.size)
+        step[k] = 1e-4
+        up, down = objective(theta + step)[1], objective(theta - step)[1]
+        assert found[k] == pytest.approx((up[k] - down[k]) / 2e-4, abs=1e-5)
+
+
+def test_stages(data: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def run(**more: Any) -> SegmentCRF:
+        return SegmentCRF.train(
+            data, "tag", TEMPLATE, segments=["word"], lexicon=LEXICON, longest=3, l2=0.1, **more
+        )
+
+    whole = run(delta=1e-9)
+    monkeypatch.setattr(likelihood, "_FEW", 10)
+    staged = run(delta=1e-9)
+    assert staged.record.objective == pytest.approx(whole.record.objective, rel=1e-6)
+    assert not np.array_equal(staged.theta, whole.theta)
+    assert np.array_equal(run(delta=1e-9, threads=2).theta, staged.theta)
+    for stop in (10, 33):  # in either stage
+        file = tmp_path / f"{stop}.state"
+        run(delta=1e-9, checkpoint=file, checkpoint_every=1, max_iterations=stop)
+        resumed = run(delta=1e-9, checkpoint=file, checkpoint_every=1, resume=True)
+        assert np.array_equal(resumed.theta, staged.theta)
+    # held-out data may end a run, so it has no stages
+    held_out = run(dev=data, max_iterations=5).theta
+    monkeypatch.undo()
+    assert np.array_equal(run(max_iterations=5).theta, held_out)
 
 
 def test_gold_segments_that_the_lattice_does_not_have(data: Corpus) -> None:

@@ -18,6 +18,7 @@ from fstcrf.wordlattice import (
     LatticeCRF,
     Rewrites,
     WordTemplates,
+    crf,
     read_marked,
     read_words,
 )
@@ -362,6 +363,32 @@ def test_boundaries_hold(model: LatticeCRF) -> None:
     assert [w.surface for w in model.tag("abc", boundaries={2: True})] == ["ab", "c"]
     with pytest.raises(OptionError, match="boundaries of 1"):
         model.tag_all(["a", "b"], boundaries=[{}])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("run", [1, 9, 4000])
+def test_many_texts_are_as_one_by_one(
+    lexicon: Lexicon, threads: int, run: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crf, "_RUN", run)
+    rng = np.random.default_rng(0)
+    texts = ["", " ", "é", "a\u3042b"]
+    texts += ["".join(rng.choice(list("abc xé1"), size=n)) for n in rng.integers(1, 12, size=30)]
+    marks = [{int(k): bool(k % 2) for k in rng.integers(0, len(t) + 1, 1)} for t in texts]
+    for costs, boundaries in (("none", None), ("scaled", None), ("fixed", marks)):
+        model = LatticeCRF.train(lexicon, DATA, TEMPLATE, costs=costs, max_iterations=3)
+        answer = model.tag_all(texts, boundaries=boundaries, threads=threads)
+        for b, text in enumerate(texts):
+            one = model.lattice(text, boundaries=None if boundaries is None else boundaries[b])
+            words, score = one.best_words()
+            own = slice(*answer.row[b : b + 2].tolist())
+            assert answer.start[own].tolist() == one.start[words].tolist()
+            assert answer.end[own].tolist() == one.end[words].tolist()
+            assert answer.word[own].tolist() == one.word[words].tolist()
+            assert answer.scores[b] == score
+    assert len(model.tag_all([], threads=threads).scores) == 0
+    with pytest.raises(OptionError, match="threads is 0"):
+        model.tag_all(texts, threads=0)
 
 
 # --- The command ----------------------------------------------------------------------------------

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A row of logs times a table of logs, in the linear domain where that says something. */
+#ifndef FSTCRF_ALONG_H
+#define FSTCRF_ALONG_H
+
+#include "vec.h"
+
+#define FAINT_SUM 1e-200
+
+/* y[j] = log sum over i < S of exp(x[i] + pair[i][j]), j < P; `linear` has exp(pair - top). What of P
+ * stands behind S is -inf in x, and 0 in `linear`.
+ *   row, sum [P]  scratch */
+static inline void fc_along(int64_t S, int64_t P, double top, const double *pair,
+                            const double *linear, const double *x, double *restrict row,
+                            double *restrict sum, double *restrict y) {
+    const double c = fc_max(P, x);
+    fc_fill(P, FC_NEVER, y);
+    if (c == FC_NEVER) return;
+    fc_fill(P, 0.0, sum);
+    for (int64_t i = 0; i < P; i++) row[i] = fc_exp(x[i] - c);
+    for (int64_t i = 0; i < S; i++)
+        if (row[i] > 0.0) fc_axpy(P, row[i], linear + i * P, sum);
+    for (int64_t j = 0; j < P; j++) {
+        const double log_sum = c + top + fc_log(sum[j] > FAINT_SUM ? sum[j] : 1.0);
+        y[j] = sum[j] > FAINT_SUM ? log_sum : FC_NEVER;
+    }
+    for (int64_t j = 0; j < S; j++) {
+        if (sum[j] > FAINT_SUM) continue;
+        double best = FC_NEVER, all = 0.0;
+        for (int64_t i = 0; i < S; i++) best = fmax(best, x[i] + pair[i * P + j]);
+        if (best == FC_NEVER) continue;
+        for (int64_t i = 0; i < S; i++) all += fc_exp(x[i] + pair[i * P + j] - best);
+        y[j] = best + fc_log(all);
+    }
+}
+
+#endif

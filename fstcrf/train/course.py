@@ -1,0 +1,131 @@
+"""The course of a run by L-BFGS, for models that are no chains: its options, and the run itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+
+from fstcrf.arrays import Floats
+from fstcrf.errors import OptionError
+from fstcrf.train.lbfgs import LBFGS, OWLQN, LBFGSSettings
+from fstcrf.train.loop import Checkpoint, Outcome, Progress, fit
+from fstcrf.train.optimiser import Objective, Optimiser
+from fstcrf.train.shards import Workers
+
+
+class CourseOptions(TypedDict, total=False):
+    """Options of `Course` that a model's `train` hands on."""
+
+    l2: float
+    l1: float
+    max_iterations: int
+    period: int
+    delta: float
+    patience: int
+    threads: int
+    report: Callable[[Progress], None] | None
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_every: int
+    resume: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """How weights are learnt from an objective and its gradient.
+
+    Parameters
+    ----------
+    l2, l1 : float
+        Strengths of the penalties l2 · |weights|² and l1 · sum |weights|.
+    max_iterations, period, delta
+        L-BFGS, or OWL-QN with l1: it ends where the objective fell by less than `delta` of itself
+        over `period` iterations.
+    patience : int
+        Iterations without a better score on held-out data before training ends.
+    threads : int
+        The result has the same bits for any number.
+    report : callable, optional
+        Is told of every iteration.
+    checkpoint, checkpoint_every, resume
+        File for the state of the run, as for `CRF.train`.
+
+    Raises
+    ------
+    OptionError
+        Numbers outside what they may be; `resume` without a checkpoint.
+    """
+
+    l2: float = 1.0
+    l1: float = 0.0
+    max_iterations: int = 200
+    period: int = 10
+    delta: float = 1e-4
+    patience: int = 10
+    threads: int = 1
+    report: Callable[[Progress], None] | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: int = 10
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.l2 < np.inf and 0.0 <= self.l1 < np.inf):
+            raise OptionError(f"l2 is {self.l2} and l1 {self.l1}, expected numbers from 0")
+        if self.threads < 1:
+            raise OptionError(f"threads is {self.threads}, expected at least 1")
+        if self.resume and self.checkpoint is None:
+            raise OptionError("resume needs a checkpoint to go on from")
+
+    def minimiser(self, objective: Objective, start: Floats) -> LBFGS:
+        """Return L-BFGS, or OWL-QN with l1, from a start."""
+        settings = LBFGSSettings(l2=self.l2, l1=self.l1, period=self.period, delta=self.delta)
+        if self.l1 > 0.0:
+            return OWLQN(objective, start, settings)
+        return LBFGS(objective, start, settings, workers=Workers(self.threads))
+
+    def run(
+        self,
+        optimiser: Optimiser,
+        *,
+        fingerprint: Callable[[], str],
+        evaluate: Callable[[Floats], float] | None,
+    ) -> Outcome:
+        """Run an optimiser; see `fit`.
+
+        Parameters
+        ----------
+        optimiser : Optimiser
+        fingerprint : callable
+            What the run is about: a checkpoint of another one is refused.
+        evaluate : callable or None
+            theta → score on held-out data, larger is better.
+        """
+        saved = None
+        if self.checkpoint is not None:
+            saved = Checkpoint(
+                self.checkpoint,
+                fingerprint=fingerprint(),
+                every=self.checkpoint_every,
+                resume=self.resume,
+            )
+        return fit(
+            optimiser,
+            max_iterations=self.max_iterations,
+            evaluate=evaluate,
+            patience=self.patience,
+            report=self.report,
+            checkpoint=saved,
+        )
+
+
+def known(outcome: Outcome) -> dict[str, Any]:
+    """Return what a model's record says of how its training went."""
+    return {
+        "iterations": outcome.iterations,
+        "objective": outcome.value,
+        "dev_score": outcome.dev,
+        "reason": outcome.reason,
+    }
