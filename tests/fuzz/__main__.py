@@ -45,7 +45,9 @@ def main() -> int:
         help="these only",
     )
     parser.add_argument("--files", type=int, help="mutated files, of all targets together")
-    parser.add_argument("--variant", default="base", help="of the kernel, in entry points")
+    parser.add_argument(
+        "--variant", choices=["base", "v3", "v4"], default="base", help="in entry points"
+    )
     parser.add_argument("--counts", action="store_true", help="say how many inputs there were")
     parser.add_argument("--seed", type=int, default=0, help="of the files")
     parser.add_argument("--only", type=int, metavar="N", help="the file of this number only")
