@@ -29,7 +29,7 @@ KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.p
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 
-.PHONY: demo test test-long test-extras test-page test-without-pynini wheel check lint format kernel sanitize sanitize-threads fuzz test-faults foreign-tests bench bench-compare coverage docs clean tools
+.PHONY: demo test test-long test-extras test-page test-without-pynini wheel check lint format kernel sanitize sanitize-threads fuzz test-arm test-faults foreign-tests bench bench-compare coverage docs clean tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -103,6 +103,20 @@ SECONDS ?= 600
 fuzz: $(VENV)-sanitize/.fuzz
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 FSTCRF_KERNEL=base \
 	    PYTHONMALLOC=malloc $(VENV)-sanitize/bin/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ)
+
+# The kernel as it is compiled for ARM, under QEMU, with random inputs of csrc/entries.c: answers that must hold.
+# On Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user.
+ARM_CC ?= aarch64-linux-gnu-gcc
+ARM_RUN ?= qemu-aarch64
+INPUTS ?= 2000
+test-arm:
+	mkdir -p build/arm
+	$(PYTHON) csrc/contract.py build/arm
+	$(ARM_CC) -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -static -Icsrc -Ibuild/arm \
+	    -DFC_TARGET=base -DFSTCRF_ALONE -o build/arm/entries $(addprefix csrc/,acyclic.c checks.c columns.c \
+	    emissions.c entries.c lookup.c machines.c packed.c rows.c words.c) -lm
+	for entry in acyclic machines emissions rows lines words; do \
+	    FSTCRF_ENTRY=$$entry $(ARM_RUN) build/arm/entries $(INPUTS) || exit 1; done
 
 # Disks that fail, kills at random, lost power, with all that writes: a step or a moment after the other. Hours;
 # make test-faults FAULTS="kills train --most 200 --record build/kills.jsonl" goes on where it was stopped.

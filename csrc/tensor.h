@@ -67,9 +67,10 @@ typedef struct {
     double *shifts, *read, *step;
 } tensor;
 
+/* By whole numbers, for sizes are asked for with NULL, to which nothing may be added. */
 static inline double *take(double **work, int64_t n) {
     double *found = *work;
-    *work += fc_padded(n);
+    *work = (double *)((uintptr_t)found + (uintptr_t)fc_padded(n) * sizeof *found);
     return found;
 }
 

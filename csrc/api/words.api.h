@@ -58,7 +58,7 @@ fc_status fc_find_words(const fc_lexicon *lexicon, int64_t size, const uint8_t *
 
 /* The cheapest way through each of B texts, of `text` at offsets[b] .. offsets[b + 1] - 1; b from *done on.
  *   path     [N] out  words as numbers; N: bytes; start, end [N] out  their bytes in `text`
- *   row      [B + 1] out  words of text b are row[b] .. row[b + 1] - 1
+ *   row      [B + 1] out, from the 0 of the first text on  words of text b are row[b] .. row[b + 1] - 1
  *   cost     [B] out  INT64_MAX: there is no way
  *   words [room], head [longest + 1], group [2][room], slot [rights + lefts] zeros: scratch
  * Ties: as MeCab breaks them, so that its answers come out.

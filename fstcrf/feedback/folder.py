@@ -238,6 +238,8 @@ _FIRST_HEAD = b"fstcrf-feedback-journal 1\n"
 """Of the first format, in which every record is a frame without a mark."""
 _MARK = b"\xf5frame\xf5\n"
 _FRAME = struct.Struct("<II")
+_SUMMED = 8
+"""How often the bytes behind damage may be summed in search of a whole frame, on average."""
 _APPENDED = msgspec.msgpack.Decoder(list[bytes])
 
 
@@ -395,11 +397,23 @@ def _check_torn(path: Path, data: bytes, at: int) -> None:
 
 
 def _has_frame(rest: bytes, mark: bytes) -> bool:
-    """Tell whether a whole frame stands somewhere; without marks nobody knows."""
-    at = rest.find(mark, 1) if mark else -1
-    while at >= 0 and _frame(rest, at, mark) is None:
+    """Tell whether a whole frame stands somewhere; without marks nobody knows.
+
+    Frames of a learner do not overlap. Where somebody wrote marks within frames, so that the same
+    bytes would be summed again and again, the search ends, and the file is refused as damaged.
+    """
+    at, summed = rest.find(mark, 1) if mark else -1, 0
+    while at >= 0 and summed <= _SUMMED * len(rest) and _frame(rest, at, mark) is None:
+        summed += _length(rest, at, mark)
         at = rest.find(mark, at + 1)
     return at >= 0
+
+
+def _length(data: bytes, at: int, mark: bytes) -> int:
+    """Return how many bytes the checksum of a frame took, 0 where it was not looked at."""
+    start = at + len(mark) + _FRAME.size
+    length = _FRAME.unpack_from(data, at + len(mark))[0] if start <= len(data) else 0
+    return length if start + length <= len(data) else 0
 
 
 def _cut_short(rest: bytes, mark: bytes) -> bool:

@@ -17,7 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.fuzz import entries
 from tests.fuzz.coverage import Places, counted
+from tests.fuzz.entries import ENTRIES
 from tests.fuzz.running import Tally, run
 from tests.fuzz.targets import TARGETS
 
@@ -36,14 +38,26 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=600, help="of all targets together")
     parser.add_argument("--turn", type=int, default=_TURN, help="seconds of a target at once")
     parser.add_argument("--folder", type=Path, default=Path("build/fuzz"), help="what is kept")
-    parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="these only")
+    parser.add_argument(
+        "--target",
+        choices=[*sorted(TARGETS), *ENTRIES],
+        action="append",
+        help="these only",
+    )
     parser.add_argument("--files", type=int, help="mutated files, of all targets together")
+    parser.add_argument(
+        "--variant", choices=["base", "v3", "v4"], default="base", help="in entry points"
+    )
+    parser.add_argument("--counts", action="store_true", help="say how many inputs there were")
     parser.add_argument("--seed", type=int, default=0, help="of the files")
     parser.add_argument("--only", type=int, metavar="N", help="the file of this number only")
     given = parser.parse_args()
-    names = given.target or list(TARGETS)
+    if given.counts:
+        return _counts(given.folder)
     if given.files is None and given.only is None:
-        return _watched(names, given.folder, given.seconds, given.turn)
+        names = given.target or [*TARGETS, *ENTRIES]
+        return _watched(names, given.folder, given.seconds, given.turn, given.variant)
+    names = given.target or list(TARGETS)
     files = (given.files or 0) // len(names)
     found = [_fuzzed(name, files, seed=given.seed, only=given.only) for name in names]
     return 1 if any(tally.findings for tally in found) else 0
@@ -52,20 +66,38 @@ def main() -> int:
 # --- By the engine --------------------------------------------------------------------------------
 
 
-def _watched(names: list[str], folder: Path, seconds: int, turn: int) -> int:
+def _watched(names: list[str], folder: Path, seconds: int, turn: int, variant: str) -> int:
     """Let the engine have its turns; return the exit status."""
+    program = entries.built(folder, variant) if set(names) & set(ENTRIES) else None
+    if program is None and set(names) & set(ENTRIES):
+        print("entry points of the kernel are left out: they need Clang and its libFuzzer")
+        names = [name for name in names if name not in ENTRIES]
     before, end, failed = counted(folder), time.monotonic() + seconds, False
-    turn = max(1, min(turn, seconds // len(names)))
+    turn = max(1, min(turn, seconds // max(len(names), 1)))
     done: dict[str, int] = dict.fromkeys(names, 0)
-    while time.monotonic() < end:
+    while names and time.monotonic() < end:
         counts = counted(folder)
         name = min(names, key=lambda name: (done[name], counts.get(name, 0)))
         done[name] += 1
-        failed |= _turn(name, folder, turn)
+        if program is not None and name in ENTRIES:
+            failed |= entries.turn(program, name, folder, turn)
+        else:
+            failed |= _turn(name, folder, turn)
     counts = counted(folder)
     new = sum(counts.values()) - sum(before.values())
     print(f"{new:,} inputs, {sum(counts.values()):,} in all runs, of {len(counts)} targets")
     return int(failed)
+
+
+def _counts(folder: Path) -> int:
+    """Say how many inputs each target has had; 1 where something was found."""
+    counts, found = counted(folder), 0
+    for name, count in sorted(counts.items(), key=lambda one: -one[1]):
+        findings = len([p for p in Places(folder, name).findings.iterdir() if p.suffix != ".txt"])
+        print(f"{name:20} {count:12,} {findings:3} findings")
+        found += findings
+    print(f"{'all':20} {sum(counts.values()):12,} {found:3} findings")
+    return int(found > 0)
 
 
 def _turn(name: str, folder: Path, seconds: int) -> bool:

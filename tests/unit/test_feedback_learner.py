@@ -325,6 +325,32 @@ def test_a_damaged_middle_is_refused_wherever_it_is(folder: Path, start: CRF) ->
             FeedbackLearner.open(folder)
 
 
+@pytest.mark.parametrize("marks", [200, 2000])
+def test_frames_within_frames_are_not_summed_again_and_again(
+    folder: Path, start: CRF, monkeypatch: pytest.MonkeyPatch, marks: int
+) -> None:
+    """As somebody may write them: each mark claims all that follows, and no checksum is right."""
+    FeedbackLearner.create(folder, start).close()
+    mark, size = b"\xf5frame\xf5\n", 16 * marks
+    rest = b"".join(
+        mark + struct.pack("<II", size - 16 * (k + 1), 1) if k < marks - 1 else bytes(16)
+        for k in range(marks)
+    )
+    with (folder / "journal-0").open("ab") as file:
+        file.write(rest)
+    summed, crc32 = 0, zlib.crc32
+
+    def counted(data: bytes) -> int:
+        nonlocal summed
+        summed += len(data)
+        return crc32(data)
+
+    monkeypatch.setattr("fstcrf.feedback.folder.zlib.crc32", counted)
+    with pytest.raises(ModelFileError, match="journal-0: damaged"):
+        Journal(folder / "journal-0")
+    assert len(rest) < summed <= 12 * len(rest)
+
+
 @pytest.mark.parametrize("content", ["9301", "05", "9105", "91c401ff", "91c40291a1"])
 def test_frames_that_are_whole_and_make_no_sense(folder: Path, start: CRF, content: str) -> None:
     """As somebody may write them: their checksums are right."""
