@@ -22,7 +22,7 @@ from fstcrf.feedback.learner import FeedbackLearner
 from fstcrf.feedback.simulation import problem_of
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Proposals, Rule
-from fstcrf.kernel.descent import Control
+from fstcrf.kernel.descent import Control, RuleName
 from fstcrf.recipes.corpora import PHRASE, noun_phrases_of
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
@@ -57,10 +57,13 @@ QUICK, FULL = 20, 180
 MARKS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 """Ratings after which F on the dev part is looked at, for the curve."""
 
-_RATES: dict[Control, tuple[float, ...]] = {
-    "none": (0.03, 0.02, 0.01, 0.005),
-    "mean": (0.5, 0.1, 0.02),
+_STEADY: dict[tuple[Control, RuleName], tuple[float, ...]] = {
+    ("none", "constant"): (0.03, 0.02, 0.01, 0.005),
+    ("none", "momentum"): (0.002, 0.001, 0.0005),
+    ("mean", "constant"): (0.5, 0.1, 0.02),
+    ("mean", "momentum"): (0.01, 0.001),
 }
+"""Rates whose seeds are compared."""
 
 _CURVES = (
     "expected loss",
@@ -350,18 +353,16 @@ def _stability(data: Sentences, setting: Setting) -> str:
     """Show for which rates learning fails with some seeds."""
     start, cells = unlearned(data), []
     setting.course.until(1.0)
-    for control, rates in setting.course.each(_RATES.items()):
+    for (control, rule), rates in setting.course.each(_STEADY.items()):
         for rate in setting.course.each(rates):
-            setting.say(f"partial-feedback: stability, control {control}, rate {rate:g}")
-            system = RewardedSystem("", Aim(control=control), Rule(rate=rate), passes=20)
-            dev = over_seeds(
-                setting,
-                f"stability, control {control}, rate {rate:g}",
-                lambda seed, system=system: _dev(system, start, data, 40, seed),  # type: ignore[misc]
-                float,
+            name = f"stability, control {control}, {rule}, rate {rate:g}"
+            setting.say(f"partial-feedback: {name}")
+            system = RewardedSystem("", Aim(control=control), Rule(rule, rate=rate), passes=20)
+            one = partial(_dev, system, start, data, 40)
+            cells.append(
+                [control, rule, f"{rate:g}", *map(number, over_seeds(setting, name, one, float))]
             )
-            cells.append([control, f"{rate:g}", *map(number, dev)])
-    head = ["control", "rate", *(f"seed {setting.seed + seed}" for seed in range(SEEDS))]
+    head = ["control", "rule", "rate", *(f"seed {setting.seed + seed}" for seed in range(SEEDS))]
     return (
         "## Rates and seeds\n\n"
         "F on the dev part, expected loss, 40 passes. Without a control, steps that "
@@ -536,11 +537,14 @@ RATE_PASSES, LONG_RATE_PASSES = 20, 60
 RATE_SEEDS = (100, 101)
 
 
-def tried(system: RewardedSystem, data: Sentences) -> list[float]:
-    """Return the best F on the dev part for each seed, in percent."""
+def tried(
+    system: RewardedSystem, data: Sentences, passes: int = 0, seeds: Sequence[int] = ()
+) -> list[float]:
+    """Return the best F on the dev part for each seed, in percent; 0 passes: the usual number."""
     start = beginning(system, data)
     more = system.longer > 1 or system.samples is not None
-    passes, seeds = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if more else (RATE_PASSES, RATE_SEEDS)
+    usual = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if more else (RATE_PASSES, RATE_SEEDS)
+    passes, seeds = passes or usual[0], seeds or usual[1]
     if system.samples is not None:
         system = replace(system, samples=None)
     return [_dev(system, start, data, passes, seed) for seed in seeds]
@@ -551,6 +555,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Choose rates on the dev part.")
     parser.add_argument("data", type=Path, help="folder with conll2000/train.txt and test.txt")
     parser.add_argument("systems", nargs="*", help="names of systems; all when absent")
+    parser.add_argument("--passes", type=int, default=0, help="over the training part")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[], help="one run for each")
     given = parser.parse_args(arguments)
     data = read(Setting(given.data))
     write = sys.stdout.write
@@ -559,7 +565,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.systems and system.name not in given.systems:
             continue
         for rate in system.rates:
-            found = tried(_at(system, rate), data)
+            found = tried(_at(system, rate), data, given.passes, given.seeds)
             each = ", ".join(f"{f:.2f}" for f in found)
             mean = sum(found) / len(found)
             write(f"| {system.name} | {rate:g} | {each} | {mean:.2f} |\n")

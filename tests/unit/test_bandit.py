@@ -266,8 +266,8 @@ def test_learning_from_a_log(objective: Any) -> None:
     rule = Rule(rate=0.05 if objective == "expected-loss" else 0.002)
     model, _ = learn_from_log(start, log, aim=aim, rule=rule, epochs=30, report=seen.append)
     found = [tag for tags in model.tag_all(data) for tag in tags]
-    right = np.mean([a == b for a, b in zip(found, itertools.chain(*gold), strict=True)])
-    assert right > (0.95 if objective == "expected-loss" else 0.8)
+    share = np.mean([a == b for a, b in zip(found, itertools.chain(*gold), strict=True)])
+    assert share > (0.95 if objective == "expected-loss" else 0.8)
     assert seen[0].measures["effective share"] > seen[-1].measures["effective share"]
     assert 0 <= seen[-1].measures["capped"] < 1
     assert seen[-1].measures["estimated reward"] > log.reward.mean()
@@ -283,7 +283,7 @@ def test_logs_are_checked() -> None:
         ({"data": data[:2]}, "3 rewards for 2 sentences"),
     ):
         with pytest.raises((OptionError, ShapeError), match=words):
-            replace(log, **fields)  # type: ignore[arg-type]
+            replace(log, **fields)
     with pytest.raises(OptionError, match="a log has single samples"):
         learn_from_log(start, log, aim=Aim("logistic"), rule=Rule())
 
