@@ -255,7 +255,7 @@ def _fitted(
     if wrong:
         outcome = replace(outcome, reason=f"{outcome.reason}; {wrong}")
     if wrong or outcome.reason.startswith("diverged"):
-        warn(f"learning from rewards: {outcome.reason}", LearningWarning, stacklevel=4)
+        warn(f"learning from rewards: {outcome.reason}", LearningWarning, stacklevel=3)
     return outcome
 
 

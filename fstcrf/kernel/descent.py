@@ -322,11 +322,20 @@ class Noise:
         What is said instead, in [0, 1]; a negative number for nothing.
     steps : int
         Single samples: rewards are multiples of 1 / steps; 0 leaves them as they are.
+
+    Raises
+    ------
+    OptionError
+        Fewer than 0 steps, or a reward above 1.
     """
 
     error: Floats
     slip: Floats
     steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or not (self.slip <= 1.0).all():
+            raise OptionError("noise has fewer than 0 steps, or says more than 1")
 
 
 # --- The C structures of learning from rewards ----------------------------------------------------

@@ -441,7 +441,9 @@ def test_divergence_later_keeps_the_start_where_nothing_is_better(
         return step(one)
 
     monkeypatch.setattr(Bandit, "step", diverging)
-    model, outcome = simulate(start, data, "np", aim=Aim(), rule=Rule(rate=0.1), epochs=5)
+    with pytest.warns(LearningWarning, match="diverged after iteration 1") as told:
+        model, outcome = simulate(start, data, "np", aim=Aim(), rule=Rule(rate=0.1), epochs=5)
+    assert told[0].filename == __file__
     assert outcome.reason.startswith("diverged after iteration 1: ")
     assert outcome.best_iteration == 0
     np.testing.assert_array_equal(model.theta, start.theta)
