@@ -34,13 +34,6 @@ fc_status fc_check_rows(int64_t N, int64_t R, int64_t n_index, const int64_t *in
     return FC_OK;
 }
 
-static int has_arc(const fc_axis *g, int32_t i, int32_t j) {
-    if (g->A == 0 || g->rest != NULL) return 1;
-    for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
-        if (g->target[a] == j) return 1;
-    return 0;
-}
-
 fc_status fc_check_path(const fc_machine *g, const fc_batch *batch, const int32_t *path,
                         int64_t *where) {
     const fc_status status = check_offsets(batch, where);

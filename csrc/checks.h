@@ -49,6 +49,14 @@ static inline int is_line(const fc_machine *m) {
 /* The same where a rest is that of all pairs. */
 static inline int is_chain(const fc_machine *m) { return is_line(m) && m->axis->leave == NULL; }
 
+/* Whether a step from state i to j is one of the axis. */
+static inline int has_arc(const fc_axis *g, int32_t i, int32_t j) {
+    if (g->A == 0 || g->rest != NULL) return 1;
+    for (int64_t a = g->row[i]; a < g->row[i + 1]; a++)
+        if (g->target[a] == j) return 1;
+    return 0;
+}
+
 /* Whether states i and j, where they have no arc, have the rest. */
 static inline int has_rest(const fc_axis *g, int64_t i, int64_t j) {
     return g->leave == NULL || (g->leave->of[i] >= 0 && g->leave->of[i] == g->enter->of[j]);

@@ -59,13 +59,14 @@ static void negate(online *o, int64_t T) {
     o->m.loaded = 0;
 }
 
-/* Draws a path and adds sign * (its features - their expectation) to the direction. */
+/* Draws a path, or takes the one that is there where no numbers are given, and adds
+ * sign * (its features - their expectation) to the direction. */
 static int sample(online *o, int64_t T, double sign, const double *uniform, int32_t *path,
                   double *node, double *arc, double *log_p) {
     const int64_t S = o->S;
     double log_z;
     if (posteriors(o, T, &log_z) != DONE) return 0;
-    if (!draw_path(&o->m, T, o->out, uniform, path)) return 0;
+    if (uniform != NULL && !draw_path(&o->m, T, o->out, uniform, path)) return 0;
     collect_outer(&o->m, o->arc_out);
     *log_p = path_score(o, T, path) - log_z;
     if (!isfinite(*log_p)) return 0;
@@ -74,6 +75,10 @@ static int sample(online *o, int64_t T, double sign, const double *uniform, int3
     for (int64_t t = 1; t < T; t++) o->arc_out[arc_of(&o->axis, path[t - 1], path[t])] -= 1.0;
     for (int64_t a = 0; a < o->arcs; a++) arc[o->learner->arc_slot[a]] -= sign * o->arc_out[a];
     return 1;
+}
+
+static int of_pairs(const fc_bandit *bandit) {
+    return bandit->objective == FC_PREFERENCE || bandit->objective == FC_LOGISTIC;
 }
 
 /* One proposal: path, and `other` for a pair; the direction in node [T][S] and arc [M]. */
@@ -85,10 +90,21 @@ static int propose(online *o, const fc_bandit *bandit, fc_descent *descent, int6
     fc_fill(T * o->S, 0.0, node);
     fc_fill(o->learner->M, 0.0, arc);
     if (!sample(o, T, 1.0, uniform, path, node, arc, log_p)) return 0;
-    if (bandit->objective != FC_PREFERENCE) return 1;
+    if (!of_pairs(bandit)) return 1;
     double rest;
-    if (!bandit->alike) negate(o, T);
-    return sample(o, T, -1.0, uniform + T, other, node, arc, &rest);
+    if (bandit->objective == FC_PREFERENCE && !bandit->alike) negate(o, T);
+    if (!sample(o, T, -1.0, uniform + T, other, node, arc, &rest)) return 0;
+    if (bandit->objective == FC_LOGISTIC) *log_p -= rest;
+    return 1;
+}
+
+/* Whether a path of a log is one of this machine. */
+static int legal(const online *o, int64_t T, const int32_t *path) {
+    for (int64_t t = 0; t < T; t++) {
+        if (path[t] < 0 || path[t] >= o->S) return 0;
+        if (t > 0 && !has_arc(&o->axis, path[t - 1], path[t])) return 0;
+    }
+    return 1;
 }
 
 /* --- Entry points ------------------------------------------------------------ */
@@ -102,10 +118,15 @@ static fc_status check_bandit(const fc_machine *machine, const fc_batch *batch,
                               const fc_bandit *bandit, int64_t *where) {
     const fc_status status = check_learner(machine, batch, learner, n_order, order, where);
     if (status != FC_OK) return status;
-    if (bandit->objective != FC_EXPECTED_LOSS && bandit->objective != FC_PREFERENCE &&
-        bandit->objective != FC_CROSS_ENTROPY)
+    if (bandit->objective != FC_EXPECTED_LOSS && bandit->objective != FC_CROSS_ENTROPY &&
+        !of_pairs(bandit))
         return FC_EINVAL;
-    return bandit->temperature > 0.0 && bandit->clip >= 0.0 ? FC_OK : FC_EINVAL;
+    if (bandit->draws < 1 || (bandit->draws > 1) != (bandit->control == FC_LEAVE_ONE_OUT))
+        return FC_EINVAL;
+    return bandit->temperature > 0.0 && bandit->clip >= 0.0 && bandit->cap >= 0.0 &&
+                   bandit->beta > 0.0
+               ? FC_OK
+               : FC_EINVAL;
 }
 
 static fc_status check_descent(const fc_descent *d) {
@@ -136,11 +157,11 @@ fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_
                      double *node, double *arc, double *log_p, double *work, int64_t *where) {
     fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
     if (status == FC_OK) status = check_descent(descent);
-    if (status == FC_OK && bandit->objective == FC_PREFERENCE && other == NULL) status = FC_EINVAL;
+    if (status == FC_OK && of_pairs(bandit) && other == NULL) status = FC_EINVAL;
     if (status != FC_OK) return status;
     online o;
     prepare(&o, machine, batch, learner, work);
-    const int64_t draws = bandit->objective == FC_PREFERENCE ? 2 : 1;
+    const int64_t draws = of_pairs(bandit) ? 2 : 1;
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], T = sentence_length(batch, b);
         if (!propose(&o, bandit, descent, batch->offsets[b], T, uniform + draws * n, path + n,
@@ -191,14 +212,40 @@ static double path_reward(const fc_judge *judge, const fc_learner *r, int64_t T,
                                : label_reward(r, T, path, gold);
 }
 
-/* The reward of a proposal: of a pair, how far the first is ahead. */
-static double reward_of(const fc_judge *judge, const fc_bandit *bandit, const fc_learner *r,
-                        int64_t first, int64_t T, const int32_t *path, const int32_t *other) {
-    const double reward = path_reward(judge, r, T, path, judge->gold + first);
-    if (bandit->objective != FC_PREFERENCE) return reward;
-    const double ahead = reward - path_reward(judge, r, T, other, judge->gold + first);
+/* What a rater takes a path to be worth. */
+static double rating(const fc_judge *judge, const fc_learner *r, int64_t first, int64_t T,
+                     const int32_t *path, double error) {
+    return path_reward(judge, r, T, path, judge->gold + first) + error;
+}
+
+/* What is said of a pair of which the first is so far ahead. */
+static double preferred(const fc_judge *judge, const fc_bandit *bandit, double ahead) {
+    if (bandit->objective == FC_LOGISTIC) {
+        const double share =
+            judge->graded ? 0.5 + 0.5 * ahead : (ahead > 0.0) + 0.5 * (ahead == 0.0);
+        return share < 0.0 ? 0.0 : share > 1.0 ? 1.0 : share;
+    }
     if (!(ahead > 0.0)) return 0.0;
-    return judge->graded ? ahead : 1.0;
+    return judge->graded && ahead < 1.0 ? ahead : 1.0;
+}
+
+/* What is said of a single path: on a scale, where there is one. */
+static double scaled(const fc_judge *judge, double worth) {
+    const double inside = worth < 0.0 ? 0.0 : worth > 1.0 ? 1.0 : worth;
+    if (judge->steps == 0) return inside;
+    return floor(inside * (double)judge->steps + 0.5) / (double)judge->steps;
+}
+
+/* The reward of the k-th proposal: of a pair, how far the first is ahead. */
+static double reward_of(const fc_judge *judge, const fc_bandit *bandit, const fc_learner *r,
+                        int64_t k, int64_t first, int64_t T, const int32_t *path,
+                        const int32_t *other) {
+    if (judge->slip != NULL && judge->slip[k] >= 0.0) return judge->slip[k];
+    const double *error = judge->error == NULL ? NULL : judge->error + 2 * k;
+    const double worth = rating(judge, r, first, T, path, error == NULL ? 0.0 : error[0]);
+    if (!of_pairs(bandit)) return scaled(judge, worth);
+    const double against = rating(judge, r, first, T, other, error == NULL ? 0.0 : error[1]);
+    return preferred(judge, bandit, worth - against);
 }
 
 fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64_t n_order,
@@ -209,11 +256,11 @@ fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64
     if (status == FC_OK) status = check_judge(batch, learner, 0, judge, &where);
     for (int64_t k = 0; status == FC_OK && k < n_order; k++)
         if (order[k] < 0 || order[k] >= batch->B) status = FC_EINVAL;
-    if (status == FC_OK && bandit->objective == FC_PREFERENCE && other == NULL) status = FC_EINVAL;
+    if (status == FC_OK && of_pairs(bandit) && other == NULL) status = FC_EINVAL;
     if (status != FC_OK) return status;
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t T = sentence_length(batch, order[k]);
-        reward[k] = reward_of(judge, bandit, learner, batch->offsets[order[k]], T, path + n,
+        reward[k] = reward_of(judge, bandit, learner, k, batch->offsets[order[k]], T, path + n,
                               other == NULL ? NULL : other + n);
         n += T;
     }
@@ -222,11 +269,32 @@ fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64
 
 /* --- Steps ----------------------------------------------------------------------------------- */
 
+/* What is known of proposals: arrays [n_order]; drawn NULL: log_p are of the weights that drew. */
+typedef struct {
+    const double *reward, *log_p, *drawn;
+} heard;
+
 /* What the direction is multiplied by, before anything is subtracted from it. */
-static double signal_of(const fc_bandit *bandit, double reward, double log_p) {
-    if (bandit->objective != FC_CROSS_ENTROPY) return 1.0 - reward;
-    const double floor = log(bandit->clip); /* -inf: nothing is clipped */
-    return -reward * exp(-(log_p > floor ? log_p : floor));
+static double signal_of(const fc_bandit *bandit, const heard *h, int64_t k) {
+    const double reward = h->reward[k], log_p = h->log_p[k];
+    const double drawn = h->drawn == NULL ? log_p : h->drawn[k];
+    if (bandit->objective == FC_CROSS_ENTROPY) {
+        const double floor = log(bandit->clip); /* -inf: nothing is clipped */
+        return -reward * exp(-(drawn > floor ? drawn : floor));
+    }
+    if (bandit->objective == FC_LOGISTIC)
+        return bandit->beta * (1.0 / (1.0 + exp(-bandit->beta * log_p)) - reward);
+    if (h->drawn == NULL) return 1.0 - reward;
+    const double ratio = exp(log_p - drawn);
+    return (1.0 - reward) * (bandit->cap > 0.0 && ratio > bandit->cap ? bandit->cap : ratio);
+}
+
+/* The mean signal of the others of a group of samples of one sentence. */
+static double others_of(const fc_bandit *bandit, const heard *h, int64_t k) {
+    const int64_t n = bandit->draws, group = k / n * n;
+    double sum = 0.0;
+    for (int64_t i = group; i < group + n; i++) sum += i == k ? 0.0 : signal_of(bandit, h, i);
+    return sum / (double)(n - 1);
 }
 
 /* The control variate of a sentence before its new signal is known; then learns from it. */
@@ -248,13 +316,27 @@ static double baseline_of(const fc_bandit *bandit, fc_baseline *base, int64_t b,
 
 /* Moves theta along -coefficient * direction. 0: that is not finite, and nothing has changed. */
 static int learn(online *o, const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
-                 int64_t b, int64_t first, int64_t T, double reward, double log_p,
-                 const double *node, const double *arc, double *coefficient) {
-    const double signal = signal_of(bandit, reward, log_p);
+                 const heard *h, int64_t k, int64_t b, int64_t first, int64_t T, const double *node,
+                 const double *arc, double *coefficient) {
+    const double signal = signal_of(bandit, h, k);
     if (!step_is_finite(descent, signal)) return 0;
-    *coefficient = signal - baseline_of(bandit, baseline, b, signal);
-    descend_along(o->S, o->learner, descent, first, T, *coefficient, node, arc, o->slots);
+    const double before = bandit->control == FC_LEAVE_ONE_OUT
+                              ? others_of(bandit, h, k)
+                              : baseline_of(bandit, baseline, b, signal);
+    if (!isfinite(before)) return 0;
+    coefficient[k] = signal - before;
+    descend_along(o->S, o->learner, descent, first, T, coefficient[k], node, arc, o->slots);
     return 1;
+}
+
+/* Groups are whole, each of one sentence. */
+static fc_status check_groups(const fc_bandit *bandit, int64_t n_order, const int64_t *order,
+                              int64_t *where) {
+    const int64_t n = bandit->draws;
+    if (n_order % n != 0) return FC_EINVAL;
+    for (int64_t k = 0; k < n_order; k++)
+        if (order[k] != order[k / n * n]) return fail(FC_EINVAL, k, where);
+    return FC_OK;
 }
 
 fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
@@ -264,14 +346,16 @@ fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const f
                        double *coefficient, double *work, int64_t *where) {
     fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
     if (status == FC_OK) status = check_descent(descent);
+    if (status == FC_OK) status = check_groups(bandit, n_order, order, where);
     if (status != FC_OK) return status;
     online o;
     prepare(&o, machine, batch, learner, work);
+    const heard h = {reward, log_p, NULL};
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], T = sentence_length(batch, b);
         *where = k;
-        if (!learn(&o, bandit, baseline, descent, b, batch->offsets[b], T, reward[k], log_p[k],
-                   node + n * machine->S, arc + k * learner->M, coefficient + k))
+        if (!learn(&o, bandit, baseline, descent, &h, k, b, batch->offsets[b], T,
+                   node + n * machine->S, arc + k * learner->M, coefficient))
             return FC_ENUMERIC;
         n += T;
     }
@@ -286,24 +370,52 @@ fc_status fc_feedback_epoch(const fc_machine *machine, const fc_batch *batch,
     fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
     if (status == FC_OK) status = check_descent(descent);
     if (status == FC_OK) status = check_judge(batch, learner, machine->S, judge, where);
+    if (status == FC_OK && bandit->draws > 1) status = FC_EINVAL;
     if (status != FC_OK) return status;
     online o;
+    const heard h = {reward, log_p, NULL};
     double *rest = prepare(&o, machine, batch, learner, work);
     const int64_t longest = longest_of(batch->B, batch->offsets);
     double *node = rest, *arc = node + longest * machine->S;
     int32_t *path = (int32_t *)(arc + learner->M), *other = path + longest;
-    const int64_t draws = bandit->objective == FC_PREFERENCE ? 2 : 1;
+    const int64_t draws = of_pairs(bandit) ? 2 : 1;
     for (int64_t k = 0, n = 0; k < n_order; k++) {
         const int64_t b = order[k], first = batch->offsets[b], T = sentence_length(batch, b);
         *where = k;
         if (!propose(&o, bandit, descent, first, T, uniform + draws * n, path, other, node, arc,
                      log_p + k))
             return FC_ENUMERIC;
-        reward[k] = reward_of(judge, bandit, learner, first, T, path, other);
-        if (!learn(&o, bandit, baseline, descent, b, first, T, reward[k], log_p[k], node, arc,
-                   coefficient + k))
+        reward[k] = reward_of(judge, bandit, learner, k, first, T, path, other);
+        if (!learn(&o, bandit, baseline, descent, &h, k, b, first, T, node, arc, coefficient))
             return FC_ENUMERIC;
         n += T;
+    }
+    return FC_OK;
+}
+
+fc_status fc_logged_epoch(const fc_machine *machine, const fc_batch *batch,
+                          const fc_learner *learner, int64_t n_order, const int64_t *order,
+                          const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
+                          const int64_t *start, int32_t *path, const double *reward,
+                          const double *drawn, double *log_p, double *coefficient, double *work,
+                          int64_t *where) {
+    fc_status status = check_bandit(machine, batch, learner, n_order, order, bandit, where);
+    if (status == FC_OK) status = check_descent(descent);
+    if (status == FC_OK && (bandit->draws > 1 || of_pairs(bandit))) status = FC_EINVAL;
+    if (status != FC_OK) return status;
+    online o;
+    double *rest = prepare(&o, machine, batch, learner, work);
+    const heard h = {reward, log_p, drawn};
+    double *node = rest, *arc = node + longest_of(batch->B, batch->offsets) * machine->S;
+    for (int64_t k = 0; k < n_order; k++) {
+        const int64_t b = order[k], first = batch->offsets[b], T = sentence_length(batch, b);
+        *where = k;
+        if (!legal(&o, T, path + start[k])) return FC_EINVAL;
+        if (!propose(&o, bandit, descent, first, T, NULL, path + start[k], NULL, node, arc,
+                     log_p + k))
+            return FC_ENUMERIC;
+        if (!learn(&o, bandit, baseline, descent, &h, k, b, first, T, node, arc, coefficient))
+            return FC_ENUMERIC;
     }
     return FC_OK;
 }

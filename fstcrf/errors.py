@@ -23,6 +23,7 @@ LabelWarning (UserWarning) says what was done to gold labels that break their sc
 InexactWarning (UserWarning): answers are the best found, not proven to be the best
 
 RecoveryWarning (UserWarning): what a machine's end left half written was dropped
+LearningWarning (UserWarning): learning from rewards has diverged, or stands still
 
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
 """
@@ -39,6 +40,7 @@ __all__ = [
     "KernelError",
     "LabelError",
     "LabelWarning",
+    "LearningWarning",
     "MissingDependencyError",
     "ModelFileError",
     "NoPathError",
@@ -220,6 +222,10 @@ class MemoryWarning(UserWarning):
 
 class RecoveryWarning(UserWarning):
     """What had not been acknowledged when a machine stopped was dropped from a journal."""
+
+
+class LearningWarning(UserWarning):
+    """Learning from rewards has diverged, or stands still where rewards are low; what to do."""
 
 
 class KernelError(FstcrfError, RuntimeError):

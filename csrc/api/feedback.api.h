@@ -11,12 +11,33 @@
  *   preference      pairs: y of p_w, z of p_-w; the reward says how far y is ahead of z
  *                   signal = 1 - reward, along f(y) - f(z) - (E_w f - E_-w f)
  *                   (with `alike`, both of p_w: along f(y) - f(z))
+ *   logistic        pairs, both of p_w; the reward says how surely y is better, 1/2 for a tie
+ *                   signal = beta * (1 / (1 + exp(-beta * (log p_w(y) - log p_w(z)))) - reward), along
+ *                   f(y) - f(z): the gradient of the logistic loss of the margin
+ *
+ * Samples of a log were drawn from other weights, with the log-probabilities `drawn`:
+ *
+ *   expected loss   signal = (1 - reward) * min(p_w(y) / exp(drawn), cap)
+ *   cross-entropy   signal = -reward / max(exp(drawn), clip)
  *
  * The control variate is known before the sample is: it changes the variance of a step, not its mean.
- * (The first sample of all is its own control, and moves nothing.)
- * Source: Sokolov, Kreutzer, Lo and Riezler (2016); controls: Greensmith, Bartlett and Baxter (2004). */
-typedef enum { FC_EXPECTED_LOSS = 0, FC_PREFERENCE = 1, FC_CROSS_ENTROPY = 2 } fc_aim;
-typedef enum { FC_NO_CONTROL = 0, FC_RUNNING_MEAN = 1, FC_SENTENCE_MEAN = 2 } fc_control;
+ * (The first sample of all is its own control, and moves nothing.) Leave one out: of `draws` samples of a
+ * sentence, all from the same weights, each is compared with the mean signal of the others.
+ * Sources: Sokolov, Kreutzer, Lo and Riezler (2016); controls: Greensmith, Bartlett and Baxter (2004);
+ * leave one out: Kool, van Hoof and Welling (2019); logistic: Rafailov et al. (2023), whose reference here
+ * gives all labellings the same score; logs: Swaminathan and Joachims (2015). */
+typedef enum {
+    FC_EXPECTED_LOSS = 0,
+    FC_PREFERENCE = 1,
+    FC_CROSS_ENTROPY = 2,
+    FC_LOGISTIC = 3
+} fc_aim;
+typedef enum {
+    FC_NO_CONTROL = 0,
+    FC_RUNNING_MEAN = 1,
+    FC_SENTENCE_MEAN = 2,
+    FC_LEAVE_ONE_OUT = 3
+} fc_control;
 
 typedef struct {
     fc_aim objective;
@@ -25,6 +46,9 @@ typedef struct {
     double temperature;           /* potentials are divided by it */
     double common_rate, own_rate; /* how fast the running means of signals follow, in (0, 1] */
     int64_t alike;                /* preference: both of a pair come from p_w */
+    double beta;                  /* logistic: factor of the margin */
+    double cap;                   /* logs: largest ratio of probabilities; 0: none */
+    int64_t draws;                /* leave one out: samples of a group, at least 2; else 1 */
 } fc_bandit;
 
 /* Running means of signals: [0] of all sentences, [1 + b] of sentence b. */
@@ -42,6 +66,10 @@ typedef struct {
     const int32_t *type; /* [L + 1] */
     const int32_t *gold; /* [N] labels */
     int64_t graded;      /* pairs: by how much the first is ahead; 0: 1 where it is */
+    int64_t steps;       /* single samples: rewards are multiples of 1 / steps; 0: as they are */
+    const double
+        *error;         /* [n_order][2] added to what the first and the second are worth, or NULL */
+    const double *slip; /* [n_order] what is said instead, where it is not negative, or NULL */
 } fc_judge;
 
 typedef enum { FC_CONSTANT = 0, FC_MOMENTUM = 1, FC_ADADELTA = 2 } fc_rule;
@@ -71,7 +99,7 @@ typedef struct {
  *   path, other [tokens] out  states of y, and of z for pairs
  *   node  [tokens][S]    out  direction: y less the posteriors (for pairs, less the same of z)
  *   arc   [n_order][M]   out  ... of arc slots
- *   log_p [n_order]      out  log p_w(y)
+ *   log_p [n_order]      out  log p_w(y); logistic: less log p_w(z)
  * FC_ENUMERIC with *where = k when the k-th has no path, or potentials that are not finite. */
 fc_status fc_propose(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
                      int64_t n_order, const int64_t *order, const fc_bandit *bandit,
@@ -84,7 +112,7 @@ fc_status fc_judge_paths(const fc_batch *batch, const fc_learner *learner, int64
                          const int64_t *order, const fc_bandit *bandit, const fc_judge *judge,
                          const int32_t *path, const int32_t *other, double *reward);
 
-/* A step for each proposal, in their order.
+/* A step for each proposal, in their order; to leave one out, groups of `draws` follow each other.
  *   coefficient [n_order] out  signal - control
  * FC_ENUMERIC with *where = k when the k-th step is not finite; it and what follows are not done. */
 fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const fc_learner *learner,
@@ -93,12 +121,23 @@ fc_status fc_reinforce(const fc_machine *machine, const fc_batch *batch, const f
                        const double *log_p, const double *node, const double *arc,
                        double *coefficient, double *work, int64_t *where);
 
-/* All three in turn, one sentence after the other. */
+/* All three in turn, one sentence after the other; not to leave one out. */
 fc_status fc_feedback_epoch(const fc_machine *machine, const fc_batch *batch,
                             const fc_learner *learner, int64_t n_order, const int64_t *order,
                             const fc_bandit *bandit, const fc_judge *judge, fc_baseline *baseline,
                             fc_descent *descent, const double *uniform, double *reward,
                             double *log_p, double *coefficient, double *work, int64_t *where);
+
+/* Steps for the samples of a log, one after the other; not for pairs, nor to leave one out. Sample k is
+ * of sentence order[k], its states begin at path[start[k]].
+ *   log_p [n_order] out  of the samples at the moment of their step
+ * FC_EINVAL with *where = k when the path of the k-th is none of the machine's. */
+fc_status fc_logged_epoch(const fc_machine *machine, const fc_batch *batch,
+                          const fc_learner *learner, int64_t n_order, const int64_t *order,
+                          const fc_bandit *bandit, fc_baseline *baseline, fc_descent *descent,
+                          const int64_t *start, int32_t *path, const double *reward,
+                          const double *drawn, double *log_p, double *coefficient, double *work,
+                          int64_t *where);
 
 /* Doubles of scratch for the functions above. */
 int64_t fc_feedback_work(const fc_machine *machine, const fc_learner *learner, int64_t longest);

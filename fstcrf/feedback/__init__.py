@@ -7,17 +7,28 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.feedback.folder import Proposal
     from fstcrf.feedback.learner import FeedbackLearner
-    from fstcrf.feedback.simulation import completed, simulate, untrained
+    from fstcrf.feedback.simulation import (
+        RewardLog,
+        collect_log,
+        completed,
+        learn_from_log,
+        simulate,
+        untrained,
+    )
     from fstcrf.kernel import Aim, Rule
-    from fstcrf.train import Schedule
+    from fstcrf.train import Rater, Schedule
 
 __all__ = [
     "Aim",
     "FeedbackLearner",
     "Proposal",
+    "Rater",
+    "RewardLog",
     "Rule",
     "Schedule",
+    "collect_log",
     "completed",
+    "learn_from_log",
     "simulate",
     "untrained",
 ]
@@ -28,9 +39,13 @@ __getattr__ = importer(
         "Aim": "learner",
         "FeedbackLearner": "learner",
         "Proposal": "folder",
+        "Rater": "simulation",
+        "RewardLog": "simulation",
         "Rule": "learner",
         "Schedule": "simulation",
+        "collect_log": "simulation",
         "completed": "simulation",
+        "learn_from_log": "simulation",
         "simulate": "simulation",
         "untrained": "simulation",
     },

@@ -38,7 +38,8 @@ class Proposal:
     other : tuple of str
         Where pairs are compared: labels to compare with; else empty.
     probability : float
-        Of the labels, under the tagger that proposed them.
+        Of the labels, under the tagger that proposed them; of the logistic objective, that they
+        are the better ones.
     """
 
     id: int

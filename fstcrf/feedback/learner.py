@@ -107,8 +107,10 @@ class FeedbackLearner:
         OSError
             The folder cannot be written.
         """
-        if aim.control == "sentence":
-            raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
+        if aim.control in {"sentence", "leave-one-out"}:
+            raise OptionError(
+                f"control {aim.control!r} is for sentences that come again: use 'mean'"
+            )
         folder = LearnerFolder.new(path, sync)
         try:
             start = completed(model)
@@ -212,7 +214,8 @@ class FeedbackLearner:
             One that was made and not answered yet, or its number.
         reward : float
             In [0, 1], 1 the best. Where pairs are compared, how far the labels are ahead of the
-            others; 0 where they are not.
+            others, 0 where they are not; of the logistic objective, how surely they are better, 1/2
+            for a tie.
 
         Raises
         ------
@@ -303,7 +306,10 @@ class FeedbackLearner:
     def _shown(self, number: int, made: Proposals) -> Proposal:
         name = self._names.__getitem__
         first, second = (tuple(map(name, path.tolist())) for path in (made.path, made.other))
-        return Proposal(number, first, second, math.exp(made.log_p[0]))
+        log_p = float(made.log_p[0])
+        if self.settings.aim.objective == "logistic":  # it is a margin
+            return Proposal(number, first, second, 1.0 / (1.0 + math.exp(min(-log_p, 700.0))))
+        return Proposal(number, first, second, math.exp(log_p))
 
     def _of(self, kept: Proposed) -> _Recent:
         """Return a proposal as the kernel has it."""

@@ -1,4 +1,4 @@
-"""Learning from rewards that gold labels give, and the taggers where it begins.
+"""Learning from rewards that gold labels give, or a log, and the taggers where it begins.
 
 Which weights a trained tagger has depends on the labels of its training text. Where a reward is all
 that is known of a label, any label may turn out to be right, so every weight must be there.
@@ -6,25 +6,39 @@ that is known of a label, any label may turn out to be right, so every weight mu
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
+from warnings import warn
 
 import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus, legal_transitions
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, LearningWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.joint import CRF
-from fstcrf.kernel import Aim, Rule
+from fstcrf.kernel import Aim, Descent, Rule
 from fstcrf.model.reading import allowed_labels, read_sentences
 from fstcrf.model.source import has_spans, held_out_labels, held_out_score
 from fstcrf.model.structure import chain
-from fstcrf.train import Bandit, Outcome, ParameterSpace, Problem, Progress, Schedule, fit
+from fstcrf.train import (
+    Bandit,
+    Outcome,
+    ParameterSpace,
+    Problem,
+    Progress,
+    Rater,
+    RewardedPaths,
+    Schedule,
+    fit,
+)
+from fstcrf.train.bandit import feedback_over, gold_judge
+from fstcrf.train.online import online_parameters
 
 
 def untrained(
@@ -137,6 +151,8 @@ def simulate(
     batch: int = 1,
     dev: Corpus | None = None,
     patience: int | None = None,
+    rater: Rater | None = None,
+    complete: bool = True,
     seed: int = 0,
     report: Callable[[Progress], None] | None = None,
 ) -> tuple[CRF, Outcome]:
@@ -166,6 +182,10 @@ def simulate(
         Held-out data with labels: the epoch that does best on it is kept.
     patience : int, optional
         Stop after so many epochs without a better one; never when absent.
+    rater : Rater, optional
+        What rewards become by people who err; what gold labels say when absent.
+    complete : bool
+        Learn all weights; else those that the tagger has, of which gold labels may have decided.
     seed : int
     report : callable, optional
         Is told of every epoch.
@@ -182,8 +202,14 @@ def simulate(
         Data or options that are not what they must be; held-out data without a gold span.
     NumericError
         The first epoch diverged.
+
+    Warns
+    -----
+    LearningWarning
+        A later epoch diverged; or learning stands still: the tagger has become sure of labels
+        that are rated low, so that its samples are all alike. `outcome.reason` says so, too.
     """
-    start = completed(model)
+    start = completed(model) if complete else model
     evaluate = _held_out(start, dev, target)
     problem = problem_of(start, data, target)
     optimiser = Bandit(
@@ -196,15 +222,195 @@ def simulate(
         samples=samples,
         batch=batch,
         graded=graded,
+        rater=rater,
         seed=seed,
     )
+    outcome = _fitted(optimiser, epochs, evaluate, patience, report)
+    return replace(start, theta=outcome.theta), outcome
+
+
+def _fitted(
+    optimiser: Bandit,
+    epochs: int,
+    evaluate: Callable[[Floats], float] | None,
+    patience: int | None,
+    report: Callable[[Progress], None] | None,
+) -> Outcome:
+    """Run a learner, and say where it did not learn."""
+    last: list[Progress] = []
+
+    def told(progress: Progress) -> None:
+        last[:] = [progress]
+        if report is not None:
+            report(progress)
+
     outcome = fit(
         optimiser,
         max_iterations=epochs,
         evaluate=evaluate,
         patience=epochs if patience is None else patience,
-        report=report,
+        report=told,
     )
+    wrong = stalled(optimiser.aim, last[0]) if last else ""
+    if wrong:
+        outcome = replace(outcome, reason=f"{outcome.reason}; {wrong}")
+    if wrong or outcome.reason.startswith("diverged"):
+        warn(f"learning from rewards: {outcome.reason}", LearningWarning, stacklevel=3)
+    return outcome
+
+
+def stalled(aim: Aim, last: Progress) -> str:
+    """Tell why nothing more can be learnt after an epoch; empty where there is no sign of that.
+
+    A tagger that is sure of labels draws them again and again; where these are rated low, it never
+    sees better ones.
+    """
+    reward, sure = last.measures["reward"], last.measures.get("certainty", 0.0)
+    if aim.pairs or "effective share" in last.measures or sure < 0.5 or reward >= 0.5:
+        return ""
+    return (
+        f"stands still: samples have a mean probability of {sure:.2f} and a mean reward of "
+        f"{reward:.2f}: take a control, a lower rate or another seed"
+    )
+
+
+# --- Logs -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RewardLog:
+    """Labels that were shown, how probable they were, and what somebody said of them.
+
+    Parameters
+    ----------
+    data : Corpus
+        A sentence for each record, not empty; its column `target` has the labels that were shown.
+    target : str
+    reward : float64 [n]
+        In [0, 1].
+    log_p : float64 [n]
+        Log-probabilities that the labels had of being shown.
+
+    Raises
+    ------
+    ShapeError, OptionError
+        Numbers that are not as many as sentences, or not what they may be.
+    """
+
+    data: Corpus
+    target: str
+    reward: Floats
+    log_p: Floats
+
+    def __post_init__(self) -> None:
+        paths = RewardedPaths(self.reward, self.log_p)
+        if len(paths.reward) != len(self.data) or not np.diff(self.data.offsets).all():
+            raise OptionError(
+                f"{len(self.reward)} rewards for {len(self.data)} sentences: expected one for "
+                "each, and no empty sentence"
+            )
+
+
+def collect_log(
+    model: CRF, data: Corpus, target: str, *, rater: Rater | None = None, seed: int = 0
+) -> RewardLog:
+    """Let a tagger label each sentence by a sample, with the rewards that gold labels give.
+
+    Parameters
+    ----------
+    model : CRF
+        The tagger that is in use; it does not learn.
+    data : Corpus
+    target : str
+        The column of gold labels.
+    rater : Rater, optional
+        What rewards become by people who err.
+    seed : int
+
+    Raises
+    ------
+    DataError, LabelError
+        Data that is not what it must be.
+    """
+    problem = problem_of(model, data, target)
+    learner = feedback_over(model.space, Descent(online_parameters(model.space, model.theta)))
+    sentences = learner.batch(problem.offsets, problem.node)
+    order, aim = np.arange(len(problem.weight)), Aim()
+    uniform = np.random.default_rng((seed, 0)).random(sentences.tokens(order))
+    made = learner.propose(sentences, order, aim, Rule(), uniform)
+    chance, noise = np.random.default_rng((seed, 0, 1)), None
+    if rater is not None:
+        biases = rater.biases(np.random.default_rng((seed, 0, 2)))
+        noise = rater.noise(len(order), aim, biases, chance)
+    reward = learner.judge(sentences, made, aim, gold_judge(problem), noise)
+    names = [model.labels[i] for i in model.topology.state_label[made.path].tolist()]
+    bounds = problem.offsets.tolist()
+    shown = [names[a:b] for a, b in itertools.pairwise(bounds)]
+    full = data.select(np.flatnonzero(np.diff(data.offsets)))
+    return RewardLog(full.with_column(target, shown), target, reward, made.log_p)
+
+
+def learn_from_log(
+    model: CRF,
+    log: RewardLog,
+    *,
+    aim: Aim,
+    rule: Rule,
+    epochs: int = 10,
+    dev: Corpus | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    report: Callable[[Progress], None] | None = None,
+) -> tuple[CRF, Outcome]:
+    """Let a tagger learn from rewards of labels that another one has shown.
+
+    Steps are weighted with how much more probable the labels are now than they were when they were
+    shown, at most `aim.cap`: means over the log are then those of the tagger's own samples.
+
+    Parameters
+    ----------
+    model : CRF
+        Where to start: mostly the tagger that has shown the labels.
+    log : RewardLog
+    aim : Aim
+        Of single samples; not to leave one out.
+    rule : Rule
+    epochs : int
+        Passes over the log.
+    dev : Corpus, optional
+        Held-out data with labels in the column of the log: the epoch that does best is kept.
+    patience, seed, report
+        As for `simulate`.
+
+    Returns
+    -------
+    model : CRF
+    outcome : Outcome
+
+    Raises
+    ------
+    DataError, LabelError, OptionError
+        As for `simulate`; shown labels that the tagger holds for illegal.
+    NumericError
+        The first epoch diverged.
+
+    Warns
+    -----
+    LearningWarning
+        A later epoch diverged.
+    """
+    start = completed(model)
+    evaluate = _held_out(start, dev, log.target)
+    optimiser = Bandit(
+        problem_of(start, log.data, log.target),
+        start.space,
+        start.theta,
+        aim=aim,
+        rule=rule,
+        log=RewardedPaths(log.reward, log.log_p),
+        seed=seed,
+    )
+    outcome = _fitted(optimiser, epochs, evaluate, patience, report)
     return replace(start, theta=outcome.theta), outcome
 
 

@@ -14,8 +14,8 @@ from fstcrf.kernel.native import array_in, check, ffi, lib, settled
 from fstcrf.kernel.online import Parameters
 from fstcrf.kernel.rows import SparseRows
 
-Objective = Literal["expected-loss", "preference", "cross-entropy"]
-Control = Literal["none", "mean", "sentence"]
+Objective = Literal["expected-loss", "preference", "cross-entropy", "logistic"]
+Control = Literal["none", "mean", "sentence", "leave-one-out"]
 Opponent = Literal["opposite", "same"]
 RuleName = Literal["constant", "momentum", "adadelta"]
 
@@ -23,11 +23,13 @@ OBJECTIVES = {
     "expected-loss": lib.FC_EXPECTED_LOSS,
     "preference": lib.FC_PREFERENCE,
     "cross-entropy": lib.FC_CROSS_ENTROPY,
+    "logistic": lib.FC_LOGISTIC,
 }
 CONTROLS = {
     "none": lib.FC_NO_CONTROL,
     "mean": lib.FC_RUNNING_MEAN,
     "sentence": lib.FC_SENTENCE_MEAN,
+    "leave-one-out": lib.FC_LEAVE_ONE_OUT,
 }
 RULES = {"constant": lib.FC_CONSTANT, "momentum": lib.FC_MOMENTUM, "adadelta": lib.FC_ADADELTA}
 
@@ -54,12 +56,14 @@ class Aim:
 
     Parameters
     ----------
-    objective : {"expected-loss", "preference", "cross-entropy"}
+    objective : {"expected-loss", "preference", "cross-entropy", "logistic"}
         The mean of 1 − reward; the same of pairs, of which the reward says how far the first is
-        ahead; the cross-entropy −E log p weighted with rewards.
-    control : {"none", "mean", "sentence"}
+        ahead; the cross-entropy −E log p weighted with rewards; the logistic loss of pairs of one
+        distribution, of which the reward says how surely the first is better, 1/2 for a tie.
+    control : {"none", "mean", "sentence", "leave-one-out"}
         What is subtracted from the signal: nothing, its running mean over all sentences, or over
-        the earlier visits of the same sentence (over all at the first visit).
+        the earlier visits of the same sentence (over all at the first visit), or the mean over the
+        other samples of the sentence from the same weights.
     clip : float
         Cross-entropy: probabilities below are taken for it; 0 clips nothing.
     temperature : float
@@ -70,6 +74,13 @@ class Aim:
         Preference: the second of a pair is a sample of the opposite distribution, in which
         potentials change sign, or of the same one as the first. Where rewards only say which is
         better, the opposite is beaten long before the first is good: compare with the same.
+    beta : float
+        Logistic: log-odds of being better are beta times the difference of the log-probabilities.
+    cap : float
+        Rewards of a log: ratios of probabilities above are taken for it; 0 caps nothing.
+    draws : int
+        Leave one out: samples of a sentence from the same weights, each with a reward, at least 2;
+        else 1.
 
     Raises
     ------
@@ -84,6 +95,9 @@ class Aim:
     common_rate: float = 1e-3
     own_rate: float = 0.2
     opponent: Opponent = "opposite"
+    beta: float = 1.0
+    cap: float = 0.0
+    draws: int = 1
 
     def __post_init__(self) -> None:
         _one_of("objective", self.objective, Objective)
@@ -93,11 +107,18 @@ class Aim:
         _within("temperature", self.temperature, 0, np.inf, ends="()")
         _within("common_rate", self.common_rate, 0, 1, ends="(]")
         _within("own_rate", self.own_rate, 0, 1, ends="(]")
+        _within("beta", self.beta, 0, np.inf, ends="()")
+        _within("cap", self.cap, 0, np.inf, ends="[)")
+        if self.draws < 1 or (self.draws > 1) != (self.control == "leave-one-out"):
+            raise OptionError(
+                f"draws is {self.draws} with control {self.control!r}, expected at least 2 with "
+                "'leave-one-out', else 1"
+            )
 
     @property
     def pairs(self) -> bool:
         """Whether two samples are compared."""
-        return self.objective == "preference"
+        return self.objective in {"preference", "logistic"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +310,34 @@ class Judge:
             raise ShapeError(f"step and type are of other sizes than {size} labels and ends")
 
 
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """What raters make of n samples beside what these are worth.
+
+    Parameters
+    ----------
+    error : float64 [n, 2]
+        Added to what the sample is worth, and the second of a pair.
+    slip : float64 [n]
+        What is said instead, in [0, 1]; a negative number for nothing.
+    steps : int
+        Single samples: rewards are multiples of 1 / steps; 0 leaves them as they are.
+
+    Raises
+    ------
+    OptionError
+        Fewer than 0 steps, or a reward above 1.
+    """
+
+    error: Floats
+    slip: Floats
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.steps < 0 or not (self.slip <= 1.0).all():
+            raise OptionError("noise has fewer than 0 steps, or says more than 1")
+
+
 # --- The C structures of learning from rewards ----------------------------------------------------
 
 
@@ -352,8 +401,8 @@ def controls(means: Controls, sentences: int) -> tuple[Any, ...]:
     return ffi.new("fc_baseline *", pointers), pointers
 
 
-def judge(known: Judge, tokens: int) -> tuple[Any, ...]:
-    """Return the C structure of a judge, and its memory."""
+def judge(known: Judge, tokens: int, n: int, noise: Noise | None) -> tuple[Any, ...]:
+    """Return the C structure of a judge of n samples, and its memory."""
     fields: dict[str, Any] = {
         "L": known.n_labels,
         "gold": array_in(known.gold, np.int32, (tokens,), "gold"),
@@ -362,6 +411,10 @@ def judge(known: Judge, tokens: int) -> tuple[Any, ...]:
     if known.step is not None:
         fields["step"] = array_in(known.step, np.uint8, known.step.shape, "step")
         fields["type"] = array_in(known.type, np.int32, known.type.shape, "type")
+    if noise is not None:
+        fields["steps"] = noise.steps
+        fields["error"] = array_in(noise.error, np.float64, (n, 2), "error")
+        fields["slip"] = array_in(noise.slip, np.float64, (n,), "slip")
     return ffi.new("fc_judge *", fields), fields
 
 
@@ -388,5 +441,8 @@ def bandit(aim: Aim) -> Any:
             "common_rate": aim.common_rate,
             "own_rate": aim.own_rate,
             "alike": int(aim.opponent == "same"),
+            "beta": aim.beta,
+            "cap": aim.cap,
+            "draws": aim.draws,
         },
     )

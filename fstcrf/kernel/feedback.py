@@ -11,7 +11,16 @@ import numpy as np
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import descent as call
-from fstcrf.kernel.descent import RULES, Aim, Controls, Descent, FeedbackBatch, Judge, Rule
+from fstcrf.kernel.descent import (
+    RULES,
+    Aim,
+    Controls,
+    Descent,
+    FeedbackBatch,
+    Judge,
+    Noise,
+    Rule,
+)
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.kernel.online import parameters_view
@@ -35,7 +44,7 @@ class Proposals:
     arc : float64 [n, M]
         ... and of arc slots.
     log_p : float64 [n]
-        Log-probability of each (first) sample.
+        Log-probability of each (first) sample; of the logistic objective, less that of the second.
     """
 
     order: Longs
@@ -54,7 +63,7 @@ class Reinforcement:
     ----------
     reward : float64 [n]
     log_p : float64 [n]
-        Log-probability of each (first) sample.
+        As of the proposals.
     coefficient : float64 [n]
         Signal less control: the factor of each step's direction.
     """
@@ -188,11 +197,18 @@ class Feedback:
         call.finite(status, "propose", order, where)
         return made
 
-    def judge(self, batch: FeedbackBatch, made: Proposals, aim: Aim, judge: Judge) -> Floats:
-        """Return the rewards of samples, float64 [n] in [0, 1]."""
+    def judge(
+        self,
+        batch: FeedbackBatch,
+        made: Proposals,
+        aim: Aim,
+        judge: Judge,
+        noise: Noise | None = None,
+    ) -> Floats:
+        """Return the rewards of samples, float64 [n] in [0, 1]; `noise` is that of raters."""
         reward = np.empty(len(made.order))
         arguments = self._inputs(batch, made.order, aim)[1:]
-        keep = call.judge(judge, int(batch.offsets[-1]))
+        keep = call.judge(judge, int(batch.offsets[-1]), len(made.order), noise)
         status = lib.fc_judge_paths(
             *arguments,
             keep[0],
@@ -228,10 +244,13 @@ class Feedback:
         Raises
         ------
         OptionError
-            A reward outside [0, 1].
+            A reward outside [0, 1], or, to leave one out, samples that are no groups of one
+            sentence each.
         NumericError
             A step that is not finite; the steps before it are done.
         """
+        if aim.draws > 1:
+            _check_groups(made.order, aim.draws)
         right = (reward >= 0.0) & (reward <= 1.0)
         if not right.all():
             wrong = int(right.argmin())
@@ -266,17 +285,23 @@ class Feedback:
         controls: Controls,
         judge: Judge,
         uniform: Floats,
+        noise: Noise | None = None,
     ) -> Reinforcement:
         """Propose, judge and step, one sentence after the other; arguments as above.
 
         Raises
         ------
+        OptionError
+            One is to be left out: propose, judge and reinforce groups.
         NumericError
             A step that is not finite; the steps before it are done.
         """
+        if aim.draws > 1:
+            raise OptionError("samples to leave one out of come in groups, not one after the other")
         n, tokens = len(order), batch.tokens(order)
         heard = Reinforcement(np.empty(n), np.empty(n), np.empty(n))
-        descent, verdict = self._descent(rule, batch), call.judge(judge, int(batch.offsets[-1]))
+        descent = self._descent(rule, batch)
+        verdict = call.judge(judge, int(batch.offsets[-1]), n, noise)
         baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
         status = lib.fc_feedback_epoch(
             *self._inputs(batch, order, aim),
@@ -292,6 +317,76 @@ class Feedback:
         )
         self._read_back(descent, rule)
         call.finite(status, "feedback", order, where)
+        return heard
+
+    def replay(
+        self,
+        batch: FeedbackBatch,
+        order: Longs,
+        aim: Aim,
+        rule: Rule,
+        controls: Controls,
+        path: Ints,
+        reward: Floats,
+        drawn: Floats,
+    ) -> Reinforcement:
+        """Make a step for each sample of a log, one after the other.
+
+        Parameters
+        ----------
+        batch : FeedbackBatch
+            A sentence for each of its B samples.
+        order : int64 [n]
+            Samples.
+        aim, rule : Aim, Rule
+        controls : Controls
+            Changed in place.
+        path : int32 [N]
+            States of the samples.
+        reward, drawn : float64 [B]
+            Rewards in [0, 1]; log-probabilities with which the samples were drawn.
+
+        Returns
+        -------
+        Reinforcement
+            `log_p` are those of the moment of each step.
+
+        Raises
+        ------
+        OptionError
+            Pairs, or one is to be left out; a path that is none of the graph's.
+        NumericError
+            A step that is not finite, or a path of probability 0; the steps before it are done.
+        """
+        if aim.pairs or aim.draws > 1:
+            raise OptionError(
+                "a log has single samples: expected the objective expected-loss or cross-entropy, "
+                "and another control than leave-one-out"
+            )
+        n, heard = (
+            len(order),
+            Reinforcement(reward[order], np.empty(len(order)), np.empty(len(order))),
+        )
+        batch.tokens(order)
+        descent = self._descent(rule, batch)
+        baseline, where = self._baseline(controls, batch), ffi.new("int64_t *")
+        status = lib.fc_logged_epoch(
+            *self._inputs(batch, order, aim),
+            baseline[0],
+            descent.pointer,
+            array_in(batch.offsets[order], np.int64, (n,), "start"),
+            array_in(path, np.int32, (int(batch.offsets[-1]),), "path"),
+            array_in(heard.reward, np.float64, (n,), "reward"),
+            array_in(drawn[order], np.float64, (n,), "drawn"),
+            array_out(heard.log_p),
+            array_out(heard.coefficient),
+            batch.work,
+            where,
+        )
+        self._read_back(descent, rule)
+        if status == lib.FC_EINVAL:
+            raise OptionError(f"the labels of sample {order[where[0]]} are not legal")
+        call.finite(status, "replay", order, where)
         return heard
 
     def _inputs(
@@ -356,6 +451,13 @@ class Feedback:
         state.scale, state.step = descent.fields["scale"][0], descent.fields["step"][0]
         if state.scale < _LEAST_SCALE:
             state.rescale(rule)
+
+
+def _check_groups(order: Longs, draws: int) -> None:
+    """Refuse samples that are not so many of a sentence, one after the other."""
+    groups = order[: len(order) // draws * draws].reshape(-1, draws)
+    if len(order) % draws or (groups != groups[:, :1]).any():
+        raise OptionError(f"samples are no groups of {draws}, each of one sentence")
 
 
 @dataclass(frozen=True, slots=True)

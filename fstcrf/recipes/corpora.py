@@ -44,20 +44,21 @@ ENTITY = "ner"
 
 def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2)."""
-    train, test = (
-        read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
-        for part in ("train", "test")
-    )
-    return train, test
+    return _chunks(setting, "train"), _chunks(setting, "test")
+
+
+def _chunks(setting: Setting, part: str) -> Corpus:
+    return read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
 
 
 def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, noun phrases as labels."""
-    train, test = map(_with_phrases, chunks(setting))
-    return train, test
+    return noun_phrases_of(setting, "train"), noun_phrases_of(setting, "test")
 
 
-def _with_phrases(corpus: Corpus) -> Corpus:
+def noun_phrases_of(setting: Setting, part: Literal["train", "test"]) -> Corpus:
+    """Return one of the two: test data is read when settings are frozen."""
+    corpus = _chunks(setting, part)
     labels = [
         [label if label.endswith("-NP") else "O" for label in sentence]
         for sentence in corpus.column_lists("chunk")

@@ -6,7 +6,7 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.train.asgd import ASGD
-    from fstcrf.train.bandit import Bandit, Schedule
+    from fstcrf.train.bandit import Bandit, RewardedPaths, Schedule
     from fstcrf.train.conjugate_gradient import ConjugateGradient
     from fstcrf.train.errors import ClassificationError, Logistic, SegmentF, Sigmoid
     from fstcrf.train.gpd import GPD
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fstcrf.train.optimiser import Objective, Optimiser, Staged, Step
     from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
     from fstcrf.train.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
+    from fstcrf.train.raters import Rater
     from fstcrf.train.sgd import L2SGD
     from fstcrf.train.shards import Workers
     from fstcrf.train.weightwise import GIS, QuickProp
@@ -47,6 +48,8 @@ __all__ = [
     "Problem",
     "Progress",
     "QuickProp",
+    "Rater",
+    "RewardedPaths",
     "Schedule",
     "SegmentF",
     "Sigmoid",
@@ -66,7 +69,7 @@ __all__ = [
 
 _HOMES = {
     "asgd": ("ASGD",),
-    "bandit": ("Bandit", "Schedule"),
+    "bandit": ("Bandit", "RewardedPaths", "Schedule"),
     "conjugate_gradient": ("ConjugateGradient",),
     "errors": ("ClassificationError", "Logistic", "SegmentF", "Sigmoid"),
     "gpd": ("GPD",),
@@ -77,6 +80,7 @@ _HOMES = {
     "optimiser": ("Objective", "Optimiser", "Staged", "Step"),
     "preconditioning": ("DiagonalHessian", "InUnits", "Ties", "Untied", "tied"),
     "problem": ("ParameterSpace", "Problem", "Tables", "frequent", "parameter_space"),
+    "raters": ("Rater",),
     "sgd": ("L2SGD",),
     "shards": ("Workers",),
     "weightwise": ("GIS", "QuickProp"),

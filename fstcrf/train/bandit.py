@@ -29,6 +29,7 @@ from fstcrf.kernel import (
     Rule,
     norm,
 )
+from fstcrf.kernel.descent import Noise
 from fstcrf.train.online import (
     collect_parameters,
     masked_arcs,
@@ -38,6 +39,7 @@ from fstcrf.train.online import (
 )
 from fstcrf.train.optimiser import State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.raters import Rater
 
 NOTHING, BEGINS, GOES_ON = 0, 1, 2
 
@@ -167,13 +169,47 @@ def feedback_over(space: ParameterSpace, descent: Descent) -> Feedback:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class RewardedPaths:
+    """Rewards of samples that others drew: those of a problem's labels, one for each sentence.
+
+    Parameters
+    ----------
+    reward : float64 [B]
+        In [0, 1].
+    log_p : float64 [B]
+        Log-probabilities with which the labels were drawn, at most 0.
+
+    Raises
+    ------
+    ShapeError
+        Not as many of both.
+    OptionError
+        A number outside what it may be.
+    """
+
+    reward: Floats
+    log_p: Floats
+
+    def __post_init__(self) -> None:
+        if self.reward.shape != self.log_p.shape or self.reward.ndim != 1:
+            raise ShapeError(
+                f"rewards are {list(self.reward.shape)}, their log-probabilities "
+                f"{list(self.log_p.shape)}: expected one of each for each sample"
+            )
+        if not ((self.reward >= 0.0) & (self.reward <= 1.0)).all():
+            raise OptionError("a reward of the log is outside [0, 1]")
+        if not ((self.log_p <= 1e-6) & np.isfinite(self.log_p)).all():
+            raise OptionError("a log-probability of the log is not a number of at most 0")
+
+
 class Bandit:
     """One pass over the sentences a step: a sample each, its reward, a move.
 
     Parameters
     ----------
     problem : Problem
-        Its labels are read by the judge alone.
+        Its labels are read by the judge alone; where there is a log, they are its samples.
     space : ParameterSpace
         Complete, so that gold labels do not leak into which weights exist.
     theta : float64 [size]
@@ -185,13 +221,18 @@ class Bandit:
         Samples a step; one for each sentence when absent.
     batch : int
         Samples whose rewards are asked for at a time, all drawn from the same weights. With 1,
-        rewards are those of `judge` and everything happens in the kernel.
+        rewards are those of `judge` and everything happens in the kernel; to leave one out, the
+        samples of a sentence are asked for together.
     judge : Judge, optional
         Rewards from other gold labels than those of the problem.
     graded : bool
         Pairs: the reward is how far the first is ahead, not 1 where it is.
     rewards : callable, optional
         Gives the rewards of a batch instead of a judge: proposals → float64 [n].
+    rater : Rater, optional
+        What the rewards of a judge become; what gold labels say when absent.
+    log : RewardedPaths, optional
+        Learn from these rewards: nothing is sampled.
     seed : int
 
     Raises
@@ -214,6 +255,8 @@ class Bandit:
         judge: Judge | None = None,
         graded: bool = False,
         rewards: Rewards | None = None,
+        rater: Rater | None = None,
+        log: RewardedPaths | None = None,
         seed: int = 0,
     ) -> None:
         sentences = len(problem.weight)
@@ -222,11 +265,22 @@ class Bandit:
             raise OptionError(f"{self.samples} samples in batches of {batch}: expected at least 1")
         if rewards is not None and batch == 1:
             raise OptionError("rewards of your own are asked for in batches: give batch=")
+        if self.samples % aim.draws:
+            raise OptionError(f"{self.samples} samples: expected a multiple of {aim.draws} draws")
+        if batch == 1:
+            batch = aim.draws
+        if batch % aim.draws:
+            raise OptionError(f"batches of {batch}: expected a multiple of {aim.draws} draws")
+        if log is not None and len(log.reward) != sentences:
+            raise ShapeError(f"a log of {len(log.reward)} rewards for {sentences} sentences")
         self.space, self.aim, self.rule, self.schedule = space, aim, rule, schedule
         self.batch, self.seed, self._rewards = batch, seed, rewards
-        self._judge = judge
-        if judge is None and rewards is None:
+        self._judge, self._rater = judge, rater
+        if judge is None and rewards is None and log is None:
             self._judge = gold_judge(problem, graded=graded)
+        self._log, self._paths = log, None if log is None else problem.states
+        if rater is not None:
+            self._biases = rater.biases(np.random.default_rng((seed, 0, 2)))
         self._descent = Descent(online_parameters(space, theta))
         self._feedback = feedback_over(space, self._descent)
         self._sentences = self._feedback.batch(problem.offsets, problem.node)
@@ -242,12 +296,13 @@ class Bandit:
         aim = self.schedule.aim(self.aim, self._epoch)
         rule = self.schedule.rule(self.rule, self._epoch)
         generator = np.random.default_rng((self.seed, self._epoch))
-        heard = self._heard(self._order(generator), aim, rule, generator)
+        order = self._order(generator, aim.draws)
+        heard = self._heard(order, aim, rule, generator)
         self._epoch += 1
         if self.schedule.rule(self.rule, self._epoch) != rule:
             self._descent.settle(rule)
         loss = 1.0 - float(heard.reward.mean())
-        return Step(loss, None, self._epoch, None, self._measures(aim, heard))
+        return Step(loss, None, self._epoch, None, self._measures(order, aim, heard))
 
     def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
@@ -276,41 +331,48 @@ class Bandit:
         touched = state.get("touched")
         one.touched = None if touched is None else np.asarray(touched, dtype=np.int64)
 
-    def _order(self, generator: np.random.Generator) -> Longs:
-        """Draw permutations of the sentences, as many as are needed."""
-        n = len(self._sentences)
-        turns = [generator.permutation(n) for _ in range(-(-self.samples // n))]
-        return np.concatenate(turns)[: self.samples].astype(np.int64)
+    def _order(self, generator: np.random.Generator, draws: int) -> Longs:
+        """Draw permutations of the sentences, as many as are needed, each so many times."""
+        n, needed = len(self._sentences), self.samples // draws
+        turns = [generator.permutation(n) for _ in range(-(-needed // n))]
+        return np.repeat(np.concatenate(turns)[:needed].astype(np.int64), draws)
+
+    def _noise(self, n: int, aim: Aim, generator: np.random.Generator) -> Noise | None:
+        return None if self._rater is None else self._rater.noise(n, aim, self._biases, generator)
 
     def _heard(
         self, order: Longs, aim: Aim, rule: Rule, generator: np.random.Generator
     ) -> Reinforcement:
-        learner, sentences = self._feedback, self._sentences
-        draws = 1 + aim.pairs
+        learner, sentences, controls = self._feedback, self._sentences, self._controls
+        if self._log is not None and self._paths is not None:
+            reward, log_p = self._log.reward, self._log.log_p
+            return learner.replay(sentences, order, aim, rule, controls, self._paths, reward, log_p)
+        draws, chance = 1 + aim.pairs, np.random.default_rng((self.seed, self._epoch, 1))
         if self.batch == 1 and self._judge is not None:
             uniform = generator.random(draws * sentences.tokens(order))
-            return learner.epoch(sentences, order, aim, rule, self._controls, self._judge, uniform)
+            noise = self._noise(len(order), aim, chance)
+            return learner.epoch(sentences, order, aim, rule, controls, self._judge, uniform, noise)
         parts = []
         for start in range(0, len(order), self.batch):
             some = order[start : start + self.batch]
             uniform = generator.random(draws * sentences.tokens(some))
             made = learner.propose(sentences, some, aim, rule, uniform)
-            reward = self._reward(made, aim)
-            parts.append(learner.reinforce(sentences, made, aim, rule, self._controls, reward))
+            reward = self._reward(made, aim, self._noise(len(some), aim, chance))
+            parts.append(learner.reinforce(sentences, made, aim, rule, controls, reward))
         return Reinforcement(
             np.concatenate([p.reward for p in parts]),
             np.concatenate([p.log_p for p in parts]),
             np.concatenate([p.coefficient for p in parts]),
         )
 
-    def _reward(self, made: Proposals, aim: Aim) -> Floats:
+    def _reward(self, made: Proposals, aim: Aim, noise: Noise | None) -> Floats:
         if self._rewards is not None:
             return _numbers(self._rewards(made), len(made.order))
         if self._judge is None:
             raise OptionError("no judge and no rewards")
-        return self._feedback.judge(self._sentences, made, aim, self._judge)
+        return self._feedback.judge(self._sentences, made, aim, self._judge, noise)
 
-    def _measures(self, aim: Aim, heard: Reinforcement) -> dict[str, float]:
+    def _measures(self, order: Longs, aim: Aim, heard: Reinforcement) -> dict[str, float]:
         """Return what there is to tell of a step."""
         measures = {
             "reward": float(heard.reward.mean()),
@@ -318,12 +380,28 @@ class Bandit:
             "coefficient variance": float(heard.coefficient.var()),
             "norm": self._descent.scale * norm(self._descent.theta.table.ravel()),
         }
+        if aim.objective != "logistic":
+            measures["certainty"] = float(np.exp(heard.log_p).mean())
+        if self._log is not None:
+            return measures | _estimates(aim, heard, self._log.log_p[order])
         if aim.objective == "cross-entropy":
             with np.errstate(over="ignore", divide="ignore"):
                 weight = heard.reward / np.maximum(np.exp(heard.log_p), aim.clip)
             measures["clipped"] = float((heard.log_p < np.log(max(aim.clip, 1e-323))).mean())
             measures["weight variance"] = float(weight.var())
         return measures
+
+
+def _estimates(aim: Aim, heard: Reinforcement, drawn: Floats) -> dict[str, float]:
+    """Return what a log says of the weights that it was read with, and from how many samples."""
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        ratio = np.exp(heard.log_p - drawn)
+        weight = np.minimum(ratio, aim.cap) if aim.cap else ratio
+        return {
+            "estimated reward": float(weight @ heard.reward / weight.sum()),
+            "effective share": float(weight.sum() ** 2 / (weight @ weight) / len(weight)),
+            "capped": float((ratio > aim.cap).mean()) if aim.cap else 0.0,
+        }
 
 
 def _numbers(rewards: Any, n: int) -> Floats:

@@ -11,7 +11,9 @@ import pytest
 from scipy import optimize, stats
 
 from fstcrf.arrays import Floats
+from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import Aim, Controls, Rule
+from fstcrf.kernel.descent import Noise
 from fstcrf.train.bandit import gold_judge
 from tests.support.feedback_cases import STILL, Bandits, bandits, of_parameters, shares, span_f
 from tests.support.problems import iob2
@@ -416,3 +418,247 @@ def test_an_epoch_is_one_after_the_other(variant: str) -> None:
 
 def parameters_of(one: Bandits) -> tuple[Floats, ...]:
     return one.feedback.descent.theta.arrays()
+
+
+# --- Leaving one out, pairs by the logistic loss, logs, raters ------------------------------------
+
+
+def rewards_of(one: Bandits, sentence: int) -> tuple[list[tuple[int, ...]], Floats, Floats]:
+    """All paths of a sentence, their features and rewards."""
+    paths, features = one.paths(sentence)
+    names = one.case.labels
+    gold = tuple(names[i] for i in one.case.gold(sentence))
+    reward = [span_f(tuple(names[i] for i in path), gold) for path in paths]
+    return paths, features, np.asarray(reward)
+
+
+def small(seed: int = 2) -> Bandits:
+    return bandits(seed, labels=BIO, legal=iob2, features="complete", transitions="all", ends=True)
+
+
+@pytest.mark.parametrize("objective", ["expected-loss", "cross-entropy"])
+@pytest.mark.parametrize("draws", [2, 3])
+def test_leaving_one_out(variant: str, objective: Any, draws: int) -> None:
+    """Signals less the mean of the others; over all groups, by enumeration, the mean step of those.
+
+    It is `draws` times that of a step without a control.
+    """
+    one = small()
+    aim = Aim(objective, control="leave-one-out", clip=0.2, draws=draws)
+    order = np.repeat([1, 0, 2], draws)
+    made = one.propose(order, aim, seed=0)
+    reward = np.random.default_rng(0).random(len(order))
+    heard = one.feedback.reinforce(one.batch, made, aim, Rule(), Controls.of(3), reward)
+    signal = 1.0 - reward
+    if objective == "cross-entropy":
+        signal = -reward / np.maximum(np.exp(made.log_p), 0.2)
+    groups = signal.reshape(-1, draws)
+    others = (groups.sum(axis=1, keepdims=True) - groups) / (draws - 1)
+    np.testing.assert_allclose(heard.coefficient, (groups - others).ravel(), rtol=1e-12)
+    assert abs(heard.coefficient.reshape(-1, draws).sum(axis=1)).max() < 1e-12
+
+    _, features, worth = rewards_of(one, 1)
+    keep = np.argsort(-shares(features, one.theta))[:9]  # of a smaller set, all groups
+    share = shares(features[keep], one.theta)
+    centred = features[keep] - share @ features[keep]
+    plain = (1.0 - worth)[keep]
+    mean = np.zeros(features.shape[1])
+    for group in np.ndindex(*(len(keep),) * draws):
+        chosen = plain[list(group)]
+        rest = (chosen.sum() - chosen) / (draws - 1)
+        mean += share[list(group)].prod() * ((chosen - rest) @ centred[list(group)])
+    np.testing.assert_allclose(mean, draws * (share * plain) @ centred, atol=1e-12)
+
+
+def test_leaving_one_out_is_a_step_along_the_samples(variant: str) -> None:
+    """Expectations of a group cancel: what is left is Σ coefficient · f(sample)."""
+    one, aim = small(4), Aim(control="leave-one-out", draws=3)
+    before = one.theta_now()
+    made = one.propose(np.asarray([1, 1, 1]), aim, seed=5)
+    reward = np.asarray([0.2, 0.9, 0.4])
+    heard = one.feedback.reinforce(one.batch, made, aim, STILL, Controls.of(3), reward)
+    paths, features = one.paths(1)
+    drawn = [paths.index(one.labels(path)) for path in np.split(made.path, 3)]
+    wanted = -heard.coefficient @ features[drawn]
+    np.testing.assert_allclose(one.theta_now() - before, wanted, atol=1e-9)
+
+
+def test_groups_that_are_none() -> None:
+    one, aim = small(), Aim(control="leave-one-out", draws=2)
+    for order in ([0, 1], [0, 0, 1], [0, 1, 1, 0]):
+        made = one.propose(np.asarray(order), Aim(), seed=0)
+        with pytest.raises(OptionError, match="no groups of 2, each of one sentence"):
+            one.feedback.reinforce(
+                one.batch, made, aim, STILL, Controls.of(3), np.zeros(len(order))
+            )
+    with pytest.raises(OptionError, match="come in groups"):
+        one.feedback.epoch(
+            one.batch, np.asarray([0, 0]), aim, STILL, Controls.of(3),
+            gold_judge(one.case.problem), np.zeros(one.batch.tokens(np.asarray([0, 0]))),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_logistic_steps_are_gradients(variant: str, beta: float) -> None:
+    """Each step against differences of the logistic loss of the margin of its pair."""
+    aim = Aim("logistic", beta=beta)
+    for sentence, reward in ((1, 1.0), (1, 0.0), (2, 0.5), (0, 0.8)):
+        one = small(6)
+        made = one.propose(np.asarray([sentence]), aim, seed=3 + sentence)
+        paths, features = one.paths(sentence)
+        first, second = (paths.index(one.labels(path)) for path in (made.path, made.other))
+
+        def loss(theta: Floats) -> float:
+            log_p = np.log(shares(features, theta))  # noqa: B023
+            margin = beta * (log_p[first] - log_p[second])  # noqa: B023
+            return float(
+                reward * np.logaddexp(0.0, -margin)  # noqa: B023
+                + (1.0 - reward) * np.logaddexp(0.0, margin)  # noqa: B023
+            )
+
+        start = one.theta_now()
+        log_p = np.log(shares(features, start))
+        assert made.log_p[0] == pytest.approx(log_p[first] - log_p[second], abs=1e-9)
+        given = np.asarray([reward])
+        one.feedback.reinforce(one.batch, made, aim, STILL, Controls.of(3), given)
+        wanted = optimize.approx_fprime(start, loss, 1e-6)
+        np.testing.assert_allclose(start - one.theta_now(), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("graded", [False, True])
+def test_what_is_said_of_pairs_and_ties(graded: bool) -> None:
+    one, aim = small(), Aim("logistic")
+    judge = gold_judge(one.case.problem, graded=graded)
+    order = np.repeat(np.arange(3), 60)
+    made = one.propose(order, aim, seed=1)
+    found = one.feedback.judge(one.batch, made, aim, judge)
+    cuts, seen = np.cumsum(one.batch.lengths[order])[:-1], set[float]()
+    worth = {b: dict(zip(*(rewards_of(one, b)[i] for i in (0, 2)), strict=True)) for b in range(3)}
+    pairs = zip(np.split(made.path, cuts), np.split(made.other, cuts), strict=True)
+    for k, (path, other) in enumerate(pairs):
+        ahead = worth[int(order[k])][one.labels(path)] - worth[int(order[k])][one.labels(other)]
+        wanted = (1.0 + (ahead if graded else np.sign(ahead))) / 2.0
+        assert found[k] == pytest.approx(wanted, abs=1e-12)
+        seen.add(float(wanted))
+    assert {0.0, 0.5, 1.0} <= seen
+
+
+def paths_of(one: Bandits, picked: list[tuple[int, ...]]) -> Any:
+    """The states of labels of all sentences."""
+    labels = np.concatenate([np.asarray(path, dtype=np.int32) for path in picked])
+    return one.space.topology.paths(labels, one.case.problem.offsets)
+
+
+@pytest.mark.parametrize("cap", [0.0, 1.2])
+@pytest.mark.parametrize("objective", ["expected-loss", "cross-entropy"])
+def test_steps_from_a_log(variant: str, objective: Any, cap: float) -> None:
+    """Weights and steps against enumeration; a log of the tagger's own samples weighs 1."""
+    aim = Aim(objective, clip=0.05, cap=cap)
+    rng = np.random.default_rng(0)
+    for sentence in range(3):
+        one = small(8)
+        picked = [one.paths(b)[0][int(rng.integers(len(one.paths(b)[0])))] for b in range(3)]
+        drawn, reward = np.log(np.asarray([0.03, 0.4, 0.2])), rng.random(3)
+        start = one.theta_now()
+        heard = one.feedback.replay(
+            one.batch, np.asarray([sentence]), aim, STILL, Controls.of(3),
+            paths_of(one, picked), reward, drawn,
+        )  # fmt: skip
+        paths, features = one.paths(sentence)
+        share, mine = shares(features, start), paths.index(picked[sentence])
+        assert heard.log_p[0] == pytest.approx(np.log(share[mine]), abs=1e-9)
+        ratio = share[mine] / np.exp(drawn[sentence])
+        signal = (1.0 - reward[sentence]) * (min(ratio, cap) if cap else ratio)
+        if objective == "cross-entropy":
+            signal = -reward[sentence] / max(np.exp(drawn[sentence]), 0.05)
+        assert heard.coefficient[0] == pytest.approx(signal, rel=1e-9)
+        wanted = -signal * (features[mine] - share @ features)
+        np.testing.assert_allclose(one.theta_now() - start, wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("objective", ["expected-loss", "cross-entropy"])
+def test_the_mean_over_logs_is_the_gradient(variant: str, objective: Any) -> None:
+    """All labels as logged, weighted with the logging tagger's probabilities: differences agree."""
+    one, logger = small(2), small(2)
+    paths, features, worth = rewards_of(one, 1)
+    logging = 0.5 * np.random.default_rng(3).normal(size=len(one.theta))
+    drawn = shares(features, logging)
+
+    def value(theta: Floats) -> float:
+        share = shares(features, theta)
+        loss = share @ (1.0 - worth) if objective == "expected-loss" else -worth @ np.log(share)
+        return float(loss)
+
+    mean, aim = np.zeros(len(one.theta)), Aim(objective)
+    for mine, path in enumerate(paths):
+        fresh = Bandits(logger.case, one.theta)
+        picked = [fresh.paths(0)[0][0], path, fresh.paths(2)[0][0]]
+        log_p = np.asarray([-1.0, np.log(drawn[mine]), -1.0])
+        reward = np.asarray([0.0, worth[mine], 0.0])
+        fresh.feedback.replay(
+            fresh.batch, np.asarray([1]), aim, STILL, Controls.of(3),
+            paths_of(fresh, picked), reward, log_p,
+        )  # fmt: skip
+        mean += drawn[mine] * (one.theta - fresh.theta_now())
+    np.testing.assert_allclose(mean, optimize.approx_fprime(one.theta, value, 1e-7), atol=1e-5)
+
+
+def test_logs_that_are_refused() -> None:
+    one = small()
+    path, numbers = paths_of(one, [one.paths(b)[0][0] for b in range(3)]), np.full(3, 0.5)
+    for aim in (Aim("preference"), Aim("logistic"), Aim(control="leave-one-out", draws=2)):
+        with pytest.raises(OptionError, match="a log has single samples"):
+            one.feedback.replay(
+                one.batch, np.arange(3), aim, STILL, Controls.of(3), path, numbers, -numbers
+            )
+    start = one.theta_now()
+    for wrong in (-1, 99):
+        broken = path.copy()
+        broken[1] = wrong
+        with pytest.raises(OptionError, match="labels of sample 1 are not legal"):
+            one.feedback.replay(
+                one.batch, np.asarray([1]), Aim(), STILL, Controls.of(3), broken, numbers, -numbers
+            )
+    np.testing.assert_array_equal(one.theta_now(), start)
+
+
+def test_illegal_steps_of_a_log() -> None:
+    """A pair of states without an arc has the probability 0, which no step can be made of."""
+    one = bandits(0, **CASES["many arcs missing"])
+    path = np.zeros(6, dtype=np.int32)
+    path[1:4] = 0, 9, 0
+    with pytest.raises((OptionError, NumericError), match=r"sample 1|sentence 1"):
+        one.feedback.replay(
+            one.batch, np.asarray([1]), Aim(), STILL, Controls.of(3), path,
+            np.zeros(3), np.zeros(3),
+        )  # fmt: skip
+
+
+def test_raters(variant: str) -> None:
+    """Errors, scales and slips of single samples and of pairs, one by one."""
+    one = small()
+    judge = gold_judge(one.case.problem)
+    order = np.repeat(np.arange(3), 40)
+    rng = np.random.default_rng(0)
+    error, slip = rng.normal(scale=0.4, size=(120, 2)), np.where(rng.random(120) < 0.2, 0.25, -1.0)
+    for aim in (Aim(), Aim("preference", opponent="same"), Aim("logistic")):
+        made = one.propose(order, aim, seed=1)
+        single = replace(made, other=made.other[:0])
+        first = one.feedback.judge(one.batch, single, Aim(), judge)
+        second = first
+        if aim.pairs:
+            second = one.feedback.judge(one.batch, replace(single, path=made.other), Aim(), judge)
+        ahead = first + error[:, 0] - second - error[:, 1]
+        wanted = {
+            "expected-loss": np.floor(np.clip(first + error[:, 0], 0, 1) * 4 + 0.5) / 4,
+            "preference": (ahead > 0).astype(float),
+            "logistic": (ahead > 0).astype(float),
+        }[aim.objective]
+        found = one.feedback.judge(one.batch, made, aim, judge, Noise(error, slip, 4))
+        np.testing.assert_allclose(found, np.where(slip >= 0, slip, wanted), atol=1e-12)
+        if aim.pairs:
+            silent = Noise(np.zeros((120, 2)), np.full(120, -1.0))
+            plain = one.feedback.judge(one.batch, made, aim, judge)
+            np.testing.assert_array_equal(
+                one.feedback.judge(one.batch, made, aim, judge, silent), plain
+            )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,25 @@ import pytest
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus, read_columns
 from fstcrf.demo import COLUMNS, corpus_path, template_path
-from fstcrf.errors import DataError, LabelError, NumericError, OptionError, ShapeError
-from fstcrf.feedback import Aim, Rule, Schedule, simulate, untrained
+from fstcrf.errors import (
+    DataError,
+    LabelError,
+    LearningWarning,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
+from fstcrf.feedback import (
+    Aim,
+    Rater,
+    Rule,
+    Schedule,
+    collect_log,
+    learn_from_log,
+    simulate,
+    untrained,
+)
+from fstcrf.joint import CRF
 from fstcrf.kernel import Controls, Judge, Proposals
 from fstcrf.train import Bandit, Checkpoint, Progress, fit
 from tests.support.feedback_cases import STILL, bandits
@@ -164,6 +183,136 @@ def test_simulated_from_a_corpus() -> None:
     assert seen[-1].measures["reward"] > seen[0].measures["reward"] + 0.1
 
 
+# --- Leaving one out, raters, logs, and learning that stands still --------------------------------
+
+
+@pytest.mark.parametrize("draws", [2, 4])
+def test_leaving_one_out_learns(draws: int) -> None:
+    aim = Aim(control="leave-one-out", draws=draws)
+    one = bandit(separable_case(), aim=aim, rule=Rule(rate=0.3), samples=60)
+    first = one.step()
+    for _ in range(100):
+        last = one.step()
+    assert one.batch == draws
+    assert last.measures["updates"] == 101 * 60
+    assert first.measures["reward"] < 0.5
+    assert last.measures["reward"] > 0.8
+
+
+def test_logistic_pairs_learn() -> None:
+    case = separable_case()
+    one = bandit(case, aim=Aim("logistic"), rule=Rule(rate=0.3))
+    for _ in range(300):
+        one.step()
+    judged = bandit(case, rule=Rule(rate=1e-9))
+    judged._descent.theta = one._descent.theta
+    assert judged.step().measures["reward"] > 0.9
+
+
+def test_raters_that_do_not_err_change_nothing() -> None:
+    ones = [bandit(separable_case(), rater=rater, seed=3) for rater in (None, Rater())]
+    for _ in range(3):
+        assert ones[0].step() == ones[1].step()
+    np.testing.assert_array_equal(ones[0].theta(), ones[1].theta())
+
+
+@pytest.mark.parametrize("objective", ["expected-loss", "logistic"])
+def test_learning_from_people_who_err(objective: Any) -> None:
+    case = separable_case()
+    rater = Rater(deviation=0.2, steps=4, slips=0.1, people=3, bias=0.1)
+    control: Any = "none" if objective == "logistic" else "mean"
+    one = bandit(case, aim=Aim(objective, control=control), rule=Rule(rate=0.1), rater=rater)
+    for _ in range(300):
+        one.step()
+    judged = bandit(case, rule=Rule(rate=1e-9))
+    judged._descent.theta = one._descent.theta
+    assert judged.step().measures["reward"] > 0.65
+
+
+def test_what_raters_say() -> None:
+    """Biases are those of people, slips as many as asked for, and on the scale."""
+    rater = Rater(deviation=0.3, steps=4, slips=0.25, people=2, bias=0.5)
+    generator = np.random.default_rng(0)
+    biases = rater.biases(generator)
+    noise = rater.noise(20_000, Aim(), biases, generator)
+    assert (noise.slip >= 0).mean() == pytest.approx(0.25, abs=0.01)
+    assert set(noise.slip[noise.slip >= 0]) == {0.0, 0.25, 0.5, 0.75, 1.0}
+    assert noise.error.mean() == pytest.approx(biases.mean(), abs=0.02)
+    own = (noise.error[:, 0] - noise.error[:, 1]).std()  # of both of a pair, one person's
+    assert own == pytest.approx(0.3 * np.sqrt(2), rel=0.03)
+    pairs = rater.noise(1000, Aim("logistic"), biases, generator)
+    assert set(pairs.slip) == {-1.0, 0.0, 1.0}
+
+
+def logged_problem() -> tuple[CRF, Corpus]:
+    rng = np.random.default_rng(0)
+    words = [[f"w{i}" for i in rng.integers(4, size=5)] for _ in range(120)]
+    tags = [["N" if word in {"w0", "w1"} else "V" for word in sentence] for sentence in words]
+    data = Corpus.from_sentences([{"word": w, "np": t} for w, t in zip(words, tags, strict=True)])
+    return untrained(data, ("N", "V"), "U:%x[0,word]", tape="np"), data
+
+
+@pytest.mark.parametrize("objective", ["expected-loss", "cross-entropy"])
+def test_learning_from_a_log(objective: Any) -> None:
+    """A tagger that guesses has labelled; its rewards alone say what is right."""
+    start, data = logged_problem()
+    log = collect_log(start, data, "np", seed=1)
+    np.testing.assert_allclose(log.log_p, -5 * np.log(2), atol=1e-9)
+    gold = data.column_lists("np")
+    for shown, right, reward in zip(log.data.column_lists("np"), gold, log.reward, strict=True):
+        assert reward == pytest.approx(sum(map(str.__eq__, shown, right)) / 5)
+    seen: list[Progress] = []
+    aim = Aim(objective, control="mean", cap=5.0, clip=1e-3)
+    rule = Rule(rate=0.05 if objective == "expected-loss" else 0.002)
+    model, _ = learn_from_log(start, log, aim=aim, rule=rule, epochs=30, report=seen.append)
+    found = [tag for tags in model.tag_all(data) for tag in tags]
+    share = np.mean([a == b for a, b in zip(found, itertools.chain(*gold), strict=True)])
+    assert share > (0.95 if objective == "expected-loss" else 0.8)
+    assert seen[0].measures["effective share"] > seen[-1].measures["effective share"]
+    assert 0 <= seen[-1].measures["capped"] < 1
+    assert seen[-1].measures["estimated reward"] > log.reward.mean()
+
+
+def test_logs_are_checked() -> None:
+    start, data = logged_problem()
+    log = collect_log(start, data[:3], "np")
+    for fields, words in (
+        ({"reward": log.reward[:2]}, "expected one of each"),
+        ({"reward": log.reward + 2}, "outside"),
+        ({"log_p": -log.log_p}, "at most 0"),
+        ({"data": data[:2]}, "3 rewards for 2 sentences"),
+    ):
+        with pytest.raises((OptionError, ShapeError), match=words):
+            replace(log, **fields)
+    with pytest.raises(OptionError, match="a log has single samples"):
+        learn_from_log(start, log, aim=Aim("logistic"), rule=Rule())
+
+
+def test_learning_that_stands_still_is_told() -> None:
+    """A tagger that is sure of what is wrong never draws anything else."""
+    start, data = logged_problem()
+    wrong = data.with_column("np", [["V"] * 5 for _ in range(len(data))])
+    sure = CRF.train(wrong, "np", "U:%x[0,word]", warm_start=start, l2=1e-6)
+    gold = data.with_column("np", [["N"] * 5 for _ in range(len(data))])
+    with pytest.warns(LearningWarning, match="stands still: samples have a mean probability of"):
+        _, outcome = simulate(sure, gold, "np", aim=Aim(), rule=Rule(rate=1e-3), epochs=2)
+    assert "take a control, a lower rate or another seed" in outcome.reason
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LearningWarning)
+        simulate(sure, wrong, "np", aim=Aim(), rule=Rule(rate=1e-3), epochs=2)
+        simulate(start, gold, "np", aim=Aim(), rule=Rule(rate=1e-3), epochs=2)
+
+
+def test_only_weights_that_are_there() -> None:
+    _, data = logged_problem()
+    small = CRF.train(data, "np", "U:%x[0,word]", l2=1.0, max_iterations=1)
+    rule = Rule(rate=0.1)
+    model, _ = simulate(small, data, "np", aim=Aim(), rule=rule, epochs=3, complete=False)
+    assert model.space is small.space
+    whole, _ = simulate(small, data, "np", aim=Aim(), rule=rule, epochs=3)
+    assert whole.space.size > small.space.size
+
+
 # --- What is refused ------------------------------------------------------------------------------
 
 
@@ -175,6 +324,14 @@ def test_simulated_from_a_corpus() -> None:
         (Aim, {"clip": 1.5}, r"clip is 1.5, expected a number in \[0, 1\]"),
         (Aim, {"temperature": 0.0}, "temperature is 0.0"),
         (Aim, {"own_rate": 0.0}, "own_rate"),
+        (Aim, {"beta": 0.0}, "beta is 0.0"),
+        (Aim, {"cap": -1.0}, "cap is -1.0"),
+        (Aim, {"draws": 2}, "draws is 2 with control 'none'"),
+        (Aim, {"control": "leave-one-out"}, "draws is 1 with control 'leave-one-out'"),
+        (Rater, {"deviation": -1.0}, "deviation is -1.0"),
+        (Rater, {"bias": float("inf")}, "bias is inf"),
+        (Rater, {"slips": 2.0}, "slips is 2.0"),
+        (Rater, {"people": 0}, "0 people"),
         (Aim, {"common_rate": float("nan")}, "common_rate"),
         (Rule, {"name": "adam"}, "rule is 'adam'"),
         (Rule, {"rate": 0.0}, "rate is 0.0"),
@@ -199,8 +356,18 @@ def test_problems_without_gold_labels() -> None:
         bandit(random_case(0, arcs=True))
 
 
+THREE = Aim(control="leave-one-out", draws=3)
+
+
 @pytest.mark.parametrize(
-    "options", [{"batch": 0}, {"samples": 0}, {"rewards": lambda made: made.log_p}]
+    "options",
+    [
+        {"batch": 0},
+        {"samples": 0},
+        {"rewards": lambda made: made.log_p},
+        {"aim": THREE, "samples": 31},
+        {"aim": THREE, "batch": 4, "samples": 30},
+    ],
 )
 def test_batches(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError):
@@ -274,7 +441,9 @@ def test_divergence_later_keeps_the_start_where_nothing_is_better(
         return step(one)
 
     monkeypatch.setattr(Bandit, "step", diverging)
-    model, outcome = simulate(start, data, "np", aim=Aim(), rule=Rule(rate=0.1), epochs=5)
+    with pytest.warns(LearningWarning, match="diverged after iteration 1") as told:
+        model, outcome = simulate(start, data, "np", aim=Aim(), rule=Rule(rate=0.1), epochs=5)
+    assert told[0].filename == __file__
     assert outcome.reason.startswith("diverged after iteration 1: ")
     assert outcome.best_iteration == 0
     np.testing.assert_array_equal(model.theta, start.theta)

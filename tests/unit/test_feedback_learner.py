@@ -24,7 +24,7 @@ from scipy.stats import chisquare
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, RecoveryWarning
 from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
-from fstcrf.feedback.folder import Journal, State, UniformDraws
+from fstcrf.feedback.folder import Journal, LearnerSettings, State, UniformDraws
 from fstcrf.joint import CRF
 from tests.support.command import ROOT
 
@@ -38,7 +38,12 @@ RULES = [
     Rule("momentum", rate=0.1, decay=0.02),
     Rule("adadelta", rate=0.5),
 ]
-AIMS = [Aim(control="mean"), Aim("preference"), Aim("cross-entropy", clip=0.1)]
+AIMS = [
+    Aim(control="mean"),
+    Aim("preference"),
+    Aim("cross-entropy", clip=0.1),
+    Aim("logistic", beta=0.5),
+]
 
 
 @pytest.fixture
@@ -87,6 +92,32 @@ def test_pairs(folder: Path, start: CRF) -> None:
         assert len(proposal.other) == 4
         one.feedback(proposal, 0.0)
         assert weights(one).any()
+
+
+def test_logistic_pairs(folder: Path, start: CRF) -> None:
+    """Told which of two is better, it learns; its probability is that the first one is."""
+    wanted = ("O", "B-X", "I-X", "I-X")
+    aim, rule = Aim("logistic"), Rule(rate=0.5)
+    with FeedbackLearner.create(folder, start, aim=aim, rule=rule) as one:
+        assert one.propose(SENTENCE).probability == 0.5
+        for _ in range(300):
+            proposal = one.propose(SENTENCE)
+            assert 0.0 < proposal.probability < 1.0
+            first, second = (
+                sum(a == b for a, b in zip(labels, wanted, strict=True))
+                for labels in (proposal.labels, proposal.other)
+            )
+            one.feedback(proposal, 0.5 * (1 + (first > second) - (first < second)))
+        assert one.model().tag(SENTENCE) == list(wanted)
+
+
+def test_settings_that_an_older_version_wrote() -> None:
+    """What was not there yet is as it was."""
+    aim = {"objective": "preference", "control": "mean", "clip": 0.0, "temperature": 1.0}
+    rule = {"name": "constant", "rate": 0.1}
+    text = msgspec.json.encode({"aim": aim, "rule": rule, "seed": 3})
+    known = msgspec.json.decode(text, type=LearnerSettings)
+    assert known == LearnerSettings(Aim("preference", control="mean"), Rule(rate=0.1), 3)
 
 
 # --- Opened again ---------------------------------------------------------------------------------
@@ -663,6 +694,9 @@ def test_folders(folder: Path, start: CRF, learner: FeedbackLearner, tmp_path: P
         FeedbackLearner.open(folder)
     with pytest.raises(OptionError, match="sentences that come again"):
         FeedbackLearner.create(tmp_path / "other", start, aim=Aim(control="sentence"))
+    others = Aim(control="leave-one-out", draws=2)
+    with pytest.raises(OptionError, match="sentences that come again"):
+        FeedbackLearner.create(tmp_path / "other", start, aim=others)
     with pytest.raises(FileNotFoundError, match=r"nothing'$"):
         FeedbackLearner.open(tmp_path / "nothing")
     with pytest.raises(OptionError, match="sync is 'never', expected one of always, process"):

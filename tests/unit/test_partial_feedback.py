@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,10 @@ import pytest
 
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes import partial_feedback as recipe
-from fstcrf.recipes import partial_feedback as systems
+from fstcrf.recipes import rewarded_systems as systems
+from fstcrf.recipes.corpora import noun_phrases_of
+from fstcrf.recipes.protocol import frozen, over_seeds
 
-LEARNT = (*systems.SYSTEMS, *systems.LONGER)
 WORDS = {"the": ("DT", "B-NP"), "cat": ("NN", "I-NP"), "sat": ("VB", "B-VP"), "on": ("IN", "B-PP")}
 
 
@@ -30,13 +33,14 @@ def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / f"{name}.txt").write_text("\n\n".join(blocks) + "\n")
     monkeypatch.setattr(systems, "DEV_SENTENCES", 10)
     monkeypatch.setattr(recipe, "QUICK", 10)
+    monkeypatch.setattr(recipe, "MARKS", (8, 16, 40))
     return tmp_path
 
 
 def test_the_parts(corpora: Path) -> None:
     parts = systems.read(Setting(corpora))
-    assert [len(part) for part in (parts.train, parts.dev, parts.test)] == [50, 10, 10]
-    labels = {label for part in parts.test.column_lists("np") for label in part}
+    assert [len(part) for part in (parts.train, parts.dev)] == [50, 10]
+    labels = {label for part in parts.dev.column_lists("np") for label in part}
     assert labels == {"O", "B-NP", "I-NP"}
 
 
@@ -48,45 +52,80 @@ def test_the_predicates_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.thorough
-def test_the_report(corpora: Path, tmp_path: Path) -> None:
+def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "report"
     said: list[str] = []
     setting = Setting(corpora, folder, seed=1, say=said.append)
     report = run_recipe(RECIPES["partial-feedback"], setting)
     rows: list[dict[str, Any]] = json.loads((folder / "results.json").read_text("utf-8"))
     tests = {r["row"]: r for r in rows if r["metric"] == "F, test, %"}
-    assert list(tests) == ["full information", *(s.name for s in LEARNT)]
+    names = [s.name for s in systems.SYSTEMS]
+    assert list(tests) == ["full information", *names, "gold labels of 200 sentences"]
     assert tests["full information"]["value"] == 100.0
     assert tests["expected loss"]["paper"] == 92.3
     assert tests["expected loss"]["seconds"] > 0
     assert all(0 <= r["value"] <= 100 for r in tests.values())
+    assert frozen(folder / "settings.json").choices["expected loss"].settings == {"rate": 0.01}
     speeds = [r for r in rows if r["row"] == "speed"]
     assert len(speeds) == 5
     assert all(r["value"] > 0 for r in speeds)
     page = report.markdown()
-    extent = "500 samples (10 passes), those called longer 5 times as many"
-    for words in (extent, "## What a control brings", "## How noisy steps are", "attributes in"):
+    for words in (
+        "500 samples (10 passes), and 1 seed",
+        "## What a control brings",
+        "## What ratings bring",
+        "## Runs that stood still or diverged",
+        "## How noisy steps are",
+        "attributes in",
+    ):
         assert words in page
-    assert sum("on the dev part" in line for line in said) == len(LEARNT)
+    assert sum("on the dev part" in line for line in said) == len(systems.SYSTEMS)
     assert all((folder / plot).exists() for plot in report.result.plots)
+    assert [h.row for h in report.result.headline][:2] == ["expected loss", "preference, binary"]
+    # What is finished is not done again.
+    monkeypatch.setattr(recipe, "trained", None)
+    again = run_recipe(RECIPES["partial-feedback"], setting)
+    values = [(r.row, r.metric, r.value) for r in again.result.rows]
+    assert values == [(r.row, r.metric, r.value) for r in report.result.rows]
 
 
 @pytest.mark.thorough
 def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More seeds and systems; every run says what became of it."""
-    for name, number in (("FULL", 5), ("SEEDS", 2)):
-        monkeypatch.setattr(recipe, name, number)
+    """More seeds and systems, rates that are chosen; test data is read when they are frozen."""
+    some = (systems.SYSTEMS[0], systems.SYSTEMS[2], systems.SYSTEMS[-2])
+    published = [replace(one, samples=500, passes=5) for one in systems.PUBLISHED[3:5]]
+    names = {"SYSTEMS": some, "PUBLISHED": published, "CLIPPED": systems.CLIPPED[:1]}
+    numbers = {"FULL": 5, "SEEDS": 2, "RATE_PASSES": 5, "LONG_RATE_PASSES": 10}
+    longer = [replace(one, passes=5, longer=2) for one in systems.LONGER[:1]]
+    for name, value in {**names, **numbers, "LONGER": longer}.items():
+        monkeypatch.setattr(recipe, name, value)
+    monkeypatch.setattr(recipe, "over_seeds", partial(over_seeds, seeds=2))
+    order: list[str] = []
+    read = noun_phrases_of
+
+    def noted(setting: Setting, part: Any) -> Any:
+        order.append(part)
+        return read(setting, part)
+
+    monkeypatch.setattr(recipe, "noun_phrases_of", noted)
     said: list[str] = []
-    report = run_recipe(
-        RECIPES["partial-feedback"], Setting(corpora, full=True, seed=4, say=said.append)
-    )
-    everything = (*LEARNT, *systems.CLIPPED)
+
+    def say(line: str) -> None:
+        said.append(line)
+        assert "held-out" not in line or not order, "a rate was chosen after test data was read"
+
+    report = run_recipe(RECIPES["partial-feedback"], Setting(corpora, full=True, seed=4, say=say))
+    everything = (*some, *longer, *published, systems.CLIPPED[0])
     for system in everything:
         lines = [line for line in said if line.startswith(f"partial-feedback: {system.name}, seed")]
         assert [line.partition(", seed ")[2][0] for line in lines] == ["4", "5"]
+    assert sum("held-out, rate" in line for line in said) == sum(len(s.rates) for s in everything)
+    assert order == ["test"]
     rows = report.result.rows
     spread = [r.row for r in rows if r.metric == "its standard deviation over 2 seeds"]
     assert spread == [s.name for s in everything]
+    assert any(r.row == "supported weights of 1, nothing learnt" for r in rows)
+    assert any(r.row == "the log" for r in rows)
     assert "## Rates and seeds" in report.markdown()
 
 
@@ -108,16 +147,47 @@ def test_the_choice_of_rates(
 
 def test_rates_are_among_those_tried() -> None:
     usual = systems.SYSTEMS[0].rule.rate
-    for system in LEARNT:
+    for system in (*systems.SYSTEMS, *systems.LONGER):
         assert system.rule.rate in (system.rates or (usual,)), system.name
+
+
+def test_the_published_systems() -> None:
+    """As many samples as in the paper, with its rates; both beginnings."""
+    samples = {one.name: one.samples for one in systems.PUBLISHED}
+    assert set(samples.values()) == {7_500_000, 4_700_000, 5_900_000}
+    assert [one.begin for one in systems.PUBLISHED].count("ones") == 3
+    assert [one.rule.rate for one in systems.PUBLISHED[:3]] == [1e-4, 1e-4, 1e-6]
+
+
+def test_where_the_paper_begins(corpora: Path) -> None:
+    """Weights of one on supported features tag without having learnt anything."""
+    parts = systems.read(Setting(corpora))
+    ones, zeros = (
+        systems.beginning(one, parts) for one in (systems.PUBLISHED[3], systems.PUBLISHED[0])
+    )
+    assert (ones.theta == 1.0).all()
+    assert not zeros.theta.any()
+    assert ones.space.size < zeros.space.size
+    assert systems.f_of(ones, parts.dev) > systems.f_of(zeros, parts.dev)
 
 
 def test_samples_until(corpora: Path) -> None:
     parts = systems.read(Setting(corpora))
     system = systems.SYSTEMS[1]
-    one = systems.trained(system, systems.unlearned(parts), parts, 20, 0)
+    one = systems.trained(system, systems.unlearned(parts), parts, parts.dev, 20, 0)
     assert [p.iteration for p in one.course] == [1, 2, 3, 4]
-    assert systems.samples_until(one, 0.0, 50) == 250
-    assert systems.samples_until(one, 101.0, 50) is None
+    assert systems.samples_until(system, one, 0.0, 50) == 250
+    assert systems.samples_until(system, one, 101.0, 50) is None
     assert one.samples in {250, 500, 750, 1000}
     assert one.dev == pytest.approx(100 * max(p.dev or 0.0 for p in one.course))
+    assert one.spans.f == pytest.approx(one.test / 100)
+
+
+def test_runs_that_failed() -> None:
+    empty: dict[str, Any] = {"dev": 1, "test": 1, "samples": 1, "seconds": 1, "counts": []}
+    for ended, failed in (
+        ("the limit of 12 iterations", False),
+        ("the limit of 12 iterations; stands still: samples have ...", True),
+        ("diverged after iteration 3: reinforce", True),
+    ):
+        assert systems.LearningRun(**empty, course=[], ended=ended).failed == failed

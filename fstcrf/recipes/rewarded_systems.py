@@ -1,0 +1,477 @@
+"""Learners of noun phrases from rewards: how each learns, its published figures, what became of it.
+
+Data, features and the learners' table of the recipe ``partial-feedback``.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from fstcrf.corpus import Corpus
+from fstcrf.errors import LearningWarning
+from fstcrf.evaluate.significance import SpanCounts, span_counts
+from fstcrf.features import FeatureIndex
+from fstcrf.feedback.simulation import (
+    RewardLog,
+    collect_log,
+    learn_from_log,
+    problem_of,
+    simulate,
+    untrained,
+)
+from fstcrf.joint import CRF
+from fstcrf.kernel import Aim, Rule
+from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrases_of, span_f
+from fstcrf.recipes.experiment import Setting
+from fstcrf.train import Bandit, Outcome, Progress, Rater, Schedule, parameter_space
+
+# --- Data and features ----------------------------------------------------------------------------
+
+DEV_SENTENCES = 1000
+
+_WORDS = ["-2", "-1", "0", "1", "2", "-1 0", "0 1"]
+_TAGS = ["-2", "-1", "0", "1", "2", "-2 -1", "-1 0", "0 1", "1 2", "-2 -1 0", "-1 0 1", "0 1 2"]
+
+
+def _template() -> str:
+    """Return the 19 predicates of Sha and Pereira (2003), table 1."""
+    lines = []
+    for column, windows in (("word", _WORDS), ("pos", _TAGS)):
+        for k, window in enumerate(windows):
+            places = "/".join(f"%x[{offset},{column}]" for offset in window.split())
+            lines.append(f"U{column}{k:02}:{places}")
+    return "\n".join([*lines, "B"])
+
+
+TEMPLATE = _template()
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """What learners read: sentences to learn from, and those to choose by."""
+
+    train: Corpus
+    dev: Corpus
+
+
+def read(setting: Setting) -> Sentences:
+    """Read the training file; `dev` is its first 1,000 sentences, `train` the others."""
+    whole = noun_phrases_of(setting, "train")
+    return Sentences(whole[DEV_SENTENCES:], whole[:DEV_SENTENCES])
+
+
+# --- What is compared -----------------------------------------------------------------------------
+
+# The paper's F on the test part, and how many samples it took.
+EXPECTED_LOSS = (92.3, 7_500_000)
+PREFERENCE = (91.4, 4_700_000)
+CROSS_ENTROPY = (89.1, 5_900_000)
+NOTHING = (None, None)
+
+
+Beginning = Literal["zeros", "ones"]
+"""All weights, zero, or those that gold labels support, one: so does ChRisF begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class RewardedSystem:
+    """One way to learn."""
+
+    name: str
+    # aim, rule, schedule: what rewards mean, and how far steps go
+    aim: Aim
+    rule: Rule
+    # the F on the test part that was published, in percent, and its number of samples
+    paper: tuple[float | None, int | None] = NOTHING
+    schedule: Schedule = field(default_factory=Schedule)
+    graded: bool = False  # pairs: the reward is how far the first is ahead
+    warm: int = 0  # learn from the gold labels of so many sentences first
+    hash_bits: int | None = None  # hash attributes into 2^k rows
+    passes: int = 5  # passes over the training part between two looks at the dev part
+    longer: int = 1  # so many times the samples of the others
+    samples: int | None = None  # its own number of samples, whatever others have
+    begin: Beginning = "zeros"
+    rater: Rater | None = None  # who gives the rewards; what gold labels say when absent
+    logged: bool = False  # learn from a log of the tagger where it begins
+    clipped: float | None = None  # the share of clipped samples that was published, in percent
+    # rates from which that of the rule was chosen, on the dev part; none where it is that of the
+    # expected loss
+    rates: tuple[float, ...] = ()
+
+
+# Rates to choose from.
+_SHORT = (0.005, 0.01, 0.02)
+_LONG = (0.03, 0.1, 0.3)
+_WIDE = (0.0001, 0.001, 0.005)
+_TINY = (3e-6, 1e-5, 3e-5)
+
+_SAME = Aim("preference", opponent="same")
+_CLIPPED = Aim("cross-entropy", clip=0.01)
+
+
+def _fixed(
+    name: str,
+    aim: Aim,
+    rate: float,
+    rates: tuple[float, ...] = (),
+    paper: tuple[float | None, int | None] = NOTHING,
+    **more: Any,
+) -> RewardedSystem:
+    """Return a learner by steps of a rate that stays."""
+    return RewardedSystem(name, aim, Rule(rate=rate), paper, rates=rates, **more)
+
+
+_MEAN = Aim(control="mean")
+_SENTENCE = Aim(control="sentence")
+_PAIRS = Aim("preference")
+_PAIRS_MEAN = Aim("preference", control="mean")
+_PAIRS_SENTENCE = Aim("preference", control="sentence")
+_SAME_MEAN = replace(_SAME, control="mean")
+_SAME_SENTENCE = replace(_SAME, control="sentence")
+_MEDIUM = (0.01, *_LONG)
+_LOW = (1e-4, 2e-4, 5e-4, 1e-3)
+_LESS_CLIPPED = Aim("cross-entropy", clip=0.05, control="sentence")
+
+_OTHERS = Aim(control="leave-one-out", draws=4)
+_LOGISTIC = Aim("logistic")
+_STARS = Rater(deviation=0.15, steps=4, slips=0.05, people=5, bias=0.1)
+"""People who give zero to four stars, are mild or strict, and sometimes do not look."""
+
+SYSTEMS = (
+    _fixed("expected loss", Aim(), 0.01, (0.002, 0.005, 0.01, 0.02), EXPECTED_LOSS),
+    _fixed("expected loss, control: mean", _MEAN, 0.1, _LONG),
+    _fixed("expected loss, control: sentence", _SENTENCE, 0.1, _LONG),
+    _fixed("preference, binary", _PAIRS, 0.001, _WIDE, PREFERENCE),
+    _fixed("preference, binary, control: mean", _PAIRS_MEAN, 0.001, (*_WIDE, 0.02)),
+    _fixed("preference, binary, same", _SAME, 0.01, _SHORT, PREFERENCE),
+    _fixed("preference, binary, same, control: mean", _SAME_MEAN, 0.01, _MEDIUM),
+    _fixed("preference, binary, same, control: sentence", _SAME_SENTENCE, 0.03, _MEDIUM),
+    _fixed("preference, graded", _PAIRS, 0.01, _SHORT, PREFERENCE, graded=True),
+    _fixed("preference, graded, control: mean", _PAIRS_MEAN, 0.03, _MEDIUM, graded=True),
+    _fixed("preference, graded, control: sentence", _PAIRS_SENTENCE, 0.1, _LONG, graded=True),
+    _fixed("cross-entropy", _CLIPPED, 1e-5, _TINY, CROSS_ENTROPY),
+    _fixed("cross-entropy, control: mean", replace(_CLIPPED, control="mean"), 3e-5, (*_TINY, 1e-4)),
+    _fixed("cross-entropy, control: sentence", _LESS_CLIPPED, 0.0005, _LOW),
+    RewardedSystem(
+        "expected loss, momentum",
+        Aim(),
+        Rule("momentum", rate=0.001, momentum=0.9),
+        rates=(0.0002, 0.0005, 0.001, 0.002),
+    ),
+    RewardedSystem(
+        "expected loss, ADADELTA", Aim(), Rule("adadelta", rate=0.01), rates=(0.001, 0.01, 0.1)
+    ),
+    RewardedSystem(
+        "expected loss, ADADELTA, control: mean",
+        _MEAN,
+        Rule("adadelta", rate=0.1, rho=0.9999),
+        rates=_LONG,
+    ),
+    _fixed(
+        "expected loss, annealed",
+        Aim(temperature=1.0),
+        0.01,
+        schedule=Schedule(annealing=True),
+        passes=1,
+    ),
+    RewardedSystem("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
+    _fixed("expected loss, hashed", Aim(), 0.01, hash_bits=19),
+    _fixed("expected loss, warm start", Aim(), 0.01, warm=200),
+    _fixed("expected loss, leave one out of 4", _OTHERS, 0.1, _LONG),
+    _fixed("logistic", _LOGISTIC, 0.1, _LONG),
+    _fixed("logistic, graded", _LOGISTIC, 0.3, (*_LONG, 1.0, 3.0), graded=True),
+    _fixed("expected loss, control: mean, noisy raters", _MEAN, 0.03, (0.01, *_LONG), rater=_STARS),
+    _fixed("preference, binary, same, noisy raters", _SAME, 0.01, _SHORT, rater=_STARS),
+    _fixed("logistic, noisy raters", _LOGISTIC, 0.1, (0.01, *_LONG), rater=_STARS),
+    _fixed(
+        "expected loss, log",
+        Aim(control="mean", cap=5.0),
+        0.03,
+        (0.01, *_LONG),
+        warm=200,
+        logged=True,
+        passes=1,
+    ),
+    _fixed(
+        "cross-entropy, log",
+        replace(_LESS_CLIPPED, control="mean"),
+        0.0002,
+        _LOW,
+        warm=200,
+        logged=True,
+        passes=1,
+    ),
+)
+
+
+def _longer(name: str, rate: float, rates: tuple[float, ...]) -> RewardedSystem:
+    (one,) = (system for system in SYSTEMS if system.name == name)
+    rule = replace(one.rule, rate=rate)
+    return replace(one, name=f"{name}, longer", rule=rule, rates=rates, passes=10, longer=5)
+
+
+LONGER = (
+    _longer("expected loss", 0.005, (0.005, 0.01)),
+    _longer("preference, graded", 0.002, (0.001, 0.002, 0.005)),
+    _longer("cross-entropy", 3e-6, (1e-6, 3e-6, 1e-5)),
+)
+"""Those of the paper with 5 times the samples, nearer to how many the paper took."""
+
+_EXPECTED_LOSS = Aim()
+
+
+def _as_published(begin: Beginning, text: str) -> tuple[RewardedSystem, ...]:
+    """Return the paper's three with its rates, its L2 and its numbers of samples."""
+    aims = (
+        ("expected loss", _EXPECTED_LOSS, Rule(rate=1e-4), EXPECTED_LOSS),
+        ("preference, binary", _PAIRS, Rule(rate=1e-4), PREFERENCE),
+        ("cross-entropy", _CLIPPED, Rule(rate=1e-6, decay=1e-6), CROSS_ENTROPY),
+    )
+    return tuple(
+        RewardedSystem(
+            f"{name}, the paper's rate, {text}",
+            aim,
+            rule,
+            paper,
+            passes=10,
+            samples=paper[1],
+            begin=begin,
+        )
+        for name, aim, rule, paper in aims
+    )
+
+
+PUBLISHED = (
+    *_as_published("zeros", "from zeros"),
+    *_as_published("ones", "from supported weights of 1"),
+    _fixed(
+        "preference, binary, the paper's samples",
+        _PAIRS,
+        0.0001,
+        (1e-5, 1e-4, 1e-3),
+        PREFERENCE,
+        passes=10,
+        samples=PREFERENCE[1],
+    ),
+)
+"""The paper's learners with its rates, L2, numbers of samples, and both beginnings."""
+
+# Rate, clip, and what the write-up of ChRisF says of them: F on the test part and share of samples
+# that are clipped in the end, both in percent. Its L2 is 1e-5.
+_PUBLISHED = (
+    (1e-2, 0.05, 80.32, 0.6175),
+    (1e-2, 0.005, 59.74, 0.000378),
+    (1e-3, 0.05, 78.39, 23.51),
+    (1e-3, 0.005, 66.01, 0.004102),
+    (1e-3, 0.0005, 48.35, 0.0),
+    (1e-4, 0.05, 87.72, 64.17),
+    (1e-4, 0.005, 64.98, 0.5419),
+    (1e-4, 0.0005, 47.60, 0.0),
+    (1e-5, 0.05, 87.11, 69.91),
+    (1e-5, 0.005, 79.36, 65.58),
+    (1e-5, 0.0005, 60.85, 37.50),
+)
+CLIPPED = tuple(
+    RewardedSystem(
+        f"cross-entropy, rate {rate:g}, clip {clip:g}",
+        Aim("cross-entropy", clip=clip),
+        Rule(rate=rate, decay=1e-5),
+        (f, None),
+        clipped=clipped,
+    )
+    for rate, clip, f, clipped in _PUBLISHED
+)
+"""Cross-entropy with the rates and clips of ChRisF's table 1."""
+
+
+# --- Learning -------------------------------------------------------------------------------------
+
+L2 = 0.2  # of full information, chosen on the dev part
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was known after a step."""
+
+    iteration: int
+    dev: float | None
+    measures: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class LearningRun:
+    """What became of a system; of its weights, those that are best on the dev part."""
+
+    # dev, test: its F, in percent
+    dev: float
+    test: float
+    samples: int  # up to the best weights
+    seconds: float  # wall clock of all samples, looks at the dev part included
+    course: list[Look]
+    counts: list[list[int]]  # of each sentence of the test part: spans right, found, wanted
+    ended: str  # why it ended, and whether it stood still
+    collisions: str = ""  # of hashed attributes
+
+    @property
+    def spans(self) -> SpanCounts:
+        """Its counts on the test part."""
+        return SpanCounts(*(np.asarray(part, dtype=np.int64) for part in self.counts))
+
+    @property
+    def failed(self) -> bool:
+        """Whether it stood still or diverged."""
+        return "stands still" in self.ended or self.ended.startswith("diverged")
+
+
+def unlearned(data: Sentences, hash_bits: int | None = None) -> CRF:
+    """Return the tagger to which all labellings are alike: order 2, complete features."""
+    return untrained(
+        data.train, PHRASES, TEMPLATE, order=2, scheme="iob2", hash_bits=hash_bits, tape=PHRASE
+    )
+
+
+def beginning(system: RewardedSystem, data: Sentences) -> CRF:
+    """Return where a system begins."""
+    start = unlearned(data, system.hash_bits)
+    if system.begin == "ones":
+        space = parameter_space(problem_of(start, data.train, PHRASE), transitions="all")
+        return replace(start, space=space, theta=np.ones(space.size))
+    if not system.warm:
+        return start
+    return informed(data.train[: system.warm], l2=L2, base=start)
+
+
+def informed(
+    train: Corpus, *, l2: float, dev: Corpus | None = None, base: CRF | None = None
+) -> CRF:
+    """Return the tagger that gold labels give, by L-BFGS, over the attributes of `base` as well."""
+    return CRF.train(
+        train,
+        PHRASE,
+        TEMPLATE,
+        dev=dev,
+        warm_start=base,
+        order=2,
+        scheme="iob2",
+        l2=l2,
+        features="complete",
+        transitions="all",
+    )
+
+
+def trained(
+    system: RewardedSystem, start: CRF, data: Sentences, test: Corpus, passes: int, seed: int
+) -> LearningRun:
+    """Learn from rewards, in so many passes over the training part, times `longer`."""
+    course: list[Look] = []
+
+    def seen(progress: Progress) -> None:
+        told = {name: x for name, x in progress.measures.items() if np.isfinite(x)}
+        course.append(Look(progress.iteration, progress.dev, told))
+
+    began = time.perf_counter()
+    model, outcome = learnt(system, start, data, passes, seed, seen)
+    seconds = time.perf_counter() - began
+    found = span_counts(test.column_lists(PHRASE), model.tag_all(test))
+    counts = [part.tolist() for part in (found.right, found.found, found.wanted)]
+    samples = len(data.train) * system.passes * outcome.best_iteration
+    collisions = ""
+    if system.hash_bits is not None and isinstance(model.index, FeatureIndex):
+        collisions = str(model.index.collisions(data.train))
+    dev = f_of(model, data.dev)
+    return LearningRun(
+        dev, 100.0 * found.f, samples, seconds, course, counts, outcome.reason, collisions
+    )
+
+
+def learnt(
+    system: RewardedSystem,
+    start: CRF,
+    data: Sentences,
+    passes: int,
+    seed: int,
+    report: Callable[[Progress], None] | None = None,
+) -> tuple[CRF, Outcome]:
+    """Learn from rewards; the test part is not looked at."""
+    passes *= system.longer
+    if system.samples is not None:
+        passes = -(-system.samples // len(data.train))
+    epochs = max(passes // system.passes, 1)
+    samples = len(data.train) * system.passes // system.aim.draws * system.aim.draws
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LearningWarning)  # the outcome says so, too
+        if system.logged:
+            return learn_from_log(
+                start,
+                log_of(start, data, seed),
+                aim=system.aim,
+                rule=system.rule,
+                epochs=epochs,
+                dev=data.dev,
+                seed=seed,
+                report=report,
+            )
+        return simulate(
+            start,
+            data.train,
+            PHRASE,
+            aim=system.aim,
+            rule=system.rule,
+            schedule=system.schedule,
+            graded=system.graded,
+            epochs=epochs,
+            samples=samples,
+            dev=data.dev,
+            rater=system.rater,
+            complete=system.begin == "zeros",
+            seed=seed,
+            report=report,
+        )
+
+
+def log_of(start: CRF, data: Sentences, seed: int) -> RewardLog:
+    """Return one rewarded sample of a tagger for each sentence."""
+    return collect_log(start, data.train, PHRASE, seed=seed)
+
+
+def shares_by_ratings(
+    system: RewardedSystem, start: CRF, data: Sentences, marks: tuple[int, ...], seed: int
+) -> list[float]:
+    """Return F on the dev part, in percent, after each number of ratings; a pair has one."""
+    problem, found, before = problem_of(start, data.train, PHRASE), [], 0
+    optimiser = Bandit(
+        problem,
+        start.space,
+        start.theta,
+        aim=system.aim,
+        rule=system.rule,
+        graded=system.graded,
+        rater=system.rater,
+        samples=marks[0],
+        seed=seed,
+    )
+    for mark in marks:
+        optimiser.samples, before = mark - before, mark
+        optimiser.step()
+        found.append(f_of(replace(start, theta=optimiser.theta()), data.dev))
+    return found
+
+
+def f_of(model: CRF, corpus: Corpus) -> float:
+    """Return the F of a tagger on a corpus, in percent."""
+    return span_f(corpus, PHRASE, model.tag_all(corpus))
+
+
+def samples_until(system: RewardedSystem, one: LearningRun, f: float, sentences: int) -> int | None:
+    """Return how many samples it took until the F on the dev part was as high; None for never."""
+    step = sentences * system.passes
+    for progress in one.course:
+        if progress.dev is not None and 100.0 * progress.dev >= f:
+            return step * progress.iteration
+    return None

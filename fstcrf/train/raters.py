@@ -1,0 +1,77 @@
+"""Raters as they are: errors, scales, slips, and people who differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fstcrf.arrays import Floats
+from fstcrf.errors import OptionError
+from fstcrf.kernel import Aim
+from fstcrf.kernel.descent import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Rater:
+    """Who gives rewards in a simulation, and how well.
+
+    A sample is worth what gold labels say. A rater adds a bias of their own and an error; of a
+    single sample the nearest number of a scale in [0, 1] is told, of pairs which is better, by how
+    much, or how surely. Both of a pair are rated by the same person, whose bias thus does not
+    matter.
+
+    Parameters
+    ----------
+    deviation : float
+        Standard deviation of the error, normal and independent for each sample; of a pair, each
+        has one.
+    steps : int
+        Single samples: rewards are multiples of 1 / steps; 0 for any number.
+    slips : float
+        Share of answers that have nothing to do with the samples, in [0, 1]: any number of the
+        scale, either of a pair.
+    people : int
+        Raters; each answer is given by one drawn at random.
+    bias : float
+        Standard deviation, over people, of what a person adds to every rating.
+
+    Raises
+    ------
+    OptionError
+        A number outside what it may be.
+    """
+
+    deviation: float = 0.0
+    steps: int = 0
+    slips: float = 0.0
+    people: int = 1
+    bias: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("deviation", "bias"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise OptionError(f"{name} is {getattr(self, name)}, expected a number from 0")
+        if not 0.0 <= self.slips <= 1.0:
+            raise OptionError(f"slips is {self.slips}, expected a share in [0, 1]")
+        if self.steps < 0 or self.people < 1:
+            raise OptionError(
+                f"{self.people} people, a scale of {self.steps} steps: expected at least 1 and 0"
+            )
+
+    def biases(self, generator: np.random.Generator) -> Floats:
+        """Draw what each person adds, float64 [people]."""
+        return self.bias * generator.standard_normal(self.people)
+
+    def noise(self, n: int, aim: Aim, biases: Floats, generator: np.random.Generator) -> Noise:
+        """Draw what raters make of n samples, or pairs."""
+        error = self.deviation * generator.standard_normal((n, 2))
+        error += biases[generator.integers(self.people, size=n)][:, None]
+        slips = generator.random(n) < self.slips
+        if aim.pairs:
+            chance = generator.integers(2, size=n).astype(np.float64)
+        elif self.steps:
+            chance = generator.integers(self.steps + 1, size=n) / self.steps
+        else:
+            chance = generator.random(n)
+        return Noise(error, np.where(slips, chance, -1.0), self.steps)
