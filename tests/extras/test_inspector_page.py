@@ -116,7 +116,9 @@ class Page:
     def best(self, tape: str) -> list[str]:
         def found() -> dict[int, str]:
             cells = self.all(f"td.best[data-tape='{tape}']")
-            return {int(c.get_attribute("data-token")): c.get_attribute("data-label") for c in cells}
+            return {
+                int(c.get_attribute("data-token")): c.get_attribute("data-label") for c in cells
+            }
 
         labels = self.read(found)
         return [labels[token] for token in sorted(labels)]
