@@ -30,10 +30,49 @@ static inline double outer_cost(const fc_agreement *a, int64_t start, int64_t le
     return (double)length * sum;
 }
 
+/* The first token from which on a sequence is repeated that ends where the span does, or behind. */
+static inline int64_t first_around(const fc_agreement *a, int64_t start, int64_t end) {
+    int64_t s = start;
+    while (s > 0 && a->first[s] - a->first[s - 1] >= end - s + 1) s--;
+    return s;
+}
+
+/* Spans of longer sequences that are here, too; and spans that are too short for this sequence. */
+static inline double incomplete_cost(const fc_agreement *a, int64_t start, int64_t length,
+                                     int32_t type) {
+    const int64_t Y = a->Y, end = start + length;
+    const int32_t own = sequence_of(a, start, length);
+    double total = 0.0;
+    if (own < 0) return total; /* then what is around it is there once, too */
+    for (int64_t y = 0; y < Y; y++)
+        total += (double)a->short_of[own * Y + y] * a->incomplete[type * Y + y];
+    for (int64_t s = first_around(a, start, end); s <= start; s++) {
+        const int64_t room = a->first[s + 1] - a->first[s];
+        for (int64_t n = end - s; n <= room; n++) {
+            const int32_t *around = a->whole + a->sequence[a->first[s] + n - 1] * Y;
+            for (int64_t y = 0; y < Y; y++)
+                total += (double)(n - length) * around[y] * a->incomplete[y * Y + type];
+        }
+    }
+    return total;
+}
+
+static inline void count_incomplete(const fc_agreement *a, int64_t start, int64_t length,
+                                    int32_t type, int32_t by) {
+    const int64_t Y = a->Y, end = start + length;
+    if (sequence_of(a, start, length) < 0) return;
+    for (int64_t s = first_around(a, start, end); s <= start; s++) {
+        const int64_t room = a->first[s + 1] - a->first[s];
+        for (int64_t n = end - s; n <= room; n++)
+            a->short_of[a->sequence[a->first[s] + n - 1] * Y + type] += by * (int32_t)(n - length);
+    }
+}
+
 static inline double sequence_cost(const fc_agreement *a, int64_t start, int64_t length,
                                    int32_t type) {
     const int64_t Y = a->Y;
     double total = outer_cost(a, start, length, type);
+    if (a->cuts) total += incomplete_cost(a, start, length, type);
     for (int64_t s = start; s < start + length; s++) {
         const int64_t room = a->first[s + 1] - a->first[s];
         for (int64_t n = 1; n <= room && s + n <= start + length && n < length; n++) {
@@ -51,6 +90,7 @@ static inline void count_sequences(const fc_agreement *a, int64_t start, int64_t
     const int64_t Y = a->Y;
     const int32_t own = sequence_of(a, start, length);
     if (own >= 0) a->whole[own * Y + type] += by;
+    if (a->cuts) count_incomplete(a, start, length, type, by);
     for (int64_t s = start; s < start + length; s++) {
         const int64_t room = a->first[s + 1] - a->first[s];
         for (int64_t n = 1; n <= room && s + n <= start + length && n < length; n++)
@@ -72,12 +112,22 @@ static inline double value_cost(const fc_agreement *a, int32_t value, int64_t le
     if (value < 0) return 0.0;
     const int64_t own = value * a->Y + type, all = a->V * a->Y + type;
     const int64_t spans = a->spans[all] - a->spans[own], tokens = a->tokens[all] - a->tokens[own];
+    if (a->apart[type]) {
+        const int64_t others = a->distinct[type] - (a->spans[own] > 0);
+        /* A new value is one more for all spans that there are. */
+        const int64_t more = a->spans[own] > 0 ? 0 : a->tokens[all];
+        return a->differ[type] * (double)(length * others + more);
+    }
     return a->differ[type] * (double)(length * spans + tokens);
 }
 
 static inline void count_value(const fc_agreement *a, int32_t value, int64_t length, int32_t type,
                                int32_t by) {
     const int64_t rows[2] = {value, a->V};
+    if (value >= 0) {
+        const int32_t there = a->spans[value * a->Y + type];
+        a->distinct[type] += (there + by > 0) - (there > 0);
+    }
     for (int64_t k = 0; value >= 0 && k < 2; k++) {
         a->spans[rows[k] * a->Y + type] += by;
         a->tokens[rows[k] * a->Y + type] += by * (int32_t)length;
@@ -149,8 +199,10 @@ static inline void count_none(const fc_agreement *a) {
     if (a->K) {
         memset(a->whole, 0, (size_t)(a->K * a->Y) * sizeof *a->whole);
         memset(a->part, 0, (size_t)(a->K * a->Y) * sizeof *a->part);
+        if (a->cuts) memset(a->short_of, 0, (size_t)(a->K * a->Y) * sizeof *a->short_of);
     }
     if (a->F) {
+        memset(a->distinct, 0, (size_t)a->Y * sizeof *a->distinct);
         memset(a->spans, 0, (size_t)((a->V + 1) * a->Y) * sizeof *a->spans);
         memset(a->tokens, 0, (size_t)((a->V + 1) * a->Y) * sizeof *a->tokens);
     }

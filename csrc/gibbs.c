@@ -80,7 +80,9 @@ static fc_status check_agreement(const fc_batch *batch, const fc_labelling *lab,
     for (int64_t k = 0; k < a->first[N]; k++)
         if (a->sequence[k] < 0 || a->sequence[k] >= a->K) return fail(FC_EINVAL, k, where);
     for (int64_t k = 0; k < a->Y * a->Y; k++)
-        if (!isfinite(a->same[k]) || !isfinite(a->within[k])) return fail(FC_ENUMERIC, k, where);
+        if (!isfinite(a->same[k]) || !isfinite(a->within[k]) ||
+            (a->cuts && !isfinite(a->incomplete[k])))
+            return fail(FC_ENUMERIC, k, where);
     return check_fields(N, a, where);
 }
 

@@ -5,9 +5,13 @@
  *   the same token sequence, types y and z      length * same[y][z]
  *   one, of type y, has the other's tokens      length of the inner one * within[y][z]
  *   among its own, of type z, as often as it does
+ *   one, of type y, has the tokens of a place   tokens that it has less * incomplete[y][z]
+ *   in which the other, of type z, is shorter
  *   both of type y, their values differ         length of both * differ[y]
  *
  * and for each span of type y, for each place of its last word where no label has type y, every[y].
+ * With apart[y], spans of type y are not compared two by two: each costs its length * differ[y] for
+ * each other value that spans of the type have.
  *
  * Numbers of token sequences stand for those that occur more than once: the sequence of n tokens
  * from t on is sequence[first[t] + n - 1] for n <= first[t + 1] - first[t], any longer one occurs
@@ -19,21 +23,26 @@ typedef struct {
 } fc_labelling;
 
 typedef struct {
-    int64_t Y;               /* types; 0: no penalties at all, and nothing below is read */
-    int64_t K;               /* token sequences */
-    const uint8_t *starts;   /* [L + 1][L] a span starts at the second label */
-    const uint8_t *inside;   /* [L + 1][L] it goes on there */
-    const int32_t *type;     /* [L] -1 where a label is outside of spans */
-    const int64_t *first;    /* [N + 1] */
-    const int32_t *sequence; /* [first[N]] */
-    const double *same;      /* [Y][Y] symmetric, finite */
-    const double *within;    /* [Y][Y] finite */
-    int32_t *whole;          /* [K][Y] scratch: spans of a sequence */
-    int32_t *part;           /* [K][Y] scratch: places of a sequence within longer spans */
+    int64_t Y;                /* types; 0: no penalties at all, and nothing below is read */
+    int64_t K;                /* token sequences */
+    const uint8_t *starts;    /* [L + 1][L] a span starts at the second label */
+    const uint8_t *inside;    /* [L + 1][L] it goes on there */
+    const int32_t *type;      /* [L] -1 where a label is outside of spans */
+    const int64_t *first;     /* [N + 1] */
+    const int32_t *sequence;  /* [first[N]] */
+    const double *same;       /* [Y][Y] symmetric, finite */
+    const double *within;     /* [Y][Y] finite */
+    int32_t *whole;           /* [K][Y] scratch: spans of a sequence */
+    int32_t *part;            /* [K][Y] scratch: places of a sequence within longer spans */
+    const double *incomplete; /* [Y][Y] finite */
+    int cuts;                 /* some of them is not 0; else it and short_of are not read */
+    int32_t *short_of;        /* [K][Y] scratch: tokens that spans within its places have less */
     int64_t F, V, M;       /* tables of values, values, longest span with one; 0: there are none */
     const int32_t *table;  /* [Y] which table its spans read, or -1 */
     const int32_t *value;  /* [F][N][M] of the span of 1, 2, ... tokens from here on, or -1 */
     const double *differ;  /* [Y] finite */
+    const uint8_t *apart;  /* [Y] */
+    int32_t *distinct;     /* [Y] scratch: values that its spans have */
     int32_t *spans;        /* [V + 1][Y] scratch: spans of a value, row V: of all */
     int32_t *tokens;       /* [V + 1][Y] scratch: their tokens */
     int64_t W;             /* words that there are more than once; 0: every is not read */

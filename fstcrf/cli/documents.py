@@ -195,9 +195,15 @@ class _WholeDocuments(InputFile):
     type=SCHEME,
     default="iob2",
     show_default=True,
-    help="Of the gold labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
+    help="Of the gold labels: io, iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
 )
 @click.option("--tape", metavar="TAPE", help="The tape to look at, of models with several.")
+@click.option("--ignore-case", is_flag=True, help="Compare strings in lower case.")
+@click.option(
+    "--incomplete",
+    is_flag=True,
+    help="Penalties, too, for a span in a place that has all tokens of a longer one.",
+)
 def consistency(
     path: str,
     *,
@@ -209,6 +215,8 @@ def consistency(
     compare: str,
     scheme: str,
     tape: str | None,
+    ignore_case: bool,
+    incomplete: bool,
 ) -> None:
     """Estimate penalties for one token sequence with several types in a document.
 
@@ -223,7 +231,15 @@ def consistency(
     how = {"columns": columns, "kind": kind, "separator": separator}
     source = training_input([path], how)
     corpus = source.read(path)
-    model = library.Consistency.estimate(corpus, target, column=compare, scheme=scheme, tape=tape)
+    model = library.Consistency.estimate(
+        corpus,
+        target,
+        column=compare,
+        scheme=scheme,
+        tape=tape,
+        ignore_case=ignore_case,
+        incomplete=incomplete,
+    )
     model.save(output)
     slices = len(corpus.document_slices())
     say(f"{slices:,} documents, {len(model.violations)} types of violations: {output}")
@@ -241,6 +257,12 @@ def consistency(
     multiple=True,
     help="Two spans of a type say different things: clock, a time; text, letters and digits. The "
     "penalty, a natural log, at most 0, is for each token of the two. Repeatable.",
+)
+@click.option(
+    "--count-values",
+    is_flag=True,
+    help="Of spans that say different things, each costs once for every other thing that is said, "
+    "not for every other span.",
 )
 @click.option(
     "--unlabelled",
@@ -267,6 +289,7 @@ def fields(
     *,
     output: str,
     differing: tuple[tuple[str, str, float], ...],
+    count_values: bool,
     unlabelled: tuple[tuple[str, float], ...],
     seminars: bool,
     compare: str,
@@ -282,10 +305,12 @@ def fields(
     if not (differing or unlabelled or seminars):
         raise click.UsageError("nothing to write: give --differing, --unlabelled or --seminars")
 
+    counting: library.fields.Counting = "values" if count_values else "pairs"
+    known = library.Fields.seminars(counting=counting).violations if seminars else ()
     model = library.Fields(
         [
-            *(library.Fields.seminars().violations if seminars else ()),
-            *(library.Differing(*given) for given in differing),
+            *known,
+            *(library.Differing(*given, counting) for given in differing),
             *(library.Unlabelled(*given) for given in unlabelled),
         ],
         compare,

@@ -62,7 +62,7 @@ class _Labels(NamedTuple):
     type=SCHEME,
     default="conlleval",
     show_default=True,
-    help="Scheme of the labels: iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
+    help="Scheme of the labels: io, iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
 )
 @click.option(
     "--strict",

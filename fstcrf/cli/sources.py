@@ -22,13 +22,15 @@ from fstcrf.corpus import (
     stream_conllu,
     stream_items,
 )
+from fstcrf.corpus.batches import whole_documents
 from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.corpus.columns import WidthError
 from fstcrf.corpus.conllu import CONLLU, JOINED
 from fstcrf.corpus.files import opening
 from fstcrf.corpus.items import LABEL
 from fstcrf.errors import DataError
-from fstcrf.features import FeatureIndex, LiteralIndex
+from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
+from fstcrf.features.surroundings import reads_documents, with_surroundings
 from fstcrf.joint import CRF
 
 _LONG = 5_000
@@ -55,12 +57,13 @@ class InputFile:
     aliases: tuple[tuple[str, str], ...] = ()  # (second name, column); missing columns are ignored
     least: int = 1  # fewer columns are too few, whatever they are called
     gold: tuple[str, ...] = ()  # columns of labels that must be there
+    wide: tuple[TemplateSet, ...] = ()  # of those who will look past the ends of sentences
 
     def read(self, path: str) -> Corpus:
         """Read a whole file; a sentence that is very long is pointed out."""
         corpus = self._read(path)
         _point_out(corpus)
-        return corpus
+        return self._with_surroundings(corpus)
 
     def _read(self, path: str) -> Corpus:
         if self.items:
@@ -79,8 +82,16 @@ class InputFile:
     def stream(self, path: str) -> Iterator[Corpus]:
         """Read a file of any size, some sentences at a time; of an empty one nothing comes.
 
-        The first sentence that is very long is pointed out.
+        The first sentence that is very long is pointed out. Batches hold whole documents where
+        somebody looks past the ends of sentences.
         """
+        if self.wide:
+            for batch in whole_documents(self._stream(path)):
+                yield self._with_surroundings(batch)
+        else:
+            yield from self._stream(path)
+
+    def _stream(self, path: str) -> Iterator[Corpus]:
         told = False
         if self.items:
             batches = stream_items(path)
@@ -102,7 +113,8 @@ class InputFile:
         if self.conllu:
             return list(CONLLU), "\t"
         second = {name for name, _ in self.aliases}
-        return [name for name in corpus.columns if name not in second], self.separator or " "
+        names = [n for n in corpus.columns if n not in second and not n.startswith("%d[")]
+        return names, self.separator or " "
 
     @contextmanager
     def _advising(self) -> Iterator[None]:
@@ -125,6 +137,11 @@ class InputFile:
                     ) from None
                 raise
             raise DataError(f"{error}; if the text has {n}, name them all: --columns") from None
+
+    def _with_surroundings(self, corpus: Corpus) -> Corpus:
+        for templates in self.wide:
+            corpus = with_surroundings(corpus, templates)
+        return corpus
 
     def _with_aliases(self, corpus: Corpus) -> Corpus:
         for name, column in self.aliases:
@@ -185,6 +202,30 @@ def model_input(
     them it is like. The columns of `targets` must be there beside those that the model reads;
     those of `wanted` may be missing.
     """
+    source = _model_input(
+        model,
+        columns=columns,
+        kind=kind,
+        separator=separator,
+        path=path,
+        targets=targets,
+        wanted=wanted,
+    )
+    indices = [tagger.index for tagger in taggers(model)]
+    templates = [index.templates for index in indices if isinstance(index, FeatureIndex)]
+    return replace(source, wide=tuple(filter(reads_documents, templates)))
+
+
+def _model_input(
+    model: Model,
+    *,
+    columns: tuple[str, ...] | None,
+    kind: str | None,
+    separator: str,
+    path: str | None,
+    targets: Iterable[str],
+    wanted: Iterable[str],
+) -> InputFile:
     parts = taggers(model)
     if _literal(parts):
         if columns is not None or kind is not None:

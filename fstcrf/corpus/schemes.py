@@ -1,6 +1,7 @@
 """Tagging schemes as data, and spans of labelled sentences: read, written, converted.
 
 =========================== ===================================================
+``io``                      I inside; two spans of one type that touch become one
 ``iob1``                    I inside; B only where two spans of one type touch
 ``iob2`` (``bio``)          B starts every span, I continues
 ``bioes`` (``iobes``)       B starts, I continues, E ends, S is a span alone
@@ -90,6 +91,15 @@ _IOB1 = Scheme(
 )
 
 
+_IO = Scheme(
+    "io",
+    letters="OI",
+    starts=_pairs(("O?", "I", "any"), ("I", "I", "other")),
+    inside=_pairs(("I", "I", "same")),
+    last=frozenset("I"),
+)
+
+
 def _begun(name: str, letters: str) -> Scheme:
     """Return a scheme whose spans begin with B or, the last two letters, end with one, are one."""
     end, single = letters[3:4], letters[4:5]
@@ -124,6 +134,7 @@ _SCHEMES = {
     "bioes": _BIOES,
     "iobes": _BIOES,
     "bilou": _begun("bilou", "OBILU"),
+    "io": _IO,
     "conlleval": _CONLLEVAL,
 }
 
@@ -458,6 +469,8 @@ _MIDDLE, _LAST = 4, 5
 
 
 def _letters(length: int, scheme: Scheme, *, touches: bool) -> str:
+    if scheme.name == "io":
+        return "I" * length
     if scheme.name == "iob1":
         return ("B" if touches else "I") + "I" * (length - 1)
     if len(scheme.letters) == 3:

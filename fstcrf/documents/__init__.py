@@ -7,6 +7,7 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.documents.consistency import Consistency, Violation
     from fstcrf.documents.document import Document, Recounted, ViolationModel, Violations
+    from fstcrf.documents.exact import ExactLabels, exact_labels
     from fstcrf.documents.fields import Differing, Fields, Unlabelled
     from fstcrf.documents.given import agreed_labels
     from fstcrf.documents.sampler import Annealing, DocumentChain
@@ -19,6 +20,7 @@ __all__ = [
     "Document",
     "DocumentChain",
     "DocumentTagger",
+    "ExactLabels",
     "Fields",
     "Recounted",
     "Unlabelled",
@@ -26,6 +28,7 @@ __all__ = [
     "ViolationModel",
     "Violations",
     "agreed_labels",
+    "exact_labels",
 ]
 
 __getattr__ = importer(
@@ -37,6 +40,7 @@ __getattr__ = importer(
         "Document": "document",
         "DocumentChain": "sampler",
         "DocumentTagger": "tagger",
+        "ExactLabels": "exact",
         "Fields": "fields",
         "Recounted": "document",
         "Unlabelled": "fields",
@@ -44,5 +48,6 @@ __getattr__ = importer(
         "ViolationModel": "document",
         "Violations": "document",
         "agreed_labels": "given",
+        "exact_labels": "exact",
     },
 )

@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -34,19 +34,26 @@ class PairCounts:
     types: tuple[str, ...]  # Y of them
     same: Longs  # [Y, Y]: pairs of spans with the same tokens; symmetric
     within: Longs  # [Y, Y]: places of a span (row) with the tokens of another, shorter one
+    # [Y, Y]: pairs of a span (row) and a shorter one in a place that has all of its tokens
+    incomplete: Longs
 
 
 def count_pairs(
-    corpus: Corpus, target: str, *, column: str = "word", scheme: str | Scheme = "iob2"
+    corpus: Corpus,
+    target: str,
+    *,
+    column: str = "word",
+    scheme: str | Scheme = "iob2",
+    ignore_case: bool = False,
 ) -> PairCounts:
     """Count pairs of spans with the same tokens, and of spans within others, as `estimate` does."""
     types = _types(corpus, target, scheme)
     number = {name: k for k, name in enumerate(types)}
     same = np.zeros((len(types), len(types)), dtype=np.int64)
-    within = np.zeros_like(same)
+    within, incomplete = np.zeros_like(same), np.zeros_like(same)
     for document in documents(corpus):
         part = document.corpus
-        tokens = part.column(column).ids.astype(np.int64)
+        tokens = document.compared(column, ignore_case=ignore_case)
         repeated = repeated_sequences(tokens, document.offsets)
         found = span_arrays(part.column(target), part.offsets, scheme)
         kinds = [number[found.types[kind]] for kind in found.type.tolist()]
@@ -62,7 +69,10 @@ def count_pairs(
             for sequence, _ in repeated.inside(start, end):
                 for inner, n in whole.get(sequence, Counter()).items():
                     within[kind, inner] += n
-    return PairCounts(types, same, within)
+            for sequence, _ in repeated.around(start, end):
+                for outer, n in whole.get(sequence, Counter()).items():
+                    incomplete[outer, kind] += n
+    return PairCounts(types, same, within, incomplete)
 
 
 def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]:
@@ -75,7 +85,8 @@ def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]
 
 # --- The model ------------------------------------------------------------------------------------
 
-Relation = Literal["same", "within"]
+Relation = Literal["same", "within", "incomplete"]
+RELATIONS: tuple[Relation, ...] = get_args(Relation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +95,16 @@ class Violation:
 
     Parameters
     ----------
-    relation : {"same", "within"}
+    relation : {"same", "within", "incomplete"}
         same: two spans have the same tokens. within: the tokens of the second, shorter one are
-        among those of the first, as often as they are.
+        among those of the first, as often as they are. incomplete: the second, shorter one stands
+        in a place that has all tokens of the first.
     types : (str, str)
         The types of the two spans; in any order for the relation same.
     penalty : float
         What it adds to the score of the document, natural log, for each token of the offending
-        span: of either of the two, or of the shorter one. −inf is not allowed; 0 is none.
+        span: of either of the two, or of the shorter one; of an incomplete one, for each token that
+        it lacks. −inf is not allowed; 0 is none.
     count : int, optional
         How often it was counted, where it was estimated.
 
@@ -109,8 +122,10 @@ class Violation:
     count: int | None = None
 
     def __post_init__(self) -> None:
-        if self.relation not in {"same", "within"}:
-            raise OptionError(f"relation is {self.relation!r}, expected 'same' or 'within'")
+        if self.relation not in RELATIONS:
+            raise OptionError(
+                f"relation is {self.relation!r}, expected 'same', 'within' or 'incomplete'"
+            )
         types: object = self.types
         if not isinstance(types, tuple) or len(types) != 2:
             raise OptionError(f"types is {types!r}, expected a tuple of two names")
@@ -138,6 +153,8 @@ class Consistency(DeclaredModel):
         The column whose strings are compared.
     tape : str, optional
         The tape that it reads, where a tagger has several.
+    ignore_case : bool
+        Compare strings in lower case.
 
     Examples
     --------
@@ -147,6 +164,7 @@ class Consistency(DeclaredModel):
     """
 
     violations: Sequence[Violation]
+    ignore_case: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "violations", tuple(self.violations))
@@ -157,6 +175,10 @@ class Consistency(DeclaredModel):
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""
         return [_Row(v.relation, v.types, v.penalty, v.count) for v in self.violations]
+
+    def options(self) -> dict[str, bool]:
+        """Return what a file says beside the violations."""
+        return {"ignore_case": True} if self.ignore_case else {}
 
     @staticmethod
     def parsed(rows: list[Any]) -> list[Violation]:
@@ -178,12 +200,15 @@ class Consistency(DeclaredModel):
         column: str = "word",
         scheme: str | Scheme = "iob2",
         tape: str | None = None,
+        ignore_case: bool = False,
+        incomplete: bool = False,
     ) -> Consistency:
         """Estimate penalties from gold labels, as tables 3 and 4 of the paper do.
 
         The penalty of one sequence with the types a and b is √(n_ab / N_a) √(n_ab / N_b), with N_a
         the sum of the row of a; that of an inner span of type b is n_ab / N_b, N_b the sum of its
-        column. A count of 0 becomes 1. Two spans of one type violate nothing.
+        column. A count of 0 becomes 1. Two spans of one type violate nothing, unless one is
+        incomplete: n_ab / (n_ab + N_a), beyond the paper.
 
         Parameters
         ----------
@@ -197,14 +222,19 @@ class Consistency(DeclaredModel):
             Of the labels.
         tape : str, optional
             The tape that the model reads, where a tagger has several.
+        ignore_case : bool
+            Compare strings in lower case.
+        incomplete : bool
+            Estimate penalties of incomplete spans, too.
 
         Raises
         ------
         DataError
             No such column, or no spans of two types.
         """
-        counts = count_pairs(corpus, target, column=column, scheme=scheme)
-        return cls(list(_estimated(counts)), column, tape)
+        counts = count_pairs(corpus, target, column=column, scheme=scheme, ignore_case=ignore_case)
+        found = [*_estimated(counts), *(_incomplete(counts) if incomplete else ())]
+        return cls(found, column, tape, ignore_case=ignore_case)
 
     def scaled(self, factor: float, relation: Relation | None = None) -> Consistency:
         """Return the model with its penalties, or those of one relation, times a factor.
@@ -215,26 +245,25 @@ class Consistency(DeclaredModel):
             replace(v, penalty=v.penalty * factor) if relation in {None, v.relation} else v
             for v in self.violations
         ]
-        return Consistency(changed, self.column, self.tape)
+        return replace(self, violations=changed)
 
     def with_violations(self, violations: Iterable[Violation]) -> Consistency:
         """Return the model with more violations; a later one replaces an earlier one alike."""
         kept = {}
         for v in (*self.violations, *violations):
             kept[v.relation, tuple(sorted(v.types)) if v.relation == "same" else v.types] = v
-        return Consistency(list(kept.values()), self.column, self.tape)
+        return replace(self, violations=list(kept.values()))
 
-    def tables(self) -> tuple[Floats, Floats]:
-        """Return the penalties of the relations same and within, float64 [Y, Y] each."""
+    def tables(self) -> dict[Relation, Floats]:
+        """Return the penalties of each relation, float64 [Y, Y]."""
         number = {name: k for k, name in enumerate(self.types)}
-        same, within = (np.zeros((len(number), len(number))) for _ in range(2))
+        found = {relation: np.zeros((len(number), len(number))) for relation in RELATIONS}
         for v in self.violations:
             a, b = number[v.types[0]], number[v.types[1]]
+            found[v.relation][a, b] = v.penalty
             if v.relation == "same":
-                same[a, b] = same[b, a] = v.penalty
-            else:
-                within[a, b] = v.penalty
-        return same, within
+                found[v.relation][b, a] = v.penalty
+        return found
 
     def score(self, document: Document, labels: Sequence[str]) -> float:
         """Return the score of a labelling, one label for each token: the log of its penalties."""
@@ -260,6 +289,14 @@ def _estimated(counts: PairCounts) -> Iterable[Violation]:
                 yield Violation("within", (first, second), penalty, int(counts.within[a, b]))
 
 
+def _incomplete(counts: PairCounts) -> Iterable[Violation]:
+    rows = np.maximum(counts.same, 1).sum(axis=1)
+    for (a, first), (b, second) in itertools.product(enumerate(counts.types), repeat=2):
+        n = int(counts.incomplete[a, b])
+        penalty = math.log(max(n, 1) / (max(n, 1) + rows[a]))
+        yield Violation("incomplete", (first, second), penalty, n)
+
+
 # --- Scores in Python -----------------------------------------------------------------------------
 
 # For use beside models that are written in Python. The kernel keeps the same counts
@@ -273,9 +310,10 @@ class ConsistencyScores:
 
     def __init__(self, model: Consistency, document: Document) -> None:
         self._types = model.types
-        same, within = model.tables()
-        self._same, self._within = same.tolist(), within.tolist()
-        tokens = document.corpus.column(model.column).ids.astype(np.int64)
+        tables = model.tables()
+        self._same, self._within = tables["same"].tolist(), tables["within"].tolist()
+        self._incomplete = tables["incomplete"].tolist()
+        tokens = document.compared(model.column, ignore_case=model.ignore_case)
         self._repeated = repeated_sequences(tokens, document.offsets)
         bounds = document.offsets
         lengths = np.diff(bounds)
@@ -283,6 +321,7 @@ class ConsistencyScores:
         self._end = np.repeat(bounds[1:], lengths).tolist()
         self._whole: Counter[tuple[int, int]] = Counter()
         self._part: Counter[tuple[int, int]] = Counter()
+        self._short_of: Counter[tuple[int, int]] = Counter()  # tokens that spans have less
         self._number: dict[str, int] = {}
         self._known: list[str] = []
         self._reading: SpanTables | None = None
@@ -293,6 +332,7 @@ class ConsistencyScores:
         """Return the score of labels, and remember them."""
         self._whole.clear()
         self._part.clear()
+        self._short_of.clear()
         self._labels = list(labels)
         total, at = 0.0, 0
         while at < len(labels):
@@ -361,6 +401,11 @@ class ConsistencyScores:
                         self._whole[own, y] * self._same[kind][y]
                         + self._part[own, y] * self._within[y][kind]
                     )
+                    total += self._short_of[own, y] * self._incomplete[kind][y]
+            for number, length in self._repeated.around(start, end):
+                for y in range(len(self._types)):
+                    lacking = length - (end - start)
+                    total += lacking * self._whole[number, y] * self._incomplete[y][kind]
             for number, length in self._repeated.inside(start, end):
                 for y in range(len(self._types)):
                     total += length * self._whole[number, y] * self._within[kind][y]
@@ -377,3 +422,5 @@ class ConsistencyScores:
             self._whole[own, kind] += by
         for number, _ in self._repeated.inside(start, end):
             self._part[number, kind] += by
+        for number, length in self._repeated.around(start, end):
+            self._short_of[number, kind] += by * (length - (end - start))

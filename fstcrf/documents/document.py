@@ -52,6 +52,21 @@ class Document:
         bounds = self.corpus.offsets
         return np.concatenate([bounds[:1], bounds[1:][np.diff(bounds) > 0]])
 
+    def compared(self, name: str, *, ignore_case: bool = False) -> Longs:
+        """Return numbers that are equal where the strings of a column are, int64 [N].
+
+        Raises
+        ------
+        DataError
+            There is no such column.
+        """
+        column = self.corpus.column(name)
+        if not ignore_case:
+            return column.ids.astype(np.int64)
+        number: dict[str, int] = {}
+        strings = column.strings()
+        return np.asarray([number.setdefault(s.lower(), len(number)) for s in strings], np.int64)
+
     def column(self, name: str) -> list[str]:
         """Return a column as one string for each token.
 
@@ -97,6 +112,17 @@ class RepeatedSequences(NamedTuple):
                     break
                 if stop - first < end - start:
                     yield number, stop - first
+
+    def around(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield number and length of the longer sequences that hold some tokens in their place."""
+        first = start
+        while first > 0 and self.of(first - 1, end) >= 0:
+            first -= 1
+        for begin in range(first, start + 1):
+            room = int(self.first[begin + 1] - self.first[begin])
+            for length in range(end - begin, room + 1):
+                if length > end - start:
+                    yield self.of(begin, begin + length), length
 
 
 def repeated_sequences(tokens: Longs, offsets: Longs) -> RepeatedSequences:
@@ -354,6 +380,7 @@ class _File(_Head, forbid_unknown_fields=True):
     violations: list[Any]
     column: str = "word"
     tape: str | None = None
+    ignore_case: bool = False
 
 
 @dataclass(frozen=True)
@@ -367,6 +394,10 @@ class DeclaredModel(ABC):
     @abstractmethod
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""
+
+    def options(self) -> dict[str, bool]:
+        """Return what a file says beside the violations, where it is not as usual."""
+        return {}
 
     @staticmethod
     @abstractmethod
@@ -398,6 +429,7 @@ class DeclaredModel(ABC):
         head = {"format": kind, "version": _VERSION, "column": self.column}
         if self.tape is not None:
             head["tape"] = self.tape
+        head |= self.options()
         lines = [f" {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
         rows = [json.dumps(msgspec.to_builtins(row), ensure_ascii=False) for row in self.rows()]
         table = ' "violations": [\n  ' + ",\n  ".join(rows) + "\n ]\n}\n"
@@ -421,7 +453,8 @@ def read_model(path: str | os.PathLike[str], *kinds: type[_Kind]) -> _Kind:
         found = msgspec.json.decode(data, type=_File)
         for kind in kinds:
             if _FORMATS[kind.__name__] == head.format:
-                return kind(kind.parsed(found.violations), found.column, found.tape)
+                options = {"ignore_case": True} if found.ignore_case else {}
+                return kind(kind.parsed(found.violations), found.column, found.tape, **options)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FstcrfError) as error:
         raise ModelFileError(f"{name}: no model of violations: {error}") from None
     other = next(known for known, text in _FORMATS.items() if text == head.format)

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from fstcrf.arguments import one_of
 from fstcrf.documents.document import (
     DeclaredModel,
     Document,
@@ -24,6 +25,7 @@ from fstcrf.errors import OptionError
 
 Value: TypeAlias = Callable[[Sequence[str]], Hashable]
 Span: TypeAlias = tuple[int, int, str]
+Counting: TypeAlias = Literal["pairs", "values"]
 
 LONGEST = 16
 """Tokens of the longest span that has a value; longer ones agree with all."""
@@ -76,11 +78,14 @@ class Differing:
         What a span says, from its tokens; None agrees with everything.
     penalty : float
         What it adds to the score of the document, natural log, for each token of the two spans.
+    counting : {"pairs", "values"}
+        pairs: each two spans that differ count. values: each span counts once for every other
+        value that spans of the type have, however often they have it.
 
     Raises
     ------
     OptionError
-        An unknown value, or a penalty that is no number.
+        An unknown value or counting, or a penalty that is no number.
     NumericError
         A penalty that is not finite.
     """
@@ -88,8 +93,10 @@ class Differing:
     type: str
     value: str | Value = "text"
     penalty: float = -4.0
+    counting: Counting = "pairs"
 
     def __post_init__(self) -> None:
+        one_of("counting", self.counting, Counting)
         if isinstance(self.value, str) and self.value not in VALUES:
             raise OptionError(f"no value {self.value!r}, expected one of {', '.join(VALUES)}")
         penalty = finite(f"the penalty of differing {self.type}", self.penalty)
@@ -147,6 +154,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     type: str
     penalty: float
     value: str | None = None
+    counting: Counting = "pairs"
 
 
 @dataclass(frozen=True)
@@ -195,12 +203,14 @@ class Fields(DeclaredModel):
         return [
             Unlabelled(row.type, row.penalty)
             if row.violation == "unlabelled"
-            else Differing(row.type, "text" if row.value is None else row.value, row.penalty)
+            else Differing(row.type, row.value or "text", row.penalty, row.counting)
             for row in msgspec.convert(rows, list[_Row])
         ]
 
     @classmethod
-    def seminars(cls, penalty: float = -4.0, *, tape: str | None = None) -> Fields:
+    def seminars(
+        cls, penalty: float = -4.0, *, tape: str | None = None, counting: Counting = "pairs"
+    ) -> Fields:
         """Return the model of Finkel et al. (2005) for announcements of seminars.
 
         Start times agree, end times agree, a speaker's last name is always the speaker's. The
@@ -210,8 +220,10 @@ class Fields(DeclaredModel):
         ----------
         penalty : float
         tape : str, optional
+        counting : {"pairs", "values"}
+            How times that differ are counted.
         """
-        times = [Differing(name, "clock", penalty) for name in ("stime", "etime")]
+        times = [Differing(name, "clock", penalty, counting) for name in ("stime", "etime")]
         return cls([*times, Unlabelled("speaker", penalty)], tape=tape)
 
     @property
@@ -254,7 +266,7 @@ def _row(violation: Differing | Unlabelled) -> _Row:
         raise OptionError(
             f"the value of {violation.type!r} is a function, expected a name: it cannot be saved"
         )
-    return _Row("differing", violation.type, violation.penalty, violation.value)
+    return _Row("differing", violation.type, violation.penalty, violation.value, violation.counting)
 
 
 def _spans(document: Document, labels: Sequence[str], types: Sequence[str]) -> Iterator[Span]:
@@ -271,6 +283,9 @@ def _tokens_that_differ(
     violation: Differing, words: Sequence[str], spans: Sequence[tuple[int, int]]
 ) -> int:
     said = [(violation.of(words[a:b]), b - a) for a, b in spans]
+    if violation.counting == "values":
+        sizes = [(value, n) for value, n in said if value is not None]
+        return sum(n for _, n in sizes) * max(len({value for value, _ in sizes}) - 1, 0)
     return sum(
         n + m
         for (one, n), (other, m) in itertools.combinations(said, 2)

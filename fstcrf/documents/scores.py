@@ -211,15 +211,14 @@ def agreement(
 
 
 def _sequences(model: Consistency, document: Document, types: Sequence[str]) -> SequenceTables:
-    tokens = document.corpus.column(model.column).ids.astype(np.int64)
+    tokens = document.compared(model.column, ignore_case=model.ignore_case)
     repeated = repeated_sequences(tokens, document.offsets)
     place = [types.index(name) for name in model.types]
-    found = []
-    for table in model.tables():
-        wide = np.zeros((len(types), len(types)))
-        wide[np.ix_(place, place)] = table
-        found.append(wide)
-    return SequenceTables(repeated.first, repeated.number, found[0], found[1])
+    wide = {}
+    for relation, table in model.tables().items():
+        wide[relation] = np.zeros((len(types), len(types)))
+        wide[relation][np.ix_(place, place)] = table
+    return SequenceTables(repeated.first, repeated.number, **wide)
 
 
 def _values(model: Fields, document: Document, types: Sequence[str]) -> ValueTables | None:
@@ -240,7 +239,13 @@ def _values(model: Fields, document: Document, types: Sequence[str]) -> ValueTab
     place = {reader: f for f, reader in enumerate(readers)}
     table = [place[differing[y].value] if y in differing else -1 for y in types]
     penalty = [differing[y].penalty if y in differing else 0.0 for y in types]
-    return ValueTables(np.asarray(table, dtype=np.int32), value, np.asarray(penalty))
+    apart = [y in differing and differing[y].counting == "values" for y in types]
+    return ValueTables(
+        np.asarray(table, dtype=np.int32),
+        value,
+        np.asarray(penalty),
+        np.asarray(apart, dtype=np.uint8),
+    )
 
 
 def _words(model: Fields, document: Document, types: Sequence[str]) -> WordTables | None:

@@ -58,7 +58,7 @@ class Derived:
     arguments : tuple of str and int
         Further arguments, as in the text of a template.
     entries : tuple of str
-        The strings of a ``member`` list, sorted; they are part of the model.
+        The strings of a list, as ``member`` has, sorted; they are part of the model.
     """
 
     function: str
@@ -84,6 +84,8 @@ class ColumnFunction:
     make: Callable[[Derived], Callable[[str], list[str]]]
     # Whether a string may give several strings, hence a token several attributes.
     multiple: bool = False
+    # Whether its argument names a list of strings, which is read with the template.
+    listed: bool = False
 
 
 def derived(
@@ -249,6 +251,17 @@ def _member(node: Derived) -> Callable[[str], list[str]]:
     return lambda string: ["1" if string in entries else "0"]
 
 
+def _known_shape(node: Derived) -> Callable[[str], list[str]]:
+    """Mark the short shape of a word that is not in lower case, but known so: ``Turkey`` Aa, k."""
+    entries = frozenset(node.entries)
+
+    def shape(string: str) -> list[str]:
+        low = string.lower()
+        return [_short_shape(string) + "k" * (low != string and low in entries)]
+
+    return shape
+
+
 FUNCTIONS: dict[str, ColumnFunction] = {
     "lower": ColumnFunction((), _simple(str.lower)),
     "lower_ascii": ColumnFunction((), _simple(bytewise.lower_ascii)),
@@ -260,7 +273,8 @@ FUNCTIONS: dict[str, ColumnFunction] = {
     "ngrams": ColumnFunction((int, int), _ngrams, multiple=True),
     "match": ColumnFunction((str,), _match),
     "find": ColumnFunction((str,), _find),
-    "member": ColumnFunction((str,), _member),
+    "member": ColumnFunction((str,), _member, listed=True),
+    "known_shape": ColumnFunction((str,), _known_shape, listed=True),
     "wapiti_test": ColumnFunction((str,), _wapiti(bytewise.test)),
     "wapiti_find": ColumnFunction((str,), _wapiti(bytewise.find)),
 }

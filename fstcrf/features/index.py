@@ -42,6 +42,7 @@ from fstcrf.features.keys import (
     width_of,
 )
 from fstcrf.features.reader import BOUNDARIES, Boundary, Family, Reader, families, padding, sources
+from fstcrf.features.surroundings import with_surroundings
 from fstcrf.features.tables import AttributeTables, Vocabularies, fitted
 from fstcrf.features.template import TemplateSet, parse_template, tape_column
 from fstcrf.kernel.lookup import check_keys, is_permutation
@@ -145,6 +146,7 @@ class FeatureIndex:
         """
         cls.check_options(boundary, min_count, hash_bits)
         templates = templates.resolved(tuple(corpus.columns), data=corpus.source)
+        corpus = with_surroundings(corpus, templates)
         node, arc = families(templates, arc=False), families(templates, arc=True)
         if base is not None:
             base.check_like(templates, boundary, hash_bits)
@@ -225,7 +227,7 @@ class FeatureIndex:
         given = (*corpus.columns, *map(tape_column, open_tapes))
         if not self._read <= set(given):
             self.templates.resolved(given, data=corpus.source)
-        return Reader(corpus, reach=self._padding)
+        return Reader(with_surroundings(corpus, self.templates), reach=self._padding)
 
     @property
     def n_node_rows(self) -> int:

@@ -65,7 +65,7 @@ class _Transitions:
     """Stands for the line ``B``."""
 
 
-def at(column: str | int | Source, offset: int = 0) -> Pattern:
+def at(column: str | int | Source, offset: int = 0, *, document: bool = False) -> Pattern:
     """Return the pattern of the string at an offset.
 
     Parameters
@@ -74,22 +74,24 @@ def at(column: str | int | Source, offset: int = 0) -> Pattern:
         A column by name or number, or derived strings such as ``lower("word")``.
     offset : int, default 0
         Position relative to the token.
+    document : bool
+        Go on past the ends of the sentence, inside its document (``%d``); so below.
     """
-    return Pattern((Macro("x", _source(column), offset, offset),))
+    return Pattern((Macro("x", _source(column), offset, offset, document=document),))
 
 
-def window(column: str | int | Source, first: int, last: int) -> Pattern:
+def window(column: str | int | Source, first: int, last: int, *, document: bool = False) -> Pattern:
     """Return one pattern per offset from `first` to `last`, both included.
 
     Windows joined by ``&`` move together: ``window("word", -1, 0) & window("word", 0, 1)`` are
     the pairs of adjacent words.
     """
-    return Pattern((Macro("x", _source(column), first, last),))
+    return Pattern((Macro("x", _source(column), first, last, document=document),))
 
 
-def bag(column: str | int | Source, first: int, last: int) -> Pattern:
+def bag(column: str | int | Source, first: int, last: int, *, document: bool = False) -> Pattern:
     """Return the pattern of the set of strings in a window, whatever their position."""
-    return Pattern((Macro("bag", _source(column), first, last),))
+    return Pattern((Macro("bag", _source(column), first, last, document=document),))
 
 
 def tape(name: str) -> Pattern:
@@ -172,6 +174,17 @@ def charclass(column: str | int | Source) -> Derived:
     return derived("charclass", _source(column))
 
 
+def known_shape(
+    column: str | int | Source, entries: str | Path | Iterable[str], *, name: str | None = None
+) -> Derived:
+    """Return the short shape, marked where the string is not in lower case but known so.
+
+    Arguments and errors as for `member`; the entries are words in lower case.
+    """
+    name, strings = _entries(entries, name)
+    return derived("known_shape", _source(column), (name,), entries=strings)
+
+
 def prefix(column: str | int | Source, size: int) -> Derived:
     """Return the first `size` characters, fewer where there are fewer."""
     return derived("prefix", _source(column), (size,))
@@ -218,13 +231,16 @@ def member(
     OSError
         A file that cannot be read.
     """
+    name, strings = _entries(entries, name)
+    return derived("member", _source(column), (name,), entries=strings)
+
+
+def _entries(entries: str | Path | Iterable[str], name: str | None) -> tuple[str, list[str]]:
     if isinstance(entries, (str, Path)):
-        name, strings = name or str(entries), read_list(entries)
-    else:
-        strings = list(entries)
+        return name or str(entries), read_list(entries)
     if not name:
         raise TemplateError("a list of strings needs a name: member(column, strings, name='...')")
-    return derived("member", _source(column), (name,), entries=strings)
+    return name, list(entries)
 
 
 def _source(column: str | int | Source) -> Source:

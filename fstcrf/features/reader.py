@@ -23,6 +23,7 @@ from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, TemplateError
 from fstcrf.features.derive import Plain, Source, is_multiple, root, strings_of
 from fstcrf.features.design import Block
+from fstcrf.features.surroundings import pad_number, surrounded
 from fstcrf.features.template import Macro, Template, TemplateKind, TemplateSet, tape_column
 
 Boundary = Literal["pad", "skip", "wapiti"]
@@ -39,6 +40,7 @@ class Position(NamedTuple):
     pads: bool
     # The offset is a place in the sentence instead, from 1 or from its end at −1.
     absolute: bool = False
+    document: bool = False  # it may lie in another sentence of the document
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,11 @@ class Family:
     def is_absolute(self) -> bool:
         """Whether it reads a place of the sentence, the same for all its tokens."""
         return any(place.absolute for member in self.members for place in member)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it looks past the ends of a sentence."""
+        return any(place.document for member in self.members for place in member)
 
 
 def families(templates: TemplateSet, *, arc: bool) -> tuple[Family, ...]:
@@ -152,11 +159,16 @@ def _family(template: Template) -> Family:
 
 def _members(template: Template) -> list[tuple[Position, ...]]:
     choices = [
-        [Position(offset, m.kind == "x", m.absolute) for offset in range(m.first, m.last + 1)]
+        [_position(m, offset) for offset in range(m.first, m.last + 1)]
         for m in template.macros
         if m.kind != "value"
     ]
     return list(product(*choices))
+
+
+def _position(macro: Macro, offset: int) -> Position:
+    document = macro.document and offset != 0
+    return Position(offset, macro.kind == "x", macro.absolute, document)
 
 
 def _cuts(text: str, literals: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -210,9 +222,11 @@ class Reader:
         self._columns: dict[str, Column] = {}
         self._made: dict[Source, list[list[str]]] = {}
         self._local: dict[tuple[str, Position], Local] = {}
+        # What is around tokens in the document: local numbers; -2 - k for the k-th pad.
+        self._around: dict[tuple[str, int], Ints] = {}
 
     def column(self, name: str) -> Column:
-        """Return a column with no string that does not occur."""
+        """Return a column with no string that does not occur, there or around the tokens."""
         if name not in self._columns:
             if name not in self.corpus.columns:
                 known = ", ".join(map(repr, self.corpus.columns)) or "none"
@@ -220,8 +234,23 @@ class Reader:
                     f"the templates read column {name!r}; there are {known}",
                     path=self.corpus.source,
                 )
-            self._columns[name] = _without_unused(self.corpus.columns[name])
+            own = _without_unused(self.corpus.columns[name])
+            self._columns[name] = self._with_surroundings(name, own)
         return self._columns[name]
+
+    def _with_surroundings(self, name: str, column: Column) -> Column:
+        """Return a column with the strings that stand around tokens only; remember those."""
+        known: dict[str, int] = {}
+        for other, offset in surrounded(name, self.corpus.columns):
+            known = known or {string: k for k, string in enumerate(column.values)}
+            used = _without_unused(self.corpus.columns[other])
+            numbers = [
+                known.setdefault(string, len(known)) + 2 * self.reach if pad is None else -2 - pad
+                for string in used.values
+                for pad in [pad_number(string, offset, max(self.reach, abs(offset)))]
+            ]
+            self._around[name, offset] = np.asarray(numbers, dtype=np.int32)[used.ids]
+        return Column(column.ids, tuple(known)) if known else column
 
     def made(self, source: Source) -> list[list[str]]:
         """Return what a source makes of each string of its column."""
@@ -240,8 +269,12 @@ class Reader:
         name = str(root(source))
         place = place._replace(pads=place.pads and self.reach > 0)
         if (name, place) not in self._local:
-            found = self._placed if place.absolute else self._shifted
-            self._local[name, place] = found(self.column(name).ids, place)
+            ids = self.column(name).ids
+            if place.document:
+                self._local[name, place] = self._surrounding(name, place)
+            else:
+                found = self._placed if place.absolute else self._shifted
+                self._local[name, place] = found(ids, place)
         return self._local[name, place]
 
     def firing(self, family: Family) -> Bools | None:
@@ -293,6 +326,12 @@ class Reader:
         outside = beyond if place.pads else np.int64(-1)
         numbers = np.where(inside, ids[tokens] + 2 * self.reach, outside).astype(np.int32)
         return Local(numbers, place.pads or bool(inside.all()))
+
+    def _surrounding(self, name: str, place: Position) -> Local:
+        found = self._around[name, place.offset]
+        outside = found < 0
+        numbers = np.where(outside, -2 - found if place.pads else -1, found).astype(np.int32)
+        return Local(numbers, place.pads or not outside.any())
 
     def _values(self, family: Family, tokens: Ints | None) -> Singles | None:
         """Return the value of each entry; None when all are 1."""

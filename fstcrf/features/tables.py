@@ -1,8 +1,8 @@
 """The attributes of templates, each known by name: from the strings of a token to its rows.
 
 The kernel makes the keys of families that read one string at each offset and looks them up. Those
-that read several (bags, n-grams), multiply by numbers, look at a place of the sentence, or need
-more than 63 bits are made with NumPy.
+that read several (bags, n-grams), multiply by numbers, look at a place of the sentence or past its
+ends, or need more than 63 bits are made with NumPy.
 """
 
 from __future__ import annotations
@@ -58,7 +58,13 @@ class _PlainFamilies:
         self.numbers = [
             i
             for i, (family, packing) in enumerate(zip(families, packings, strict=True))
-            if not (family.is_plural or family.is_absolute or family.values or packing.prefixes)
+            if not (
+                family.is_plural
+                or family.is_absolute
+                or family.is_wide
+                or family.values
+                or packing.prefixes
+            )
         ]
         read = [source for i in self.numbers for source in families[i].sources]
         self.sources: list[Source] = list(dict.fromkeys(read))

@@ -63,12 +63,15 @@ class Macro:
         Offsets, equal but for a bag and for a range that is still to be expanded.
     absolute : bool
         Of ``x`` only: not offsets but a place in the sentence, from 1 or from its end at −1.
+    document : bool
+        Of ``x`` and ``bag``: offsets go on past the sentence's ends, to those of its document
+        (``%d[..]``, ``%d{..}``).
 
     Raises
     ------
     TemplateError
-        A tape read at another position, an empty window, a place 0 or of another kind, or a source
-        of several strings where one number is expected.
+        A tape read at another position, an empty window, a place 0 or of another kind, a tape or
+        number beyond the sentence, or a source of several strings where one number is expected.
     """
 
     kind: MacroKind
@@ -76,8 +79,11 @@ class Macro:
     first: int = 0
     last: int = 0
     absolute: bool = False
+    document: bool = False
 
     def __post_init__(self) -> None:
+        if self.document and (self.absolute or self.kind not in {"x", "bag"}):
+            raise TemplateError("%d reads strings at offsets: %d[-1,word], %d{-4..-1,word}")
         if self.absolute and (self.kind != "x" or self.first != self.last or not self.first):
             raise TemplateError("@ is for one place and %x: %x[@1,word] the first, @-1 the last")
         if self.first > self.last:
@@ -98,10 +104,11 @@ class Macro:
 
     def __str__(self) -> str:
         window = str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
+        letter = "d" if self.document else _MACRO_LETTER[self.kind]
         if self.kind == "bag":
-            return f"%x{{{self.first}..{self.last},{self.source}}}"
+            return f"%{letter}{{{self.first}..{self.last},{self.source}}}"
         place = "@" * self.absolute + window
-        return f"%{_MACRO_LETTER[self.kind]}[{place},{self.source}]"
+        return f"%{letter}[{place},{self.source}]"
 
     @property
     def is_range(self) -> bool:
@@ -109,7 +116,7 @@ class Macro:
         return self.kind != "bag" and self.first != self.last
 
 
-_MACRO_LETTER: dict[MacroKind, str] = {"x": "x", "tape": "y", "value": "v"}
+_MACRO_LETTER: dict[MacroKind, str] = {"x": "x", "bag": "x", "tape": "y", "value": "v"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +232,7 @@ class TemplateSet:
 
     @property
     def lists(self) -> dict[str, tuple[str, ...]]:
-        """Contents of the ``member`` lists, by the name they have in the text."""
+        """Contents of the lists of ``member`` and ``known_shape``, by their name in the text."""
         return {name: entries for t in self for name, entries in _lists(t)}
 
     def resolved(self, columns: Sequence[str], *, data: str | None = None) -> TemplateSet:
@@ -243,7 +250,7 @@ class TemplateSet:
         TemplateError
             A column that the corpus does not have; names the template and the columns.
         """
-        known = [c for c in columns if not c.startswith("%y[")]
+        known = [c for c in columns if not c.startswith(("%y[", "%d["))]
 
         def name(template: Template, macro: Macro) -> str:
             column = root(macro.source)
@@ -281,7 +288,7 @@ def _lists(template: Template) -> Iterator[tuple[str, tuple[str, ...]]]:
     for macro in template.macros:
         source = macro.source
         while isinstance(source, Derived):
-            if source.function == "member":
+            if FUNCTIONS[source.function].listed:
                 yield str(source.arguments[0]), source.entries
             source = source.source
 
@@ -292,6 +299,7 @@ def _lists(template: Template) -> Iterator[tuple[str, tuple[str, ...]]]:
 #   U00:%x[-1,word]/%x[0,word]      strings at offsets; columns by name or number
 #   U01:%x[-2..2,lower(word)]       one template per offset: U01[-2]: ... U01[2]:
 #   U02:%x{-4..-1,word}             the set of the words in a window
+#   U02:%d{-4..-1,word}             the same, across sentences of the document; so %d[-1,word]
 #   U02:%x[@1,word]                 the sentence's first word; @-1 its last
 #   U03:%y[0,pos]                   the label of an earlier tagger
 #   U04:%v[0,score]                 a number, multiplies the attribute
@@ -299,12 +307,12 @@ def _lists(template: Template) -> Iterator[tuple[str, tuple[str, ...]]]:
 #   B01:%x[0,1]                     attributes of label transitions
 #   BOS                             the attribute __BOS__ of a sentence's first token
 
-_OPEN = re.compile(r"%(?:(%)|([xyv])\[|x(\{))")
+_OPEN = re.compile(r"%(?:(%)|([xyvd])\[|([xd])\{)")
 _WINDOW = re.compile(r"\s*(@?)([+-]?\d+)(?:\.\.([+-]?\d+))?\s*,")
 _NAME = re.compile(r"\s*([^\s,()\[\]{}\"%]+)\s*")
 _QUOTED = re.compile(r'\s*"((?:[^"]|"")*)"\s*')
 _INTEGER = re.compile(r"\s*(\d+)\s*")
-_KINDS: dict[str, MacroKind] = {"x": "x", "y": "tape", "v": "value"}
+_KINDS: dict[str, MacroKind] = {"x": "x", "y": "tape", "v": "value", "d": "x"}
 
 
 def read_template(path: str | Path) -> TemplateSet:
@@ -313,7 +321,7 @@ def read_template(path: str | Path) -> TemplateSet:
     Parameters
     ----------
     path : str or Path
-        UTF-8 text; ``member`` lists are found relative to its folder.
+        UTF-8 text; lists of ``member`` and ``known_shape`` are found relative to its folder.
 
     Raises
     ------
@@ -359,9 +367,9 @@ def parse_template(
     text : str
         Lines of templates.
     folder : str or Path, optional
-        Where the files of ``member`` lists are; the current folder when absent.
+        Where the lists of ``member`` and ``known_shape`` are; the current folder when absent.
     lists : mapping of str to sequence of str, optional
-        Contents of the ``member`` lists; then no file is read.
+        Contents of the lists of ``member`` and ``known_shape``; then no file is read.
     source : str, optional
         Name of the text in messages.
 
@@ -467,24 +475,25 @@ class _Scanner:
         while (percent := self.line.find("%", self.at)) >= 0:
             literal += self.line[self.at : percent]
             self.at = percent
-            opened = self.match(_OPEN, "%x[, %x{, %y[, %v[ or %% for a percent sign")
+            opened = self.match(_OPEN, "%x[, %x{, %d[, %d{, %y[, %v[ or %% for a percent sign")
             if opened[1]:
                 literal += "%"
                 continue
             parts += [literal] if literal else []
             literal = ""
-            parts.append(self.macro("bag" if opened[3] else _KINDS[opened[2]]))
+            kind = "bag" if opened[3] else _KINDS[opened[2]]
+            parts.append(self.macro(kind, document="d" in (opened[2], opened[3])))
         literal += self.line[self.at :]
         return parts + ([literal] if literal else [])
 
-    def macro(self, kind: MacroKind) -> Macro:
+    def macro(self, kind: MacroKind, *, document: bool = False) -> Macro:
         """Read a macro after its opening bracket."""
         window = self.match(_WINDOW, "an offset, or a window a..b, and a comma")
         first = int(window[2])
         last = first if window[3] is None else int(window[3])
         source = self.source()
         self.expect("}" if kind == "bag" else "]")
-        return Macro(kind, source, first, last, absolute=bool(window[1]))
+        return Macro(kind, source, first, last, bool(window[1]), document)
 
     def source(self) -> Source:
         """Read a column or a function call."""
@@ -511,7 +520,8 @@ class _Scanner:
         self.expect(")")
         while self.line[self.at : self.at + 1] in (" ", "\t"):
             self.at += 1
-        if function == "member" and FUNCTIONS["member"].parameters == tuple(map(type, arguments)):
+        known = FUNCTIONS.get(function)
+        if known and known.listed and known.parameters == tuple(map(type, arguments)):
             return derived(function, source, arguments, entries=self.entries(str(arguments[0])))
         return derived(function, source, arguments)
 

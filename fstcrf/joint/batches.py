@@ -15,6 +15,7 @@ from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.corpus import Column, Corpus, Sentence
 from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex
+from fstcrf.features.surroundings import with_surroundings
 from fstcrf.features.template import tape_column
 from fstcrf.joint.component import as_read
 from fstcrf.joint.jointmodel import JointModel
@@ -35,6 +36,7 @@ def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corp
     """
     if isinstance(sentences, Corpus):
         sizes = np.diff(sentences.offsets)
+        sentences = surrounded(composition, sentences)
         full = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
         return sizes.tolist(), full
     taggers = composition.taggers
@@ -47,7 +49,15 @@ def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corp
         return [0] * len(parsed), _no_tokens(taggers)
     # What is missing somewhere is missing: the tagger that needs it will say so.
     names = [n for n in words[0].columns if all(n in s for s in words)]
-    return [len(s) for s in parsed], Corpus.from_sentences(words, names)
+    return [len(s) for s in parsed], surrounded(composition, Corpus.from_sentences(words, names))
+
+
+def surrounded(composition: JointModel, corpus: Corpus) -> Corpus:
+    """Return a corpus with what taggers read past the ends of sentences, before it is cut."""
+    for tagger in composition.taggers:
+        if isinstance(tagger.index, FeatureIndex):
+            corpus = with_surroundings(corpus, tagger.index.templates)
+    return corpus
 
 
 def _no_tokens(taggers: Sequence[Model]) -> Corpus:

@@ -26,6 +26,8 @@ class SequenceTables:
     sequence: Ints
     same: Floats  # [Y, Y] log penalties for each token, by the types of one sequence
     within: Floats  # [Y, Y] outer and inner type
+    # [Y, Y] longer and shorter type, for each token that a span in a place of a sequence lacks
+    incomplete: Floats
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -35,6 +37,7 @@ class ValueTables:
     table: Ints  # [Y] which of the F tables the spans of a type read, or −1
     value: Ints  # [F, N, M] value of the span of 1, 2, ... M tokens from each token on, or −1
     differ: Floats  # [Y] log penalties for each token of both spans
+    apart: Bytes  # [Y] each span for each other value instead
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -69,7 +72,8 @@ def agreement_view(agreement: Agreement | None, labels: int, tokens: int) -> tup
         "type": array_in(a.type, np.int32, (labels,), "type"),
     }
     nothing = np.zeros((types, types))
-    none = SequenceTables(np.zeros(tokens + 1, np.int64), np.zeros(0, np.int32), nothing, nothing)
+    first, sequence = np.zeros(tokens + 1, np.int64), np.zeros(0, np.int32)
+    none = SequenceTables(first, sequence, nothing, nothing, nothing)
     parts = [_sequence_view(a.sequences or none, tokens, types)]
     if a.values is not None:
         parts.append(_value_view(a.values, tokens, types))
@@ -105,9 +109,12 @@ def _sequence_view(tables: SequenceTables, tokens: int, types: int) -> _View:
         "within": array_in(tables.within, np.float64, (types, types), "within"),
         "whole": _scratch(max(number, 1), types, "whole"),
         "part": _scratch(max(number, 1), types, "part"),
+        "incomplete": array_in(tables.incomplete, np.float64, (types, types), "incomplete"),
+        "short_of": _scratch(max(number, 1), types, "short_of"),
     }
-    highest = max(float(tables.same.max(initial=0.0)), float(tables.within.max(initial=0.0)))
-    return _View({"K": number}, arrays, highest)
+    every = (tables.same, tables.within, tables.incomplete)
+    highest = max(float(table.max(initial=0.0)) for table in every)
+    return _View({"K": number, "cuts": int(tables.incomplete.any())}, arrays, highest)
 
 
 def _value_view(tables: ValueTables, tokens: int, types: int) -> _View:
@@ -117,6 +124,10 @@ def _value_view(tables: ValueTables, tokens: int, types: int) -> _View:
         "table": array_in(tables.table, np.int32, (types,), "table"),
         "value": array_in(tables.value, np.int32, (readers, tokens, longest), "value"),
         "differ": array_in(tables.differ, np.float64, (types,), "differ"),
+        "apart": array_in(tables.apart, np.uint8, (types,), "apart"),
+        "distinct": array_in(
+            np.zeros(types, np.int32), np.int32, (types,), "distinct", writable=True
+        ),
         "spans": _scratch(number + 1, types, "spans"),
         "tokens": _scratch(number + 1, types, "tokens"),
     }

@@ -69,7 +69,7 @@ class Structure(Settings):
     scheme: Annotated[
         str | None,
         Meta(
-            description="leave out successions of labels that are illegal in iob1, iob2 (bio), "
+            description="leave out successions of labels that are illegal in io, iob1, iob2 (bio), "
             "bioes (iobes) or bilou, or that are not observed; iob1:iob2 converts the gold "
             "labels, of `dev` too, from the first to the second"
         ),

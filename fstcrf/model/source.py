@@ -14,6 +14,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
+from fstcrf.features.surroundings import with_surroundings
 from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
 from fstcrf.model.decoding import decode
@@ -105,8 +106,9 @@ def read_source(
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
-    corpus, labelled, full, note = _labelled(corpus, target, settings, known)
     templates = as_templates(template)
+    corpus = with_surroundings(corpus, templates)  # before sentences are left out or drawn
+    corpus, labelled, full, note = _labelled(corpus, target, settings, known)
     taggers = ordered(reads, templates.tapes)
     passed = pass_on(corpus, taggers, settings, retrain=retrain, threads=threads, report=report)
     index, design, passed = built(passed, templates, settings, base)

@@ -35,6 +35,7 @@ from fstcrf.features.derive import root
 from fstcrf.features.hashed import Hashed
 from fstcrf.features.keys import Packing, Vocabulary, width_of
 from fstcrf.features.reader import Encoder, Family, Reader, families, padding, sources
+from fstcrf.features.surroundings import reads_documents
 from fstcrf.features.tables import AttributeTables, Vocabularies
 from fstcrf.kernel import SparseRows
 from fstcrf.model.gold import Gold, legal_gold, spoken_gold
@@ -413,6 +414,10 @@ def gathered(
     threads, part_threads : int
         Of this process, and of each that has parts.
     """
+    if reads_documents(templates):
+        raise OptionError(
+            "%d looks across sentences, parts of a text cut documents: use one process"
+        )
     found, values = _scan(data, target, templates, executor)
     columns = _common_columns(found)
     named = templates.resolved(columns, data=found[0].name)

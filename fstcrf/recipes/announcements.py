@@ -1,11 +1,13 @@
 """Seminar announcements by token: table 6 of Finkel, Grenager and Manning (2005).
 
-Every message is tested once. Weights of the penalties are chosen within the training folds, by a
-tagger that has not seen one of them.
+Every message is tested once. What is chosen is chosen within the training folds, by a tagger that
+has not seen one of them: penalties, how values that differ are counted, and, between two sets of
+features, whether line breaks are tokens.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,15 +20,24 @@ import numpy as np
 from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
+from fstcrf.documents.fields import Counting
 from fstcrf.joint import CRF
-from fstcrf.recipes.corpora import TWINS, Tally, all_messages, mean_f, token_counts
+from fstcrf.recipes.corpora import (
+    TWINS,
+    Tally,
+    all_messages,
+    mean_f,
+    token_counts,
+    without_breaks,
+)
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import FURTHER, windows
-from fstcrf.recipes.report import Row
+from fstcrf.recipes.report import Headline, Row
 
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
 SCHEME = "bioes"
 TIMES = NAMES = (0.0, -0.25, -0.5, -1.0, -2.0, -4.0)
+COUNTINGS: tuple[Counting, ...] = ("pairs", "values")
 BY_HAND = -4.0
 
 TEMPLATE = """\
@@ -51,13 +62,18 @@ class _Features:
     name: str
     template: str
     l2: float
+    breaks: bool = False  # whether line breaks are tokens
 
 
 SETS = (
     _Features("features of the paper", TEMPLATE, 0.1),
+    _Features("features of the paper, line breaks", TEMPLATE, 0.1, breaks=True),
     _Features("more features", MORE + TEMPLATE, 0.3),
 )
-"""Both sets of features, each with its prior."""
+"""Sets of features, each with its prior."""
+
+OWN = SETS[:2]
+"""Those between which each fold chooses."""
 
 ORDER = ("stime", "etime", "speaker", "location")
 
@@ -78,19 +94,40 @@ class Fold(msgspec.Struct):
     counts: dict[str, list[dict[str, Tally]]] = {}
     seconds: dict[str, float] = {}
     chosen: dict[str, float] = {}
+    counting: Counting = "pairs"
+    held_out: float = 0.0  # mean F of the fields, Viterbi, in the fold of training
 
 
 # --- Rows -----------------------------------------------------------------------------------------
 
 
-def rows(setting: Setting) -> Iterator[Row]:
-    """Yield the rows of table 6; a finished fold is not done again."""
-    messages = convert_column(all_messages(setting), "field", "iob2", SCHEME)
-    number = folds(len(messages), setting.seed)
+def results(setting: Setting) -> tuple[list[Row], list[Headline]]:
+    """Return the rows of table 6, and its headline; a finished fold is not done again."""
+    rows: list[Row] = []
+    every: dict[_Features, list[Fold]] = {}
     for features in setting.course.each(SETS):
+        messages = all_messages(setting, breaks=features.breaks)
+        messages = convert_column(messages, "field", "iob2", SCHEME)
+        number = folds(len(messages), setting.seed)
         each = setting.course.each(range(FOLDS))
-        found = [_kept(messages, number, k, features, setting) for k in each]
-        yield from _all_rows(f"announcements, {features.name}", found)
+        every[features] = [_kept(messages, number, k, features, setting) for k in each]
+        rows += _all_rows(f"announcements, {features.name}", every[features])
+    own = [every[features] for features in OWN]
+    best = [max(several, key=lambda fold: fold.held_out) for several in zip(*own, strict=True)]
+    rows += _all_rows(f"announcements, {_PICKED}", best)
+    broken = sum(fold is other for fold, other in zip(best, own[1], strict=True))
+    rows.append(Row(f"announcements, {_PICKED}", "folds in which line breaks are tokens", broken))
+    return rows, list(_headline(best))
+
+
+_PICKED = "features of the paper, tokens chosen in the training folds"
+
+
+def _headline(found: Sequence[Fold]) -> Iterator[Headline]:
+    for system, paper in ((LOCAL, VITERBI), (CHOSEN, NON_LOCAL)):
+        values = tuple(100 * mean_f(run) for run in _all_runs(found, system))
+        name = f"announcements, {_PICKED}, {system}"
+        yield Headline(name, "token F, %: mean of the fields", values, paper[-1])
 
 
 def _all_rows(prefix: str, found: Sequence[Fold]) -> Iterator[Row]:
@@ -104,7 +141,7 @@ def _all_rows(prefix: str, found: Sequence[Fold]) -> Iterator[Row]:
 def _table6(
     prefix: str, found: Sequence[Fold], system: str, paper: Sequence[float]
 ) -> Iterator[Row]:
-    runs = [_pooled([fold.counts[system][r] for fold in found]) for r in _runs(found, system)]
+    runs = _all_runs(found, system)
     name = f"{prefix}, {system}"
     for field, published in zip(ORDER, paper, strict=False):
         mean = 100 * float(np.mean([run[field].f for run in runs]))
@@ -116,6 +153,14 @@ def _table6(
         yield Row(name, "token F, %: standard deviation", float(np.std(overall)), 0.007)
     published = SECONDS[system in (HAND, CHOSEN)]
     yield Row(name, "seconds for all messages", seconds, published)
+    if system != LOCAL:
+        times = seconds / sum(fold.seconds[LOCAL] for fold in found)
+        yield Row(name, "times Viterbi", times, SECONDS[1] / SECONDS[0])
+
+
+def _all_runs(found: Sequence[Fold], system: str) -> list[dict[str, Tally]]:
+    """Return the counts of each run, all folds together."""
+    return [_pooled([fold.counts[system][r] for fold in found]) for r in _runs(found, system)]
 
 
 def _runs(found: Sequence[Fold], system: str) -> range:
@@ -148,7 +193,9 @@ def _kept(messages: Corpus, number: Longs, k: int, features: _Features, setting:
     """Return what was measured on a fold, told as it comes and kept."""
     name = f"announcements, {features.name}, fold {k + 1}"
     make = partial(_fold, messages, number, k, features, setting)
-    found = setting.kept(name, make, Fold, about=(features, TIMES, NAMES, BY_HAND, SWEEPS))
+    found = setting.kept(
+        name, make, Fold, about=(features, TIMES, COUNTINGS, NAMES, BY_HAND, SWEEPS)
+    )
     setting.rows(f"{name}, scores", partial(_of_fold, name, found), about=found)
     return found
 
@@ -157,8 +204,10 @@ def _fold(messages: Corpus, number: Longs, k: int, features: _Features, setting:
     setting.say(f"consistency: announcements, {features.name}, fold {k + 1} of {FOLDS}")
     rest, next_one = number != k, (k + 1) % FOLDS
     inner = _trained(features, messages.select(np.flatnonzero(rest & (number != next_one))))
-    times, names = _chosen(inner, messages.select(np.flatnonzero(number == next_one)))
-    found = Fold(chosen={"times": times, "speaker": names})
+    held = messages.select(np.flatnonzero(number == next_one))
+    held_out = mean_f(_counted(inner, held))
+    times, counting, names = _chosen(inner, held)
+    found = Fold(chosen={"times": times, "speaker": names}, counting=counting, held_out=held_out)
     tagger = _trained(features, messages.select(np.flatnonzero(rest)))
     _measure_all(found, tagger, messages.select(np.flatnonzero(number == k)), setting)
     return found
@@ -170,7 +219,7 @@ def _measure_all(found: Fold, tagger: CRF, test: Corpus, setting: Setting) -> No
     for system, model, options in (
         (SAMPLED, None, {"start": "random", "take": "last"}),
         (HAND, Fields.seminars(BY_HAND), {}),
-        (CHOSEN, _model(found.chosen["times"], found.chosen["speaker"]), {}),
+        (CHOSEN, _model(found.chosen["times"], found.counting, found.chosen["speaker"]), {}),
     ):
         seeds = range(setting.seed, setting.seed + runs)
         taggers = [_documents(tagger, model, seed=seed, **options) for seed in seeds]
@@ -180,20 +229,29 @@ def _measure_all(found: Fold, tagger: CRF, test: Corpus, setting: Setting) -> No
 def _measure(
     found: Fold, system: str, taggers: Sequence[CRF | DocumentTagger], test: Corpus
 ) -> None:
-    gold, started = test.column_lists("field"), time.perf_counter()
-    found.counts[system] = [token_counts(gold, t.tag_all(test), ORDER) for t in taggers]
+    started = time.perf_counter()
+    found.counts[system] = [_counted(tagger, test) for tagger in taggers]
     found.seconds[system] = (time.perf_counter() - started) / len(taggers)
+
+
+def _counted(tagger: CRF | DocumentTagger, test: Corpus) -> dict[str, Tally]:
+    """Return the counts of each field; line breaks are not scored."""
+    words = test.column_lists("word")
+    gold, labels = (
+        without_breaks(words, rows) for rows in (test.column_lists("field"), tagger.tag_all(test))
+    )
+    return token_counts(gold, labels, ORDER)
 
 
 def _trained(features: _Features, corpus: Corpus) -> CRF:
     return CRF.train(corpus, "field", features.template, scheme=SCHEME, l2=features.l2)
 
 
-def _model(times: float, names: float) -> Fields:
+def _model(times: float, counting: Counting, names: float) -> Fields:
     return Fields(
         [
-            Differing("stime", "clock", times),
-            Differing("etime", "clock", times),
+            Differing("stime", "clock", times, counting),
+            Differing("etime", "clock", times, counting),
             Unlabelled("speaker", names),
         ]
     )
@@ -204,13 +262,12 @@ def _documents(tagger: CRF, model: Fields | None, **options: Any) -> DocumentTag
     return DocumentTagger(tagger, models, Annealing(SWEEPS), **{"sweeps": "mixed", **options})
 
 
-def _chosen(tagger: CRF, held: Corpus) -> tuple[float, float]:
-    """Return the penalties of times, then of names, that are best on a fold for training."""
-    gold = held.column_lists("field")
+def _chosen(tagger: CRF, held: Corpus) -> tuple[float, Counting, float]:
+    """Return penalties of times, how they count, and of names, best on a fold for training."""
 
-    def worth(times: float, names: float) -> float:
-        labels = _documents(tagger, _model(times, names)).tag_all(held)
-        return mean_f(token_counts(gold, labels, ORDER))
+    def worth(times: float, counting: Counting, names: float) -> float:
+        return mean_f(_counted(_documents(tagger, _model(times, counting, names)), held))
 
-    best = max(TIMES, key=lambda times: worth(times, 0.0))
-    return best, max(NAMES, key=lambda names: worth(best, names))
+    pairs = itertools.product(TIMES, COUNTINGS)
+    times, counting = max(pairs, key=lambda pair: worth(*pair, 0.0))
+    return times, counting, max(NAMES, key=lambda names: worth(times, counting, names))

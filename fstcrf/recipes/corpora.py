@@ -115,9 +115,13 @@ class Message:
     fields: tuple[MessageField, ...]  # in the order of their ends
 
 
-def all_messages(setting: Setting) -> Corpus:
-    """Read the seminar announcements."""
-    return corpus_of([read_message(path) for path in setting.files(MESSAGES)])
+BREAK = "<br>"
+"""What stands for a line break, where that is a token."""
+
+
+def all_messages(setting: Setting, *, breaks: bool = False) -> Corpus:
+    """Read the seminar announcements; line breaks may be tokens."""
+    return corpus_of([read_message(path) for path in setting.files(MESSAGES)], breaks=breaks)
 
 
 def read_message(path: Path) -> Message:
@@ -153,27 +157,33 @@ def read_message(path: Path) -> Message:
     return Message("".join([*parts, tagged[place:]]), tuple(fields))
 
 
-def tokens(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each token.
+_TOKEN_OR_BREAK = re.compile(rf"{_TOKEN.pattern}|\n")
+
+
+def tokens(text: str, *, breaks: bool = False) -> list[tuple[int, int]]:
+    """Return start and end of each token, and of line breaks if they are asked for.
 
     Examples
     --------
     >>> [text[a:b] for text in ["Room 4A, 3:30pm --"] for a, b in tokens(text)]
     ['Room', '4', 'A', ',', '3', ':', '30', 'pm', '--']
     """
-    return [found.span() for found in _TOKEN.finditer(text)]
+    pattern = _TOKEN_OR_BREAK if breaks else _TOKEN
+    return [found.span() for found in pattern.finditer(text)]
 
 
-def corpus_of(messages: Sequence[Message]) -> Corpus:
+def corpus_of(messages: Sequence[Message], *, breaks: bool = False) -> Corpus:
     """Return messages as a corpus: columns ``word``, `MARKS`, `LAYOUT`, ``field`` (IOB2).
 
     A message is one sentence and one document. A token belongs to the field in which it starts.
+    With `breaks`, each line break is a token, too, the word `BREAK`.
     """
     columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, *LAYOUT, "field")}
     offsets, places = [0], []
     for message in messages:
-        bounds = tokens(message.text)
-        columns["word"] += [message.text[a:b] for a, b in bounds]
+        bounds = tokens(message.text, breaks=breaks)
+        words = [message.text[a:b] for a, b in bounds]
+        columns["word"] += [BREAK if word == "\n" else word for word in words]
         for name, column in (marks(message.text, bounds) | layout(message.text, bounds)).items():
             columns[name] += column
         columns["field"] += _labels(message, bounds)
@@ -186,6 +196,14 @@ def corpus_of(messages: Sequence[Message]) -> Corpus:
         document_headers=("",) * len(messages),
         char_offsets=np.asarray(places, dtype=np.int32).reshape(-1, 2),
     )
+
+
+def without_breaks(
+    words: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]
+) -> list[list[str]]:
+    """Return the labels of tokens that are no line breaks."""
+    pairs = zip(words, labels, strict=True)
+    return [[y for w, y in zip(*row, strict=True) if w != BREAK] for row in pairs]
 
 
 def _labels(message: Message, bounds: Sequence[tuple[int, int]]) -> list[str]:

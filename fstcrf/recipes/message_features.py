@@ -347,13 +347,20 @@ def windows(columns: Collection[str]) -> str:
 
 _TABLE1 = windows(_WINDOWS.values())
 
-_PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _WINDOWS.items()) + "E:%y[0,ner]\n"
+# The paper's lists are of names and honorifics; those of places and roles are ours.
+_OWN = {**_WINDOWS, "L": 'find(list,"^[flh]+")'}
+_PAPER_TABLE1 = _prefixed("".join(f"{n}:%x[-4..4,{c}]\n" for n, c in _OWN.items()))
+_PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _OWN.items()) + "E:%y[0,ner]\n"
+
+CONVERGED = 1000
+"""Iterations within which training of the paper's features ends by itself."""
 
 PAPER = Features(
     "features of the paper",
-    f"{_TABLE1}{LABELS}",
-    f"{_TABLE1}{_prefixed(_PAIRS)}{LABELS}",
-    {"scheme": "iob2", "l2": 1.0, "max_iterations": 100},  # l2 = 1 / 2σ², for its σ² = 0.5
+    f"{_PAPER_TABLE1}{LABELS}",
+    f"{_PAPER_TABLE1}{_prefixed(_PAIRS)}{LABELS}",
+    # l2 = 1 / 2σ², for its σ² = 0.5
+    {"scheme": "iob2", "l2": 1.0, "max_iterations": CONVERGED},
 )
 
 PAGE = _prefixed("""\

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ from fstcrf.recipes.report import Row
 
 _FAST = {"method": "ap", "max_iterations": 8}
 _BEST = {"scheme": "iob2", "max_iterations": 100}
-DECLARED = (TAGS, _FAST, NAMES, _BEST)
+DECLARED = (TAGS, _FAST, NAMES, _BEST, PAPER.alone, PAPER.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,14 @@ class Shared:
     """What all splits have in common."""
 
     messages: Corpus  # one message a sentence, with the columns of `corpus_of` and ``tag``
+    tags: CRF  # the tagger of parts of speech
     ner: CRF  # the entity tagger
-    rows: tuple[Row, ...]  # how good the two taggers are on the texts that belong to them
+    plain: CRF  # that with the features of the paper's field tagger, trained to convergence
+    rows: tuple[Row, ...]  # how good the taggers are on the texts that belong to them
+
+    def entities(self, features: Features) -> CRF:
+        """Return the entity tagger that goes with features of the field tagger."""
+        return self.plain if features.name == PAPER.name else self.ner
 
 
 def shared(setting: Setting, messages: Corpus) -> Shared:
@@ -71,19 +77,33 @@ def shared(setting: Setting, messages: Corpus) -> Shared:
     first = Task("tag", ewt, TAGS, target="xpos", options=_FAST)
     setting.say("seminars: parts of speech, entities")
     tagger = Pipeline([first]).train(setting.parts.file("tag", "pipeline"))["tag"]
-    conll = _tagged(_entities(setting, "train"), tagger)
+    conll = news(setting, "train", tagger)
     names = Task("ner", conll, NAMES, options=_BEST)
     ner = Pipeline([names]).train(setting.parts.file("ner", "pipeline"))["ner"]
-    test = _tagged(_entities(setting, "testb"), tagger)
-    rows = setting.rows("taggers", partial(_rows, tagger, ewt_test, ner, test), about=DECLARED)
-    return Shared(_tagged(messages, tagger), ner, tuple(rows))
+    setting.say("seminars: entities, features of the paper")
+    few = Task("ner", conll, PAPER.alone, options=PAPER.options)
+    plain = Pipeline([few]).train(setting.parts.file("ner plain", "pipeline", PAPER))["ner"]
+    test = news(setting, "testb", tagger)
+    make = partial(
+        _rows, tagger, ewt_test, {"entities": ner, f"entities, {PAPER.name}": plain}, test
+    )
+    rows = setting.rows("taggers", make, about=DECLARED)
+    return Shared(_tagged(messages, tagger), tagger, ner, plain, tuple(rows))
 
 
-def _rows(tagger: CRF, sentences: Corpus, ner: CRF, names: Corpus) -> Iterator[Row]:
+def _rows(
+    tagger: CRF, sentences: Corpus, several: Mapping[str, CRF], names: Corpus
+) -> Iterator[Row]:
     found = evaluate_tokens(sentences.column_lists("xpos"), tagger.tag_all(sentences))
     yield Row("parts of speech", "accuracy on EWT's test part, %", 100 * found.accuracy)
-    f = evaluate_spans(names.column_lists("ner"), ner.tag_all(names)).f
-    yield Row("entities", "F on CoNLL-2003's test part, %", 100 * f)
+    for name, ner in several.items():
+        f = evaluate_spans(names.column_lists("ner"), ner.tag_all(names)).f
+        yield Row(name, "F on CoNLL-2003's test part, %", 100 * f)
+
+
+def news(setting: Setting, part: str, tagger: CRF) -> Corpus:
+    """Return a file of CoNLL-2003 as messages are: cut alike, with the same tags."""
+    return _tagged(_entities(setting, part), tagger)
 
 
 def _tagged(corpus: Corpus, tagger: CRF) -> Corpus:
@@ -463,7 +483,7 @@ def _measured(setting: Setting, common: Shared, number: int, features: Features)
     def say(what: str) -> None:
         setting.say(f"seminars: split {number + 1}: {features.name}, {what}")
 
-    study = SplitSystems(features, train, test, common.ner, place)
+    study = SplitSystems(features, train, test, common.entities(features), place)
     (_and_agreement if features is MORE else _all_ways)(study, say)
     return study.found
 

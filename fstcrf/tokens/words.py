@@ -21,6 +21,7 @@ PieceRule: TypeAlias = Literal["all", "first", "each"]
 
 _CHAINS: Mapping[str, Mapping[str, str]] = {
     "iob1": {"B": "BII", "I": "III"},
+    "io": {"I": "III"},
     "iob2": {"B": "BII", "I": "III"},
     "bioes": {"B": "BII", "I": "III", "E": "IIE", "S": "BIE"},
     "bilou": {"B": "BII", "I": "III", "L": "IIL", "U": "BIL"},

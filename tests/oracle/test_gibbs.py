@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 import fstcrf
 from fstcrf.constraints import at_most, label
+from fstcrf.corpus import spans
 from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Violation
 from fstcrf.documents.sampler import Start, Sweeps
 from fstcrf.documents.scores import LocalScores
@@ -30,6 +31,17 @@ MODEL = Consistency(
         Violation("within", ("Y", "X"), -1.1),
         Violation("within", ("X", "X"), -0.4),
     ]
+)
+
+
+INCOMPLETE = Consistency(
+    [
+        Violation("same", ("X", "Y"), -0.9),
+        Violation("incomplete", ("X", "X"), -0.8),
+        Violation("incomplete", ("X", "Y"), -0.5),
+        Violation("incomplete", ("Y", "X"), 0.3),
+    ],
+    ignore_case=True,
 )
 
 
@@ -237,3 +249,58 @@ class TwoTapes(Recounted):
     """A function's model of one of two tapes."""
 
     tape = "field"
+
+
+def places(document: Document, words: Sequence[str]) -> list[tuple[int, int]]:
+    """Return where the tokens of a document are these words, whatever their case."""
+    found, size = [], len(words)
+    for first, end in itertools.pairwise(document.offsets.tolist()):
+        tokens = [w.lower() for w in document.column("word")]
+        wanted = [w.lower() for w in words]
+        found += [
+            (k, k + size) for k in range(first, end - size + 1) if tokens[k : k + size] == wanted
+        ]
+    return found
+
+
+def written_out(document: Document, labels: Sequence[str]) -> float:
+    """Return the score of `INCOMPLETE` by its definition."""
+    words, total = document.column("word"), 0.0
+    penalty = {(v.relation, v.types): v.penalty for v in INCOMPLETE.violations}
+    bounds = itertools.pairwise(document.offsets.tolist())
+    found = [(a + s.start, a + s.end, s.type) for a, b in bounds for s in spans(labels[a:b])]
+    for (a, b, one), (c, d, other) in itertools.permutations(found, 2):
+        for first, end in places(document, words[a:b]):
+            if (first, end) == (c, d) and (one, other) == ("X", "Y"):
+                total += penalty["same", ("X", "Y")] * (b - a)
+            elif first <= c and d <= end and d - c < end - first:
+                lacking = (end - first) - (d - c)
+                total += penalty.get(("incomplete", (one, other)), 0.0) * lacking
+    return total
+
+
+@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize("labels", [LABELS, IOB2])
+def test_incomplete_spans_cost_what_they_lack(kind: Sweeps, labels: tuple[str, ...]) -> None:
+    texts = ("a b", "A b a", "B")
+    exact = problem(*texts, labels=labels, seed=4, model=INCOMPLETE)
+    chain, several = exact.chain(1), set()
+    for temperature in (5.0, 3.0, 2.0, 1.0, 0.5):
+        score = chain.sweep(np.array([temperature]), kind)[-1]
+        drawn_labels = tuple(names[0] for names in chain.labels())
+        beyond = written_out(exact.document, drawn_labels)
+        assert INCOMPLETE.score(exact.document, drawn_labels) == pytest.approx(beyond)
+        assert score == pytest.approx(exact.score[drawn_labels])
+        several.add(round(beyond, 6))
+    assert len(several) > 1
+    python = INCOMPLETE.bind(exact.document)
+    random = np.random.default_rng(0)
+    current = [str(x) for x in random.choice(LABELS, len(exact.document))]
+    total = python.start(current)
+    for _ in range(30):
+        place = int(random.integers(len(current)))
+        changed = [str(random.choice(LABELS))]
+        total += python.change(place, changed)
+        python.keep()
+        current[place : place + 1] = changed
+        assert total == pytest.approx(written_out(exact.document, current))

@@ -77,6 +77,19 @@ def test_scores_are_kept_as_labels_change(kind: Sweeps, seed: int, penalty: floa
         assert score == pytest.approx(exact.score[labels])
 
 
+@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+def test_values_are_counted_once(kind: Sweeps) -> None:
+    model = Fields([Differing("stime", "clock", -0.4, "values")])
+    exact = problem("3 4 . 4", "4 30 a", "5 3", seed=6, model=model)
+    chain, seen = exact.chain(2), set()
+    for temperature in (9.0, 5.0, 3.0, 1.0, 0.3, 0.0):
+        score = chain.sweep(np.array([temperature]), kind)[-1]
+        labels = tuple(names[0] for names in chain.labels())
+        assert score == pytest.approx(exact.score[labels])
+        seen.add(round(model.score(exact.document, labels), 6))
+    assert len(seen) > 1
+
+
 def test_two_models_together() -> None:
     """Beside a model of sequences, the kernel scores what both score in Python."""
     same = Consistency([Violation("same", ("stime", "speaker"), -1.0)])

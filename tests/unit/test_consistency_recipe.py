@@ -10,8 +10,16 @@ import pytest
 from fstcrf.corpus import Corpus
 from fstcrf.recipes import RECIPES, Setting, announcements, consistency, run_recipe
 from fstcrf.recipes.announcements import folds
-from fstcrf.recipes.consistency import CASE, columns, elsewhere, read
-from fstcrf.recipes.corpora import mean_f, token_counts
+from fstcrf.recipes.corpora import BREAK, all_messages, mean_f, token_counts, without_breaks
+from fstcrf.recipes.entity_features import (
+    CASE,
+    OCCURS,
+    LocalFeatures,
+    columns,
+    elsewhere,
+    occurrences,
+)
+from fstcrf.recipes.protocol import frozen
 
 NAMES = """\
 -DOCSTART- -X- O O
@@ -57,6 +65,55 @@ def test_other_documents_do_not_count(tmp_path: Path) -> None:
     assert elsewhere(corpus).column_lists(columns("before")[0]) == [["", ""], ["", ""]]
 
 
+def test_how_names_occur_nearby() -> None:
+    rows = [
+        ["in", "Rome", "and", "Bonn", "there"],
+        ["the", "mayor", "of", "old", "Rome", "said", "that", "Jo", "Smith", "left"],
+        ["then", "Smith", "went", "and", "Ann", "Smith", "came"],
+    ]
+    tags = [["NNP" if w[0].isupper() else "X" for w in row] for row in rows]
+    found = occurrences(
+        Corpus.from_sentences([{"word": w, "pos": t} for w, t in zip(rows, tags, strict=True)])
+    )
+    patterns = found.column(OCCURS).strings()
+    words = found.column("word").strings()
+    assert [(w, p) for w, p in zip(words, patterns, strict=True) if p != "-"] == [
+        ("Rome", "+a"),
+        ("Bonn", "0"),
+        ("Rome", "-a"),
+        ("Smith", "+n"),  # Jo Smith: another name before, and none
+        ("Smith", "+l-l"),
+        ("Smith", "-n"),
+    ]
+    found.documents[:] = range(3)
+    apart = occurrences(found).column(OCCURS).strings()
+    assert [p for w, p in zip(words, apart, strict=True) if w == "Rome"] == ["0", "0"]
+
+
+def test_templates_of_the_factorial() -> None:
+    train = Corpus.from_sentences([{"word": ["Rome", "fell", "at", "Last"]}])
+    texts = {}
+    for settings in consistency.FACTORIAL:
+        texts[str(settings)] = str(LocalFeatures.of(settings).template(train))
+    assert len(set(texts.values())) == len(consistency.FACTORIAL) == 16
+    every = LocalFeatures(known=True, products=True, occurrences=True, across=True)
+    templates = every.template(train)
+    assert templates.lists == {"lower": ("at", "fell")}
+    assert "U9:%d{-4..-1,word}" in str(templates)
+    assert "UW0:%d[-1,word]/%d[0,known_shape(word" in str(templates)
+
+
+def test_line_breaks_are_tokens_that_are_not_scored(tmp_path: Path) -> None:
+    (tmp_path / "seminars/docs").mkdir(parents=True)
+    (tmp_path / "seminars/docs/001.txt").write_text(MESSAGE.format(5))
+    setting = Setting(tmp_path)
+    plain, broken = all_messages(setting), all_messages(setting, breaks=True)
+    words = broken.column_lists("word")
+    assert words[0].count(BREAK) == 3
+    assert without_breaks(words, words) == plain.column_lists("word")
+    assert without_breaks(words, broken.column_lists("field")) == plain.column_lists("field")
+
+
 def test_tokens_have_the_type_of_their_field() -> None:
     gold, labels = [["B-a", "I-a", "O", "B-b"]], [["B-a", "B-a", "I-a", "O"]]
     counts = token_counts(gold, labels, ["a", "b"])
@@ -74,8 +131,20 @@ def test_folds_are_equal_and_keep_twins_together() -> None:
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Return the setting of a small run."""
-    for name, value in {"SAME": (0.0,), "WITHIN": (1.0,), "_TABLE1": (("token", 20),)}.items():
+    short = {
+        "_TABLE1": (("token", 20),),
+        "FACTORIAL": [consistency.QUICK["features"], consistency.FACTORIAL[-1]],
+        "LABELS": consistency.LABELS[-2:],
+        "STRINGS": consistency.STRINGS[-2:],
+        "WEIGHTS": consistency.WEIGHTS[:2],
+        "RUNS_FULL": 2,
+        "RUNS": 2,
+        "SMALL": 40,
+    }
+    for name, value in short.items():
         monkeypatch.setattr(consistency, name, value)
+    for name in ("RUNS", "RUNS_FULL"):
+        monkeypatch.setattr(announcements, name, 2)
     for name in ("TIMES", "NAMES"):
         monkeypatch.setattr(announcements, name, (0.0, -1.0))
     data = tmp_path / "data"
@@ -94,10 +163,23 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
     setting = replace(setting, say=told.append)
     first = run_recipe(RECIPES["consistency"], setting)
     values = {(row.row, row.metric): row.value for row in first.result.rows}
-    assert values["features of the paper, Viterbi", "F, test, %"] == 100
+    assert values["features of table 2, Viterbi", "F, test, %"] == 100
+    name = "features of its kinds, exact answer for small documents"
+    assert values[name, "documents of at most 40 tokens"] == 2
+    assert values[name, "solved: best labels proven"] == 2
     name = "announcements, features of the paper, Viterbi"
     assert values[name, "token F, %: mean of the fields"] > 80
-    assert "L2 0.3, that of announcements 0.1 (features of the paper)" in first.markdown()
+    assert [line.row for line in first.result.headline][:2] == [
+        "features of table 2, Viterbi",
+        "features of table 2, with consistency",
+    ]
+    assert "L2 0.1 (features of the paper)" in first.markdown()
+    assert setting.report is not None
+    assert set(frozen(setting.report / "settings.json").choices) >= {
+        "features",
+        "labels and prior",
+        "features of its kinds, weights",
+    }
     told.clear()
     again = run_recipe(RECIPES["consistency"], setting)
     assert not any(line.startswith("consistency: ") for line in told)  # nothing is done again
@@ -105,17 +187,23 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
 
 
 @pytest.mark.thorough
-def test_local_models_on_the_dev_file(setting: Setting) -> None:
-    """Every variant trains, in the scheme that it names; nothing of the test file is read."""
-    data = replace(read(setting), test=None)  # type: ignore[arg-type]
-    rows = [
-        line.strip("| ").split(" | ")
-        for line in consistency.ablation(setting, data, 0.3).splitlines()
-        if line.startswith("| ")
-    ][2:]
-    assert [row[0] for row in rows] == [variant.name for variant in consistency.VARIANTS]
-    assert all(len(row) == 6 for row in rows)
-    assert {float(cell) for row in rows for cell in row[1:]} <= {100.0}  # train and dev are equal
+def test_a_full_run_chooses_on_the_dev_file(setting: Setting) -> None:
+    """Nothing of the test file is read before the settings are frozen."""
+    told: list[str] = []
+
+    def say(line: str) -> None:
+        told.append(line)
+        if line.startswith("conll2003/eng.testb") or "IOB1" in line:
+            assert setting.report is not None
+            frozen(setting.report / "settings.json")
+
+    report = run_recipe(RECIPES["consistency"], replace(setting, full=True, say=say))
+    assert setting.report is not None
+    choices = frozen(setting.report / "settings.json").choices
+    assert len(choices["features"].trials) == 2
+    assert {trial.settings["scheme"] for trial in choices["labels and prior"].trials} == {"io"}
+    assert "more features, with consistency" in [line.row for line in report.result.headline]
+    assert any("held-out" in line for line in told)
 
 
 @pytest.mark.thorough
@@ -124,11 +212,9 @@ def test_types_that_a_file_does_not_have(setting: Setting) -> None:
         path.write_text(path.read_text().replace("I-ORG", "I-PER"))
     report = run_recipe(RECIPES["consistency"], setting)
     values = {(row.row, row.metric): row.value for row in report.result.rows}
-    assert values["features of the paper, Viterbi", "F, test, %: PER"] == 100
-    assert values["features of the paper, Viterbi", "F, test, %: ORG"] == 0
+    assert values["features of table 2, Viterbi", "F, test, %: PER"] == 100
+    assert values["features of table 2, Viterbi", "F, test, %: ORG"] == 0
     assert "| ORG |  |  | 0 (2,975) | 0 (0) |" in report.markdown()
-    data = replace(read(setting), test=None)  # type: ignore[arg-type]
-    assert "| of the paper | 100.00 | 0.00 | 100.00 |" in consistency.ablation(setting, data, 0.3)
 
 
 def interrupted(setting: Setting) -> tuple[str, list[str]]:
@@ -150,7 +236,7 @@ def interrupted(setting: Setting) -> tuple[str, list[str]]:
 def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) -> None:
     page, _ = interrupted(setting)
     assert "**Not complete**: interrupted after " in page
-    assert "| more features, Viterbi | F, test, % |" in page
+    assert "| features of its kinds, Viterbi | F, test, % |" in page
     assert "| announcements, features of the paper, fold 1: Viterbi |" in page
     page, told = interrupted(setting)
     assert "of earlier runs" in page

@@ -43,6 +43,13 @@ def test_each_of_two_times_that_differ_costs_its_length() -> None:
     assert Fields.seminars(-1.0).score(document, labels) == 0
 
 
+def test_a_value_that_others_have_counts_once() -> None:
+    document = document_of("3 : 30 or 4 or 4 or 5")
+    labels = ["B-stime", "I-stime", "I-stime", "O", *["B-stime", "O"] * 2, "B-stime"]
+    assert Fields.seminars(-1.0, counting="values").score(document, labels) == -(3 + 1 + 1 + 1) * 2
+    assert Fields.seminars(-1.0).score(document, labels) == -(4 + 4 + 4 + 2 + 2)
+
+
 def test_each_place_of_a_speaker_that_is_not_labelled_costs() -> None:
     document = document_of("Jo Smith and Ann Smith : Smith")
     labels = ["B-speaker", "I-speaker", "O", "B-speaker", "I-speaker", "O", "O"]

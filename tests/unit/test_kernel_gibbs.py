@@ -51,6 +51,7 @@ def values(
         np.asarray([table], dtype=np.int32),
         np.full((1, tokens, 2), value, dtype=np.int32),
         np.asarray([differ]),
+        np.zeros(1, np.uint8),
     )
 
 
@@ -73,7 +74,9 @@ def test_penalties_that_are_no_numbers(penalty: float) -> None:
     refused(NumericError, words=words(every=penalty))
     table = np.full((1, 1), penalty)
     none = np.zeros(TOKENS + 1, np.int64), np.zeros(0, np.int32)
-    refused(NumericError, sequences=SequenceTables(*none, table, np.zeros((1, 1))))
+    zero = np.zeros((1, 1))
+    refused(NumericError, sequences=SequenceTables(*none, table, zero, zero))
+    refused(NumericError, sequences=SequenceTables(*none, zero, zero, table))
 
 
 def test_tables_of_another_document() -> None:

@@ -11,7 +11,14 @@ import pytest
 
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
-from fstcrf.recipes import RECIPES, Setting, run_recipe, seminars, seminars_systems
+from fstcrf.recipes import (
+    RECIPES,
+    Setting,
+    news_transfer,
+    run_recipe,
+    seminars,
+    seminars_systems,
+)
 from fstcrf.recipes.corpora import (
     Message,
     all_messages,
@@ -25,7 +32,7 @@ from fstcrf.recipes.corpora import (
     values,
 )
 from fstcrf.recipes.experiment import Parts
-from fstcrf.recipes.message_features import layout, marks
+from fstcrf.recipes.message_features import MORE, PAPER, layout, marks
 from fstcrf.recipes.report import Report
 from fstcrf.recipes.seminars_systems import agreeing, check_splits, grammars, shared, split
 
@@ -270,11 +277,16 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     return Setting(toy(tmp_path / "data"), tmp_path / "out")
 
 
+# Of twelve messages nothing is sure: some searches end before they prove their answer.
+UNPROVEN = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+
+
 def values_of(report: Report) -> list[float]:
     return [row.value for row in report.result.rows]
 
 
 @pytest.mark.thorough
+@UNPROVEN
 def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None:
     told: list[str] = []
     setting = replace(setting, say=told.append)
@@ -299,6 +311,28 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
     begun = [line for line in told if "seminars: split" in line]
     assert begun
     assert all("split 2: more features" in line for line in begun)
+
+
+@pytest.mark.thorough
+def test_people_and_places_for_news(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(news_transfer, "SEEDS", 2)
+    monkeypatch.setattr(news_transfer, "SHARES", (0.5,))
+    common = shared(setting, all_messages(setting))
+    rows, headline, page = news_transfer.transfer(setting, common)
+    values = {(row.row, row.metric): row.value for row in rows}
+    assert values["news, 50 %, joint", "F, test, %: PER"] == 100
+    assert values["news, 50 %, joint", "F, test, %: LOC"] == 0  # there are none
+    assert [line.row for line in headline] == [f"news, 50 %, {x}" for x in news_transfer.SYSTEMS]
+    assert all(len(line.values) == 2 for line in headline)
+    assert page.count("| news, 50 %") == 4
+    labels = common.plain.labels
+    assert set(labels) == {"O", "B-PER", "I-PER"}
+
+
+def test_lists_of_the_paper_are_of_names() -> None:
+    assert 'find(list,"^[flh]+")' in PAPER.alone
+    assert "%x[-4..4,list]" not in PAPER.alone
+    assert "%x[-4..4,list]" in MORE.alone
 
 
 def refused(setting: Setting) -> str:
@@ -358,6 +392,7 @@ def until_more_features(setting: Setting) -> str:
 
 
 @pytest.mark.thorough
+@UNPROVEN
 def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
     page = until_more_features(setting)
     assert "**Not complete**: interrupted after " in page
@@ -366,6 +401,7 @@ def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
 
 
 @pytest.mark.thorough
+@UNPROVEN
 def test_other_messages_are_another_run(setting: Setting) -> None:
     until_more_features(setting)
     assert "of earlier runs" in until_more_features(setting)

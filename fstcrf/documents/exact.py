@@ -1,0 +1,233 @@
+"""The best labels of a small document, proven: integer programming beside Gibbs sampling.
+
+Penalties only take away, so a labelling of the document that beats what sampling found has, in each
+sentence, labels that the tagger rates less than the gap below its best ones: the gap between the
+sum of the best and what was found. Those are listed, and the program chooses one for each sentence.
+It knows which spans these have, and what each two of them cost together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from fstcrf.arrays import Floats
+from fstcrf.documents.consistency import Consistency
+from fstcrf.documents.document import Document, SpanTables, each_a, span_tables
+from fstcrf.documents.fields import Fields
+from fstcrf.documents.sampler import Annealing, DocumentChain
+from fstcrf.documents.scores import LocalScores
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.lattice import Lattice
+
+Model: TypeAlias = Consistency | Fields
+Span: TypeAlias = tuple[int, int, int]  # start, end, type
+
+_NEGLIGIBLE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class ExactLabels:
+    """The best labels of a document.
+
+    Parameters
+    ----------
+    labels : list of str
+        One for each token.
+    score : float
+        The tagger's and the models', natural log.
+    sampled : float
+        That of the labels that sampling found.
+    """
+
+    labels: list[str]
+    score: float
+    sampled: float
+
+
+def exact_labels(
+    lattices: Sequence[Lattice],
+    document: Document,
+    models: Sequence[Model],
+    *,
+    annealing: Annealing | None = None,
+    seed: int = 0,
+    most: int = 500,
+    seconds: float = 60.0,
+) -> ExactLabels | None:
+    """Return the best labels of a document; None where that takes more than is allowed.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+        Of the document's sentences, of one program and one tape; none is empty.
+    document : Document
+    models : sequence of Consistency and Fields
+        Whose penalties are at most 0, and compare spans two by two.
+    annealing : Annealing, optional
+        Of the sampling that comes first.
+    seed : int
+        Of the sampling.
+    most : int
+        Labellings of a sentence that are listed at most.
+    seconds : float
+        What the solver may take.
+
+    Raises
+    ------
+    ShapeError
+        Lattices of other sentences.
+    OptionError
+        Other models, a penalty above 0, or values that are counted together.
+    """
+    _check(lattices, document, models)
+    (tape,) = lattices[0].tapes
+    chain = DocumentChain(document, LocalScores.of(lattices), models, tapes=(tape,), seed=seed)
+    chain.sweep((annealing or Annealing()).temperatures())
+    sampled = chain.best_score
+    best = [lattice.best().score for lattice in lattices]
+    candidates = []
+    for lattice, score in zip(lattices, best, strict=True):
+        found = _above(lattice, score - (sum(best) - sampled) - _NEGLIGIBLE, most)
+        if found is None:
+            return None
+        candidates.append(found)
+    program = _Program(document, models, candidates)
+    chosen = program.solved(seconds)
+    if chosen is None:
+        return None
+    labels = [label for row, k in zip(candidates, chosen, strict=True) for label in row[k][0]]
+    local = sum(row[k][1] for row, k in zip(candidates, chosen, strict=True))
+    beyond = sum(model.score(document, labels) for model in models)
+    return ExactLabels(labels, local + beyond, sampled)
+
+
+def _check(lattices: Sequence[Lattice], document: Document, models: Sequence[Model]) -> None:
+    if [len(lattice) for lattice in lattices] != np.diff(document.offsets).tolist():
+        raise ShapeError("lattices of other sentences than those of the document")
+    each_a("models", models, Consistency, Fields)
+    for violation in (v for model in models for v in model.violations):
+        if violation.penalty > 0:
+            raise OptionError(f"a penalty is {violation.penalty:g}, expected at most 0")
+        if getattr(violation, "counting", "pairs") != "pairs":
+            raise OptionError("values that are counted together are no sum over pairs of spans")
+
+
+Candidate: TypeAlias = tuple[Sequence[str], float]
+
+
+def _above(lattice: Lattice, least: float, most: int) -> list[Candidate] | None:
+    """Return the labellings with at least this score; None where there are more than `most`."""
+    n = 8
+    while True:
+        paths = lattice.nbest(min(n, most + 1))
+        if len(paths) < min(n, most + 1) or paths[-1].score < least:
+            return [(path.labels, path.score) for path in paths if path.score >= least]
+        if n > most:
+            return None
+        n *= 4
+
+
+class _Program:
+    """Binary variables: a labelling for each sentence; then spans, and pairs of them."""
+
+    def __init__(
+        self, document: Document, models: Sequence[Model], candidates: list[list[Candidate]]
+    ) -> None:
+        self._document, self._models = document, models
+        self._types = tuple(sorted({name for model in models for name in model.types}))
+        self._sizes = [len(row) for row in candidates]
+        self._local = np.asarray([score for row in candidates for _, score in row])
+        self._spans: dict[Span, list[int]] = {}  # of each the labellings that have it
+        tables = _tables(candidates, self._types)
+        number, reading = {label: k for k, label in enumerate(tables[0])}, tables[1]
+        k = 0
+        for start, row in zip(document.offsets.tolist(), candidates, strict=False):
+            for labels, _ in row:
+                numbers = [number[label] for label in labels]
+                for a, b, kind in reading.spans(numbers, len(number)):
+                    self._spans.setdefault((start + a, start + b, kind), []).append(k)
+                k += 1
+
+    def solved(self, seconds: float) -> list[int] | None:
+        """Return which labelling each sentence has; None where that is not proven in time."""
+        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 (slow to import)
+        from scipy.sparse import coo_array  # noqa: PLC0415
+
+        spans, pairs = list(self._spans), self._pairs()
+        n, p = len(self._local), len(spans)
+        value = np.concatenate([self._local, self._alone(spans), list(pairs.values())])
+        rows: list[tuple[Mapping[int, float], float, float]] = []
+        starts = np.cumsum([0, *self._sizes]).tolist()
+        for a, b in itertools.pairwise(starts):
+            rows.append((dict.fromkeys(range(a, b), 1.0), 1.0, 1.0))
+        for k, span in enumerate(spans):
+            rows.append(({n + k: -1.0, **dict.fromkeys(self._spans[span], 1.0)}, 0.0, 0.0))
+        for k, ((one, other), cost) in enumerate(pairs.items(), n + p):
+            both = {n + one: 1.0, n + other: 1.0}
+            if cost < 0:  # there at least where both spans are
+                rows.append(({**both, k: -1.0}, -np.inf, 1.0))
+            else:
+                rows += [({k: 1.0, n + side: -1.0}, -np.inf, 0.0) for side in (one, other)]
+        entries = [(r, c, x) for r, (row, _, _) in enumerate(rows) for c, x in row.items()]
+        r, c, x = (np.asarray(part) for part in zip(*entries, strict=True))
+        matrix = coo_array((x, (r, c)), shape=(len(rows), len(value))).tocsr()
+        found = milp(
+            -value,
+            integrality=np.arange(len(value)) < n,
+            bounds=Bounds(0, 1),
+            constraints=LinearConstraint(
+                matrix, [low for _, low, _ in rows], [h for *_, h in rows]
+            ),
+            options={"time_limit": seconds, "mip_rel_gap": 0.0},
+        )
+        if found.status != 0:
+            return None
+        return [int(found.x[a:b].argmax()) for a, b in itertools.pairwise(starts)]
+
+    def _alone(self, spans: Iterable[Span]) -> Floats:
+        return np.asarray([self._score([span]) for span in spans])
+
+    def _pairs(self) -> dict[tuple[int, int], float]:
+        """Return what two spans cost together beyond what each does, where that is not nothing."""
+        spans = list(self._spans)
+        alone = self._alone(spans)
+        found = {}
+        for (i, one), (j, other) in itertools.combinations(enumerate(spans), 2):
+            if (one[1] <= other[0] or other[1] <= one[0]) and self._related(one, other):
+                cost = self._score([one, other]) - alone[i] - alone[j]
+                if abs(cost) > _NEGLIGIBLE:
+                    found[i, j] = cost
+        return found
+
+    def _related(self, one: Span, other: Span) -> bool:
+        """Tell whether two spans may cost anything together: they share a word, or a type."""
+        if one[2] == other[2] and any(isinstance(model, Fields) for model in self._models):
+            return True
+        for model in self._models:
+            column = self._document.corpus.column(model.column)
+            mine, others = (
+                {word.lower() for word in column.strings(a, b)} for a, b, _ in (one, other)
+            )
+            if mine & others:
+                return True
+        return False
+
+    def _score(self, spans: Sequence[Span]) -> float:
+        """Return what models say of a document that has these spans only."""
+        labels = ["O"] * len(self._document)
+        for a, b, kind in spans:
+            name = self._types[kind]
+            labels[a:b] = [f"B-{name}", *[f"I-{name}"] * (b - a - 1)]
+        return sum(model.score(self._document, labels) for model in self._models)
+
+
+def _tables(
+    candidates: Iterable[Iterable[Candidate]], types: Sequence[str]
+) -> tuple[list[str], SpanTables]:
+    known = sorted({label for row in candidates for labels, _ in row for label in labels})
+    return known, span_tables(known, types, strict=False)

@@ -1,0 +1,268 @@
+"""What the recipe ``consistency`` sees of a token: columns from its document, and templates."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fstcrf.corpus import Column, Corpus
+from fstcrf.features import TemplateSet, parse_template
+
+# --- What the rest of a document says of a word ---------------------------------------------------
+#
+# Its neighbours and its case at other places, beyond the paper: its local model sees four words to
+# either side. Words are compared in lower case; places in lower case lend no neighbours, and words
+# that begin with no letter get none.
+
+MOST = 5
+CASE = "case"
+
+
+def columns(side: str) -> list[str]:
+    """Return the columns of neighbours ``before`` or ``after`` other places of the word."""
+    return [f"{side}{k}" for k in range(MOST)]
+
+
+def elsewhere(corpus: Corpus, column: str = "word") -> Corpus:
+    """Return a corpus with columns of what its documents say of words elsewhere.
+
+    `columns` of ``before`` and ``after``, empty where there are no more, and `CASE`: which of lower
+    case (l), capitalised (c) and capitals (U) the word has in the document, at places where it is
+    not the sentence that decides.
+    """
+    words = corpus.column(column).strings()
+    found = {name: [""] * len(words) for side in ("before", "after") for name in columns(side)}
+    found[CASE] = ["-"] * len(words)
+    neighbours, telling = _neighbours(words, corpus.offsets.tolist())
+    for places in _places(corpus, words):
+        kinds = {_case(words[k]) for k in places if telling[k] or words[k].islower()}
+        for k in places:
+            found[CASE][k] = "".join(sorted(kinds)) or "-"
+        named = [k for k in places if not words[k].islower()]
+        if len(places) > 1:
+            _lend(named, neighbours, found)
+    for name, strings in found.items():
+        corpus = corpus.with_interned(name, Column.from_strings(strings))
+    return corpus
+
+
+def _lend(
+    places: Sequence[int], neighbours: dict[str, list[str]], found: dict[str, list[str]]
+) -> None:
+    """Give each place the neighbours of the others, those met first."""
+    for side, strings in neighbours.items():
+        names = columns(side)
+        for k in places:
+            others = dict.fromkeys(strings[j] for j in places if j != k and strings[j])
+            for name, string in zip(names, others, strict=False):
+                found[name][k] = string
+
+
+def _neighbours(
+    words: Sequence[str], bounds: Sequence[int]
+) -> tuple[dict[str, list[str]], list[bool]]:
+    """Return the words before and after each token, and whether its case tells something.
+
+    The case of a first word, or of one in a sentence of capitals, tells nothing.
+    """
+    before, after = [""] * len(words), [""] * len(words)
+    telling = [False] * len(words)
+    for first, end in itertools.pairwise(bounds):
+        mixed = any(c.islower() for word in words[first:end] for c in word)
+        for k in range(first, end):
+            before[k] = words[k - 1] if k > first else ""
+            after[k] = words[k + 1] if k + 1 < end else ""
+            telling[k] = mixed and k > first
+    return {"before": before, "after": after}, telling
+
+
+def _places(corpus: Corpus, words: Sequence[str]) -> list[list[int]]:
+    """Return the places of each word that begins with a letter, in each document."""
+    found: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    document = np.repeat(corpus.documents, np.diff(corpus.offsets)).tolist()
+    for k, word in enumerate(words):
+        if word[:1].isalpha():
+            found[document[k], word.lower()].append(k)
+    return list(found.values())
+
+
+def _case(word: str) -> str:
+    if word.islower():
+        return "l"
+    return "U" if word.isupper() and len(word) > 1 else "c"
+
+
+# --- Where else a name occurs, and as what --------------------------------------------------------
+
+OCCURS, REACH, NEAR = "occurs", 150, 3
+
+
+def occurrences(corpus: Corpus, column: str = "word") -> Corpus:
+    """Return a corpus with the column `OCCURS`: how a capitalised word occurs nearby.
+
+    Only of words that end a name or stand alone: a word in lower case follows. Each pattern is a
+    sign, ``+`` for places behind, ``-`` for places before, and a letter. Where the word before is a
+    part of the name: p, it stands there, too; n, another one does. Else: l or r, a name stands to
+    the left or right of the word there; a, none does. ``0`` for no such place, ``-`` for other
+    words. Places are `NEAR` to `REACH` tokens away in the document.
+    """
+    words, tags = corpus.column(column).strings(), corpus.column("pos").strings()
+    named = [_capitalised(w) and t.startswith("NNP") for w, t in zip(words, tags, strict=True)]
+    found = ["-"] * len(words)
+    for part in corpus.document_slices():
+        first, end = corpus.offsets[[part.start, part.stop]].tolist()
+        places: defaultdict[str, list[int]] = defaultdict(list)
+        for k in range(first, end):
+            places[words[k]].append(k)
+        for k in range(first + 1, end - 1):
+            if (
+                _capitalised(words[k])
+                and _in_lower_case(words[k + 1])
+                and _has_letter(words[k - 1])
+            ):
+                near = [j for j in places[words[k]] if NEAR <= abs(j - k) < REACH]
+                patterns = {_pattern(words, named, k, j, (first, end)) for j in near}
+                found[k] = "".join(sorted(patterns)) or "0"
+    return corpus.with_interned(OCCURS, Column.from_strings(found))
+
+
+def _pattern(
+    words: Sequence[str], named: Sequence[bool], k: int, j: int, bounds: tuple[int, int]
+) -> str:
+    """Return how the word of a place occurs at another one."""
+    sign = "+" if j > k else "-"
+    before = j > bounds[0]
+    if named[k - 1]:
+        return sign + ("p" if before and words[j - 1] == words[k - 1] else "n")
+    if before and named[j - 1]:
+        return f"{sign}l"
+    return f"{sign}r" if j + 1 < bounds[1] and named[j + 1] else f"{sign}a"
+
+
+def _capitalised(word: str) -> bool:
+    return word[:1].isupper() and not any(c.isupper() for c in word[1:])
+
+
+def _in_lower_case(word: str) -> bool:
+    return _has_letter(word) and not any(c.isupper() for c in word)
+
+
+def _has_letter(word: str) -> bool:
+    return any(map(str.isalpha, word))
+
+
+# --- Templates ------------------------------------------------------------------------------------
+
+TEMPLATE = """\
+U0:%x[-1..1,word]
+U1:%x[0,ngrams(word,1,30)]
+U2:%x[-1..1,pos]
+U3:%x[-1..0,pos]/%x[0..1,pos]
+U4:%x[-1,pos]/%x[0,pos]/%x[1,pos]
+U5:%x[0,shape(word)]
+U6:%x[-1..1,short_shape(word)]
+U7:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
+U8:%x[-1,short_shape(word)]/%x[0,short_shape(word)]/%x[1,short_shape(word)]
+U9:%x{-4..-1,word}
+U10:%x{1..4,word}
+B
+"""
+
+_NEAR = "".join(
+    f"U{letter}:%x[0,{name}]\n"
+    for letter, side in (("C0", "before"), ("C1", "after"))
+    for name in columns(side)
+)
+
+AFFIXES = """\
+UA0:%x[-1..1,lower(word)]
+UA1:%x[0,ngrams(lower(word),1,30)]
+UA2:%x{-4..-1,lower(word)}
+UA3:%x{1..4,lower(word)}
+UA4:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
+UA5:%x[-1,lower(word)]/%x[1,lower(word)]
+UA6:%x[-2,word]
+UA7:%x[2,word]
+UB0:%x[-1..1,pos]/%x[0,short_shape(word)]
+UB1:%x[0,word]/%x[0,pos]
+UB2:%x[-1,word]/%x[0,short_shape(word)]
+UB3:%x[1,word]/%x[0,short_shape(word)]
+UB4:%x[-1..1,suffix(word,3)]
+UB5:%x[-1..1,prefix(word,3)]
+UB6:%x[-1..1,suffix(word,2)]
+UB7:%x[-2..2,shape(word)]
+UB8:%x[-1..0,shape(word)]/%x[0..1,shape(word)]
+UB9:%x[-2..0,short_shape(word)]/%x[-1..1,short_shape(word)]/%x[0..2,short_shape(word)]
+"""
+
+ELSEWHERE = f"""\
+{_NEAR}\
+UC2:%x[-1..1,{CASE}]
+UC3:%x[-1..1,{CASE}]/%x[-1..1,short_shape(word)]
+UC4:%x[-1..0,{CASE}]/%x[-1..0,short_shape(word)]/%x[0..1,{CASE}]/%x[0..1,short_shape(word)]
+"""
+
+MORE = AFFIXES + ELSEWHERE
+
+
+# --- What is chosen of them -----------------------------------------------------------------------
+
+_PRODUCTS = """\
+UW0:%x[-1,word]/%x[0,SHAPE]
+UW1:%x[1,word]/%x[0,SHAPE]
+UW2:%x[0,word]/%x[-1,SHAPE]
+UW3:%x[0,word]/%x[1,SHAPE]
+"""
+_SHAPE, _KNOWN_SHAPE = "short_shape(word)", 'known_shape(word,"lower")'
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFeatures:
+    """Features of a local model of the paper's kinds.
+
+    Parameters
+    ----------
+    known : bool
+        Shapes mark words that the training text has in lower case, too.
+    products : bool
+        Words with the shapes of their neighbours.
+    occurrences : bool
+        `OCCURS`.
+    across : bool
+        Windows go on across the sentences of a document.
+    more : bool
+        Those of `MORE`, which are not of the paper's kinds.
+    """
+
+    known: bool = False
+    products: bool = False
+    occurrences: bool = False
+    across: bool = False
+    more: bool = False
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> LocalFeatures:
+        """Return the features among settings."""
+        return cls(**{name: bool(settings[name]) for name in cls.__slots__ if name in settings})
+
+    def template(self, train: Corpus) -> TemplateSet:
+        """Return the templates; words in lower case are those of a training text."""
+        text = f"{_PRODUCTS if self.products else ''}{TEMPLATE}".replace("SHAPE", _SHAPE)
+        if self.known:
+            text = text.replace(_SHAPE, _KNOWN_SHAPE)
+        if self.occurrences:
+            text = f"UO:%x[0,{OCCURS}]\n{text}"
+        text = f"{MORE if self.more else ''}{text}"
+        if self.across:
+            text = text.replace("%x", "%d")
+        return parse_template(text, lists={"lower": lower_words(train)})
+
+
+def lower_words(corpus: Corpus) -> list[str]:
+    """Return the words that a text has in lower case."""
+    return sorted(word for word in corpus.column("word").values if word.islower())

@@ -1,0 +1,89 @@
+"""The best labels of documents by integer programming against all labellings written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.documents import (
+    Annealing,
+    Consistency,
+    Differing,
+    Fields,
+    Unlabelled,
+    Violation,
+    exact_labels,
+)
+from fstcrf.errors import OptionError, ShapeError
+from tests.support.document_cases import Exact, document_of
+
+SEQUENCES = Consistency(
+    [
+        Violation("same", ("X", "Y"), -1.5),
+        Violation("within", ("X", "Y"), -0.7),
+        Violation("incomplete", ("X", "X"), -0.9),
+        Violation("incomplete", ("Y", "X"), -0.4),
+    ]
+)
+FIELDS = Fields([Differing("X", "text", -0.8), Unlabelled("Y", -0.9)])
+LABELS = ("O", "B-X", "I-X", "B-Y")
+
+
+def problem(seed: int, model: Consistency | Fields, strength: float) -> tuple[Exact, list]:
+    random = np.random.default_rng(seed)
+    texts = [" ".join(random.choice(["a", "b"], size)) for size in (2, 3, 1)]
+    transitions = 0.5 * random.normal(size=(4, 4))
+    lattices = [
+        fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(len(t.split()), 4)), transitions)
+        for t in texts
+    ]
+    violations = [replace(v, penalty=v.penalty * strength) for v in model.violations]
+    return Exact(document_of(*texts), lattices, type(model)(violations)), lattices
+
+
+@pytest.mark.parametrize("model", [SEQUENCES, FIELDS])
+@pytest.mark.parametrize("strength", [0.3, 3.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_labels_are_the_best_of_all(
+    model: Consistency | Fields, strength: float, seed: int
+) -> None:
+    exact, lattices = problem(seed, model, strength)
+    assert exact.model is not None
+    found = exact_labels(
+        lattices, exact.document, [exact.model], annealing=Annealing(2), most=5_000
+    )
+    assert found is not None
+    assert found.score == pytest.approx(max(exact.score.values()))
+    assert exact.score[tuple(found.labels)] == pytest.approx(found.score)
+    assert found.sampled <= found.score + 1e-9
+
+
+def test_sampling_is_told_apart() -> None:
+    gaps = []
+    for seed in range(6):
+        exact, lattices = problem(seed, SEQUENCES, 3.0)
+        assert exact.model is not None
+        several = {"annealing": Annealing(1, "constant"), "most": 5_000}
+        found = exact_labels(lattices, exact.document, [exact.model], **several)
+        assert found is not None
+        gaps.append(found.score - found.sampled)
+    assert max(gaps) > 0.01
+
+
+def test_what_takes_too_long_is_nothing() -> None:
+    exact, lattices = problem(1, SEQUENCES, 3.0)
+    assert exact.model is not None
+    assert exact_labels(lattices, exact.document, [exact.model], most=1) is None
+
+
+def test_wrong_models() -> None:
+    exact, lattices = problem(1, SEQUENCES, 1.0)
+    with pytest.raises(OptionError, match="a penalty is 1, expected at most 0"):
+        exact_labels(lattices, exact.document, [SEQUENCES.scaled(-1 / 0.7, "within")])
+    with pytest.raises(OptionError, match="counted together"):
+        exact_labels(lattices, exact.document, [Fields([Differing("X", counting="values")])])
+    with pytest.raises(ShapeError):
+        exact_labels(lattices[:2], exact.document, [SEQUENCES])
