@@ -71,7 +71,7 @@ class LabellingTask:
 
 def chunking(setting: Setting, tagset: Tagset) -> LabellingTask:
     """Read the training file of CoNLL-2000; its last 2,000 sentences are the dev part."""
-    train = convert_column(corpora.chunks(setting)[0], "chunk", "iob2", tagset.scheme)
+    train = convert_column(corpora.chunk_file(setting, "train"), "chunk", "iob2", tagset.scheme)
     cut = max(len(train) - _HELD_OUT, len(train) // 2)
     template = _template(_CHUNKING)
     return LabellingTask(
@@ -96,7 +96,8 @@ def read_test(task: LabellingTask, setting: Setting) -> Corpus:
     """Read the test part."""
     if task.name == "entities":
         return corpora.entities(setting, "testb", task.tagset.scheme, task.target)
-    return convert_column(corpora.chunks(setting)[1], task.target, "iob2", task.tagset.scheme)
+    corpus = corpora.chunk_file(setting, "test")
+    return convert_column(corpus, task.target, "iob2", task.tagset.scheme)
 
 
 def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:

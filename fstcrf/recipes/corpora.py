@@ -44,20 +44,22 @@ ENTITY = "ner"
 
 def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2)."""
-    train, test = (
-        read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
-        for part in ("train", "test")
-    )
-    return train, test
+    return chunk_file(setting, "train"), chunk_file(setting, "test")
+
+
+def chunk_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
+    """Return one file of `chunks`."""
+    return read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
 
 
 def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, noun phrases as labels."""
-    train, test = map(_with_phrases, chunks(setting))
-    return train, test
+    return noun_phrase_file(setting, "train"), noun_phrase_file(setting, "test")
 
 
-def _with_phrases(corpus: Corpus) -> Corpus:
+def noun_phrase_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
+    """Return one file of `noun_phrases`."""
+    corpus = chunk_file(setting, part)
     labels = [
         [label if label.endswith("-NP") else "O" for label in sentence]
         for sentence in corpus.column_lists("chunk")
