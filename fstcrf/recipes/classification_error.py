@@ -233,6 +233,9 @@ def _options(
 # --- Training -------------------------------------------------------------------------------------
 
 
+_REMEMBERED = 2  # models of MAP, 0.2 GB each of entities; the others are kept in files
+
+
 class Trainer:
     """The models of one task: those of MAP that others start from are trained once.
 
@@ -244,33 +247,36 @@ class Trainer:
 
     def __init__(self, task: LabellingTask, setting: Setting) -> None:
         self.task, self._setting = task, setting
-        self._starts: dict[tuple[float | None, int, int], CRF] = {}
+        self._starts: dict[tuple[float | None, int, int], tuple[CRF, float]] = {}
 
-    def likelihood(self, c: float | None, corpus: Corpus, seed: int) -> CRF:
-        """Return the model of MAP with a penalty."""
+    def likelihood(self, c: float | None, corpus: Corpus, seed: int) -> tuple[CRF, float]:
+        """Return the model of MAP with a penalty, and the seconds of its training."""
         key = c, len(corpus), seed
         if key not in self._starts:
             task, setting = self.task, self._setting
             options = _options(LIKELIHOOD, task, corpus, Choice(c), seed)
             name = f"{task.name}, MAP, C {c}, {len(corpus)} sentences, seed {seed}"
-            train = partial(CRF.train, corpus, task.target, task.template, **options)
-            self._starts[key] = setting.tagger(name, train, (task.tagset, task.template))
+            make = partial(_timed, task, corpus, options)
+            found = setting.trained(name, make, float, (task.tagset, task.template))
+            if len(self._starts) >= _REMEMBERED:
+                self._starts.pop(next(iter(self._starts)))
+            self._starts[key] = found
         return self._starts[key]
 
-    def trained(self, system: System, choice: Choice, seed: int) -> CRF:
-        """Train a system on all training sentences."""
+    def trained(self, system: System, choice: Choice, seed: int) -> tuple[CRF, float]:
+        """Train a system on all training sentences; return it and its seconds."""
         task = self.task
         if system is LIKELIHOOD:
             return self.likelihood(choice.C, task.train, seed)
         options = _options(system, task, task.train, choice, seed)
         if choice.start is not None:
-            options["warm_start"] = self.likelihood(choice.start, task.train, seed)
-        return CRF.train(task.train, task.target, task.template, **options)
+            options["warm_start"] = self.likelihood(choice.start, task.train, seed)[0]
+        return _timed(task, task.train, options)
 
     def held_out(self, system: System, choice: Choice) -> float:
         """Return F on the dev part, percent, of the first seed."""
         if system is LIKELIHOOD:
-            model = self.likelihood(choice.C, self.task.part, self._setting.seed)
+            model, _ = self.likelihood(choice.C, self.task.part, self._setting.seed)
             return corpora.span_f(self.task.dev, self.task.target, model.tag_all(self.task.dev))
         course = self.course(system, choice)
         return course[min(choice.iterations or len(course), len(course)) - 1]
@@ -283,7 +289,7 @@ class Trainer:
         def train() -> list[float]:
             options = _options(system, task, task.part, longest, self._setting.seed)
             if choice.start is not None:
-                start = self.likelihood(choice.start, task.part, self._setting.seed)
+                start, _ = self.likelihood(choice.start, task.part, self._setting.seed)
                 options["warm_start"] = start
             CRF.train(
                 task.part,
@@ -299,6 +305,12 @@ class Trainer:
         name = f"{task.name}, {system.name}, C {choice.C}, start {choice.start}, course"
         about = (system.options, longest, task.tagset, task.template)
         return self._setting.kept(name, train, list[float], about)
+
+
+def _timed(task: LabellingTask, corpus: Corpus, options: dict[str, Any]) -> tuple[CRF, float]:
+    began = time.perf_counter()
+    model = CRF.train(corpus, task.target, task.template, **options)
+    return model, time.perf_counter() - began
 
 
 # --- Choices --------------------------------------------------------------------------------------
@@ -391,11 +403,7 @@ def measured(
 ) -> Measured:
     """Train a system from a seed, and tag the test part."""
     task = trainer.task
-    if choice.start is not None:
-        trainer.likelihood(choice.start, task.train, seed)
-    began = time.perf_counter()
-    model = trainer.trained(system, choice, seed)
-    seconds = time.perf_counter() - began
+    model, seconds = trainer.trained(system, choice, seed)
     found = None
     if probabilities:
         lattices, gold = (partial(_lattices, model), partial(_gold, task.target))
