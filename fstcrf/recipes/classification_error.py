@@ -150,7 +150,7 @@ class System:
     @property
     def is_likelihood(self) -> bool:
         """Is it trained for likelihood, not for few errors."""
-        return self.options["objective"] == "likelihood"
+        return bool(self.options["objective"] == "likelihood")
 
 
 def _each(chunking: T, entities: T) -> dict[str, T]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Longs
 from fstcrf.calibration import Events, fit_temperature, reliability, span_events
-from fstcrf.corpus.schemes import spans
+from fstcrf.corpus.schemes import Span, spans
 from fstcrf.lattice import Lattice, nbest
 from fstcrf.recipes.report import number, table
 
@@ -129,7 +129,7 @@ def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> 
     return [100.0 * _f(right, both + wanted) for right, both in found.tolist()]
 
 
-def _counts(labellings: Iterator[Sequence[str]], there: set[object]) -> Iterator[Longs]:
+def _counts(labellings: Iterator[Sequence[str]], there: set[Span]) -> Iterator[Longs]:
     for labels in labellings:
         mine = spans(labels, "conlleval")
         yield np.asarray([sum(span in there for span in mine), len(mine)], dtype=np.int64)

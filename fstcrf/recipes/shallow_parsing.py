@@ -146,7 +146,8 @@ def _chosen_epochs(protocol: Protocol, features: str, data: DataSplit, setting: 
             partial(perceptron_course, data, features=features, seed=setting.seed),
             list[float],
         )
-        return scores[min(settings["epochs"], len(scores)) - 1]
+        epochs: int = settings["epochs"]
+        return scores[min(epochs, len(scores)) - 1]
 
     numbers = range(1, EPOCHS_TRIED + 1) if setting.full else [_GIVEN.epochs[features]]
     found: Mapping[str, Any] = protocol.choose(
