@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from fstcrf import constraints
 from fstcrf.emissions import Emissions
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import span_counts
@@ -47,6 +48,21 @@ def test_a_temperature_repairs_scores_that_are_too_large() -> None:
     text = worth_table({"sharp": found})
     assert "| sharp |" in text
     assert "F of the best of 20" in text
+
+
+def test_under_a_grammar() -> None:
+    """As a network's scores are read: nothing illegal has a probability, or is among the best."""
+    labels = ("B-X", "E-X", "O", "S-X")
+    rng = np.random.default_rng(2)
+    parts = [[rng.normal(size=(n, 4)) for n in (1, 2, 3)] for _ in range(2)]
+    gold = [["S-X"], ["B-X", "E-X"], ["O", "S-X", "O"]]
+    test, other = (
+        list(Emissions(part, labels=labels, grammar=constraints.bioes()).lattices) for part in parts
+    )
+    found = worth(test, gold, (other, gold))
+    assert found.oracle[2] == 100.0  # the legal labellings of three tokens are fewer than 20
+    assert found.kept[0].recall <= 100.0
+    assert found.temperature is not None
 
 
 def test_the_oracle_against_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
