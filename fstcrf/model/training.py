@@ -155,6 +155,7 @@ def train_crf(
     psi: float | None = None,
     competitors: Literal["mean", "sum"] | None = None,
     f_gamma: float | None = None,
+    span_end: Literal["inside", "next"] | None = None,
 ) -> Model:
     """Train a CRF.
 

@@ -44,21 +44,22 @@ ENTITY = "ner"
 
 def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2)."""
-    return _chunks(setting, "train"), _chunks(setting, "test")
+    return chunk_file(setting, "train"), chunk_file(setting, "test")
 
 
-def _chunks(setting: Setting, part: str) -> Corpus:
+def chunk_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
+    """Return one file of `chunks`."""
     return read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
 
 
 def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
     """Return training and test file of CoNLL-2000, noun phrases as labels."""
-    return noun_phrases_of(setting, "train"), noun_phrases_of(setting, "test")
+    return noun_phrase_file(setting, "train"), noun_phrase_file(setting, "test")
 
 
-def noun_phrases_of(setting: Setting, part: Literal["train", "test"]) -> Corpus:
-    """Return one of the two: test data is read when settings are frozen."""
-    corpus = _chunks(setting, part)
+def noun_phrase_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
+    """Return one file of `noun_phrases`."""
+    corpus = chunk_file(setting, part)
     labels = [
         [label if label.endswith("-NP") else "O" for label in sentence]
         for sentence in corpus.column_lists("chunk")

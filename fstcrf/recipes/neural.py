@@ -39,6 +39,7 @@ from fstcrf.recipes.network import (
     read_parameters,
     write_parameters,
 )
+from fstcrf.recipes.probabilities import Worth, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol
 from fstcrf.recipes.report import Headline, Result, Row, number, table
 
@@ -296,9 +297,15 @@ def run(setting: Setting) -> Result:
     protocol.freeze()
     test = protocol.test(lambda: corpora.entities(setting, "testb", SCHEME))
     found = {one: _measured(one, data, test, penalties[one.size], setting) for one in runs}
+    probabilities = {
+        f"{one.size:,} sentences, {one.loss}": _worth(one, data, test, setting)
+        for one in runs
+        if one.seed == setting.seed
+    }
     courses = {one: trained(one, data, setting)[1] for one in runs}
     rows = setting.rows("all", partial(_rows, found, courses), (runs, penalties))
-    sections = [_reading(sizes), *_tables(found, sizes), protocol.section()]
+    sections = [_reading(sizes), *_tables(found, sizes), _probabilities(probabilities)]
+    sections.append(protocol.section())
     return Result(rows, sections, headline=_headline(found, sizes))
 
 
@@ -351,6 +358,25 @@ def _measured(
         return decoded(network, data, test, penalties, one.seed)
 
     return setting.kept(f"{one.name}, test", make, dict[str, Decoded], (one, dict(penalties)))
+
+
+def _worth(one: Run, data: EntityData, test: Corpus, setting: Setting) -> Worth:
+    """Measure the probabilities of spans under the grammar; the temperature is fitted on testa."""
+
+    def make() -> Worth:
+        network, _ = trained(one, data, setting)
+        (found, gold), other = (
+            (
+                _emissions(
+                    network, data, network.scores(corpus.column_lists("word")), ruled=True
+                ).lattices,
+                corpus.column_lists(corpora.ENTITY),
+            )
+            for corpus in (test, data.dev)
+        )
+        return worth(found, gold, other, threads=THREADS)
+
+    return setting.kept(f"{one.name}, probabilities", make, Worth, one)
 
 
 # --- Text -----------------------------------------------------------------------------------------
@@ -428,6 +454,17 @@ def _cells(mine: Sequence[Decoded], free: Sequence[Decoded], way: str) -> list[s
         number(statistics.fmean(errors)) if errors else "",
         number(statistics.fmean(one.seconds for one in mine)),
     ]
+
+
+def _probabilities(found: Mapping[str, Worth]) -> str:
+    return (
+        "## Probabilities\n\n"
+        "Of spans, under the grammar, by the network of the first seed: how far they are from "
+        "what comes true, before and after scores are divided by a temperature fitted on testa; "
+        "precision and recall of the spans above a probability; F of the best of n labellings. "
+        "[Training on errors](results-mce.md) has the same for taggers with features.\n\n"
+        f"{worth_table(found)}"
+    )
 
 
 def _reading(sizes: Sequence[int]) -> str:

@@ -23,7 +23,7 @@ from fstcrf.feedback.simulation import problem_of
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Proposals, Rule
 from fstcrf.kernel.descent import Control, RuleName
-from fstcrf.recipes.corpora import PHRASE, noun_phrases_of
+from fstcrf.recipes.corpora import PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
 from fstcrf.recipes.report import Curve, Headline, Panel, Result, Row, draw, number, table
@@ -88,7 +88,7 @@ def run(setting: Setting) -> Result:
     setting.course.until(0.2 if setting.full else 0.01)
     systems = [_chosen(protocol, one, data, setting) for one in setting.course.each(every)]
     protocol.freeze()
-    test = protocol.test(lambda: noun_phrases_of(setting, "test"))
+    test = protocol.test(lambda: noun_phrase_file(setting, "test"))
     setting.course.until(0.25 if setting.full else 0.1)
     setting.say("partial-feedback: full information")
     began = time.perf_counter()

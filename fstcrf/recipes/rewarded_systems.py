@@ -27,7 +27,7 @@ from fstcrf.feedback.simulation import (
 )
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
-from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrases_of, span_f
+from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
 from fstcrf.train import Bandit, Outcome, Progress, Rater, Schedule, parameter_space
 
@@ -62,7 +62,7 @@ class Sentences:
 
 def read(setting: Setting) -> Sentences:
     """Read the training file; `dev` is its first 1,000 sentences, `train` the others."""
-    whole = noun_phrases_of(setting, "train")
+    whole = noun_phrase_file(setting, "train")
     return Sentences(whole[DEV_SENTENCES:], whole[:DEV_SENTENCES])
 
 

@@ -160,6 +160,18 @@ class Segments:
         end[others.start], kind[others.start] = others.end, others.type
         return self.chosen((end[self.start] != self.end) | (kind[self.start] != self.type))
 
+    def with_next(self, offsets: Longs) -> Segments:
+        """Return the segments, each with the token behind it where its sentence has one.
+
+        They may then overlap.
+
+        Parameters
+        ----------
+        offsets : int64 [B + 1]
+        """
+        sentence = np.searchsorted(offsets, self.start, side="right")
+        return Segments(self.start, np.minimum(self.end + 1, offsets[sentence]), self.type)
+
 
 def label_segments(labels: Ints, offsets: Longs, names: tuple[str, ...]) -> Segments:
     """Return the spans of some sentences' labels, as conlleval reads them.

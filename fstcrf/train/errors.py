@@ -507,6 +507,13 @@ class MCEFSettings(SmoothErrors):
     f_gamma: Annotated[
         float, Meta(gt=0, description="above 1, recall counts more than precision")
     ] = 1.0
+    span_end: Annotated[
+        Literal["inside", "next"],
+        Meta(
+            description="a span is right where its own labels are, or also that of the token "
+            "behind it: where labels say no ends, as those of IOB2"
+        ),
+    ] = "inside"
 
     def function(self, run: TrainingRun, l2: float) -> SegmentF:
         """Return the objective of a run."""
@@ -516,6 +523,7 @@ class MCEFSettings(SmoothErrors):
             l2=l2,
             gamma=self.f_gamma,
             loss=self.sigmoid,
+            span_end=self.span_end,
             threads=run.threads,
         )
 
@@ -533,6 +541,10 @@ class SegmentF(_SmoothCount):
     gamma : float
         Above 1, recall counts more than precision.
     loss : Sigmoid
+    span_end : {"inside", "next"}
+        What a span's measure looks at: its own labels, or also that of the token behind it. Under
+        IOB2 the labels of a span do not say where it ends: ``B I I`` has all labels of a gold
+        ``B I``.
     threads : int
         The result has the same bits for any number.
 
@@ -561,6 +573,7 @@ class SegmentF(_SmoothCount):
         l2: float,
         gamma: float = 1.0,
         loss: Sigmoid = Sigmoid(),
+        span_end: Literal["inside", "next"] = "inside",
         threads: int = 1,
     ) -> None:
         if not 0.0 < gamma < np.inf:
@@ -576,6 +589,7 @@ class SegmentF(_SmoothCount):
                 "use labels such as B-X and I-X, or objective 'mce'"
             )
         self.gamma, self.loss, self.counts = gamma, loss, SmoothCounts(0.0, 0.0, 0.0)
+        self._next = span_end == "next"
         self._batches = [(batch, gold_segments(batch)) for batch in batches(problem)]
         wanted = sum(float(b.weight[b.sentence_of[s.start]].sum()) for b, s in self._batches)
         if not wanted:
@@ -622,7 +636,10 @@ class SegmentF(_SmoothCount):
         topology = batch.problem.topology
         rival = topology.state_label[Rivalry(maxima, whole_sentences(batch), whole=True).rivals()]
         others = label_segments(rival, batch.offsets, topology.labels)
-        sides = (Rivalry(maxima, gold), Rivalry(maxima, others.without(gold, len(batch.label))))
+        segments = gold, others.without(gold, len(batch.label))
+        if self._next:
+            segments = segments[0].with_next(batch.offsets), segments[1].with_next(batch.offsets)
+        sides = Rivalry(maxima, segments[0]), Rivalry(maxima, segments[1])
         (one, up), (two, down) = (self.loss(side.measure) for side in sides)
         return _Read(batch, *sides, (one, two), (up, down))
 

@@ -55,7 +55,7 @@ class SameWeights:
 
         from fstcrf.recipes import Setting
         from fstcrf.recipes.corpora import PHRASE
-        from fstcrf.recipes.shallow_parsing import read, trained
+        from fstcrf.recipes.phrase_chunkers import read, trained
         from fstcrf.topology import chain_topology
         from fstcrf.train import Problem, parameter_space
 
@@ -100,7 +100,7 @@ class SameWeights:
         import numpy as np
 
         from fstcrf.joint import CRF
-        from fstcrf.recipes.shallow_parsing import L2, f_of
+        from fstcrf.recipes.phrase_chunkers import L2, f_of
         from fstcrf.train import LBFGS, Likelihood, Untied, Workers, fit, tied
 
         ties = tied(self.problem, self.space)
@@ -168,7 +168,7 @@ def _history(name: str) -> list[str]:
 def recipe(folder: Path, extent: Extent) -> dict[str, Any]:
     """Train as the recipe does."""
     from fstcrf.recipes import Setting
-    from fstcrf.recipes.shallow_parsing import OPTIMISERS, optimised, read
+    from fstcrf.recipes.phrase_chunkers import OPTIMISERS, optimised, read
 
     data = read(Setting(folder))
     _, run = optimised(OPTIMISERS[-1], data, features=extent, threads=THREADS)
@@ -185,7 +185,7 @@ def recipe(folder: Path, extent: Extent) -> dict[str, Any]:
 def scored(folder: Path, tagged: Path) -> float:
     """Return the F of labels that VO-CRF wrote, one a line, empty ones for the ends."""
     from fstcrf.recipes import Setting
-    from fstcrf.recipes.shallow_parsing import f_of, read
+    from fstcrf.recipes.phrase_chunkers import f_of, read
 
     sentences = re.split("\n\n+", tagged.read_text("utf-8").strip())
     test = read(Setting(folder)).test

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.train import ClassificationError, Likelihood, Logistic, SegmentF, Sigmoid
 from fstcrf.train.errors import Smoothing
-from tests.support.error_cases import KINDS, Enumerated, slopes, span_case, spans_of
+from tests.support.error_cases import KINDS, LABELS, Enumerated, slopes, span_case, spans_of
 from tests.support.problems import Case
 
 SMOOTHINGS: tuple[Smoothing, ...] = (Sigmoid(0.7, 0.3), Logistic(1.3, -0.2))
@@ -74,31 +77,36 @@ def test_wrong_paths_that_weigh_nothing_are_not_lost_in_rounding() -> None:
     assert found == pytest.approx(float(loss(np.asarray(d))[0].sum()), rel=1e-9)
 
 
-def expected_counts(case: Case, theta: Floats, loss: Sigmoid) -> tuple[float, float, float]:
-    """TP, FN and FP by enumeration."""
+def expected_counts(
+    case: Case, theta: Floats, loss: Sigmoid, behind: int = 0
+) -> tuple[float, float, float]:
+    """TP, FN and FP by enumeration; spans are measured with so many tokens behind them."""
     tp = fn = fp = 0.0
     everything = Enumerated(case, theta)
     for b, weight in enumerate(case.problem.weight.tolist()):
         gold = spans_of(case.gold(b))
         rival = spans_of(everything.rival(b))
         for first, end, _ in gold:
-            lost = loss(np.asarray([everything.measure(b, first, end)]))[0][0]
+            lost = loss(np.asarray([everything.measure(b, first, end + behind)]))[0][0]
             tp, fn = tp + weight * (1.0 - lost), fn + weight * lost
         for first, end, _ in (span for span in rival if span not in gold):
-            fp += weight * loss(np.asarray([everything.measure(b, first, end)]))[0][0]
+            fp += weight * loss(np.asarray([everything.measure(b, first, end + behind)]))[0][0]
     return tp, fn, fp
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("gamma", [1.0, 0.5, 2.0])
-def test_f_of_segments(kind: str, gamma: float) -> None:
+@pytest.mark.parametrize("span_end", ["inside", "next"])
+def test_f_of_segments(kind: str, gamma: float, span_end: Literal["inside", "next"]) -> None:
     seed = int(2 * gamma)
     case = span_case(seed, kind)
     theta, loss = at(case, seed), Sigmoid(1.2, 0.1)
-    objective = SegmentF(case.problem, case.space, l2=0.01, gamma=gamma, loss=loss)
+    objective = SegmentF(
+        case.problem, case.space, l2=0.01, gamma=gamma, loss=loss, span_end=span_end
+    )
     value, gradient = objective(theta)
-    tp, fn, fp = expected_counts(case, theta, loss)
+    tp, fn, fp = expected_counts(case, theta, loss, behind=int(span_end == "next"))
     found = objective.counts
     assert (found.tp, found.fn, found.fp) == pytest.approx((tp, fn, fp), rel=1e-10)
     ratio = (gamma**2 * fn + fp) / ((gamma**2 + 1.0) * tp)
@@ -108,6 +116,20 @@ def test_f_of_segments(kind: str, gamma: float) -> None:
     directions = some_directions(case, seed)
     found_slopes = slopes(objective, theta, directions)
     assert directions @ gradient == pytest.approx(found_slopes, abs=1e-5)
+
+
+@pytest.mark.parametrize(("span_end", "missed"), [("inside", 0.0), ("next", 1.0)])
+def test_a_span_that_goes_on_too_far(span_end: Literal["inside", "next"], missed: float) -> None:
+    """Gold ``B I O`` found as ``B I I``: the labels of the gold span are all right."""
+    case = span_case(2, "order 1", lengths=(3,))
+    gold = tuple(LABELS.index(label) for label in ("B-X", "I-X", "O"))
+    found = (*gold[:2], gold[1])
+    problem = replace(case.problem, allowed=np.eye(len(LABELS), dtype=bool)[list(gold)])
+    theta = 3.0 * case.features(0, found)
+    objective = SegmentF(problem, case.space, l2=0.0, span_end=span_end)
+    objective(theta)
+    assert objective.counts.fn == pytest.approx(missed, abs=0.01)
+    assert objective.counts.fp == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize("psi", [np.inf, 2.0])

@@ -1,17 +1,34 @@
-"""The recipe ``mce`` on a small corpus in the place of CoNLL-2000."""
+"""The recipe ``mce`` on a small corpus in the place of CoNLL-2000 and CoNLL-2003."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import tests.support.command as program
 from fstcrf.demo import corpus_path
-from fstcrf.recipes import Setting
-from fstcrf.recipes.classification_error import SYSTEMS, Choice, System, chosen, chunking, entities
+from fstcrf.joint import CRF
+from fstcrf.recipes import Setting, run_recipe
+from fstcrf.recipes import classification_error as recipe_module
+from fstcrf.recipes.classification_error import (
+    SYSTEMS,
+    TASKS,
+    Choice,
+    System,
+    Tagset,
+    Trainer,
+    chosen,
+    documents_of,
+    penalty,
+    read_test,
+    sentence_counts,
+)
 from fstcrf.recipes.corpora import entities as read_entities
+from fstcrf.recipes.protocol import FILE, Protocol, frozen
+
+BIOES = Tagset("bioes", "inside")
 
 
 @pytest.fixture(scope="module")
@@ -37,51 +54,100 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.thorough
 def test_the_short_run(folder: Path, tmp_path: Path) -> None:
-    printed = program.done("recipe", "mce", "--data", folder, "--report", tmp_path / "out")
-    assert "MCE-F (sig) from MAP" in printed
-    rows = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
-    systems = [system for system in SYSTEMS if system.quick]
-    runs = [(task, s) for task in ("chunking", "entities") for s in systems]
-    assert [row["row"] for row in rows[::2]] == [f"{task}: {s.name}" for task, s in runs]
-    assert [row["paper"] for row in rows[::2]] == [s.paper[task][0] for task, s in runs]
+    run_recipe(recipe_module.RECIPE, Setting(folder, tmp_path))
+    rows = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    quick = [system for system in SYSTEMS if system.quick]
+    runs = [(task, s) for task in TASKS for s in quick]
+    scores = [row for row in rows if row["metric"] == "F, test, %"]
+    assert [row["row"] for row in scores] == [f"{task}: {s.name}" for task, s in runs]
+    assert [row["paper"] for row in scores] == [s.paper[task][0] for task, s in runs]
     assert all(0.0 < row["value"] <= 100.0 for row in rows)
-    page = (tmp_path / "out" / "report.md").read_text("utf-8")
-    assert "McNemar" in page
+    page = (tmp_path / "report.md").read_text("utf-8")
+    for words in ("McNemar", "calibration error", "| entities: MAP | sentences right, % | 77.39 |"):
+        assert words in page
+    assert len(frozen(tmp_path / FILE).choices) == 2 + 2 * len(quick)
 
 
-def test_settings_are_chosen_on_the_dev_part(folder: Path) -> None:
-    task = chunking(Setting(folder))
-    assert len(task.data.part) == len(task.data.dev) == len(task.data.train) // 2 > 20
-    said: list[str] = []
-    system = System(
-        "MCE-F",
-        {"objective": "mce-f", "method": "quickprop"},
-        from_map=False,
-        quick=True,
-        paper={},
-        choice={"chunking": Choice(0.1, 5)},
-        grid=(0.1, 1.0),
+@pytest.mark.thorough
+def test_a_full_run_in_small(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tuple(
+        replace(system, grid=system.grid[:2], iterations=(2, 3) if system.iterations else ())
+        for system in SYSTEMS
     )
-    found = chosen(system, task, None, 0, said.append)
-    assert found.l2 in system.grid
-    assert found.iterations is not None
-    assert 1 <= found.iterations <= 10
-    assert [line.rpartition(":")[0] for line in said] == [
-        f"mce: chunking, MCE-F, l2 {l2:g}" for l2 in system.grid
-    ]
+    monkeypatch.setattr(recipe_module, "SYSTEMS", few)
+    monkeypatch.setattr(recipe_module, "LIKELIHOOD", few[1])
+    monkeypatch.setattr(recipe_module, "_PROBE", few[-1])
+    monkeypatch.setattr(recipe_module, "_STARTS", (1.0, 0.5))
+    monkeypatch.setattr(recipe_module, "SEEDS", 2)
+    monkeypatch.setattr(recipe_module, "TASKS", {"entities": TASKS["entities"]})
+    said: list[str] = []
+    for _ in range(2):
+        setting = Setting(folder, tmp_path, full=True, say=said.append)
+        report = run_recipe(recipe_module.RECIPE, setting)
+        assert len(report.result.headline) == 2 * len(SYSTEMS)
+        assert all(len(line.values) == 2 for line in report.result.headline)
+    again = said[len(said) // 2 :]
+    assert any("from an earlier run" in line for line in again)
+    tried = frozen(tmp_path / FILE).choices
+    assert [one.settings for one in tried["entities, labels"].trials] == recipe_module._TAGSETS
+    assert len(tried["entities, MCE-F (sig) from MAP, start"].trials) == 2
+    assert len(tried["entities, MCE-F (sig) from MAP"].trials) == 2 * 2
+
+
+def test_settings_are_chosen_on_the_dev_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = Setting(folder)
+    task = TASKS["chunking"](setting, BIOES)
+    assert len(task.part) == len(task.dev) == len(task.train) // 2 > 20
+    assert not task.apart
+    options = {"objective": "mce-f", "method": "quickprop"}
+    system = System("MCE-F", options, {}, {}, (1e3, 1e4), (3, 5))
+    trainer, protocol = Trainer(task, setting), Protocol("mce", setting)
+    kept = {(c, n): trainer.held_out(system, Choice(c, n)) for c in (1e3, 1e4) for n in (3, 5)}
+    courses = {c: trainer.course(system, Choice(c)) for c in (1e3, 1e4)}
+    assert all(kept[c, n] == courses[c][n - 1] for c, n in kept)
+    monkeypatch.setattr(CRF, "train", None)
+    monkeypatch.setattr(Trainer, "course", lambda *given: courses[given[2].C])
+    found = chosen(protocol, system, trainer, None, full=True)
+    assert kept[found.C or 0.0, found.iterations or 0] == max(kept.values())
+
+
+def test_the_penalty_in_the_units_of_the_paper(folder: Path) -> None:
+    task = TASKS["entities"](Setting(folder), BIOES)
+    labels = [label for row in task.train.column_lists("entity") for label in row]
+    segments = sum(label[0] in "BS" for label in labels)
+    by_name = {system.name: system for system in SYSTEMS}
+    assert penalty(by_name["MAP"], task, task.train, 1.0) == 0.5
+    assert penalty(by_name["MCE (sig)"], task, task.train, 1000.0) == 0.0005
+    assert penalty(by_name["MCE-F (sig)"], task, task.train, 1e4) == pytest.approx(segments / 1e4)
+    assert penalty(by_name["ML"], task, task.train, None) == 0.0
+
+
+def test_lines_of_documents_count_as_right_sentences(folder: Path) -> None:
+    setting = Setting(folder)
+    test = read_test(TASKS["entities"](setting, BIOES), setting)
+    labels = test.column_lists("entity")
+    labels[0] = ["O"] * (len(labels[0]) + 1)
+    without, counted = (
+        sentence_counts(test, "entity", labels, document_lines=given) for given in (False, True)
+    )
+    text = (folder / "conll2003" / "eng.testb").read_text("utf-8")
+    lines = text.count("-DOCSTART-")
+    assert len(test) + lines == text.count("\n\n") + 1
+    assert lines > 1
+    assert without.f == pytest.approx((len(test) - 1) / len(test))
+    assert counted.f == pytest.approx((len(test) + lines - 1) / (len(test) + lines))
+    numbers = documents_of(test)
+    assert numbers is not None
+    assert numbers.max() + 1 == lines
 
 
 def test_entities_are_read_in_bioes(folder: Path) -> None:
-    task = entities(Setting(folder))
-    labels = task.data.test.column_lists("entity")
-    assert {label[0] for sentence in labels for label in sentence} == set("BIOES")
-    assert task.data.part is task.data.train
     setting = Setting(folder)
-    for corpus, part in (
-        (task.data.train, "train"),
-        (task.data.dev, "testa"),
-        (task.data.test, "testb"),
-    ):
+    task = TASKS["entities"](setting, BIOES)
+    test = read_test(task, setting)
+    assert {label[0] for row in test.column_lists("entity") for label in row} == set("BIOES")
+    assert task.apart
+    for corpus, part in ((task.train, "train"), (task.dev, "testa"), (test, "testb")):
         shared = read_entities(setting, part, "bioes")  # the file as other recipes read it
         assert corpus.column_lists("entity") == shared.column_lists("ner")
         assert corpus.column_lists("word") == shared.column_lists("word")

@@ -151,6 +151,7 @@ CHANGED: dict[str, Any] = {
     "offset": 0.5,
     "psi": 1.0,
     "f_gamma": 3.0,
+    "span_end": "next",
     "growth": 3.0,
     "batch": 1,
     "halving": 0.5,

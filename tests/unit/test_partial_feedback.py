@@ -14,7 +14,7 @@ import pytest
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes import partial_feedback as recipe
 from fstcrf.recipes import rewarded_systems as systems
-from fstcrf.recipes.corpora import noun_phrases_of
+from fstcrf.recipes.corpora import noun_phrase_file
 from fstcrf.recipes.protocol import frozen, over_seeds
 
 WORDS = {"the": ("DT", "B-NP"), "cat": ("NN", "I-NP"), "sat": ("VB", "B-VP"), "on": ("IN", "B-PP")}
@@ -101,13 +101,13 @@ def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(recipe, name, value)
     monkeypatch.setattr(recipe, "over_seeds", partial(over_seeds, seeds=2))
     order: list[str] = []
-    read = noun_phrases_of
+    read = noun_phrase_file
 
     def noted(setting: Setting, part: Any) -> Any:
         order.append(part)
         return read(setting, part)
 
-    monkeypatch.setattr(recipe, "noun_phrases_of", noted)
+    monkeypatch.setattr(recipe, "noun_phrase_file", noted)
     said: list[str] = []
 
     def say(line: str) -> None:

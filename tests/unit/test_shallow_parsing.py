@@ -10,20 +10,21 @@ import pytest
 
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, run_recipe
-from fstcrf.recipes import shallow_parsing as data_module
+from fstcrf.recipes import phrase_chunkers as data_module
 from fstcrf.recipes import shallow_parsing as recipe_module
 from fstcrf.recipes.corpora import PHRASE
-from fstcrf.recipes.shallow_parsing import (
+from fstcrf.recipes.phrase_chunkers import (
     OPTIMISERS,
     Point,
-    courses,
     local,
-    lowest,
     optimised,
     perceptron,
-    reached,
+    perceptron_course,
     read,
+    read_training,
 )
+from fstcrf.recipes.protocol import FILE, frozen
+from fstcrf.recipes.shallow_parsing import courses, lowest, reached
 
 WORDS = {"DT": ["the", "a"], "NN": ["dog", "cat", "park"], "VB": ["saw", "ran"], "IN": ["in"]}
 PATTERNS = [["DT", "NN", "VB", "DT", "NN"], ["NN", "VB"], ["NN", "VB", "IN", "DT", "NN"]]
@@ -52,6 +53,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(data_module, "DEV_SENTENCES", 15)
     monkeypatch.setattr(recipe_module, "DEV_ITERATIONS", 4)
     monkeypatch.setattr(recipe_module, "DEV_FULL", 4)
+    monkeypatch.setattr(data_module, "EPOCHS_TRIED", 3)
+    monkeypatch.setattr(recipe_module, "EPOCHS_TRIED", 3)
+    monkeypatch.setattr(recipe_module, "SEEDS", 2)
+    monkeypatch.setattr(recipe_module, "_PENALTIES", (0.5,))
+    monkeypatch.setattr(recipe_module, "_STOPS", (3, None))
     monkeypatch.setattr(recipe_module, "GIS", 5)
     monkeypatch.setattr(recipe_module, "GIS_FULL", 6)
     (tmp_path / "conll2000").mkdir()
@@ -63,6 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_only_noun_phrases_are_left(folder: Path) -> None:
     data = read(Setting(folder))
     assert (len(data.train), len(data.part), len(data.dev), len(data.test)) == (60, 45, 15, 20)
+    assert len(read_training(Setting(folder)).test) == 0
     labels = {label for sentence in data.train.column_lists(PHRASE) for label in sentence}
     assert labels == {"O", "B-NP", "I-NP"}
     chunks = data.test.column_lists("chunk")
@@ -73,7 +80,7 @@ def test_only_noun_phrases_are_left(folder: Path) -> None:
 @pytest.mark.parametrize("full", [False, True])
 def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
     report = tmp_path / "report"
-    run_recipe(RECIPES["shallow-parsing"], Setting(folder, report, full=full))
+    done = run_recipe(RECIPES["shallow-parsing"], Setting(folder, report, full=full))
     rows = json.loads((report / "results.json").read_text("utf-8"))
     assert set(rows[0]) == {"row", "metric", "value", "paper", "seconds"}
     found = {(row["row"], row["metric"]): row for row in rows}
@@ -82,10 +89,21 @@ def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
         assert found[optimiser.name, "passes over the data"]["value"] >= 1
     assert found["GIS", "iterations"]["value"] <= (6 if full else 5)
     assert found["CRF against MEMM", "McNemar's p"]["paper"] == 0.00109
-    assert ("averaged perceptron, complete", "F, test, %") in found or not full
+    name = "averaged perceptron, complete, run 2"
+    assert ((name, "F, test, %") in found) == full
+    headline = {line.row: line for line in done.result.headline}
+    assert headline["CRF, complete"].paper == 94.38
+    assert all(len(headline[name].values) == 1 + full for name in ("CRF, complete",))
+    choices = frozen(report / FILE).choices
+    assert len(choices["CRF, complete"].trials) == (4 if full else 0)
     assert ("voted perceptron, 2 epochs", "F, test, %") in found or not full
     page = (report / "report.md").read_text("utf-8")
-    for words in ("approximate randomisation", "Norm of the gradient", "F on the dev part"):
+    for words in (
+        "approximate randomisation",
+        "Norm of the gradient",
+        "F on the dev part",
+        "Why the objective",
+    ):
         assert words in page
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: no plot")
     assert (report / "plots" / "shallow-parsing.svg").stat().st_size > 1000
@@ -104,7 +122,9 @@ def test_systems_learn(folder: Path) -> None:
     data = read(Setting(folder))
     tagger, crf = optimised(OPTIMISERS[3], data)
     memm = local(data, tagger)
-    average = perceptron(data)
+    scores = perceptron_course(data)
+    assert len(scores) == 3
+    average = perceptron(data, 1 + scores.index(max(scores)))
     for run in (crf, memm, average):
         assert run.f > 80
         assert [len(s) for s in run.labels] == [len(s) for s in data.test]

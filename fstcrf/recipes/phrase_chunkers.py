@@ -1,0 +1,293 @@
+"""Chunkers of noun phrases, as Sha and Pereira (2003) train them: CRFs, perceptrons, an MEMM.
+
+All have the paper's predicates and second-order labels. A run that leaves the dev part out is
+scored there; the others are scored on the test part.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints
+from fstcrf.corpus import Corpus
+from fstcrf.feedback.simulation import problem_of
+from fstcrf.joint import CRF
+from fstcrf.recipes.corpora import PHRASE, DataSplit, noun_phrase_file, span_f
+from fstcrf.recipes.experiment import Setting
+from fstcrf.train import LBFGS, LocalLikelihood, Progress, fit, normalised, voted_paths
+
+# --- Data and features ----------------------------------------------------------------------------
+
+DEV_SENTENCES = 1000
+
+TEMPLATE = """\
+BOS
+EOS
+U0:%x[-2..2,word]
+U1:%x[-1..0,word]/%x[0..1,word]
+U2:%x[-2..2,pos]
+U3:%x[-2..1,pos]/%x[-1..2,pos]
+U4:%x[-2..0,pos]/%x[-1..1,pos]/%x[0..2,pos]
+U5
+B
+"""
+
+
+def read(setting: Setting) -> DataSplit:
+    """Read both files; `dev` is the last 1,000 sentences of `train`.
+
+    The paper's held-out text, section 21 with another tagger's POS tags, is not part of CoNLL-2000.
+    """
+    return replace(read_training(setting), test=noun_phrase_file(setting, "test"))
+
+
+def read_training(setting: Setting) -> DataSplit:
+    """Read the training file; `test` has no sentence."""
+    train = noun_phrase_file(setting, "train")
+    return DataSplit(train, train[:-DEV_SENTENCES], train[-DEV_SENTENCES:], train[:0])
+
+
+# --- Training runs --------------------------------------------------------------------------------
+
+Boundary = Literal["skip", "pad"]
+"""What templates see beyond the ends of a sentence: nothing, or padding."""
+
+L2 = 0.5  # sigma = 1, as in table 3
+EPOCHS_TRIED = 15
+"""Of the perceptron; all of them are candidates."""
+EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves passes
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedOptimiser:
+    """An optimiser of table 3."""
+
+    name: str
+    options: Mapping[str, Any]  # of `CRF.train`
+    # f, minutes, objective: what the paper reports: F, minutes, penalised log-likelihood
+    f: float | None = None
+    minutes: float | None = None
+    objective: float | None = None
+
+
+OPTIMISERS = (
+    PublishedOptimiser("preconditioned CG", {"method": "preconditioned-cg"}, 94.19, 130, -2968),
+    PublishedOptimiser("mixed CG", {"method": "mixed-cg"}, 94.20, 540, -2990),
+    PublishedOptimiser("plain CG", {"method": "cg"}, 94.04, 648, -2967),
+    PublishedOptimiser("L-BFGS", {"method": "lbfgs", "stochastic_epochs": 0}, 94.19, 84, -2948),
+    PublishedOptimiser("GIS", {"method": "gis", "delta": 0.0}, 93.55, 3700, -5668),
+    PublishedOptimiser(
+        "L-BFGS, stochastic start, curvature units",
+        {"method": "lbfgs", "stochastic_epochs": EPOCHS},
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What is known after an iteration."""
+
+    passes: int  # over the data so far
+    seconds: float  # of training so far, without the time for held-out scores
+    # objective, likelihood: penalised and plain log-likelihood; of a perceptron NaN
+    objective: float
+    likelihood: float
+    gradient_norm: float | None
+    dev: float | None  # F on held-out text, in percent
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRun:
+    """A training run."""
+
+    name: str
+    weights: int  # how many there are
+    # f, labels: on the test part, in percent; where dev was left out of training, on that
+    f: float
+    labels: list[list[str]]
+    seconds: float  # of everything from corpus to model
+    course: list[Point] = field(default_factory=list)
+
+
+def _run(
+    name: str,
+    model: CRF,
+    corpus: Corpus,
+    labels: list[list[str]],
+    seconds: float,
+    course: list[Point] | None = None,
+) -> TrainingRun:
+    f = f_of(corpus, labels)
+    return TrainingRun(name, model.space.size, f, labels, seconds, [] if course is None else course)
+
+
+def f_of(corpus: Corpus, labels: list[list[str]]) -> float:
+    """Return F of the noun phrases, in percent."""
+    return span_f(corpus, PHRASE, labels)
+
+
+# --- The likelihood, by any optimiser -------------------------------------------------------------
+
+
+def trained(
+    data: Corpus,
+    *,
+    report: Callable[[Progress], None] | None = None,
+    boundary: Boundary = "skip",
+    **given: Any,
+) -> CRF:
+    """Train an order-2 chunker with the paper's features; `given` are options of `CRF.train`."""
+    # Padding says where a sentence begins and ends; where nothing is beyond, attributes do.
+    template = TEMPLATE if boundary == "skip" else TEMPLATE.replace("BOS\nEOS\n", "")
+    options = {"order": 2, "scheme": "iob2", "boundary": boundary, **given}
+    if options.get("method") != "perceptron":  # which has no penalty
+        options.setdefault("l2", L2)
+    return CRF.train(data, PHRASE, template, report=report, **options)
+
+
+def optimised(
+    optimiser: PublishedOptimiser,
+    data: DataSplit,
+    *,
+    features: str = "supported",
+    held_out: bool = False,
+    limit: int | None = None,
+    l2: float = L2,
+    boundary: Boundary = "skip",
+    seed: int = 0,
+    threads: int = 1,
+) -> tuple[CRF, TrainingRun]:
+    """Train by an optimiser, `limit` iterations at most; return the tagger and what is known of it.
+
+    With `held_out` the dev part is left out, and scored on after every iteration.
+    """
+    course: list[Point] = []
+    began = time.perf_counter()
+
+    def note(progress: Progress) -> None:
+        course.append(_point(progress, time.perf_counter() - began, l2))
+
+    given: dict[str, Any] = dict(optimiser.options)
+    if held_out:
+        given |= {"dev": data.dev, "patience": 10**6}
+    if limit is not None:
+        given["max_iterations"] = limit
+    model = trained(
+        data.part if held_out else data.train,
+        report=note,
+        features=features,
+        l2=l2,
+        boundary=boundary,
+        seed=seed,
+        threads=threads,
+        **given,
+    )
+    seconds = time.perf_counter() - began
+    scored = data.dev if held_out else data.test
+    labels = model.tag_all(scored, threads=threads)
+    return model, _run(optimiser.name, model, scored, labels, seconds, course)
+
+
+def _point(progress: Progress, seconds: float, l2: float) -> Point:
+    penalty = l2 * progress.measures.get("norm", 0.0) ** 2
+    return Point(
+        progress.evaluations,
+        seconds,
+        -progress.value,
+        -progress.value + penalty,
+        progress.gradient_norm,
+        None if progress.dev is None else 100.0 * progress.dev,
+    )
+
+
+# --- Perceptrons and locally normalised models ----------------------------------------------------
+
+
+def perceptron(
+    data: DataSplit, epochs: int, *, features: str = "supported", seed: int = 0
+) -> TrainingRun:
+    """Train the averaged perceptron."""
+    began = time.perf_counter()
+    options = _perceptron_options(features, seed)
+    model = trained(data.train, max_iterations=epochs, **options)
+    seconds = time.perf_counter() - began
+    name = f"averaged perceptron, {features}"
+    return _run(name, model, data.test, model.tag_all(data.test), seconds)
+
+
+def perceptron_course(
+    data: DataSplit, *, features: str = "supported", seed: int = 0
+) -> list[float]:
+    """Return F on the dev part, percent, after each epoch of the averaged perceptron."""
+    scores: list[float] = []
+    trained(
+        data.part,
+        report=lambda progress: scores.append(100.0 * (progress.dev or 0.0)),
+        dev=data.dev,
+        patience=EPOCHS_TRIED,
+        max_iterations=EPOCHS_TRIED,
+        **_perceptron_options(features, seed),
+    )
+    return scores
+
+
+def _perceptron_options(features: str, seed: int) -> dict[str, Any]:
+    return {"method": "perceptron", "features": features, "seed": seed}
+
+
+def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> TrainingRun:
+    """Train the voted perceptron, with the features and structure of a CRF."""
+    began = time.perf_counter()
+    train, test = (problem_of(like, part, PHRASE) for part in (data.train, data.test))
+    states = voted_paths(train, like.space, test.node, test.offsets, epochs=epochs, seed=seed)
+    seconds = time.perf_counter() - began
+    labels = _labelled(like, states, data.test)
+    return _run(f"voted perceptron, {epochs} epochs", like, data.test, labels, seconds)
+
+
+def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> TrainingRun:
+    """Train a locally normalised model with the features, structure and weights' places of a CRF.
+
+    With `held_out` the dev part is left out, and scored on after every iteration.
+    """
+    began = time.perf_counter()
+    course: list[Point] = []
+    problem = problem_of(like, data.part if held_out else data.train, PHRASE)
+    objective = LocalLikelihood(problem, like.space, l2=L2)
+
+    def model(theta: Floats) -> CRF:
+        return replace(like, theta=theta, record=None)
+
+    def score(theta: Floats) -> float:
+        return f_of(data.dev, _locally_tagged(model(theta), data.dev)) / 100.0
+
+    outcome = fit(
+        LBFGS(objective, np.zeros(like.space.size)),
+        max_iterations=limit,
+        evaluate=score if held_out else None,
+        patience=limit,
+        report=lambda progress: course.append(_point(progress, time.perf_counter() - began, L2)),
+    )
+    seconds = time.perf_counter() - began
+    found, scored = model(outcome.theta), data.dev if held_out else data.test
+    return _run("MEMM", found, scored, _locally_tagged(found, scored), seconds, course)
+
+
+def _locally_tagged(model: CRF, data: Corpus) -> list[list[str]]:
+    node = model.weights.node(problem_of(model, data, PHRASE).node)
+    graph, node = normalised(model.weights.still_graph, data.offsets, node)
+    states, _ = kernel.viterbi(graph, data.offsets, node)
+    return _labelled(model, states, data)
+
+
+def _labelled(model: CRF, states: Ints, data: Corpus) -> list[list[str]]:
+    names = np.asarray(model.labels)[model.topology.state_label[states]].tolist()
+    bounds = data.offsets.tolist()
+    return [names[a:b] for a, b in itertools.pairwise(bounds)]

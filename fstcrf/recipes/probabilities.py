@@ -1,0 +1,153 @@
+"""What a model's probabilities are worth to somebody who uses them: tables of recipes.
+
+Spans found with a probability are compared with gold ones: how far claims are from what comes true,
+before and after scores are divided by one temperature; what is right among those above a threshold,
+and how many of the gold ones these are; and the F of the best of n labellings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from fstcrf.arrays import Longs
+from fstcrf.calibration import Events, fit_temperature, reliability, span_events
+from fstcrf.corpus.schemes import Span, spans
+from fstcrf.lattice import Lattice, nbest
+from fstcrf.recipes.report import number, table
+
+BEST = (1, 5, 20)
+"""Numbers of labellings that an oracle chooses from."""
+THRESHOLDS = (0.5, 0.9, 0.99)
+"""Least probabilities of spans that are kept."""
+BINS = 15
+_ABOVE = 0.01
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Spans at or above a probability.
+
+    Parameters
+    ----------
+    precision : float
+        Share of them that is right, percent; NaN where there is none.
+    recall : float
+        Share of the gold spans that is among them, percent.
+    """
+
+    precision: float | None
+    recall: float
+
+
+class Worth(msgspec.Struct, frozen=True):
+    """What the probabilities of one model are worth on one text.
+
+    Parameters
+    ----------
+    error : float
+        Expected calibration error of spans above 0.01, in 15 bins.
+    temperature : float or None
+        What scores are divided by, fitted on other text; None: it was not.
+    tempered : float or None
+        Expected calibration error after that.
+    kept : list of Kept
+        For each of the `THRESHOLDS`, before any temperature.
+    oracle : list of float
+        F, percent, of the best of the n best labellings of each sentence, for each n of `BEST`.
+    """
+
+    error: float
+    temperature: float | None
+    tempered: float | None
+    kept: list[Kept]
+    oracle: list[float]
+
+
+Labels = Sequence[Sequence[str]]
+
+
+def worth(
+    lattices: Sequence[Lattice],
+    gold: Labels,
+    other: tuple[Sequence[Lattice], Labels] | None = None,
+    *,
+    threads: int = 1,
+) -> Worth:
+    """Measure probabilities.
+
+    Parameters
+    ----------
+    lattices : sequence of B Lattice
+    gold : sequence of B label sequences
+    other : (lattices, gold), optional
+        Text that the model was not trained on, for the temperature.
+    threads : int
+    """
+    events = span_events(lattices, gold, above=_ABOVE, threads=threads)
+    temperature = tempered = None
+    if other is not None:
+        temperature = fit_temperature(*other, threads=threads)
+        cooler = [lattice.weighted(1.0 / temperature) for lattice in lattices]
+        tempered = _error(span_events(cooler, gold, above=_ABOVE, threads=threads))
+    kept = [_kept(events, threshold) for threshold in THRESHOLDS]
+    return Worth(
+        _error(events), temperature, tempered, kept, oracle_f(lattices, gold, threads=threads)
+    )
+
+
+def _error(events: Events) -> float:
+    return reliability(events, bins=BINS).error if len(events) else 0.0
+
+
+def _kept(events: Events, threshold: float) -> Kept:
+    among = events.probability >= threshold
+    right, wanted = (
+        int(events.correct[among].sum()),
+        int(events.correct.sum() + events.missed.sum()),
+    )
+    precision = 100.0 * right / int(among.sum()) if among.any() else None
+    return Kept(precision, 100.0 * right / max(wanted, 1))
+
+
+def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> list[float]:
+    """Return F, percent, of the best of the n best labellings, for each n of `BEST`.
+
+    The best one of a sentence has the fewest wrong spans, missed ones and those found wrongly.
+    """
+    ranked = nbest(lattices, max(BEST), threads=threads)
+    found = np.zeros((len(BEST), 2), dtype=np.int64)  # right, found
+    wanted = 0
+    for paths, labels in zip(ranked, gold, strict=True):
+        there = set(spans(labels, "conlleval"))
+        wanted += len(there)
+        counts = np.asarray(list(_counts((path.labels for path in paths), there)))
+        for k, n in enumerate(BEST):
+            mine = counts[:n]
+            found[k] += mine[(2 * mine[:, 0] - mine[:, 1]).argmax()]
+    return [100.0 * _f(right, both + wanted) for right, both in found.tolist()]
+
+
+def _counts(labellings: Iterator[Sequence[str]], there: set[Span]) -> Iterator[Longs]:
+    for labels in labellings:
+        mine = spans(labels, "conlleval")
+        yield np.asarray([sum(span in there for span in mine), len(mine)], dtype=np.int64)
+
+
+def _f(right: int, both: int) -> float:
+    return 2.0 * right / both if both else 1.0
+
+
+def worth_table(found: Mapping[str, Worth]) -> str:
+    """Write the probabilities of several models beside each other."""
+    head = ["", "calibration error", "temperature", "error after it"]
+    head += [f"p ≥ {threshold:g}: precision (recall), %" for threshold in THRESHOLDS]
+    head += [f"F of the best of {n}, %" for n in BEST[1:]]
+    return table(head, [[name, *_cells(one)] for name, one in found.items()])
+
+
+def _cells(one: Worth) -> list[str]:
+    kept = [f"{number(k.precision)} ({number(k.recall)})" for k in one.kept]
+    numbers = map(number, (one.error, one.temperature, one.tempered))
+    return [*numbers, *kept, *map(number, one.oracle[1:])]
