@@ -70,7 +70,7 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     for (int k = 0; k < 2; k++) {
         side[k]->row = take(&a, e->full ? S + 1 : 0, d);
         side[k]->state = take(&a, e->full ? S : 0, f);
-        side[k]->arc = take(&a, listed, d);
+        side[k]->arc = take(&a, listed, f);
         side[k]->other = take(&a, listed, f);
         side[k]->over = take(&a, listed, d);
     }
@@ -133,7 +133,7 @@ static void sort_rows(const fc_axis *g, const int32_t *at, const int32_t *from, 
     to->row[S] = arcs;
     for (int64_t k = 0; k < g->A; k++) {
         const int64_t place = next[at[k]]++;
-        to->arc[place] = k;
+        to->arc[place] = (int32_t)k;
         to->other[place] = from[k];
     }
 }
@@ -201,7 +201,7 @@ static float top_arc(int64_t n, const float *restrict x, float top) {
 /* What weights are above the rest. */
 static void spread_weights(const fc_axis *g, double rest, exceptions *to) {
     const float *restrict weight = to->value;
-    const int64_t *restrict arc = to->arc;
+    const int32_t *restrict arc = to->arc;
     double *restrict over = to->over;
     if (g->leave == NULL)
         for (int64_t k = 0; k < g->A; k++) over[k] = (double)weight[arc[k]] - rest;
@@ -325,27 +325,41 @@ FC_INLINE narrow_mask lanes_of(uint8_t bits, int first) {
     return (((narrow_mask){0} + (int32_t)bits) & bit) != 0;
 }
 
+/* u -= d, v += mass d over V vectors of a row. */
+FC_INLINE void move_vectors(const int V, float mass, const narrow *d, narrow *u, narrow *v) {
+    for (int i = 0; i < V; i++) u[i] -= d[i];
+    if (mass != 0.0f)
+        for (int i = 0; i < V; i++) v[i] += mass * d[i];
+}
+
 /* u -= value g, v += mass value g of the rows of one token where they have weights, over V vectors. */
 FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, int64_t at,
                          int64_t begin, int64_t end, float mass, const float *g, float *table) {
     const int64_t P = s->P;
+    const int bytes =
+        V * NARROW / 8; /* of the mask: one for eight slots, and V is even elsewhere */
+    const uint64_t all = ~(uint64_t)0 >> (64 - 8 * bytes);
     narrow own[8];
     for (int v = 0; v < V; v++) own[v] = ((const narrow *)g)[at + v];
     for (int64_t k = begin; k < end; k++) {
         const int64_t r = s->row[k];
         narrow *u = (narrow *)(table + r * 2 * P) + at, *sum = u + P / NARROW;
         const float value = s->row_value == NULL ? 1.0f : s->row_value[k];
-        const uint8_t *bits = mask == NULL ? NULL : mask + r * (P / 8);
-        narrow d[8];
-        for (int v = 0; v < V; v++) {
-            const int64_t slot = (at + v) * NARROW;
-            d[v] = value * own[v];
-            if (bits != NULL)
-                d[v] = (narrow)((narrow_mask)d[v] & lanes_of(bits[slot / 8], (int)(slot % 8)));
+        uint64_t bits = all;
+        if (mask != NULL) {
+            bits = 0;
+            memcpy(&bits, mask + r * (P / 8) + at * NARROW / 8, (size_t)bytes);
+            if (bits == 0) continue; /* few labels, and none of these */
         }
-        for (int v = 0; v < V; v++) u[v] -= d[v];
-        if (mass != 0.0f)
-            for (int v = 0; v < V; v++) sum[v] += mass * d[v];
+        narrow d[8];
+        for (int v = 0; v < V; v++) d[v] = value * own[v];
+        if (bits != all)
+            for (int v = 0; v < V; v++) {
+                const int slot = v * NARROW;
+                const uint8_t byte = (uint8_t)(bits >> (slot / 8 * 8));
+                d[v] = (narrow)((narrow_mask)d[v] & lanes_of(byte, slot % 8));
+            }
+        move_vectors(V, mass, d, u, sum);
     }
 }
 

@@ -117,7 +117,7 @@ static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, 
 typedef struct {
     int64_t *row;   /* [S + 1] */
     int32_t *state; /* [S] which state a row is of; by length, so that branches are foreseen */
-    int64_t *arc;   /* [A] number of each arc, */
+    int32_t *arc;   /* [A] number of each arc, */
     float *value;   /* [A] and w by that number */
     int32_t *other; /* [A] the state that is summed */
     double *over;   /* [A] w - r, or w where the pair has no rest */
@@ -362,36 +362,56 @@ static double class_share(const double *sum, const fc_classes *c, int64_t j) {
     return sum[c->of[j] < 0 ? c->n : c->of[j]];
 }
 
+/* Rows `r` to `end`, of n arcs each: a constant n leaves no loop. */
+FC_INLINE void sum_equal_rows(const int classed, const int64_t n, const sweep *w,
+                              const exceptions *e, int64_t r, int64_t end, double total,
+                              const float *restrict x, float *restrict y) {
+    const double *restrict over = e->over + e->row[r], *restrict one = w->one;
+    const int32_t *restrict other = e->other + e->row[r];
+    for (; r < end; r++, over += n, other += n) {
+        const int32_t j = e->state[r];
+        if (classed) total = class_share(w->share, e->at, j);
+        two_doubles sums = {total, 0.0}; /* of even and of odd arcs: two loads an arc, not three */
+        for (int64_t k = 0; k + 2 <= n; k += 2)
+            sums += *(const two_doubles *)(over + k) * two_of(one, other + k);
+        if (n % 2) sums[0] += over[n - 1] * one[other[n - 1]];
+        const double sum = sums[0] + sums[1];
+        y[j] = (float)(sum < CANCELS * total ? sum_others(w, e, r, x) : sum);
+    }
+}
+
 /* y_j = r sum_i x_i + sum of (w - r) x_i over exceptions: the product of background.h for a sentence
  * by itself. */
 FC_INLINE void sum_rows_of(const int classed, const sweep *w, const exceptions *e,
                            const float *restrict x, float *restrict y) {
     const int64_t S = w->S, *restrict row = e->row;
-    const int32_t *restrict other = e->other, *restrict state = e->state;
-    const double *restrict over = e->over;
-    double *restrict one = w->one;
-    for (int64_t i = 0; i < S; i++) one[i] = (double)x[i];
     double total = 0.0;
+    for (int64_t i = 0; i < S; i++) w->one[i] = (double)x[i];
     if (classed)
-        sum_classes(e->from, S, w->remainder, one, w->share);
+        sum_classes(e->from, S, w->remainder, w->one, w->share);
     else
-        total = w->remainder * sum_of_doubles(S, one);
-    for (int64_t r = 0; r < S; r++) {
-        if (classed) total = class_share(w->share, e->at, state[r]);
-        two_doubles sums = {total, 0.0}; /* of even and of odd arcs: two loads an arc, not three */
-        const int64_t last = row[r + 1];
-        int64_t k = row[r];
-        for (; k + 4 <= last; k += 4) {
-            sums += *(const two_doubles *)(over + k) * two_of(one, other + k);
-            sums += *(const two_doubles *)(over + k + 2) * two_of(one, other + k + 2);
+        total = w->remainder * sum_of_doubles(S, w->one);
+    for (int64_t r = 0, end; r < S; r = end) {
+        const int64_t n = row[r + 1] - row[r];
+        for (end = r + 1; end < S && row[end + 1] - row[end] == n;) end++;
+#define EQUAL(N) \
+    case N: sum_equal_rows(classed, N, w, e, r, end, total, x, y); break
+        switch (n) {
+            EQUAL(1);
+            EQUAL(2);
+            EQUAL(3);
+            EQUAL(4);
+            EQUAL(5);
+            EQUAL(6);
+            EQUAL(7);
+            EQUAL(8);
+            EQUAL(9);
+            EQUAL(10);
+            EQUAL(11);
+            EQUAL(12);
+            default: sum_equal_rows(classed, n, w, e, r, end, total, x, y);
         }
-        if (k + 2 <= last) {
-            sums += *(const two_doubles *)(over + k) * two_of(one, other + k);
-            k += 2;
-        }
-        if (k < last) sums[0] += over[k] * one[other[k]];
-        const double sum = sums[0] + sums[1];
-        y[state[r]] = (float)(sum < CANCELS * total ? sum_others(w, e, r, x) : sum);
+#undef EQUAL
     }
     for (int64_t j = S; j < w->Q; j++) y[j] = 0.0f;
 }
