@@ -27,6 +27,7 @@ from fstcrf.cli.options import (
     given_options,
     in_flags,
     input_options,
+    spoken,
     threads_option,
     with_options,
 )
@@ -228,7 +229,7 @@ def _trained(
                 model = _train(data, held_out, told, heard, checkpoint, given)
         if history is not None:
             history.write()
-        _finish(model, output, told, time.perf_counter() - started, checkpoint)
+        _finish(model, output, told, time.perf_counter() - started, checkpoint, command)
     if not kept:
         Path(checkpoint).unlink(missing_ok=True)
 
@@ -331,7 +332,14 @@ def _train(
         raise Failure(message, INTERRUPTED) from None
 
 
-def _finish(model: CRF, output: str, told: Reporter, seconds: float, checkpoint: str) -> None:
+def _finish(
+    model: CRF,
+    output: str,
+    told: Reporter,
+    seconds: float,
+    checkpoint: str,
+    command: click.Command,
+) -> None:
     record = model.record
     if record is None:
         raise Failure("the model has no record of its training")
@@ -347,7 +355,7 @@ def _finish(model: CRF, output: str, told: Reporter, seconds: float, checkpoint:
     told.done(
         f"{output}: {record.parameters:,} weights of {record.attributes:,} attributes and "
         f"{len(model.labels)} labels; {record.iterations} iterations in {seconds:.1f} s "
-        f"({record.reason}){score}",
+        f"({spoken(record.reason, command)}){score}",
         model=output,
         weights=record.parameters,
         attributes=record.attributes,

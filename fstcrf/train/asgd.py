@@ -21,7 +21,7 @@ from fstcrf.train.online import Orders, masked_arcs, shuffled
 from fstcrf.train.optimiser import State, Step
 from fstcrf.train.problem import ParameterSpace, Problem
 from fstcrf.train.settings import Delta, MaxIterations, Penalised, TrainingRun
-from fstcrf.train.sgd import Calibrated, calibrated_rate
+from fstcrf.train.sgd import REMEDY, Calibrated, calibrated_rate
 from fstcrf.train.shards import (
     alone_cost,
     attribute_layout,
@@ -138,6 +138,8 @@ class ASGD:
         First step size; chosen on a sample when absent.
     orders : Orders, optional
         The order of sentences in each epoch, instead of `seed`.
+    remedy : str
+        What helps where steps are too long: errors end with it.
 
     Raises
     ------
@@ -157,8 +159,9 @@ class ASGD:
         seed: int = 0,
         first_rate: float | None = None,
         orders: Orders | None = None,
+        remedy: str = REMEDY,
     ) -> None:
-        self.settings, self.rescued = settings, 0
+        self.settings, self.rescued, self._remedy = settings, 0, remedy
         self._size, self._epoch = len(problem.weight), 0
         self._decay = 2.0 * settings.l2 / self._size
         self._orders = shuffled(seed, self._size) if orders is None else orders
@@ -188,13 +191,14 @@ class ASGD:
                 order, rates, self._decay, averaging=self._epoch > 1
             )
         except NumericError as error:
-            raise NumericError(f"epoch {self._epoch}: {error}") from None
+            raise NumericError(f"epoch {self._epoch}: {error}; {self._remedy}") from None
         self._theta = self._learner.theta(mean=True)
         value = loss + self.settings.l2 * dot(self._theta, self._theta)
         if self._epoch > 1 and loss > _DIVERGED * self._ignorance:
             raise NumericError(
                 f"epoch {self._epoch} with steps from {rates[0]:.3g} ended far above where all "
-                f"labels are equally likely (at {loss:.4g}, not {self._ignorance:.4g})"
+                f"labels are equally likely (at {loss:.4g}, not {self._ignorance:.4g}); "
+                + self._remedy
             )
         self._values = [*self._values[-self.settings.period :], value]
         measures = {
@@ -251,7 +255,7 @@ class ASGD:
             return self._objective(sample)
 
         self._learner.restart(theta)
-        return calibrated_rate(trial, self._objective(sample), self.settings)
+        return calibrated_rate(trial, self._objective(sample), self.settings, self._remedy)
 
     def _objective(self, sample: Longs) -> float:
         """Objective on the sample; infinite where it is not finite."""

@@ -267,6 +267,25 @@ class SmoothErrors(ObjectiveSettings):
         float, Meta(description="shifts it, the beta; above 0 it asks for a margin")
     ] = 0.0
 
+    tables: ClassVar[float]
+    """Tables of float64 [tokens, states] that an evaluation keeps."""
+    moved: ClassVar[int]
+    """Weights of an attribute that differ between the paths of a sentence, about."""
+
+    @property
+    def compares_paths(self) -> bool:
+        """Single paths are compared: little of a sentence has a part in the gradient."""
+        return True
+
+    def at_rest(self, run: TrainingRun) -> int:
+        """Return the bytes of the places of all weights, and of one table of the weights."""
+        return (4 + 8) * run.space.n_node_rows * run.space.width
+
+    def rows(self, run: TrainingRun) -> int:
+        """Return the bytes that an evaluation takes for the sentences."""
+        tokens, states = int(run.problem.offsets[-1]), run.problem.topology.n_states
+        return int(8 * self.tables * tokens * states)
+
     @property
     def sigmoid(self) -> Sigmoid:
         """The sigmoid of the misclassification measure."""
@@ -278,6 +297,8 @@ class MCESettings(SmoothErrors):
     """A smooth count of sentences with an error."""
 
     name: ClassVar[str] = "mce"
+    tables = 1.5
+    moved = 1
 
     smoothing: Annotated[
         Literal["sigmoid", "logistic"], Meta(description="what makes the count of errors smooth")
@@ -294,6 +315,11 @@ class MCESettings(SmoothErrors):
             "needs a finite psi: without one only the best counts",
         ),
     ] = "mean"
+
+    @property
+    def compares_paths(self) -> bool:
+        """Not at a finite psi: all wrong paths count."""
+        return self.psi is None
 
     def function(self, run: TrainingRun, l2: float) -> ClassificationError:
         """Return the objective of a run."""
@@ -503,6 +529,8 @@ class MCEFSettings(SmoothErrors):
     """A smooth F of spans."""
 
     name: ClassVar[str] = "mce-f"
+    tables = 7.0
+    moved = 3
 
     f_gamma: Annotated[
         float, Meta(gt=0, description="above 1, recall counts more than precision")

@@ -19,7 +19,9 @@ from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.competitors import Gradient
 from fstcrf.train.descent import QuasiNewton
+from fstcrf.train.errors import SmoothErrors
 from fstcrf.train.lbfgs import LBFGS
+from fstcrf.train.memory import quasi_newton
 from fstcrf.train.online import Orders, shuffled
 from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Tables
@@ -227,6 +229,10 @@ class _Weights:
 _EPOCHS = 10
 
 
+def _smooth(run: TrainingRun) -> SmoothErrors:
+    return cast("SmoothErrors", run.objective)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Descending(Penalised, Calibrated):
     """Methods that make, or begin with, epochs of `GPD`."""
@@ -240,6 +246,16 @@ class Descending(Penalised, Calibrated):
         """Return the stochastic optimiser of a run."""
         objective = cast("Stochastic", run.objective.function(run, self.l2))
         return GPD(objective, run.space, run.theta, self, seed=run.seed)
+
+    def epochs_bytes(self, run: TrainingRun) -> int:
+        """Return the bytes of such epochs: choosing the first step size takes most."""
+        objective, sentences = _smooth(run), len(run.problem.weight)
+        table = 8 * run.space.n_node_rows * run.space.width
+        share = min(1.0, self.calibration_sentences / max(1, sentences))
+        entries = share * len(run.problem.node.index)
+        difference = 32 * objective.moved * entries  # numbers and values, in pieces and as one
+        tried = table + 8 * run.space.size  # the weights of a trial, beside those of the start
+        return int(objective.at_rest(run) + tried + 24 * run.space.size + difference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +271,10 @@ class GPDSettings(Descending):
         """Return the optimiser of a run."""
         return self.gpd(run)
 
+    def memory_of(self, run: TrainingRun) -> int | None:
+        """Return the bytes that a run takes at its peak; None at a finite psi."""
+        return self.epochs_bytes(run) if _smooth(run).compares_paths else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning(Descending):
@@ -266,16 +286,33 @@ class Beginning(Descending):
 
     def optimiser(self, run: TrainingRun) -> Optimiser:
         """Return the optimiser of a run."""
-        epochs = self.stochastic_epochs
-        if epochs is None:
-            epochs = 0 if run.theta.any() else _EPOCHS
+        epochs = self._epochs(run)
         if not epochs:
             return self.minimiser(run.objective.function(run, self.l2), run.theta)
         first = self.gpd(run)
-        return Staged(first, epochs, lambda start: self.minimiser(first.objective, start))
+        objective = first.objective  # the tables of the epochs go with them
+        return Staged(first, epochs, lambda start: self.minimiser(objective, start))
+
+    def memory_of(self, run: TrainingRun) -> int | None:
+        """Return the bytes of the epochs, or of what goes on; None at a finite psi."""
+        objective, epochs = _smooth(run), self._epochs(run)
+        if not objective.compares_paths:
+            return None
+        after = objective.at_rest(run) + objective.rows(run) + 8 * run.space.size
+        after += self.vectors(run.space.size, max(0, self.max_iterations - epochs))
+        return max(after, self.epochs_bytes(run) if epochs else 0)
+
+    def _epochs(self, run: TrainingRun) -> int:
+        if self.stochastic_epochs is not None:
+            return self.stochastic_epochs
+        return 0 if run.theta.any() else _EPOCHS
 
     def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
         """Return what goes on after the epochs."""
+        raise NotImplementedError
+
+    def vectors(self, weights: int, iterations: int) -> int:
+        """Return the bytes of its vectors."""
         raise NotImplementedError
 
 
@@ -289,6 +326,10 @@ class ErrorLBFGSSettings(Beginning, QuasiNewton):
         """Return what goes on after the epochs."""
         return LBFGS(objective, theta, self)
 
+    def vectors(self, weights: int, iterations: int) -> int:
+        """Return the bytes of its vectors."""
+        return quasi_newton(weights, min(self.memory, iterations), vectors=5)
+
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorQuickPropSettings(Beginning, QuickPropSettings):
@@ -297,3 +338,8 @@ class ErrorQuickPropSettings(Beginning, QuickPropSettings):
     name: ClassVar[str] = "quickprop"
 
     minimiser = QuickPropSettings.minimiser
+
+    def vectors(self, weights: int, iterations: int) -> int:
+        """Return the bytes of its vectors."""
+        del iterations
+        return 8 * 8 * weights

@@ -283,6 +283,7 @@ class OWLQN(LBFGS):
 # L-BFGS starts with stochastic epochs where they are cheaper than what they save.
 _STAGED_SENTENCES, _STAGED_EPOCHS = 1000, 12
 _STAGED_SENTENCES_TRIED = 400  # of step sizes
+_WITHOUT_EPOCHS = "lower l2, or leave out the epochs that come first: stochastic_epochs=0"
 _TRIED = 10  # step sizes, two passes over those sentences each
 _SAVED = 10.0  # evaluations, for each doubling of the sentences from 40 on: 46 of a thousand
 _SAVED_FROM = 40
@@ -354,7 +355,7 @@ class LBFGSSettings(QuasiNewton):
         start = data.start()
         share = len(start.weight) / data.counts.sentences
         told = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = ASGD(start, data.space, theta, told, seed=seed)
+        first = ASGD(start, data.space, theta, told, seed=seed, remedy=_WITHOUT_EPOCHS)
         # An epoch has no use for a second thread; now its layout, which takes most, is made.
         here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
         if here and (ready := workers.begun(data.tied, self.l2)):

@@ -91,7 +91,13 @@ class _Search:
             rate *= factor
 
 
-def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calibrated) -> float:
+REMEDY = "lower calibration_rate or l2, or scale the feature values"
+"""What helps where steps are too long; not where a method hides its step sizes."""
+
+
+def calibrated_rate(
+    trial: Callable[[float], float], before: float, tried: Calibrated, remedy: str = REMEDY
+) -> float:
     """Return the best step size of those tried.
 
     Parameters
@@ -101,6 +107,8 @@ def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calib
     before : float
         Objective on the sample at the start.
     tried : Calibrated
+    remedy : str
+        What helps where none of them converges.
 
     Raises
     ------
@@ -115,8 +123,8 @@ def calibrated_rate(trial: Callable[[float], float], before: float, tried: Calib
         search.walk(rate / factor, 1.0 / factor, most, stubborn=True)
     if not np.isfinite(search.value):
         raise NumericError(
-            f"no step size converges, of those tried from {tried.calibration_rate:g} down to "
-            f"{search.least:.2g}: lower calibration_rate or l2, or scale the feature values"
+            f"no step size converges, of those tried from {tried.calibration_rate:.3g} down to "
+            f"{search.least:.3g}: {remedy}"
         )
     return search.best
 

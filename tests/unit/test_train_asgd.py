@@ -272,6 +272,7 @@ def test_the_best_weights_are_kept_where_later_steps_diverge() -> None:
     optimiser.step = grow  # type: ignore[method-assign]
     found = fit(optimiser, max_iterations=10)
     assert found.reason.startswith("diverged after iteration 3: epoch 4: ")
+    assert "; lower calibration_rate or l2" in found.reason
     assert any(np.array_equal(found.theta, one) for one in kept[1:])
 
 
@@ -279,6 +280,15 @@ def test_no_step_size_converges() -> None:
     case = random_case(0, values=True)
     with pytest.raises(NumericError, match=r"no step size converges, .* lower calibration_rate"):
         ASGD(case.problem, case.space, np.full(case.space.size, 1e39), ASGDSettings())
+
+
+def test_lbfgs_names_what_can_be_done_about_its_epochs() -> None:
+    """It has no option for their step sizes."""
+    wanted = r"no step size converges, .*: lower l2, or .*: stochastic_epochs=0$"
+    with pytest.raises(NumericError, match=wanted) as raised:
+        CRF.train(SENTENCES, "y", TEMPLATE, l2=1e200, stochastic_epochs=2)
+    assert "calibration" not in str(raised.value)
+    CRF.train(SENTENCES, "y", TEMPLATE, l2=1e9, stochastic_epochs=0, max_iterations=2)
 
 
 SENTENCES = [

@@ -53,7 +53,7 @@ def test_what_it_raises_ends_the_call() -> None:
 
     with pytest.raises(MemoryError, match="4 weights"):
         CRF.train(DATA, GOLD, "U:%x[0,word]\nB", expect=refuse)
-    CRF.train(DATA, GOLD, "U:%x[0,word]\nB", expect=refuse, objective="mce")  # not counted
+    CRF.train(DATA, GOLD, "U:%x[0,word]\nB", expect=refuse, objective="mce", psi=1.0)  # not counted
 
 
 @linux
@@ -139,14 +139,35 @@ def test_long_vectors_are_remembered_in_16_bits() -> None:
     ],
 )
 def test_the_peak_is_as_expected(options: str) -> None:
+    peak_is_as_expected(options, sentences=800, values=9000)
+
+
+@linux
+@pytest.mark.thorough
+@pytest.mark.parametrize("objective", ["mce", "mce-f"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "max_iterations=12, stochastic_epochs=1",
+        "max_iterations=4, stochastic_epochs=1, method='quickprop'",
+        "max_iterations=4, stochastic_epochs=0, method='quickprop'",
+        "max_iterations=1, method='gpd'",
+    ],
+)
+def test_the_peak_of_error_counts_is_as_expected(objective: str, options: str) -> None:
+    trials = "" if "epochs=0" in options else "calibration_trials=2, "
+    peak_is_as_expected(f"objective={objective!r}, {trials}{options}", sentences=200, values=2000)
+
+
+def peak_is_as_expected(options: str, *, sentences: int, values: int) -> None:
     """Attributes that occur once or twice, in a process of its own."""
     script = f"""
 import numpy as np
 from pathlib import Path
 from fstcrf import CRF
 rng, told = np.random.default_rng(0), []
-data = [[[f"{{k}}={{v}}" for k, v in enumerate(rng.integers(0, 9000, 60))] for _ in range(25)]
-        for _ in range(800)]
+data = [[[f"{{k}}={{v}}" for k, v in enumerate(rng.integers(0, {values}, 60))] for _ in range(25)]
+        for _ in range({sentences})]
 labels = {6 if "order" in options else 20}
 gold = [[f"B-{{k}}" for k in rng.integers(0, labels, 25)] for _ in data]
 CRF.train(data, gold, expect=told.append, {options})
