@@ -146,8 +146,8 @@ def train() -> None:
 
 
 def train_apart() -> None:
-    """Train on two processes, with a part of the text in files."""
-    given = ("--workers", "2", "--memory-limit", "20KiB", "--checkpoint", "state", "--resume")
+    """Train on two processes, with the text in files."""
+    given = ("--workers", "2", "--memory-limit", "1GiB", "--checkpoint", "state", "--resume")
     fstcrf("train", "train.txt", "-o", "field.fstcrf", *TAGGER, *given, "--checkpoint-every", "1")
 
 

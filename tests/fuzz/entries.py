@@ -66,11 +66,20 @@ def built(folder: Path, variant: str = "base") -> Path | None:
     subprocess.run([sys.executable, _CSRC / "contract.py", place], check=True)
     flags = [*_FLAGS, *_VARIANTS[variant], f"-DFC_TARGET={variant}", f"-I{_CSRC}", f"-I{place}"]
     objects = [place / f"{name}.{variant}.o" for name in _SOURCES]
-    commands = [
+    commands: list[list[str | Path]] = [
         [clang, *flags, "-c", _CSRC / f"{name}.c", "-o", made]
         for name, made in zip(_SOURCES, objects, strict=True)
     ]
-    linked = [clang, "-g", "-fsanitize=fuzzer", *_CHECKED, *objects, "-lm", "-o", program]
+    linked: list[str | Path] = [
+        clang,
+        "-g",
+        "-fsanitize=fuzzer",
+        *_CHECKED,
+        *objects,
+        "-lm",
+        "-o",
+        program,
+    ]
     done = (subprocess.run(command, check=False).returncode for command in [*commands, linked])
     return None if any(done) else program
 
@@ -79,7 +88,7 @@ def turn(program: Path, name: str, folder: Path, seconds: int) -> bool:
     """Fuzz an entry point; tell whether something was found. Inputs are counted and kept."""
     places = Places(folder, name)
     known = set(places.findings.iterdir())
-    command = [
+    command: list[str | Path] = [
         *(program, places.corpus, f"-max_total_time={seconds}", f"-max_len={_LONGEST}"),
         *(f"-timeout={_SECONDS}", f"-rss_limit_mb={_MEGABYTES}", "-print_final_stats=1"),
         *("-reload=0", "-verbosity=0", f"-artifact_prefix={places.findings}/"),
