@@ -14,7 +14,8 @@ from fstcrf.corpus.batches import batches
 from fstcrf.errors import DataError, InexactWarning, NoPathError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.significance import bootstrapped_f, span_counts
-from fstcrf.joint import Tagger
+from fstcrf.joint import CRF, Tagger, compose
+from fstcrf.joint.batches import surrounded
 from fstcrf.model.source import has_spans
 
 _ABOVE = 0.01
@@ -242,6 +243,8 @@ def _decided(
 
     labels: list[list[str]] = []
     unproven = 0
+    whole = compose(tagger) if isinstance(tagger, CRF) else tagger.decision()
+    corpus = corpus if whole is None else surrounded(whole, corpus)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InexactWarning)  # they are counted
         for run in batches(corpus, _TOGETHER):

@@ -7,7 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 import numpy as np
@@ -175,6 +175,10 @@ class Consistency(DeclaredModel):
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""
         return [_Row(v.relation, v.types, v.penalty, v.count) for v in self.violations]
+
+    def ignoring_case(self) -> Self:
+        """Return the model with strings compared in lower case."""
+        return replace(self, ignore_case=True)
 
     def options(self) -> dict[str, bool]:
         """Return what a file says beside the violations."""

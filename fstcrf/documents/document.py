@@ -395,6 +395,10 @@ class DeclaredModel(ABC):
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""
 
+    def ignoring_case(self) -> Self:
+        """Return the model with strings compared in lower case; OptionError where none are."""
+        raise OptionError("ignore_case is for models of consistency")
+
     def options(self) -> dict[str, bool]:
         """Return what a file says beside the violations, where it is not as usual."""
         return {}
@@ -453,8 +457,8 @@ def read_model(path: str | os.PathLike[str], *kinds: type[_Kind]) -> _Kind:
         found = msgspec.json.decode(data, type=_File)
         for kind in kinds:
             if _FORMATS[kind.__name__] == head.format:
-                options = {"ignore_case": True} if found.ignore_case else {}
-                return kind(kind.parsed(found.violations), found.column, found.tape, **options)
+                made = kind(kind.parsed(found.violations), found.column, found.tape)
+                return made.ignoring_case() if found.ignore_case else made
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FstcrfError) as error:
         raise ModelFileError(f"{name}: no model of violations: {error}") from None
     other = next(known for known, text in _FORMATS.items() if text == head.format)

@@ -13,6 +13,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.corpus.batches import batches
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.joint.batches import surrounded
 from fstcrf.model.source import has_spans
 from fstcrf.pipelines.trained import Decode, TrainedPipeline
 
@@ -84,6 +85,7 @@ def score_pipeline(
     if odd or not gold:
         wanted = f"no task {odd[0]!r}" if odd else "gold labels of no task"
         raise OptionError(f"{wanted}; the tasks are {', '.join(pipeline.tapes)}")
+    corpus = surrounded(pipeline.composition, corpus)
     begun, unproven = time.perf_counter(), 0
     answered: dict[str, list[list[str]]] = {tape: [] for tape in gold}
     with warnings.catch_warnings():

@@ -8,6 +8,7 @@ import math
 import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,29 @@ def test_models_are_saved_as_text(corpus: Corpus, tmp_path: Path) -> None:
         (tmp_path / "model.json").write_text(text)
         with pytest.raises(ModelFileError, match=r"model\.json"):
             Consistency.load(tmp_path / "model.json")
+
+
+def test_case_and_incomplete_spans_are_options(corpus: Corpus, tmp_path: Path) -> None:
+    wide = Consistency.estimate(corpus, "ner", ignore_case=True, incomplete=True)
+    wide.save(tmp_path / "names.json")
+    assert Consistency.load(tmp_path / "names.json") == wide
+    assert {v.relation for v in wide.violations} == {"same", "within", "incomplete"}
+    assert wide.scaled(2.0).ignore_case
+    made = tmp_path / "made.json"
+    options = ["--columns", "word,ner", "--target", "ner", "--ignore-case", "--incomplete"]
+    program.run("consistency", str(tmp_path / "text.txt"), "-o", str(made), *options)
+    assert Consistency.load(made) == wide
+    upper = Document(Corpus.from_sentences([{"word": ["Rotor"]}, {"word": ["ROTOR"]}]))
+    model = Consistency([Violation("same", ("ORG", "PER"), -2.0)])
+    labels = ["B-ORG", "B-PER"]
+    assert model.score(upper, labels) == 0
+    assert replace(model, ignore_case=True).score(upper, labels) == -2
+    fields = tmp_path / "fields.json"
+    Fields.seminars().save(fields)
+    text = fields.read_text().replace('"version": 1,', '"version": 1, "ignore_case": true,')
+    fields.write_text(text)
+    with pytest.raises(ModelFileError, match="ignore_case is for models of consistency"):
+        Fields.load(fields)
 
 
 def test_documents_are_decided_apart(corpus: Corpus, tagger: fstcrf.CRF) -> None:

@@ -50,6 +50,18 @@ def test_a_value_that_others_have_counts_once() -> None:
     assert Fields.seminars(-1.0).score(document, labels) == -(4 + 4 + 4 + 2 + 2)
 
 
+def test_values_counted_once_are_saved(tmp_path: Path) -> None:
+    model = Fields.seminars(-2.0, counting="values")
+    model.save(tmp_path / "fields.json")
+    assert Fields.load(tmp_path / "fields.json") == model
+    made = tmp_path / "made.json"
+    times = ["--differing", "stime", "clock", "-1", "--count-values"]
+    program.run("fields", "-o", str(made), *times)
+    assert Fields.load(made) == Fields([Differing("stime", "clock", -1.0, "values")])
+    with pytest.raises(OptionError, match="counting is 'all'"):
+        Differing("stime", "clock", -1.0, "all")  # type: ignore[arg-type]
+
+
 def test_each_place_of_a_speaker_that_is_not_labelled_costs() -> None:
     document = document_of("Jo Smith and Ann Smith : Smith")
     labels = ["B-speaker", "I-speaker", "O", "B-speaker", "I-speaker", "O", "O"]
