@@ -141,7 +141,7 @@ class System:
     options: dict[str, Any]  # of `CRF.train`
     # F and share of right sentences in the paper, in percent, of each task
     paper: dict[str, tuple[float, float]]
-    given: dict[str, Choice]  # what a short run takes, as a full one chose it
+    given: dict[str, Choice]  # what a short run takes
     grid: tuple[float, ...]  # values of C to choose from
     iterations: tuple[int, ...] = ()  # numbers of iterations to choose from
     from_map: bool = False  # it starts from the weights of MAP rather than from zero
@@ -573,7 +573,7 @@ def _percent(ends: tuple[float, float]) -> tuple[float, float]:
 
 
 def _reading(*, full: bool) -> str:
-    how = "in this run" if full else "by an earlier full run"
+    how = "in this run" if full else "before this run"
     runs = f"{SEEDS} runs from different seeds" if full else "one run"
     return (
         "## How to read this\n\n"

@@ -60,7 +60,7 @@ Boundary = Literal["skip", "pad"]
 """What templates see beyond the ends of a sentence: nothing, or padding."""
 
 L2 = 0.5  # sigma = 1, as in table 3
-EPOCHS_TRIED = 15
+EPOCHS_TRIED = 30
 """Of the perceptron; all of them are candidates."""
 EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves passes
 

@@ -87,7 +87,7 @@ class Choices:
 
 
 _GIVEN = Choices(
-    20, {"supported": Stop("skip", 0.25, 13), "complete": Stop("pad", 0.25, 13)}, {"supported": 10}
+    15, {"supported": Stop("skip", 0.25, 13), "complete": Stop("pad", 0.25, 13)}, {"supported": 20}
 )
 """What a short run takes, as a full one chose it."""
 
