@@ -451,14 +451,14 @@ def labels_from_arrays(
         letter = _letters(length, table, touches=touches)[place]
         names += [f"{letter}-{name}" if name else letter for name in types]
     first_in = np.isin(start, offsets)
-    touches = np.zeros(len(start), dtype=np.int64)
-    touches[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
+    behind = np.zeros(len(start), dtype=np.int64)  # 1: right behind another of its type
+    behind[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
     size, count = end - start, len(types)
     code = np.full(int(offsets[-1]), len(names), dtype=np.int64)
     inside = np.repeat(start - np.cumsum(size) + size, size) + np.arange(int(size.sum()))
     code[inside] = _MIDDLE * count + np.repeat(kind, size)
     code[end - 1] = _LAST * count + kind
-    code[start] = (2 * touches + (size > 1)) * count + kind
+    code[start] = (2 * behind + (size > 1)) * count + kind
     flat = np.asarray([*names, OUTSIDE], dtype=object)[code].tolist()
     return [flat[a:b] for a, b in itertools.pairwise(offsets.tolist())]
 

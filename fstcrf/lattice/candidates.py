@@ -146,8 +146,8 @@ def plain_arcs(
     place = place * (length + 1) + end
     if not (place[1:] >= place[:-1]).all():
         order = np.argsort(place, kind="stable")
-        start, end, read, score, origin = (c[order] for c in (start, end, read, score, origin))
-        label, classes = label[order], classes[order]
+        start, end, read, score = start[order], end[order], read[order], score[order]
+        origin, label, classes = origin[order], label[order], classes[order]
     count = len(start)
     final = np.full(length + 1, -np.inf)
     final[length] = 0.0

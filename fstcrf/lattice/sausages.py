@@ -53,10 +53,11 @@ class Sausage:
         if (cell[1:] <= cell[:-1]).any():  # a label twice at a token
             return None
         if count == length * labels:  # all of them, in order
-            node = arcs.score.reshape(length, labels)
+            node = arcs.score
             arc = np.arange(count, dtype=np.int32)
         else:
-            node, arc = np.full(length * labels, -np.inf), np.full(length * labels, -1, np.int32)
+            node = np.full(length * labels, -np.inf)
+            arc = np.full(length * labels, -1, np.int32)
             node[cell], arc[cell] = arcs.score, np.arange(count, dtype=np.int32)
         program = _program(arcs.pairs, arcs.class_final.tobytes(), float(arcs.final[-1]))
         chain = Taped(program, (node.reshape(length, labels),))

@@ -269,5 +269,5 @@ def _chosen(tagger: CRF, held: Corpus) -> tuple[float, Counting, float]:
         return mean_f(_counted(_documents(tagger, _model(times, counting, names)), held))
 
     pairs = itertools.product(TIMES, COUNTINGS)
-    times, counting = max(pairs, key=lambda pair: worth(*pair, 0.0))
+    times, counting = max(pairs, key=lambda pair: worth(pair[0], pair[1], 0.0))
     return times, counting, max(NAMES, key=lambda names: worth(times, counting, names))

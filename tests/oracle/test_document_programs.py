@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import fstcrf
+from fstcrf import Lattice
 from fstcrf.documents import (
     Annealing,
     Consistency,
@@ -32,16 +32,21 @@ FIELDS = Fields([Differing("X", "text", -0.8), Unlabelled("Y", -0.9)])
 LABELS = ("O", "B-X", "I-X", "B-Y")
 
 
-def problem(seed: int, model: Consistency | Fields, strength: float) -> tuple[Exact, list]:
+def problem(seed: int, model: Consistency | Fields, strength: float) -> tuple[Exact, list[Lattice]]:
     random = np.random.default_rng(seed)
     texts = [" ".join(random.choice(["a", "b"], size)) for size in (2, 3, 1)]
     transitions = 0.5 * random.normal(size=(4, 4))
     lattices = [
-        fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(len(t.split()), 4)), transitions)
+        Lattice.from_arrays(LABELS, random.normal(size=(len(t.split()), 4)), transitions)
         for t in texts
     ]
-    violations = [replace(v, penalty=v.penalty * strength) for v in model.violations]
-    return Exact(document_of(*texts), lattices, type(model)(violations)), lattices
+    return Exact(document_of(*texts), lattices, scaled(model, strength)), lattices
+
+
+def scaled(model: Consistency | Fields, strength: float) -> Consistency | Fields:
+    if isinstance(model, Fields):
+        return Fields([replace(v, penalty=v.penalty * strength) for v in model.violations])
+    return Consistency([replace(v, penalty=v.penalty * strength) for v in model.violations])
 
 
 @pytest.mark.parametrize("model", [SEQUENCES, FIELDS])
@@ -66,8 +71,9 @@ def test_sampling_is_told_apart() -> None:
     for seed in range(6):
         exact, lattices = problem(seed, SEQUENCES, 3.0)
         assert exact.model is not None
-        several = {"annealing": Annealing(1, "constant"), "most": 5_000}
-        found = exact_labels(lattices, exact.document, [exact.model], **several)
+        found = exact_labels(
+            lattices, exact.document, [exact.model], annealing=Annealing(1, "constant"), most=5_000
+        )
         assert found is not None
         gaps.append(found.score - found.sampled)
     assert max(gaps) > 0.01

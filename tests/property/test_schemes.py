@@ -118,6 +118,6 @@ def test_labels_of_many_sentences(data: st.DataObject, scheme: str) -> None:
             at += size
         labels.append(labels_from_spans(own, length, scheme))
         offsets.append(offsets[-1] + length)
-    start, end, kind = np.asarray(spans, dtype=np.int64).reshape(-1, 3).T
-    found = labels_from_arrays(np.asarray(offsets), start, end, kind, types, scheme)
+    start, end, kinds = np.asarray(spans, dtype=np.int64).reshape(-1, 3).T
+    found = labels_from_arrays(np.asarray(offsets), start, end, kinds, types, scheme)
     assert found == labels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -375,7 +375,9 @@ def test_many_texts_are_as_one_by_one(
     texts = ["", " ", "é", "a\u3042b"]
     texts += ["".join(rng.choice(list("abc xé1"), size=n)) for n in rng.integers(1, 12, size=30)]
     marks = [{int(k): bool(k % 2) for k in rng.integers(0, len(t) + 1, 1)} for t in texts]
-    for costs, boundaries in (("none", None), ("scaled", None), ("fixed", marks)):
+    kinds: list[tuple[Literal["none", "fixed", "scaled"], list[dict[int, bool]] | None]]
+    kinds = [("none", None), ("scaled", None), ("fixed", marks)]
+    for costs, boundaries in kinds:
         model = LatticeCRF.train(lexicon, DATA, TEMPLATE, costs=costs, max_iterations=3)
         answer = model.tag_all(texts, boundaries=boundaries, threads=threads)
         for b, text in enumerate(texts):
