@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -40,7 +40,8 @@ from fstcrf.semimarkov.phrases import (
     segment_features,
 )
 from fstcrf.storage import SEGMENTS, read_arrays, write_arrays
-from fstcrf.train.course import Course, CourseOptions, known
+from fstcrf.train.course import Course, known
+from fstcrf.train.loop import Progress
 from fstcrf.train.shards import Workers
 
 KIND, VERSION = SEGMENTS, 1
@@ -183,7 +184,17 @@ class SegmentCRF:
         on_missing: OnMissing = "error",
         min_count: int = 1,
         dev: Data | None = None,
-        **options: Unpack[CourseOptions],
+        l2: float = Course.l2,
+        l1: float = Course.l1,
+        max_iterations: int = Course.max_iterations,
+        period: int = Course.period,
+        delta: float = Course.delta,
+        patience: int = Course.patience,
+        threads: int = Course.threads,
+        report: Callable[[Progress], None] | None = Course.report,
+        checkpoint: str | os.PathLike[str] | None = Course.checkpoint,
+        checkpoint_every: int = Course.checkpoint_every,
+        resume: bool = Course.resume,
     ) -> SegmentCRF:
         """Train a tagger of segments.
 
@@ -223,9 +234,10 @@ class SegmentCRF:
             Leave out attributes that fewer tokens have.
         dev : Corpus or sequence of sentences, optional
             Held-out sentences: the weights with the best F are kept.
-        **options
-            l2, l1, max_iterations, period, delta, patience, threads, report, checkpoint,
-            checkpoint_every and resume: see `fstcrf.train.course.Course`.
+        l2, l1, max_iterations, period, delta, patience, threads, report
+            How weights are learnt: see `fstcrf.train.course.Course`.
+        checkpoint, checkpoint_every, resume
+            File for the state of the run, as for `CRF.train`.
 
         Raises
         ------
@@ -235,7 +247,19 @@ class SegmentCRF:
             Options outside what they may be.
         """
         one_of("on_missing", on_missing, OnMissing)
-        course = Course(**options)
+        course = Course(
+            l2=l2,
+            l1=l1,
+            max_iterations=max_iterations,
+            period=period,
+            delta=delta,
+            patience=patience,
+            threads=threads,
+            report=report,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
         _check_schemes(longest, scheme, writes)
         corpus = _full(data)
         gold, labels = _gold(corpus, target, scheme)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -15,22 +15,6 @@ from fstcrf.train.lbfgs import LBFGS, OWLQN, LBFGSSettings
 from fstcrf.train.loop import Checkpoint, Outcome, Progress, fit
 from fstcrf.train.optimiser import Objective, Optimiser
 from fstcrf.train.shards import Workers
-
-
-class CourseOptions(TypedDict, total=False):
-    """Options of `Course` that a model's `train` hands on."""
-
-    l2: float
-    l1: float
-    max_iterations: int
-    period: int
-    delta: float
-    patience: int
-    threads: int
-    report: Callable[[Progress], None] | None
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: int
-    resume: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Unpack
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -17,7 +17,8 @@ from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
 from fstcrf.model.reading import Run, runs_of
 from fstcrf.once import made_once
-from fstcrf.train.course import Course, CourseOptions, known
+from fstcrf.train.course import Course, known
+from fstcrf.train.loop import Progress
 from fstcrf.train.shards import Workers
 from fstcrf.wordlattice import files, sources
 from fstcrf.wordlattice.annotation import Annotation
@@ -98,7 +99,17 @@ class LatticeCRF:
         on_missing: OnMissing = "error",
         min_count: int = 0,
         dev: Sequence[Annotation] | None = None,
-        **options: Unpack[CourseOptions],
+        l2: float = Course.l2,
+        l1: float = Course.l1,
+        max_iterations: int = Course.max_iterations,
+        period: int = Course.period,
+        delta: float = Course.delta,
+        patience: int = Course.patience,
+        threads: int = Course.threads,
+        report: Callable[[Progress], None] | None = Course.report,
+        checkpoint: str | os.PathLike[str] | None = Course.checkpoint,
+        checkpoint_every: int = Course.checkpoint_every,
+        resume: bool = Course.resume,
     ) -> LatticeCRF:
         """Learn weights from annotated texts.
 
@@ -135,10 +146,11 @@ class LatticeCRF:
             those that only other ways have.
         dev : sequence of Annotation, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
-        **options
-            l2, l1, max_iterations, period, delta, patience, threads, report, checkpoint,
-            checkpoint_every and resume: see `fstcrf.train.course.Course`. Of the scale of costs it
-            is the difference from 1 that penalties count.
+        l2, l1, max_iterations, period, delta, patience, threads, report
+            How weights are learnt: see `fstcrf.train.course.Course`. Of the scale of costs it is
+            the difference from 1 that penalties count.
+        checkpoint, checkpoint_every, resume
+            File for the state of the run, as for `CRF.train`.
 
         Raises
         ------
@@ -150,7 +162,19 @@ class LatticeCRF:
         """
         one_of("on_missing", on_missing, OnMissing)
         one_of("costs", costs, Costs)
-        course = Course(**options)
+        course = Course(
+            l2=l2,
+            l1=l1,
+            max_iterations=max_iterations,
+            period=period,
+            delta=delta,
+            patience=patience,
+            threads=threads,
+            report=report,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
         _check_numbers(label, min_count, new_words)
         _check_complete(dev)
         if new_words:
