@@ -103,8 +103,11 @@ class Scenario:
 
 
 def undated(data: bytes) -> bytes:
-    """Return a text without its numbers: dates, seconds and sizes of memory are among them."""
-    return re.sub(rb"\d{4}-\d\d-\d\d[T ][0-9:+]*|\d[\d,]*(\.\d+)?(e[+-]?\d+)?( s\b)?", b"0", data)
+    """Return a text without numbers, among them times and memory, and without what was kept."""
+    data = re.sub(rb"\| of earlier runs [^\n]*\n", b"", data)
+    return re.sub(
+        rb"\d{4}-\d\d-\d\d[T ][0-9:+]*|\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?( s\b)?", b"0", data
+    )
 
 
 def texts(size: int = 30) -> None:
