@@ -89,7 +89,7 @@ class Choices:
 _GIVEN = Choices(
     15, {"supported": Stop("skip", 0.25, 13), "complete": Stop("pad", 0.25, 13)}, {"supported": 20}
 )
-"""What a short run takes, as a full one chose it."""
+"""What a short run takes: the best of an earlier grid on dev, which was not by the protocol."""
 
 
 def chosen(
@@ -417,7 +417,7 @@ def _draw(runs: Sequence[TrainingRun], path: Path) -> None:
 
 
 def _reading(setting: Setting, data: DataSplit) -> str:
-    how = "in this run" if setting.full else "by an earlier full run"
+    how = "in this run" if setting.full else "before this run"
     extent = "" if setting.full else " `--full` chooses again, and takes 3,700 steps of GIS."
     return (
         "## How to read this\n\n"
