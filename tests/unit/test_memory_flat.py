@@ -28,13 +28,27 @@ def resident() -> int:
 
 
 def grown(work: Callable[[], object], times: int, warm: int) -> int:
-    """Return by how much memory grows while something is done, after it was done some times."""
+    """Return by how much memory grows while something is done, after it was done some times.
+
+    The least of up to three rounds: a leak grows in each, an allocator that other tests have left
+    in pieces does so once.
+    """
     for _ in range(warm):
         work()
-    before = resident()
-    for _ in range(times):
-        work()
-    return resident() - before
+    least = 1 << 62
+    for _ in range(3):
+        before = resident()
+        for _ in range(times):
+            work()
+        least = min(least, resident() - before)
+        if least < ALLOWED:
+            break
+    return least
+
+
+def test_a_leak_is_seen() -> None:
+    kept: list[bytes] = []
+    assert grown(lambda: kept.append(bytes(100_000)), 100, warm=1) >= ALLOWED
 
 
 @pytest.fixture(scope="module")
