@@ -20,6 +20,7 @@ from fstcrf.cli.options import (
 from fstcrf.cli.reporting import reporter, warnings_to
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.corpus import check_writable
+from fstcrf.locks import held
 from fstcrf.rules import learn_rules
 
 
@@ -85,7 +86,10 @@ def rules(
     data = model_input(model, path=path, targets=[column], wanted=[column], **how).read(path)
     check_columns(model, data)
     whole = constrained(model, grammars) if grammars else model
-    with reporter(as_json=log_json, max_iterations=max_iterations) as told:
+    with (
+        held(output, "training"),
+        reporter(as_json=log_json, max_iterations=max_iterations) as told,
+    ):
         with in_flags(context.command), warnings_to(told.data):
             learned = learn_rules(
                 whole,

@@ -23,6 +23,7 @@ from fstcrf.corpus.files import check_writable, decoded, open_binary, open_targe
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.lexicon import Lexicon, Word, WordPath
+from fstcrf.locks import held
 
 if TYPE_CHECKING:
     from fstcrf import wordlattice
@@ -311,7 +312,10 @@ def train(
     data = wordlattice.read_words(path, label=label, column=column)
     data += [one for file in marked for one in wordlattice.read_marked(file)]
     held_out = None if dev is None else wordlattice.read_words(dev, label=label, column=column)
-    with reporter(as_json=log_json, max_iterations=options["max_iterations"]) as told:
+    with (
+        held(output, "training"),
+        reporter(as_json=log_json, max_iterations=options["max_iterations"]) as told,
+    ):
         with (
             in_flags(context.command),
             stopping(told.line(STOPPING)),
