@@ -186,9 +186,7 @@ class Protocol:
             if not choice.trials
         ]
         if given:
-            blocks.append(
-                table(["system", "settings that stand in the recipe: this run chose none"], given)
-            )
+            blocks.append(table(["system", "settings of the recipe: this run chose none"], given))
         chosen = (
             f"Chosen on held-out data and frozen in `{FILE}` before the test data was read; "
             f"SHA-256 `{self._sha256[:16]}…`."
