@@ -20,7 +20,7 @@ from tests.benchmarks.report import Line, number, table
 from tests.benchmarks.running import Bench, BenchmarkError, in_turns, median_of
 from tests.benchmarks.tasks import Task
 
-__all__ = ["corpus_growth", "label_growth", "plot", "section"]
+__all__ = ["corpus_growth", "label_growth", "morphology", "plot", "section"]
 
 _SIZES = (1, 4, 16)
 
@@ -74,7 +74,7 @@ def label_growth(bench: Bench) -> list[Line]:
             ("CoNLL-2003 entities", _entities(bench)),
             ("CoNLL-2000 chunks", (bench.chunking(), False)),
             ("CoNLL-2000 POS", (bench.tagging(), False)),
-            ("UD English EWT, UPOS+FEATS", _morphology(bench)),
+            ("UD English EWT, UPOS+FEATS", morphology(bench)),
         )
     ]
 
@@ -85,7 +85,8 @@ def _entities(bench: Bench) -> tuple[Task, bool]:
     return task, False
 
 
-def _morphology(bench: Bench) -> tuple[Task, bool]:
+def morphology(bench: Bench) -> tuple[Task, bool]:
+    """Return parts of speech with their features, of all parts of EWT, and that they are many."""
     task = Task(bench.path("morphology.txt"), ("word", "label"), "label", "words", "\t")
     names = ["train"] if bench.quick else ["train", "dev", "test"]
     files = [bench.corpus(f"ud_english_ewt/en_ewt-ud-{name}.conllu") for name in names]

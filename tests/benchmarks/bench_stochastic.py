@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.benchmarks.bench_growth import morphology
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench, Finished, in_turns, median_of
 from tests.benchmarks.tasks import Task
@@ -96,32 +97,39 @@ def rich_corpus(path: str, *, labels: int, sentences: int, length: int = 12) -> 
             file.write("\n")
 
 
+_RICH = (
+    ("rich-evaluation", "objective and gradient", "evaluation"),
+    ("rich-tagging", "best paths", "best paths"),
+    ("rich-marginals", "marginals of a batch", "marginals"),
+    ("rich-nbest", "the five best paths of a batch", "five best"),
+    ("rich-sentence", "marginals of one sentence", "one sentence"),
+    ("rich-composition", "marginals beside a tape of 5 labels", "composition"),
+)
+
+
 def rich(bench: Bench) -> list[Line]:
     """Over the label pairs that have weights, and over all: training, tagging, lattices."""
     path, labels = bench.path("rich.txt"), 200 if bench.quick else 1000
     rich_corpus(path, labels=labels, sentences=300 if bench.quick else 1500)
-    task = Task(path, ("word", "pos", "chunk"), "chunk", "words")
-    found = bench.work("ours", "rich", task, rounds=bench.rounds)
-    return [
-        Line(
-            key,
-            f"{what}, {found['labels']:,} labels: over {100 * found['pairs']:.1f} % of the pairs",
-            1e3 * found[name][1],
-            1e3 * found[name][0],
-            "ms",
-            peer_name="over all pairs",
-            note=f"{found['tokens']:,} tokens",
-            samples={"fstcrf": found},
-        )
-        for key, what, name in (
-            ("rich-evaluation", "objective and gradient", "evaluation"),
-            ("rich-tagging", "best paths", "best paths"),
-            ("rich-marginals", "marginals of a batch", "marginals"),
-            ("rich-nbest", "the five best paths of a batch", "five best"),
-            ("rich-sentence", "marginals of one sentence", "one sentence"),
-            ("rich-composition", "marginals beside a tape of 5 labels", "composition"),
-        )
-    ]
+    made = Task(path, ("word", "pos", "chunk"), "chunk", "words")
+    lines = []
+    for task, kinds in ((made, _RICH), (morphology(bench)[0], _RICH[:2])):
+        found = bench.work("ours", "rich", task, rounds=bench.rounds)
+        pairs = f"{found['labels']:,} labels: over {100 * found['pairs']:.1f} % of the pairs"
+        lines += [
+            Line(
+                key if task is made else f"{key}-340",
+                f"{what}, {pairs}",
+                1e3 * found[name][1],
+                1e3 * found[name][0],
+                "ms",
+                peer_name="over all pairs",
+                note=f"{found['tokens']:,} tokens",
+                samples={"fstcrf": found},
+            )
+            for key, what, name in kinds
+        ]
+    return lines
 
 
 def steps(bench: Bench) -> list[Line]:

@@ -73,6 +73,8 @@ LIMITS = {
     "labels-340": Limit("ratio", 28, 50),
     "rich-evaluation": Limit("ratio", 6, 15),
     "rich-tagging": Limit("ratio", 3, 6),
+    "rich-evaluation-340": Limit("ratio", 1),
+    "rich-tagging-340": Limit("ratio", 3, 6),
     "rich-marginals": Limit("ratio", 6, 15),
     "rich-nbest": Limit("ratio", 2, 6),
     "rich-sentence": Limit("ratio", 1.5, 3),
