@@ -111,6 +111,7 @@ def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:
 
 _LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4}
 _FROM_ZERO, _FROM_MAP = (40, 80, 120), (10, 20, 40)  # numbers of iterations to choose from
+_PATIENCE = 20  # iterations without a gain on dev after which a course is not followed further
 _STARTS = (2.5, 1.0, 0.5, 0.25)
 """C of the MAP that others may start from: l2 0.2, 0.5, 1, 2."""
 _TAGSETS: list[dict[str, Any]] = [
@@ -282,7 +283,7 @@ class Trainer:
         return course[min(choice.iterations or len(course), len(course)) - 1]
 
     def course(self, system: System, choice: Choice) -> list[float]:
-        """Return F on the dev part after each iteration, as many as there are to choose from."""
+        """Return F on the dev part after each iteration, until `_PATIENCE` of them gain nothing."""
         task, longest = self.task, replace(choice, iterations=max(system.iterations))
         scores: list[float] = []
 
@@ -296,14 +297,14 @@ class Trainer:
                 task.target,
                 task.template,
                 dev=task.dev,
-                patience=max(system.iterations),
+                patience=_PATIENCE,
                 report=lambda progress: scores.append(100.0 * (progress.dev or 0.0)),
                 **options,
             )
             return scores
 
         name = f"{task.name}, {system.name}, C {choice.C}, start {choice.start}, course"
-        about = (system.options, longest, task.tagset, task.template)
+        about = (system.options, longest, task.tagset, task.template, _PATIENCE)
         return self._setting.kept(name, train, list[float], about)
 
 
@@ -585,7 +586,8 @@ def _reading(*, full: bool) -> str:
         "MCE-F (gold segments) / C. Settings were chosen "
         f"{how}, on held-out data: the last 2,000 training sentences of CoNLL-2000, after which "
         "all of them are trained on, and testa of CoNLL-2003. A start is chosen first, then C and "
-        f"the number of iterations. Figures are means over {runs}; intervals are by resampled "
+        f"the number of iterations; no course is followed after {_PATIENCE} without a gain. "
+        f"Figures are means over {runs}; intervals are by resampled "
         "documents (CoNLL-2000 has none: sentences) and runs. The lines `-DOCSTART-` of CoNLL-2003 "
         "count as right sentences in the first table, as they do among the paper's 3,684; "
         "*All rows* has both."

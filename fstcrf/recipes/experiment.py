@@ -42,6 +42,7 @@ class _File(msgspec.Struct, frozen=True):
     date: str
     code: str
     value: msgspec.Raw
+    seconds: float = 0.0  # of the processor, since the part before
 
 
 class Parts:
@@ -57,6 +58,7 @@ class Parts:
         self.folder, self._run, self._code = folder, run, code
         self.count = 0
         self._earlier: list[_File] = []
+        self._begun = _processor_seconds()
 
     def get(self, name: str, kind: type[T], about: object = None) -> T:
         """Return a part that was kept, of a kind that msgspec takes; KeyError where there is none.
@@ -83,7 +85,9 @@ class Parts:
         if path is None:
             return
         date = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-        kept = _File(name, repr(about), date, self._code, encoded)
+        now = _processor_seconds()
+        kept = _File(name, repr(about), date, self._code, encoded, now - self._begun)
+        self._begun = now
         with atomic_write(path) as file:
             file.write(msgspec.json.encode(kept))
         self.count += 1
@@ -100,6 +104,10 @@ class Parts:
         first = min(kept.date for kept in self._earlier)
         return f"{len(self._earlier)} parts, from {first}, by fstcrf {codes}"
 
+    def hours(self) -> float:
+        """Return the hours of the processor in this run and in what was taken from earlier ones."""
+        return (_processor_seconds() + sum(kept.seconds for kept in self._earlier)) / 3600.0
+
     def _path(self, name: str, about: object, suffix: str, *, made: bool = False) -> Path | None:
         if self.folder is None:
             return None
@@ -108,6 +116,12 @@ class Parts:
         key = _digest([self._run, name, repr(about)])
         slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60]
         return self.folder / f"{slug}-{key}.{suffix}"
+
+
+def _processor_seconds() -> float:
+    """Return seconds of the processor of this process, its threads, and children that ended."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def fingerprint(files: Iterable[Path], options: Mapping[str, object]) -> str:
@@ -385,6 +399,7 @@ def _report(recipe: Recipe, result: Result, facts: Mapping[str, str], ended: str
 def _facts(facts: Mapping[str, str], setting: Setting, started: float) -> dict[str, str]:
     seconds = time.perf_counter() - started
     more = {"seed": str(setting.seed), "wall clock": f"{seconds:.1f} s"}
+    more["processor"] = f"{setting.parts.hours():.2f} h, earlier runs among it"
     more["extent"] = "full" if setting.full else "quick"
     if earlier := setting.parts.earlier():
         more["of earlier runs"] = earlier

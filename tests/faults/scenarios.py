@@ -104,7 +104,7 @@ class Scenario:
 
 def undated(data: bytes) -> bytes:
     """Return a text without numbers, among them times and memory, and without what was kept."""
-    data = re.sub(rb"\| of earlier runs [^\n]*\n", b"", data)
+    data = re.sub(rb"\| (of earlier runs|processor) [^\n]*\n", b"", data)
     return re.sub(
         rb"\d{4}-\d\d-\d\d[T ][0-9:+]*|\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?( s\b)?", b"0", data
     )

@@ -164,6 +164,18 @@ def test_a_damaged_part_is_made_again(tmp_path: Path) -> None:
             parts.get("a", list[int])
 
 
+def test_the_processor_time_of_earlier_runs_counts(tmp_path: Path) -> None:
+    Parts(tmp_path, "run").put("a", [1])
+    (path,) = tmp_path.iterdir()
+    kept = json.loads(path.read_bytes())
+    assert kept["seconds"] >= 0.0
+    path.write_bytes(json.dumps(kept | {"seconds": 36_000.0}).encode())
+    later = Parts(tmp_path, "run")
+    before = later.hours()
+    assert later.get("a", list[int]) == [1]
+    assert later.hours() - before == pytest.approx(10.0, abs=0.1)
+
+
 def test_what_json_has_no_form_for_is_refused() -> None:
     with pytest.raises(TypeError, match="holds object, which JSON has no form for"):
         Parts().put("a", object())
