@@ -29,7 +29,7 @@ KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.p
 C_SOURCES = $(wildcard csrc/*.c csrc/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt $(C_SOURCES) $(wildcard grammars/*)
 
-.PHONY: demo test test-long test-extras test-page test-without-pynini wheel check lint format kernel sanitize sanitize-threads fuzz test-arm test-faults foreign-tests bench bench-compare coverage docs clean tools
+.PHONY: demo test test-long test-extras test-page test-without-pynini wheel check lint format kernel sanitize sanitize-threads fuzz test-arm test-faults foreign-tests bench bench-compare evidence coverage docs clean tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed
@@ -140,6 +140,14 @@ bench-compare: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(BASE)" || { echo "say what to compare with: make bench-compare BASE=commit" >&2; exit 1; }
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench-compare DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks.compare "$(BASE)" --data "$(abspath $(DATA))" $(COMPARE)
+
+# Every recipe in full and its page, made from a clean commit: many hours of a processor (results.md has
+# them), kept in build/evidence as they go; the same command goes on. EVIDENCE="consistency mce" for some;
+# WITH=python: another environment, with PyTorch, fugashi and unidic-lite for `neural` and `words`.
+WITH ?= $(VENV)/bin/python
+evidence: $(VENV)/.kernel
+	@test -n "$(DATA)" || { echo "say where the corpora are: make evidence DATA=folder" >&2; exit 1; }
+	$(WITH) docs/evidence.py --data "$(abspath $(DATA))" $(EVIDENCE)
 
 # The site: the pages under docs/ and the Python interface, from the docstrings. A warning is an error.
 docs: $(VENV)/.kernel

@@ -1,0 +1,142 @@
+"""Make the evidence: every recipe in full, and the pages of their reports.
+
+``python docs/evidence.py --data FOLDER [NAME...]``: reports lie under ``build/evidence``, where an
+interrupted run goes on. Pages are written when all recipes have ended, so that each report names
+the same clean commit. What is written by hand on a page stands between `BY_HAND` with the date of
+the report that it is about, and `END`; above another report it is left out, and told.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from fstcrf.recipes import RECIPES
+
+ROOT = Path(__file__).parent.parent
+PAGES = ROOT / "docs" / "measurements"
+REPORTS = ROOT / "build" / "evidence"
+INDEX = PAGES / "results.md"
+
+BY_HAND, END = "<!-- about the report of {date} -->", "<!-- end -->"
+_BY_HAND = re.compile(
+    BY_HAND.replace("{date}", r"(\S+)") + r"\n\n(.*?)\n\n" + re.escape(END), re.DOTALL
+)
+_FACT = re.compile(r"^\| ([a-z ]+) \| (.*) \|$", re.MULTILINE)
+_TABLE_OF_FACTS = re.compile(r"^\|  \|  \|\n(?:\|.*\n)+", re.MULTILINE)
+_PICTURE = re.compile(r"!\[([^]]*)\]\(plots/([^)]+)\)")
+
+HOURS_BEGIN, HOURS_END = "<!-- hours: python docs/evidence.py -->", "<!-- end of hours -->"
+
+
+def run(name: str, data: Path, reports: Path) -> int:
+    """Run a recipe in full, or what is left of it; return its exit status."""
+    command = [sys.executable, "-m", "fstcrf", "recipe", name, "--full", "--progress"]
+    command += ["--data", str(data), "--report", str(reports / name)]
+    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode  # noqa: S603
+
+
+def facts(report: str) -> dict[str, str]:
+    """Return what a report says of itself: date, commit, machine, hours."""
+    table = _TABLE_OF_FACTS.search(report)
+    return dict(_FACT.findall(table[0])) if table else {}
+
+
+def page_of(name: str, report: str, old: str) -> tuple[str, str]:
+    """Return the page of a report, and what of the old page is left out; empty for nothing.
+
+    Parameters
+    ----------
+    name : str
+        Of the recipe.
+    report : str
+        Its report, as Markdown.
+    old : str
+        The page that stands; empty for none.
+    """
+    date = facts(report).get("date", "")
+    page = report.replace(f"`fstcrf recipe {name}`", f"`fstcrf recipe {name} --full`", 1)
+    page = _PICTURE.sub(lambda m: f"![{m[1]}]({picture(name, m[2])})", page)
+    written = _BY_HAND.search(old)
+    if written is None or not date:
+        return page, ""
+    if written[1] != date:
+        return page, written[2]
+    table = _TABLE_OF_FACTS.search(page)
+    place = table.end() if table else len(page)
+    return f"{page[:place]}\n{written[0]}\n{page[place:]}", ""
+
+
+def picture(name: str, file: str) -> str:
+    """Return what a plot of a recipe is called beside its page."""
+    stem, _, suffix = file.rpartition(".")
+    return f"results-{name}.{suffix}" if stem == name else f"results-{name}-{stem}.{suffix}"
+
+
+def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[str]:
+    """Write the pages of finished reports; yield a line on each that is not as it was wanted."""
+    for name in names:
+        path = reports / name / "report.md"
+        if not path.exists():
+            yield f"{name}: no report"
+            continue
+        report = path.read_text("utf-8")
+        page = pages / f"results-{name}.md"
+        text, left_out = page_of(name, report, page.read_text("utf-8") if page.exists() else "")
+        page.write_text(text, "utf-8")
+        for plot in sorted((reports / name).glob("plots/*")):
+            shutil.copy(plot, pages / picture(name, plot.name))
+        if "**Not complete**" in report:
+            yield f"{name}: its run was not complete"
+        if left_out:
+            yield f"{page.name}: what was written by hand is about another report, and left out"
+
+
+def hours(pages: Path) -> str:
+    """Return the table of what each page is from: commit, date, hours."""
+    lines = ["| recipe | commit | date | hours of a processor |", "| --- | --- | --- | --- |"]
+    for name in sorted(RECIPES):
+        path = pages / f"results-{name}.md"
+        known = facts(path.read_text("utf-8")) if path.exists() else {}
+        if "processor" in known:
+            commit = known["fstcrf"].partition("commit ")[2]
+            time = known["processor"].partition(" h")[0]
+            lines.append(f"| `{name}` | {commit} | {known['date'][:10]} | {time} |")
+    return "\n".join(lines)
+
+
+def renewed(index: str, table: str) -> str:
+    """Return the index of results with the table of now."""
+    before, _, rest = index.partition(HOURS_BEGIN)
+    return f"{before}{HOURS_BEGIN}\n\n{table}\n\n{HOURS_END}{rest.partition(HOURS_END)[2]}"
+
+
+def main() -> int:
+    """Run recipes and write their pages; 1 where one of them did not end well."""
+    parser = argparse.ArgumentParser(description="Every recipe in full, and its page.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="recipes; all by default")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the corpora")
+    parser.add_argument("--reports", type=Path, default=REPORTS, help="folder of the reports")
+    parser.add_argument("--pages-only", action="store_true", help="from reports that are there")
+    options = parser.parse_args()
+    names = options.names or list(RECIPES)
+    if unknown := sorted(set(names) - set(RECIPES)):
+        parser.error(f"no such recipe: {', '.join(unknown)}; there are {', '.join(RECIPES)}")
+    problems = []
+    for name in [] if options.pages_only else names:
+        sys.stderr.write(f"== {name}\n")
+        if status := run(name, options.data, options.reports):
+            problems.append(f"{name}: ended with {status}")
+    problems += write_pages(names, options.reports, PAGES)
+    INDEX.write_text(renewed(INDEX.read_text("utf-8"), hours(PAGES)), "utf-8")
+    sys.stderr.writelines(f"{line}\n" for line in problems)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

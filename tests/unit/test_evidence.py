@@ -1,0 +1,86 @@
+"""Pages of results are reports: what is written by hand stays with the report that it is about."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+PROGRAM = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "evidence.py"))
+
+REPORT = """\
+# Title
+
+Made by `fstcrf recipe mce`.
+
+|  |  |
+| --- | --- |
+| date | 2026-01-02T03:04:05+00:00 |
+| fstcrf | 0.1.0, commit 0123456789ab |
+| processor | 1.25 h, earlier runs among it |
+
+| row | metric |
+| --- | --- |
+| MAP | 93.7 |
+
+![plots/curve.svg](plots/curve.svg)
+"""
+HAND = "<!-- about the report of 2026-01-02T03:04:05+00:00 -->\n\n- It is good.\n\n<!-- end -->"
+
+
+def test_a_report_becomes_a_page() -> None:
+    page, left_out = PROGRAM["page_of"]("mce", REPORT, "")
+    assert not left_out
+    assert "Made by `fstcrf recipe mce --full`." in page
+    assert "![plots/curve.svg](results-mce-curve.svg)" in page
+
+
+def test_what_is_about_this_report_stays_below_its_facts() -> None:
+    page, left_out = PROGRAM["page_of"]("mce", REPORT, f"# Title\n\n{HAND}\n\nfigures of it\n")
+    assert not left_out
+    assert (
+        page.index("| processor |") < page.index("- It is good.") < page.index("| row | metric |")
+    )
+    again, _ = PROGRAM["page_of"]("mce", REPORT, page)
+    assert again == page
+
+
+def test_what_is_about_another_report_is_left_out_and_told() -> None:
+    old = HAND.replace("2026-01-02", "2025-12-31")
+    page, left_out = PROGRAM["page_of"]("mce", REPORT, old)
+    assert left_out == "- It is good."
+    assert "It is good" not in page
+
+
+def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
+    reports, pages = tmp_path / "reports", tmp_path / "pages"
+    pages.mkdir()
+    (reports / "mce" / "plots").mkdir(parents=True)
+    (reports / "mce" / "report.md").write_text(REPORT, "utf-8")
+    (reports / "mce" / "plots" / "mce.svg").write_text("<svg/>", "utf-8")
+    (reports / "rules").mkdir()
+    (reports / "rules" / "report.md").write_text("**Not complete**: interrupted.\n", "utf-8")
+    told = list(PROGRAM["write_pages"](["mce", "rules", "words"], reports, pages))
+    assert told == ["rules: its run was not complete", "words: no report"]
+    assert {path.name for path in pages.iterdir()} == {
+        "results-mce.md",
+        "results-mce.svg",
+        "results-rules.md",
+    }
+    table = PROGRAM["hours"](pages)
+    assert table.splitlines()[2:] == ["| `mce` | 0123456789ab | 2026-01-02 | 1.25 |"]
+    begin, end = PROGRAM["HOURS_BEGIN"], PROGRAM["HOURS_END"]
+    index = PROGRAM["renewed"](f"before\n\n{begin}\nold\n{end}\nafter\n", table)
+    assert index == f"before\n\n{begin}\n\n{table}\n\n{end}\nafter\n"
+
+
+@pytest.mark.parametrize("arguments", [["--data", "x", "nothing"], []])
+def test_bad_arguments_end_at_once(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["evidence.py", *arguments])
+    with pytest.raises(SystemExit):
+        PROGRAM["main"]()
+    said = capsys.readouterr().err
+    assert "no such recipe: nothing" in said or "--data" in said
