@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, distinct
 from fstcrf.calibration.events import Events
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import OptionError
@@ -128,8 +128,8 @@ def reliability(
     p, right = events.probability, events.correct.astype(np.float64)
     edges = np.linspace(0.0, 1.0, bins + 1)
     if by == "count":
-        edges = np.unique(np.quantile(p, edges[1:-1], method="lower"))
-        edges = np.unique(np.concatenate([[0.0], edges, [1.0]]))
+        edges = distinct(np.quantile(p, edges[1:-1], method="lower"))
+        edges = distinct(np.concatenate([[0.0], edges, [1.0]]))
     number = np.clip(np.searchsorted(edges, p, side="left") - 1, 0, len(edges) - 2)
     count = np.bincount(number, minlength=len(edges) - 1)
     with np.errstate(invalid="ignore"):

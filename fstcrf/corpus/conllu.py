@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fstcrf.arrays import Bytes, Longs
+from fstcrf.arrays import Bytes, Longs, distinct
 from fstcrf.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.corpus.columns import WidthError, shortened
 from fstcrf.corpus.corpus import Column, Corpus
@@ -297,9 +297,8 @@ def _kinds(data: bytes, ends: Longs) -> tuple[Longs, Longs]:
         byte = text[at[left]]
         other.append(left[np.isin(byte, list(b"-."))])
         left = left[np.isin(byte, _DIGITS)]
-    return np.union1d(np.flatnonzero(ends == starts), blank).astype(np.int64), np.sort(
-        np.concatenate(other)
-    )
+    empty = np.flatnonzero(ends == starts)
+    return distinct(empty, np.asarray(blank, dtype=np.int64)), np.sort(np.concatenate(other))
 
 
 def _without(data: bytes, places: Sequence[tuple[int, int]]) -> bytes:

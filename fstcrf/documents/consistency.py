@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args
 import msgspec
 import numpy as np
 
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, distinct
 from fstcrf.corpus import Corpus, Scheme, span_arrays
 from fstcrf.documents.document import (
     DeclaredModel,
@@ -77,7 +77,7 @@ def count_pairs(
 
 def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]:
     found = span_arrays(corpus.column(target), corpus.offsets, scheme)
-    used = sorted({found.types[k] for k in np.unique(found.type).tolist()})
+    used = sorted({found.types[k] for k in distinct(found.type).tolist()})
     if not used:
         raise DataError(f"column {target!r} holds no spans", path=corpus.source)
     return tuple(used)

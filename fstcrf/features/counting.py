@@ -14,10 +14,10 @@ from typing import IO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Longs
+from fstcrf.arrays import Longs, distinct
 from fstcrf.errors import DataError
 from fstcrf.features.hashed import mixed
-from fstcrf.features.keys import KEY_BITS, KeyTable, Packing, distinct, width_of
+from fstcrf.features.keys import KEY_BITS, KeyTable, Packing, distinct_keys, width_of
 from fstcrf.features.reader import Encoder, Family, once
 from fstcrf.features.tables import AttributeTables, Vocabularies
 
@@ -37,7 +37,7 @@ def counted_keys(
     for family, packing in zip(families, packings, strict=True):
         entries = encoder.entries(family)
         keys, _ = packing.pack(entries.codes, entries.count)
-        unique, inverse, counts = distinct(keys, packing.bits)
+        unique, inverse, counts = distinct_keys(keys, packing.bits)
         if family.is_plural:
             _, inverse = once(entries.tokens, inverse)
             counts = np.bincount(inverse, minlength=len(unique))
@@ -49,7 +49,7 @@ def prefix_keys(encoder: Encoder, family: Family, packing: Packing) -> Keys:
     """Return the distinct keys of the first numbers of a family, as many as the packing has."""
     entries = encoder.entries(family)
     keys, _ = packing.pack(entries.codes[: len(packing.widths)], entries.count)
-    return distinct(keys, packing.bits)[0]
+    return distinct_keys(keys, packing.bits)[0]
 
 
 def fitted_packing(widths: Sequence[int], prefixes: Callable[[Packing], Keys]) -> Packing:
@@ -204,5 +204,5 @@ def merged_keys(parts: Iterator[Keys]) -> Keys:
     """Return the distinct keys of parts, ascending."""
     total = np.empty(0, dtype=np.uint64)
     for keys in parts:
-        total = np.union1d(total, keys)
+        total = distinct(total, keys)
     return total

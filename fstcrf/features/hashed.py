@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Ints
+from fstcrf.arrays import Bools, Ints, distinct
 from fstcrf.errors import OptionError
 from fstcrf.features.derive import Source
 from fstcrf.features.design import assembled
@@ -139,8 +139,8 @@ class Hashed:
         found = [np.empty(0, dtype=np.uint64)]
         for family in self.families:
             entries: Entries = encoder.entries(family)
-            found.append(np.unique(_hashes(family, entries.codes, entries.count)))
-        return Collisions.of(np.unique(np.concatenate(found)), self.bits)
+            found.append(distinct(_hashes(family, entries.codes, entries.count)))
+        return Collisions.of(distinct(np.concatenate(found)), self.bits)
 
     def find(self, attribute: str) -> int | None:
         """Return the row of an attribute; None when its text can be read in several ways."""

@@ -95,7 +95,7 @@ class Packing:
         used, key = 0, np.empty(0, dtype=np.uint64)
         for width, code in zip(widths, codes, strict=True):
             if used + width > KEY_BITS:
-                keys, numbers, _ = distinct(key, used)
+                keys, numbers, _ = distinct_keys(key, used)
                 prefixes.append(KeyTable(keys, np.arange(len(keys), dtype=np.int32)))
                 key, used = numbers.astype(np.uint64), width_of(len(keys))
             key = key << np.uint64(width) | code if used else code
@@ -163,7 +163,7 @@ class Packing:
         return [*stages, (range(first, len(self.widths)), used)]
 
 
-def distinct(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], Ints, Longs]:
+def distinct_keys(keys: NDArray[np.uint64], bits: int) -> tuple[NDArray[np.uint64], Ints, Longs]:
     """Return sorted distinct keys, the place of each key among them, and their counts.
 
     The keys are below 2^bits: where that is of the order of their number, they are counted, not

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bytes, Ints, Longs, Singles
+from fstcrf.arrays import Bytes, Ints, Longs, Singles, distinct
 from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.features.design import Design, check_order
@@ -190,7 +190,7 @@ class LiteralIndex:
         if self._bits is None:
             raise OptionError("only a hashed index has collisions: build it with hash_bits=")
         names = tuple(dict.fromkeys(_Tokens(sentences).names))
-        return Collisions.of(np.unique(string_hashes(names)), self._bits)
+        return Collisions.of(distinct(string_hashes(names)), self._bits)
 
     def renumbered(self, order: Ints) -> LiteralIndex:
         """Return the index under other rows: row ``r`` becomes ``order[r]``.

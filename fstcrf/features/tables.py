@@ -21,7 +21,7 @@ from fstcrf.corpus.corpus import Sentence
 from fstcrf.features.derive import Plain, Source, root
 from fstcrf.features.design import Block, assembled
 from fstcrf.features.hashed import Hashed
-from fstcrf.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct, width_of
+from fstcrf.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct_keys, width_of
 from fstcrf.features.reader import (
     Boundary,
     Encoder,
@@ -381,7 +381,7 @@ def _numbered(
 ) -> tuple[KeyTable, Ints, Ints | None]:
     """Return the table with new attributes, the row of each entry, and its token."""
     keys, _ = packing.pack(entries.codes, entries.count)
-    unique, inverse, counts = distinct(keys, packing.bits)
+    unique, inverse, counts = distinct_keys(keys, packing.bits)
     tokens = entries.tokens
     if family.is_plural:
         tokens, inverse = once(tokens, inverse)
@@ -462,7 +462,7 @@ class Predicates:
             kept = [i for i, source in enumerate(family.sources) if source not in axes]
             rest = [codes[i][used] for i in kept]
             short = Packing.fitted([packing.widths[i] for i in kept], rest)
-            unique, inverse, _ = distinct(short.pack(rest, len(used))[0], short.bits)
+            unique, inverse, _ = distinct_keys(short.pack(rest, len(used))[0], short.bits)
             numbers = np.arange(total, total + len(unique), dtype=np.int32)
             total += len(unique)
             families.append(_without(family, kept))

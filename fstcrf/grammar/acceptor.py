@@ -15,7 +15,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
 
@@ -261,7 +261,7 @@ def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Lon
         first, second = left[frontier // width], right[frontier % width]
         pairs = np.where((first >= 0) & (second >= 0), first.astype(np.int64) * width + second, -1)
         rows.append(pairs)
-        found = [int(p) for p in np.unique(pairs) if p >= 0 and int(p) not in number]
+        found = [int(p) for p in distinct(pairs) if p >= 0 and int(p) not in number]
         number.update((pair, len(number) + i) for i, pair in enumerate(found))
         if len(number) > limit:
             raise TooLargeError(
@@ -483,7 +483,7 @@ class Predecessors:
         """Return the states that lead to one of these, each once, in order."""
         first, size = self.row[states], self.row[states + 1] - self.row[states]
         shift = first - np.cumsum(size) + size
-        return np.unique(self.source[np.arange(size.sum()) + np.repeat(shift, size)])
+        return distinct(self.source[np.arange(size.sum()) + np.repeat(shift, size)])
 
 
 def coarsest(target: Ints, classes: Longs) -> Longs:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, real_array
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, GrammarError, ShapeError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, minimise, trim
 from fstcrf.grammar.constraint import Constraint
@@ -299,7 +299,7 @@ def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tu
 def _deterministic(machine: Machine, n_labels: int) -> tuple[Ints, Floats, Floats] | None:
     """Return the arrays of a machine, if it has states and one path a labelling at most."""
     place = machine.source.astype(np.int64) * n_labels + machine.ilabel - 1
-    if machine.start < 0 or not machine.ilabel.all() or len(np.unique(place)) < len(place):
+    if machine.start < 0 or not machine.ilabel.all() or len(distinct(place)) < len(place):
         return None
     # The start becomes state 0.
     number = np.arange(machine.n_states, dtype=np.int32)
@@ -313,7 +313,7 @@ def _deterministic(machine: Machine, n_labels: int) -> tuple[Ints, Floats, Float
 
 def _numbered(machine: Machine, labels: tuple[str, ...]) -> Machine:
     """Return the machine with label i as symbol i + 1, whatever its own symbols are."""
-    used = np.unique(machine.ilabel).tolist()
+    used = distinct(machine.ilabel).tolist()
     if machine.isymbols is None:
         if used and used[-1] > len(labels):
             raise GrammarError(

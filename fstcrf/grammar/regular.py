@@ -17,7 +17,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
 from fstcrf.grammar.automata import Automaton, determinise
@@ -437,6 +437,6 @@ class _Walk:
             target = self.target[state, kinds]
             self._known[key] = [
                 (self.classes.number(kinds[target == reached]), reached)
-                for reached in np.unique(target).tolist()
+                for reached in distinct(target).tolist()
             ]
         return self._known[key]

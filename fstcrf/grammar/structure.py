@@ -12,7 +12,7 @@ from functools import reduce
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, ShapeError
 from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, trim
 from fstcrf.topology import Topology
@@ -170,7 +170,7 @@ class _Merging:
 
     def acceptor(self, original: Acceptor) -> Acceptor:
         """Return the acceptor of the blocks; what cannot come is rejected."""
-        kept = np.unique(self.block)
+        kept = distinct(self.block)
         number = np.searchsorted(kept, self.block)
         asked = self.asked[kept]
         target = np.where(asked[:, :-1], self.target[kept], _DEAD)
@@ -291,7 +291,7 @@ def _renumbered(
     arc_slot[slot >= 0] = compact
     initial = np.zeros(len(pairs), dtype=bool)
     initial[number[start[useful[start]]]] = True
-    several = len(np.unique(state)) < len(state)
+    several = len(distinct(state)) < len(state)
     return Topology(
         labels=topology.labels,
         state_names=tuple(

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bytes, Longs
+from fstcrf.arrays import Bytes, Longs, distinct
 from fstcrf.errors import ModelFileError
 
 U4 = np.dtype("<u4")
@@ -272,7 +272,7 @@ def _hash_tables(hashed: NDArray[np.uint32], places: Longs) -> tuple[Longs, NDAr
     # record that comes to it. So all may try at once, where an earlier one displaces a later.
     while len(waiting):
         wanted = first[waiting] + offset[waiting]
-        before = np.unique(holder[wanted])
+        before = distinct(holder[wanted])
         np.minimum.at(holder, wanted, waiting)
         tried = np.concatenate([waiting, before[before < nobody]])
         waiting = tried[holder[first[tried] + offset[tried]] != tried]

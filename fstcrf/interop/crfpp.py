@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError
 from fstcrf.features.derive import Plain, Source
@@ -75,7 +75,7 @@ def _entries(units: NDArray[np.void], *, limit: int, where: str) -> tuple[list[b
     values: list[int] = []
     while len(nodes):
         begin = base[nodes]
-        if len(np.unique(begin)) < len(begin):
+        if len(distinct(begin)) < len(begin):
             raise ModelFileError(
                 f"{where}: the trie of attributes is damaged: nodes share children"
             )

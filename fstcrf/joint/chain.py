@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
 from fstcrf.joint.batches import decode
@@ -300,7 +300,7 @@ def _shares(sentence: Longs, alive: Longs, share: int, most: int) -> Iterator[tu
     _, place, count = np.unique(sentence[alive], return_inverse=True, return_counts=True)
     each = np.clip(share // count[place], 1, most)
     power = np.floor(np.log2(each)).astype(np.int64)
-    for p in np.unique(power).tolist():
+    for p in distinct(power).tolist():
         yield 1 << p, alive[power == p]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet
-from fstcrf.arrays import Floats, Longs
+from fstcrf.arrays import Floats, Longs, distinct
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.rows import row_starts
@@ -173,7 +173,7 @@ def machine_labels(machine: Machine, labels: LabelSet | None) -> tuple[str, ...]
             raise DataError(
                 f"the symbols of the Fst are not these labels: {_difference(tables[0], table)}"
             )
-    used = np.unique(machine.ilabel)
+    used = distinct(machine.ilabel)
     for number in used[used > 0].tolist():
         if number >= len(table) or not table[number]:
             raise DataError(f"an arc has the label id {number}, which is none of the labels")

@@ -15,7 +15,7 @@ from typing import Generic
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
 from fstcrf.corpus.schemes import OUTSIDE, SpanArrays, split_label, tables
 from fstcrf.errors import OptionError
@@ -111,7 +111,7 @@ def _span_labels(
     """Return how the arcs of a tape open and carry spans, None where none do, and their types."""
     topology, k = program.chain[tape].topology, program.order.index(tape)
     reading, label = span_reading(topology.labels, scheme), topology.state_label
-    found = np.unique(reading.type[label])
+    found = distinct(reading.type[label])
     found = found[found >= 0]  # types of which there is a state
     if not len(found):
         return None, ()

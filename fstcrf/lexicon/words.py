@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
@@ -146,7 +146,7 @@ class WordLattice:
         entries = lexicon.entries(number)
         where = words["end"].astype(np.int64)
         key = where << 16 | entries["right"]
-        keys = np.unique(key)
+        keys = distinct(key)
         state = np.searchsorted(keys, key) + 1  # state 0: the text begins
         place, context = np.append(0, keys >> 16), np.append(0, keys & 0xFFFF)
         first = np.searchsorted(words["from"], place, side="left")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Longs
+from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.corpus import Column, Corpus, Scheme, convert, named_scheme
 from fstcrf.corpus.schemes import OUTSIDE, STRICT, expected, split_label
 from fstcrf.errors import SchemeError
@@ -42,7 +42,7 @@ def legal_gold(
         return Gold(corpus, every)
     source, target = map(named_scheme, settings.schemes)
     column, same = corpus.column(name), source.name == target.name
-    used = [column.values[i] for i in np.unique(column.ids).tolist()]
+    used = [column.values[i] for i in distinct(column.ids).tolist()]
     given = label_set(used, partial=settings.partial, known=known)
     labels = sorted({*given, *known})
     masks = label_masks(column.values, labels, partial=settings.partial)

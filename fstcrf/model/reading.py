@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Longs
+from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.corpus import Column, Corpus, Sentence
 from fstcrf.corpus.items import ATTRIBUTES, item_of
 from fstcrf.errors import DataError, LabelError, OptionError
@@ -327,7 +327,7 @@ def label_set(
 
 def column_labels(column: Column, *, partial: bool = True) -> list[str]:
     """Return the labels that occur in a column, sorted; arguments and errors as of `label_set`."""
-    values = [column.values[i] for i in np.unique(column.ids).tolist()]
+    values = [column.values[i] for i in distinct(column.ids).tolist()]
     return label_set(values, partial=partial)
 
 

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet
@@ -418,7 +418,7 @@ def _marginals(corpus: Corpus, taggers: Sequence[Model], settings: Options, thre
     token_sentence = np.repeat(np.arange(len(corpus)), lengths)
     origin, tokens, weights = [], [], []
     for rank in range(share.shape[1]):
-        used = np.unique(token_sentence[share[:, rank] > 0])
+        used = distinct(token_sentence[share[:, rank] > 0])
         there = np.flatnonzero(np.isin(token_sentence, used))
         origin.append(used)
         tokens.append((there, rank))

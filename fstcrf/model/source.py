@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf.arguments import real_array
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
@@ -69,7 +69,7 @@ class Source:
     def target_values(self) -> list[str]:
         """The distinct strings of the label column."""
         column = self._labelled.column(TARGET)
-        return [column.values[i] for i in np.unique(column.ids).tolist()]
+        return [column.values[i] for i in distinct(column.ids).tolist()]
 
     def allowed(self, labels: Sequence[str], *, partial: bool) -> Bools:
         """Return which labels each token may have, bool [N, L]."""

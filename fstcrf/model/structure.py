@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.corpus import legal_transitions
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
@@ -151,7 +151,7 @@ def warm_theta(
     parts, theta = [], []
     for cells, where, values in zip(wanted, moved, old.parts(model.theta), strict=True):
         kept = where >= 0
-        union = np.union1d(cells, where[kept]).astype(cells.dtype)
+        union = distinct(cells, where[kept]).astype(cells.dtype)
         start = np.zeros(len(union))
         start[np.searchsorted(union, where[kept])] = values[kept]
         parts.append(union)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf import pictures
 from fstcrf.arguments import LabelSet, label_tuple
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     DataError,
     LabelError,
@@ -302,7 +302,7 @@ def _names(label: Ints, table: tuple[str, ...] | None) -> Sequence[object]:
     numbers: list[int] = label.tolist()
     if table is None:
         return numbers
-    for number in np.unique(label).tolist():
+    for number in distinct(label).tolist():
         if table[number].split() != [table[number]]:
             raise LabelError(
                 f"symbol {table[number]!r} has white space, which separates columns: "

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
 from fstcrf.grammar import (
     ANY_ONE,
@@ -229,7 +229,7 @@ def _within(acceptor: Acceptor, allowed: Sequence[Bools]) -> Acceptor | None:
     ahead[0, 0] = True
     tuples = [_tuples([mask[t] for mask in allowed]) for t in range(tokens)]
     for t, symbols in enumerate(tuples):
-        reached = np.unique(flat[np.ix_(np.flatnonzero(ahead[t]), symbols)])
+        reached = distinct(flat[np.ix_(np.flatnonzero(ahead[t]), symbols)])
         ahead[t + 1, reached[reached >= 0]] = True
     ahead[tokens] &= acceptor.final > -np.inf
     for t in range(tokens - 1, -1, -1):

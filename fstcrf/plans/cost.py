@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fstcrf.arrays import distinct
 from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Allowance, Axis, Machine
 from fstcrf.topology import rest_cost
@@ -184,4 +185,4 @@ def edges_of(acceptor: Acceptor) -> int:
     """Return the pairs of states of an acceptor that some labels lead from and to."""
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     pairs = np.arange(acceptor.n_states)[:, None] * acceptor.n_states + flat
-    return len(np.unique(pairs[flat >= 0]))
+    return len(distinct(pairs[flat >= 0]))

@@ -1,23 +1,22 @@
 """Seminar announcements by token: table 6 of Finkel, Grenager and Manning (2005).
 
 Every message is tested once. What is chosen is chosen within the training folds, by a tagger that
-has not seen one of them: penalties, how values that differ are counted, and, between two sets of
-features, whether line breaks are tokens.
+has not seen one of them: the prior, penalties, how values that differ are counted, and, between two
+sets of features, whether line breaks are tokens.
 """
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 
-from fstcrf.arrays import Longs
+from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.documents.fields import Counting
@@ -32,6 +31,7 @@ from fstcrf.recipes.corpora import (
 )
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import FURTHER, windows
+from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Headline, Row
 
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
@@ -57,20 +57,20 @@ MORE = windows(("word", "pattern", "list", "time")) + FURTHER
 
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """Features and the prior of their weights."""
+    """Features, and the priors of their weights to choose from, those of a quick run first."""
 
     name: str
     template: str
-    l2: float
+    priors: tuple[float, ...]
     breaks: bool = False  # whether line breaks are tokens
 
 
 SETS = (
-    _Features("features of the paper", TEMPLATE, 0.1),
-    _Features("features of the paper, line breaks", TEMPLATE, 0.1, breaks=True),
-    _Features("more features", MORE + TEMPLATE, 0.3),
+    _Features("features of the paper", TEMPLATE, (0.1, 0.03, 0.3)),
+    _Features("features of the paper, line breaks", TEMPLATE, (0.1, 0.03, 0.3), breaks=True),
+    _Features("more features", MORE + TEMPLATE, (0.3, 0.1, 1.0)),
 )
-"""Sets of features, each with its prior."""
+"""Sets of features."""
 
 OWN = SETS[:2]
 """Those between which each fold chooses."""
@@ -88,34 +88,69 @@ HAND, CHOSEN = "Gibbs, penalties set by hand", "Gibbs, penalties chosen in the t
 _PAPER = {LOCAL: VITERBI, SAMPLED: VITERBI, HAND: NON_LOCAL, CHOSEN: NON_LOCAL}
 
 
+class FoldChoice(msgspec.Struct, frozen=True):
+    """What was chosen for a fold and a set of features."""
+
+    l2: float
+    times: float
+    counting: Counting
+    names: float
+    held_out: float  # mean F of the fields, Viterbi, in the fold of training
+
+
 class Fold(msgspec.Struct):
     """What was measured on a fold: for each system and run the counts of each field."""
 
+    choice: FoldChoice
     counts: dict[str, list[dict[str, Tally]]] = {}
     seconds: dict[str, float] = {}
-    chosen: dict[str, float] = {}
-    counting: Counting = "pairs"
-    held_out: float = 0.0  # mean F of the fields, Viterbi, in the fold of training
 
 
 # --- Rows -----------------------------------------------------------------------------------------
 
 
-def results(setting: Setting) -> tuple[list[Row], list[Headline]]:
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What all folds chose, before any of them is tested."""
+
+    choices: dict[tuple[str, int], FoldChoice]  # by the features and the fold
+    tokens: tuple[str, ...]  # of each fold, the features of the paper that it takes
+
+
+def chosen(protocol: Protocol, setting: Setting) -> Chosen:
+    """Choose within the training folds."""
+    choices = {}
+    for features in setting.course.each(SETS):
+        for one in _folds(features, setting):
+            choices[features.name, one.k] = one.chosen(protocol)
+
+    def held_out(k: int, settings: Mapping[str, Value]) -> float:
+        return choices[str(settings["features"]), k].held_out
+
+    names: list[dict[str, Value]] = [{"features": features.name} for features in OWN]
+    tokens = [
+        protocol.choose(
+            f"announcements, fold {k + 1}, tokens", names, partial(held_out, k), choices
+        )
+        for k in range(FOLDS)
+    ]
+    return Chosen(choices, tuple(str(one["features"]) for one in tokens))
+
+
+def results(protocol: Protocol, by: Chosen, setting: Setting) -> tuple[list[Row], list[Headline]]:
     """Return the rows of table 6, and its headline; a finished fold is not done again."""
     rows: list[Row] = []
-    every: dict[_Features, list[Fold]] = {}
+    every: dict[str, list[Fold]] = {}
     for features in setting.course.each(SETS):
-        messages = all_messages(setting, breaks=features.breaks)
-        messages = convert_column(messages, "field", "iob2", SCHEME)
-        number = folds(len(messages), setting.seed)
-        each = setting.course.each(range(FOLDS))
-        every[features] = [_kept(messages, number, k, features, setting) for k in each]
-        rows += _all_rows(f"announcements, {features.name}", every[features])
-    own = [every[features] for features in OWN]
-    best = [max(several, key=lambda fold: fold.held_out) for several in zip(*own, strict=True)]
+        found = [
+            one.measured(protocol, by.choices[features.name, one.k])
+            for one in setting.course.each(_folds(features, setting))
+        ]
+        rows += _all_rows(f"announcements, {features.name}", found)
+        every[features.name] = found
+    best = [every[name][k] for k, name in enumerate(by.tokens)]
     rows += _all_rows(f"announcements, {_PICKED}", best)
-    broken = sum(fold is other for fold, other in zip(best, own[1], strict=True))
+    broken = by.tokens.count(OWN[1].name)
     rows.append(Row(f"announcements, {_PICKED}", "folds in which line breaks are tokens", broken))
     return rows, list(_headline(best))
 
@@ -133,8 +168,10 @@ def _headline(found: Sequence[Fold]) -> Iterator[Headline]:
 def _all_rows(prefix: str, found: Sequence[Fold]) -> Iterator[Row]:
     for system, paper in _PAPER.items():
         yield from _table6(prefix, found, system, paper)
-    for name in ("times", "speaker"):
-        values = [fold.chosen[name] for fold in found]
+    for name, values in (
+        ("times", [fold.choice.times for fold in found]),
+        ("speaker", [fold.choice.names for fold in found]),
+    ):
         yield Row(f"{prefix}, {CHOSEN}", f"mean log penalty, {name}", float(np.mean(values)))
 
 
@@ -189,37 +226,107 @@ def folds(n: int, seed: int) -> Longs:
     return found
 
 
-def _kept(messages: Corpus, number: Longs, k: int, features: _Features, setting: Setting) -> Fold:
-    """Return what was measured on a fold, told as it comes and kept."""
-    name = f"announcements, {features.name}, fold {k + 1}"
-    make = partial(_fold, messages, number, k, features, setting)
-    found = setting.kept(
-        name, make, Fold, about=(features, TIMES, COUNTINGS, NAMES, BY_HAND, SWEEPS)
-    )
-    setting.rows(f"{name}, scores", partial(_of_fold, name, found), about=found)
-    return found
+def _folds(features: _Features, setting: Setting) -> list[_Part]:
+    """Return the folds of all messages."""
+    messages = all_messages(setting, breaks=features.breaks)
+    messages = convert_column(messages, "field", "iob2", SCHEME)
+    number = folds(len(messages), setting.seed)
+    return [_Part(k, features, messages, number, setting) for k in range(FOLDS)]
 
 
-def _fold(messages: Corpus, number: Longs, k: int, features: _Features, setting: Setting) -> Fold:
-    setting.say(f"consistency: announcements, {features.name}, fold {k + 1} of {FOLDS}")
-    rest, next_one = number != k, (k + 1) % FOLDS
-    inner = _trained(features, messages.select(np.flatnonzero(rest & (number != next_one))))
-    held = messages.select(np.flatnonzero(number == next_one))
-    held_out = mean_f(_counted(inner, held))
-    times, counting, names = _chosen(inner, held)
-    found = Fold(chosen={"times": times, "speaker": names}, counting=counting, held_out=held_out)
-    tagger = _trained(features, messages.select(np.flatnonzero(rest)))
-    _measure_all(found, tagger, messages.select(np.flatnonzero(number == k)), setting)
-    return found
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A fold that is tested, the next one, to choose on, and the others."""
+
+    k: int
+    features: _Features
+    messages: Corpus
+    number: Longs  # of the fold of each message
+    setting: Setting
+
+    @property
+    def name(self) -> str:
+        """What its parts are called."""
+        return f"announcements, {self.features.name}, fold {self.k + 1}"
+
+    def _where(self, mask: Bools) -> Corpus:
+        return self.messages.select(np.flatnonzero(mask))
+
+    def _inner(self, l2: float) -> CRF:
+        """Return the tagger that has seen neither this fold nor the next."""
+        seen = (self.number != self.k) & (self.number != (self.k + 1) % FOLDS)
+        make = partial(self._trained, seen, l2)
+        return self.setting.tagger(f"{self.name}, l2 {l2:g}, within", make, self.features)
+
+    def _trained(self, mask: Bools, l2: float) -> CRF:
+        self.setting.say(f"consistency: {self.name} of {FOLDS}, l2 {l2:g}, training")
+        return CRF.train(self._where(mask), "field", self.features.template, scheme=SCHEME, l2=l2)
+
+    def chosen(self, protocol: Protocol) -> FoldChoice:
+        """Choose the prior, then penalties of times and how they count, then that of names."""
+        held = self._where(self.number == (self.k + 1) % FOLDS)
+
+        def local(settings: Mapping[str, Value]) -> float:
+            return 100 * mean_f(_counted(self._inner(_number(settings["l2"])), held))
+
+        full = self.setting.full
+        priors: list[dict[str, Value]] = [{"l2": l2} for l2 in self.features.priors]
+        l2 = _number(
+            protocol.choose(
+                f"{self.name}, prior", priors[: None if full else 1], local, self.features
+            )["l2"]
+        )
+
+        def agreeing(settings: Mapping[str, Value]) -> float:
+            model = _model(
+                _number(settings["times"]),
+                cast(Counting, settings["counting"]),
+                _number(settings["names"]),
+            )
+            return 100 * mean_f(_counted(_documents(self._inner(l2), model), held))
+
+        about = self.features, l2, SWEEPS
+        found: Mapping[str, Value] = {"names": 0.0}
+        for what, candidates in (
+            ("times", [{"times": t, "counting": c} for t in TIMES for c in COUNTINGS]),
+            ("names", [{"names": name} for name in NAMES]),
+        ):
+            several: list[dict[str, Value]] = [{**found, **one} for one in candidates]
+            found = protocol.choose(f"{self.name}, {what}", several, agreeing, about)
+        held_out = self.setting.kept(
+            f"{self.name}, held-out", lambda: local({"l2": l2}), float, about
+        )
+        counting = cast(Counting, found["counting"])
+        return FoldChoice(l2, _number(found["times"]), counting, _number(found["names"]), held_out)
+
+    def measured(self, protocol: Protocol, choice: FoldChoice) -> Fold:
+        """Return what is measured on the fold, told as it comes and kept."""
+
+        def make() -> Fold:
+            self.setting.say(f"consistency: {self.name} of {FOLDS}")
+            tagger = self._trained(self.number != self.k, choice.l2)
+            test = protocol.test(lambda: self._where(self.number == self.k))
+            found = Fold(choice)
+            _measure_all(found, tagger, test, self.setting)
+            return found
+
+        found = self.setting.kept(self.name, make, Fold, (self.features, choice, BY_HAND, SWEEPS))
+        self.setting.rows(f"{self.name}, scores", partial(_of_fold, self.name, found), found)
+        return found
+
+
+def _number(value: Value) -> float:
+    return float(str(value))
 
 
 def _measure_all(found: Fold, tagger: CRF, test: Corpus, setting: Setting) -> None:
     _measure(found, LOCAL, [tagger], test)
     runs = RUNS_FULL if setting.full else RUNS
+    choice = found.choice
     for system, model, options in (
         (SAMPLED, None, {"start": "random", "take": "last"}),
         (HAND, Fields.seminars(BY_HAND), {}),
-        (CHOSEN, _model(found.chosen["times"], found.counting, found.chosen["speaker"]), {}),
+        (CHOSEN, _model(choice.times, choice.counting, choice.names), {}),
     ):
         seeds = range(setting.seed, setting.seed + runs)
         taggers = [_documents(tagger, model, seed=seed, **options) for seed in seeds]
@@ -243,10 +350,6 @@ def _counted(tagger: CRF | DocumentTagger, test: Corpus) -> dict[str, Tally]:
     return token_counts(gold, labels, ORDER)
 
 
-def _trained(features: _Features, corpus: Corpus) -> CRF:
-    return CRF.train(corpus, "field", features.template, scheme=SCHEME, l2=features.l2)
-
-
 def _model(times: float, counting: Counting, names: float) -> Fields:
     return Fields(
         [
@@ -260,14 +363,3 @@ def _model(times: float, counting: Counting, names: float) -> Fields:
 def _documents(tagger: CRF, model: Fields | None, **options: Any) -> DocumentTagger:
     models = [] if model is None else [model]
     return DocumentTagger(tagger, models, Annealing(SWEEPS), **{"sweeps": "mixed", **options})
-
-
-def _chosen(tagger: CRF, held: Corpus) -> tuple[float, Counting, float]:
-    """Return penalties of times, how they count, and of names, best on a fold for training."""
-
-    def worth(times: float, counting: Counting, names: float) -> float:
-        return mean_f(_counted(_documents(tagger, _model(times, counting, names)), held))
-
-    pairs = itertools.product(TIMES, COUNTINGS)
-    times, counting = max(pairs, key=lambda pair: worth(pair[0], pair[1], 0.0))
-    return times, counting, max(NAMES, key=lambda names: worth(times, counting, names))

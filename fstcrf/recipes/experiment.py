@@ -55,7 +55,7 @@ class Parts:
     """
 
     def __init__(self, folder: Path | None = None, run: str = "", code: str = "") -> None:
-        self.folder, self._run, self._code = folder, run, code
+        self.folder, self.run, self._code = folder, run, code
         self.count = 0
         self._earlier: list[_File] = []
         self._begun = _processor_seconds()
@@ -113,7 +113,7 @@ class Parts:
             return None
         if made:
             self.folder.mkdir(parents=True, exist_ok=True)
-        key = _digest([self._run, name, repr(about)])
+        key = _digest([self.run, name, repr(about)])
         slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60]
         return self.folder / f"{slug}-{key}.{suffix}"
 

@@ -71,11 +71,14 @@ class Frozen(msgspec.Struct, frozen=True):
         By name of the system.
     sha256 : str
         Of the two, as compact JSON with sorted keys.
+    run : str
+        The fingerprint of data and options.
     """
 
     recipe: str
     choices: dict[str, Choice]
     sha256: str
+    run: str = ""
 
 
 class Protocol:
@@ -87,10 +90,18 @@ class Protocol:
         Name of the recipe.
     setting : Setting
         Where trials are kept, and the folder of the report; without one nothing is written.
+
+    Raises
+    ------
+    DataError
+        The folder of the report has settings that were chosen on other data or by other options.
     """
 
     def __init__(self, recipe: str, setting: Setting) -> None:
         self._recipe, self._setting = recipe, setting
+        path = None if setting.report is None else setting.report / FILE
+        if path is not None and path.exists() and frozen(path).run != setting.parts.run:
+            raise _of_another_run(path)
         self._choices: dict[str, Choice] = {}
         self._sha256 = ""
 
@@ -141,9 +152,13 @@ class Protocol:
     ) -> Trial:
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
         part = f"{name}, held-out, {words}"
-        found = self._setting.kept(part, lambda: float(held_out(settings)), float, about)
-        self._setting.say(f"{self._recipe}: {part}: {found:.2f}")
-        return Trial(settings, found)
+
+        def make() -> float:
+            found = float(held_out(settings))
+            self._setting.say(f"{self._recipe}: {part}: {found:.2f}")
+            return found
+
+        return Trial(settings, self._setting.kept(part, make, float, about))
 
     def freeze(self) -> str:
         """Write the settings down and return their SHA-256; from here on test data may be read.
@@ -155,7 +170,7 @@ class Protocol:
             made with them would no longer say which settings they are of.
         """
         sha256 = digest(self._recipe, self._choices)
-        frozen = Frozen(self._recipe, self._choices, sha256)
+        frozen = Frozen(self._recipe, self._choices, sha256, self._setting.parts.run)
         if self._setting.report is not None:
             _written(frozen, self._setting.report / FILE)
         self._sha256 = sha256
@@ -173,6 +188,13 @@ class Protocol:
             raise RuntimeError("settings are frozen before test data is read")
         return read()
 
+    def statement(self) -> str:
+        """Return one sentence of the report on where settings are from."""
+        return (
+            f"Chosen on held-out data and frozen in `{FILE}` before the test data was read; "
+            f"SHA-256 `{self._sha256[:16]}…`."
+        )
+
     def section(self) -> str:
         """Return what was tried and chosen, as a section of the report, folded."""
         blocks = [
@@ -187,11 +209,7 @@ class Protocol:
         ]
         if given:
             blocks.append(table(["system", "settings of the recipe: this run chose none"], given))
-        chosen = (
-            f"Chosen on held-out data and frozen in `{FILE}` before the test data was read; "
-            f"SHA-256 `{self._sha256[:16]}…`."
-        )
-        return "\n\n".join(["## Settings", chosen, *blocks])
+        return "\n\n".join(["## Settings", self.statement(), *blocks])
 
 
 def digest(recipe: str, choices: Mapping[str, Choice]) -> str:
@@ -220,14 +238,18 @@ def frozen(path: Path) -> Frozen:
 def _written(settings: Frozen, path: Path) -> None:
     if path.exists():
         if frozen(path).sha256 != settings.sha256:
-            raise DataError(
-                "settings of another run were frozen here; give another folder with --report, "
-                "or remove the file",
-                path=str(path),
-            )
+            raise _of_another_run(path)
         return
     with atomic_write(path) as file:
         file.write(msgspec.json.format(msgspec.json.encode(settings), indent=1) + b"\n")
+
+
+def _of_another_run(path: Path) -> DataError:
+    return DataError(
+        "settings of another run were frozen here; give another folder with --report, "
+        "or remove the file",
+        path=str(path),
+    )
 
 
 def over_seeds(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, score
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.message_features import LABELS, MORE, PAGE, PAPER, Features
 from fstcrf.recipes.news_transfer import transfer
+from fstcrf.recipes.protocol import Protocol
 from fstcrf.recipes.report import Curve, Headline, Panel, Result, Row, draw, number, table
 from fstcrf.recipes.seminars_systems import (
     DECLARED,
@@ -25,13 +26,15 @@ from fstcrf.recipes.seminars_systems import (
     SYSTEMS,
     Measured,
     Shared,
+    Split,
+    SplitChoice,
     SplitOutcome,
     check_splits,
     folded,
     grammars,
-    measured,
     shared,
     split,
+    tagger_rows,
 )
 
 SPLITS, SPLITS_FULL = 2, 10
@@ -75,12 +78,18 @@ def run(setting: Setting) -> Result:
     check_splits(setting, messages, count)
     setting.course.until(0.1)
     common = shared(setting, messages)
+    protocol = Protocol(RECIPE.name, setting)
+    setting.course.until(0.35 if setting.full else 0.6)
+    splits = [[Split(k, one, setting, common) for one in (PAPER, MORE)] for k in range(count)]
+    choices = {one.name: one.chosen(protocol) for few in setting.course.each(splits) for one in few}
+    protocol.freeze()
+    rows = tagger_rows(setting, common, protocol)
     setting.course.until(0.6 if setting.full else 1.0)
-    found = [_split(setting, common, k) for k in setting.course.each(range(count))]
+    found = [_split(few, protocol, choices) for few in setting.course.each(splits)]
     setting.course.until(0.75 if setting.full else 1.0)
-    rows = [*common.rows, *_rows(found)]
+    rows += _rows(found)
     headline = _headline(found)
-    sections = [_table2(found), _significance(found), _hosts(found), _choices(found)]
+    sections = [_table2(found), _significance(found), _hosts(found), _choices(found, protocol)]
     plots: list[str] = []
     if setting.full:
         sections.append(ablation(setting, common))
@@ -94,13 +103,15 @@ def run(setting: Setting) -> Result:
     return Result(rows, [*sections, notes], plots, headline)
 
 
-def _split(setting: Setting, common: Shared, k: int) -> Measured:
+def _split(
+    several: Sequence[Split], protocol: Protocol, choices: Mapping[str, SplitChoice]
+) -> Measured:
     found = {}
-    for features in setting.course.each((PAPER, MORE)):
-        outcome = measured(setting, common, k, features)
-        found[features.name] = outcome
-        name = f"split {k + 1}, {features.name}"
-        setting.rows(f"{name}, scores", partial(_of_split, name, outcome), about=outcome)
+    for one in several:
+        outcome = one.measured(protocol, choices[one.name])
+        found[one.features.name] = outcome
+        make = partial(_of_split, one.name, outcome)
+        one.setting.rows(f"{one.name}, scores", make, about=outcome)
     return found
 
 
@@ -223,7 +234,7 @@ def _hosts(found: Sequence[Measured]) -> str:
     )
 
 
-def _choices(found: Sequence[Measured]) -> str:
+def _choices(found: Sequence[Measured], protocol: Protocol) -> str:
     names = ("weight", "decoder", "grammar", "policy", "penalty")
     rows = [
         [features.name, str(k + 1), *(o[features.name].chosen.get(name, "") for name in names)]
@@ -231,7 +242,8 @@ def _choices(found: Sequence[Measured]) -> str:
         for k, o in enumerate(found)
     ]
     head = ["", "split", "λ tuned", "with a grammar", "grammar", "value", "penalty"]
-    return "## What the training halves chose\n\n" + table(head, rows)
+    chosen = f"{protocol.statement()} The file has every trial, too."
+    return f"## What the training halves chose\n\n{chosen}\n\n{table(head, rows)}"
 
 
 def _notes(setting: Setting, count: int) -> str:

@@ -10,9 +10,9 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 import numpy as np
@@ -43,6 +43,7 @@ from fstcrf.recipes.corpora import (
 )
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import MORE, NAMES, PAPER, TAGS, Features
+from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Row
 
 # --- Parts of speech from EWT, entities from CoNLL-2003 -------------------------------------------
@@ -60,7 +61,6 @@ class Shared:
     tags: CRF  # the tagger of parts of speech
     ner: CRF  # the entity tagger
     plain: CRF  # that with the features of the paper's field tagger, trained to convergence
-    rows: tuple[Row, ...]  # how good the taggers are on the texts that belong to them
 
     def entities(self, features: Features) -> CRF:
         """Return the entity tagger that goes with features of the field tagger."""
@@ -69,12 +69,7 @@ class Shared:
 
 def shared(setting: Setting, messages: Corpus) -> Shared:
     """Train both taggers, or take the finished ones; tag the messages."""
-    ewt, ewt_test = (
-        retokenised(read_conllu(setting.files(f"ud_english_ewt/*{part}.conllu")[0]), "xpos",
-                    spans=False)
-        for part in ("train", "test")
-    )  # fmt: skip
-    first = Task("tag", ewt, TAGS, target="xpos", options=_FAST)
+    first = Task("tag", _ewt(setting, "train"), TAGS, target="xpos", options=_FAST)
     setting.say("seminars: parts of speech, entities")
     tagger = Pipeline([first]).train(setting.parts.file("tag", "pipeline"))["tag"]
     conll = news(setting, "train", tagger)
@@ -83,22 +78,28 @@ def shared(setting: Setting, messages: Corpus) -> Shared:
     setting.say("seminars: entities, features of the paper")
     few = Task("ner", conll, PAPER.alone, options=PAPER.options)
     plain = Pipeline([few]).train(setting.parts.file("ner plain", "pipeline", PAPER))["ner"]
-    test = news(setting, "testb", tagger)
-    make = partial(
-        _rows, tagger, ewt_test, {"entities": ner, f"entities, {PAPER.name}": plain}, test
-    )
-    rows = setting.rows("taggers", make, about=DECLARED)
-    return Shared(_tagged(messages, tagger), tagger, ner, plain, tuple(rows))
+    return Shared(_tagged(messages, tagger), tagger, ner, plain)
 
 
-def _rows(
-    tagger: CRF, sentences: Corpus, several: Mapping[str, CRF], names: Corpus
-) -> Iterator[Row]:
-    found = evaluate_tokens(sentences.column_lists("xpos"), tagger.tag_all(sentences))
-    yield Row("parts of speech", "accuracy on EWT's test part, %", 100 * found.accuracy)
-    for name, ner in several.items():
-        f = evaluate_spans(names.column_lists("ner"), ner.tag_all(names)).f
-        yield Row(name, "F on CoNLL-2003's test part, %", 100 * f)
+def tagger_rows(setting: Setting, common: Shared, protocol: Protocol) -> list[Row]:
+    """Return how good the taggers are on the texts that belong to them."""
+
+    def rows() -> Iterator[Row]:
+        sentences = protocol.test(lambda: _ewt(setting, "test"))
+        found = evaluate_tokens(sentences.column_lists("xpos"), common.tags.tag_all(sentences))
+        yield Row("parts of speech", "accuracy on EWT's test part, %", 100 * found.accuracy)
+        names = protocol.test(lambda: news(setting, "testb", common.tags))
+        for name, ner in (("entities", common.ner), (f"entities, {PAPER.name}", common.plain)):
+            f = evaluate_spans(names.column_lists("ner"), ner.tag_all(names)).f
+            yield Row(name, "F on CoNLL-2003's test part, %", 100 * f)
+
+    return setting.rows("taggers", rows, about=DECLARED)
+
+
+def _ewt(setting: Setting, part: str) -> Corpus:
+    """Return a file of EWT, its words cut as those of messages are."""
+    (path, *_) = setting.files(f"ud_english_ewt/*{part}.conllu")
+    return retokenised(read_conllu(path), "xpos", spans=False)
 
 
 def news(setting: Setting, part: str, tagger: CRF) -> Corpus:
@@ -127,35 +128,28 @@ class SplitOutcome(msgspec.Struct):
     seconds: dict[str, float] = {}
 
 
-class SplitSystems:
-    """The systems of one set of features on a split, and their scores.
+class SplitTaggers:
+    """The taggers of one set of features that a training half gives.
 
     `place` gives the folder in which the pipeline of a name is kept; None for none.
     """
 
     def __init__(
-        self,
-        features: Features,
-        train: Corpus,
-        test: Corpus,
-        ner: CRF,
-        place: Callable[[str], Path | None],
+        self, features: Features, train: Corpus, ner: CRF, place: Callable[[str], Path | None]
     ) -> None:
-        self.found = SplitOutcome()
-        self.train = features.prepared(train)
-        self._features, self._test, self._ner, self._place = features, test, ner, place
-        self._words = test.column_lists("word")
-        self._gold = test.column_lists("field")
+        self.features, self.train = features, features.prepared(train)
+        self.seconds: dict[str, float] = {}
+        self._ner, self._place = ner, place
 
     def alone(self) -> TrainedPipeline:
         """Return the field tagger that reads no other."""
-        task = Task("field", self.train, self._features.alone, options=self._features.options)
+        task = Task("field", self.train, self.features.alone, options=self.features.options)
         return self._timed("alone", Pipeline([task]))
 
     def trained(self, name: str, train: Corpus, **options: object) -> TrainedPipeline:
         """Return the entity tagger with a field tagger that reads it."""
-        options = {**self._features.options, **options}
-        task = Task("field", train, self._features.transfer, reads=["ner"], options=options)
+        options = {**self.features.options, **options}
+        task = Task("field", train, self.features.transfer, reads=["ner"], options=options)
         return self._timed(name, Pipeline([self._ner, task], normalize="product"))
 
     def _timed(self, name: str, pipeline: Pipeline) -> TrainedPipeline:
@@ -163,8 +157,18 @@ class SplitSystems:
         started = time.perf_counter()
         found = pipeline.train(self._place(name), told=told.append)
         if not any("finished before" in line for line in told):
-            self.found.seconds[f"training, {name}"] = time.perf_counter() - started
+            self.seconds[f"training, {name}"] = time.perf_counter() - started
         return found
+
+
+class SplitScores:
+    """What systems with one set of features reach on a test half."""
+
+    def __init__(self, features: Features, test: Corpus) -> None:
+        self.found = SplitOutcome()
+        self._features, self._test = features, test
+        self._words = test.column_lists("word")
+        self._gold = test.column_lists("field")
 
     def score(self, system: str, pipeline: TrainedPipeline, decode: Decode) -> None:
         """Score a pipeline on the test half, as a system."""
@@ -307,17 +311,18 @@ PENALTIES = (-1.0, -0.5, -2.0, 0.0)  # of equally good ones the first is taken
 FOLDS = 3
 
 _Change: TypeAlias = Callable[[TrainedPipeline], TrainedPipeline]
-_Train: TypeAlias = Callable[[str, Corpus], TrainedPipeline]
+_Worth: TypeAlias = Callable[[Mapping[str, Value]], float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """What was chosen."""
+class SplitChoice:
+    """What the training half of a split chose for one set of features."""
 
     weight: float  # of the field tagger, without a grammar
     decoder: float  # of the field tagger, with the grammar
     grammar: str  # its name among `grammars`
     policy: str  # which value of a field is taken, see `scored`
+    penalty: float | None = None  # what it costs that fields do not agree; None: not asked for
 
     def tuned(self, pipeline: TrainedPipeline) -> TrainedPipeline:
         """Return a pipeline with the weight that was chosen without a grammar."""
@@ -329,12 +334,13 @@ class _Choice:
 
     def report(self) -> dict[str, str]:
         """Return what the page says of it."""
-        return {
+        found = {
             "weight": f"{self.weight:g}",
             "decoder": f"λ = {self.decoder:g}",
             "grammar": self.grammar,
             "policy": self.policy,
         }
+        return found if self.penalty is None else {**found, "penalty": f"{self.penalty:g}"}
 
 
 def grammars() -> dict[str, Grammar]:
@@ -371,56 +377,109 @@ def folded(corpus: Corpus) -> list[tuple[Corpus, Corpus]]:
 class _Folds:
     """Pipelines that have not seen a third of the training half, and that third."""
 
-    def __init__(self, train: Corpus, trained: _Train) -> None:
-        parts = folded(train)
-        self._held = [held for _, held in parts]
-        self._inner = [trained(f"fold{k}", rest) for k, (rest, _) in enumerate(parts)]
-        self._words = [w for part in self._held for w in part.column_lists("word")]
-        self._gold = [y for part in self._held for y in part.column_lists("field")]
+    def __init__(self, taggers: SplitTaggers) -> None:
+        self._taggers, self._parts = taggers, folded(taggers.train)
+        self._words = [w for _, held in self._parts for w in held.column_lists("word")]
+        self._gold = [y for _, held in self._parts for y in held.column_lists("field")]
 
-    def choice(self) -> _Choice:
-        """Choose weight, grammar, and policy; the policy for the cascade."""
-        cascaded = self._labels(lambda p: p, "cascade")
-        policy = max(POLICIES, key=lambda name: self._f(cascaded, name))
+    @cached_property
+    def pairs(self) -> list[tuple[TrainedPipeline, Corpus]]:
+        """A pipeline for each third, and the third."""
+        return [
+            (self._taggers.trained(f"fold{k}", rest), held)
+            for k, (rest, held) in enumerate(self._parts)
+        ]
 
-        def worth(change: _Change) -> float:
-            return self._f(self._labels(change), policy)
+    @cached_property
+    def _cascaded(self) -> list[Sequence[str]]:
+        return self._labels(lambda pipeline: pipeline, "cascade")
 
-        by_weight = {w: worth(_Choice(w, w, "", policy).tuned) for w in GRID}
-        weight = max(GRID, key=lambda w: (by_weight[w], -abs(w - 1.0)))
-        options = {
-            (1.0, name): worth(_Choice(weight, 1.0, name, policy).decided) for name in grammars()
-        }
-        best = max(options, key=options.__getitem__)
-        if weight != 1.0:
-            options[weight, best[1]] = worth(_Choice(weight, weight, best[1], policy).decided)
-            best = max(options, key=options.__getitem__)
-        return _Choice(weight, *best, policy)
+    def cascaded(self, policy: str) -> float:
+        """Return the mean F of the fields of the cascade, in percent."""
+        return self._f(self._cascaded, policy)
 
-    def penalty(self, choice: _Choice) -> float:
-        """Choose what it costs that fields do not agree, beside all that was chosen."""
-        pairs = list(zip(self._inner, self._held, strict=True))
-        lists = [ranked(choice.decided(pipeline), part) for pipeline, part in pairs]
+    def joint(self, change: _Change, policy: str) -> float:
+        """Return the mean F of the fields of joint decisions of changed pipelines, in percent."""
+        return self._f(self._labels(change, "joint"), policy)
+
+    def agreement(self, choice: SplitChoice) -> Callable[[float], float]:
+        """Return mean F by the penalty of fields that do not agree, beside all that was chosen."""
+
+        @cache
+        def lists() -> list[list[Ranked]]:
+            return [ranked(choice.decided(pipeline), held) for pipeline, held in self.pairs]
 
         def worth(penalty: float) -> float:
-            parts = zip(lists, self._held, strict=True)
-            labels = [y for few, part in parts for y in agreeing(few, part, penalty)]
+            parts = zip(lists(), self._parts, strict=True)
+            labels = [y for few, (_, held) in parts for y in agreeing(few, held, penalty)]
             return self._f(labels, choice.policy)
 
-        return max(PENALTIES, key=worth)
+        return worth
 
-    def _labels(self, change: _Change, decode: Decode = "joint") -> list[Sequence[str]]:
-        pairs = zip(self._inner, self._held, strict=True)
-        answers = [change(p).tag_all(part, decode=decode) for p, part in pairs]
+    def _labels(self, change: _Change, decode: Decode) -> list[Sequence[str]]:
+        answers = [change(one).tag_all(held, decode=decode) for one, held in self.pairs]
         return [fields for part in answers for _, fields in part]
 
     def _f(self, labels: Sequence[Sequence[str]], policy: str) -> float:
-        return mean_f(scored(self._words, self._gold, labels, policy))
+        return 100.0 * mean_f(scored(self._words, self._gold, labels, policy))
+
+
+def chosen(
+    protocol: Protocol, name: str, taggers: SplitTaggers, about: object, *, agree: bool
+) -> SplitChoice:
+    """Choose the value of a field, weights, a grammar and the price of fields that differ.
+
+    Parameters
+    ----------
+    protocol : Protocol
+    name : str
+        Of the split and the features.
+    taggers : SplitTaggers
+    about : object
+        What figures depend on, beside what is chosen.
+    agree : bool
+        Choose the price, too.
+    """
+    folds = _Folds(taggers)
+
+    def best(what: str, candidates: list[dict[str, Value]], worth: _Worth) -> Mapping[str, Value]:
+        return protocol.choose(f"{name}, {what}", candidates, worth, about)
+
+    values: list[dict[str, Value]] = [{"policy": policy} for policy in POLICIES]
+    policy = str(best("value", values, lambda s: folds.cascaded(str(s["policy"])))["policy"])
+    made = partial(SplitChoice, policy=policy)
+
+    def tuned(settings: Mapping[str, Value]) -> float:
+        choice = made(weight=_number(settings["weight"]), decoder=1.0, grammar="")
+        return folds.joint(choice.tuned, policy)
+
+    def decided(settings: Mapping[str, Value]) -> float:
+        choice = made(
+            weight=1.0, decoder=_number(settings["weight"]), grammar=str(settings["grammar"])
+        )
+        return folds.joint(choice.decided, policy)
+
+    weights = sorted(GRID, key=lambda weight: abs(weight - 1.0))
+    weight = _number(best("weight", [{"weight": w} for w in weights], tuned)["weight"])
+    found = best("grammar", [{"weight": 1.0, "grammar": g} for g in grammars()], decided)
+    if weight != 1.0:
+        both: list[dict[str, Value]] = [{**found, "weight": w} for w in (1.0, weight)]
+        found = best("weight with the grammar", both, decided)
+    choice = made(weight=weight, decoder=_number(found["weight"]), grammar=str(found["grammar"]))
+    if not agree:
+        return choice
+    prices: list[dict[str, Value]] = [{"penalty": penalty} for penalty in PENALTIES]
+    worth = folds.agreement(choice)
+    price = best("penalty", prices, lambda s: worth(_number(s["penalty"])))
+    return replace(choice, penalty=_number(price["penalty"]))
+
+
+def _number(value: Value) -> float:
+    return float(str(value))
 
 
 # --- The systems, trained and scored --------------------------------------------------------------
 
-_Say: TypeAlias = Callable[[str], None]
 Measured: TypeAlias = dict[str, SplitOutcome]
 
 
@@ -464,67 +523,89 @@ SYSTEMS = {
 """The systems by name."""
 
 
-def measured(setting: Setting, common: Shared, number: int, features: Features) -> SplitOutcome:
-    """Train and score the systems of one set of features on a split; an earlier run's are taken."""
-    name = f"split {number + 1}, {features.name}"
-    make = partial(_measured, setting, common, number, features)
-    grids = (GRID, PRICES, PENALTIES)
-    return setting.kept(name, make, SplitOutcome, about=(features, grids, DECLARED))
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A split of the messages with one set of features."""
+
+    number: int  # from 0
+    features: Features
+    setting: Setting
+    common: Shared
+
+    @property
+    def name(self) -> str:
+        """What its parts are called."""
+        return f"split {self.number + 1}, {self.features.name}"
+
+    def say(self, what: str) -> None:
+        """Tell what is being done."""
+        self.setting.say(f"seminars: split {self.number + 1}: {self.features.name}, {what}")
+
+    def taggers(self) -> SplitTaggers:
+        """Return the taggers of the training half."""
+        ner = self.common.entities(self.features)
+        return SplitTaggers(self.features, self._half("train"), ner, self._place)
+
+    def chosen(self, protocol: Protocol) -> SplitChoice:
+        """Choose what is chosen on the training half."""
+        agree = self.features.name == MORE.name
+        return chosen(protocol, self.name, self.taggers(), self._about, agree=agree)
+
+    def measured(self, protocol: Protocol, choice: SplitChoice) -> SplitOutcome:
+        """Train the systems and score them on the test half; an earlier run's are taken."""
+
+        def make() -> SplitOutcome:
+            test = protocol.test(lambda: self._half("test"))
+            return _measured(self, SplitScores(self.features, test), choice)
+
+        return self.setting.kept(self.name, make, SplitOutcome, about=(*self._about, choice))
+
+    @property
+    def _about(self) -> tuple[object, ...]:
+        return self.features, (GRID, PRICES, PENALTIES), DECLARED
+
+    def _half(self, part: Literal["train", "test"]) -> Corpus:
+        messages = self.common.messages
+        return messages.select(getattr(split(len(messages), self.setting.seed, self.number), part))
+
+    def _place(self, name: str) -> Path | None:
+        return self.setting.parts.file(f"{self.name}, {name}", "pipeline")
 
 
-def _measured(setting: Setting, common: Shared, number: int, features: Features) -> SplitOutcome:
-    prefix = f"split {number + 1}, {features.name}"
-    one = split(len(common.messages), setting.seed, number)
-    train, test = common.messages.select(one.train), common.messages.select(one.test)
-
-    def place(name: str) -> Path | None:
-        return setting.parts.file(f"{prefix}, {name}", "pipeline")
-
-    def say(what: str) -> None:
-        setting.say(f"seminars: split {number + 1}: {features.name}, {what}")
-
-    study = SplitSystems(features, train, test, common.entities(features), place)
-    (_and_agreement if features is MORE else _all_ways)(study, say)
+def _measured(one: Split, study: SplitScores, choice: SplitChoice) -> SplitOutcome:
+    taggers = one.taggers()
+    one.say("no transfer")
+    alone = taggers.alone()
+    study.score("no transfer", alone, "cascade")
+    one.say("with the entity tagger")
+    plain = taggers.trained("transfer", taggers.train)
+    study.score("cascaded", plain, "cascade")
+    study.score("joint, λ = 1", plain, "joint")
+    study.score("joint, λ tuned", choice.tuned(plain), "joint")
+    bound = alone.constrained(grammars()[choice.grammar])  # what the grammar does alone
+    study.score("no transfer, with that grammar", bound, "joint")
+    study.score("joint, chosen with a grammar", choice.decided(plain), "joint")
+    if choice.penalty is None:
+        one.say("marginals in training")
+        _marginals(study, taggers, plain, choice)
+    else:
+        one.say("fields that agree")
+        name = "joint, with a grammar, fields agree"
+        study.score_agreeing(name, choice.decided(plain), choice.penalty)
+    study.found.chosen = choice.report()
+    study.found.seconds |= taggers.seconds
     return study.found
 
 
-def _all_ways(study: SplitSystems, say: _Say) -> None:
-    plain, choice, _ = _usual_ways(study, say)
+def _marginals(
+    study: SplitScores, taggers: SplitTaggers, plain: TrainedPipeline, choice: SplitChoice
+) -> None:
     chain = replace(plain, composition=replace(plain.composition, normalize="chain"))
     study.score("joint, chain", chain, "joint")
     study.score("marginals in decoding", plain, "marginals")
-    say("marginals in training")
-    soft = study.trained("marginals", study.train, passing="marginals")
+    soft = taggers.trained("marginals", taggers.train, passing="marginals")
     name = "marginals in training"
     study.score(f"{name}, cascaded", soft, "cascade")
     study.score(f"{name}, joint", soft, "joint")
     study.score(f"{name}, joint, that grammar", choice.decided(soft), "joint")
     study.score(f"{name} and decoding", soft, "marginals")
-
-
-def _and_agreement(study: SplitSystems, say: _Say) -> None:
-    plain, choice, folds = _usual_ways(study, say)
-    say("fields that agree")
-    penalty = folds.penalty(choice)
-    study.found.chosen["penalty"] = f"{penalty:g}"
-    study.score_agreeing("joint, with a grammar, fields agree", choice.decided(plain), penalty)
-
-
-def _usual_ways(study: SplitSystems, say: _Say) -> tuple[TrainedPipeline, _Choice, _Folds]:
-    """Return the pipeline, what was chosen for it, and on what."""
-    say("no transfer")
-    alone = study.alone()
-    study.score("no transfer", alone, "cascade")
-    say("with the entity tagger")
-    plain = study.trained("transfer", study.train)
-    study.score("cascaded", plain, "cascade")
-    study.score("joint, λ = 1", plain, "joint")
-    say("choosing weights and a grammar on the training half")
-    folds = _Folds(study.train, study.trained)
-    choice = folds.choice()
-    study.found.chosen = choice.report()
-    study.score("joint, λ tuned", choice.tuned(plain), "joint")
-    bound = alone.constrained(grammars()[choice.grammar])  # what the grammar does alone
-    study.score("no transfer, with that grammar", bound, "joint")
-    study.score("joint, chosen with a grammar", choice.decided(plain), "joint")
-    return plain, choice, folds

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.corpus import Corpus
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, LabelError, NumericError, OptionError
@@ -342,7 +342,7 @@ def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMi
     """Return the gold label of each token; −1 for those that the tagger does not have."""
     column = corpus.column(target)
     number = {label: i for i, label in enumerate(labels)}
-    used = set(np.unique(column.ids).tolist())
+    used = set(distinct(column.ids).tolist())
     odd = [v for i, v in enumerate(column.values) if v not in number and i in used]
     if odd and on_missing == "error":
         raise LabelError(

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Array, Floats, Ints, Longs
+from fstcrf.arrays import Array, Floats, Ints, Longs, distinct
 from fstcrf.corpus import Corpus, Span, labels_from_arrays, named_scheme, span_arrays
 from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
@@ -617,7 +617,7 @@ def _gold(corpus: Corpus, target: str, scheme: str) -> tuple[GoldSegments, tuple
         raise DataError(f"no column {target!r}: there is {there}", path=corpus.source)
     column = corpus.columns[target]
     found = span_arrays(column, corpus.offsets, scheme)
-    used = np.unique(found.type)
+    used = distinct(found.type)
     types = [found.types[k] for k in used.tolist()]
     if OUTSIDE in types:
         raise DataError('a type of spans is called "O", as tokens outside are')

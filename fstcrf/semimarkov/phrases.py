@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError
 from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
@@ -273,7 +273,7 @@ def observed_values(
     kept = length <= depth
     place = ((gold.start - offsets[own]) * depth + length - 1) * width + gold.label
     most = int(np.diff(offsets).max(initial=0)) * depth * width + 1
-    wanted = np.unique((own * most + place)[kept])
+    wanted = distinct((own * most + place)[kept])
     sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(extras.offset))
     keys = sentence * most + extras.cell
     at = np.searchsorted(wanted, keys)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel import SparseRows
 from fstcrf.topology import Topology
 from fstcrf.train.batches import Batch, BatchPotentials, Segments
@@ -369,7 +369,7 @@ def forced(maxima: Maxima, segments: Segments, *, whole: bool) -> _Known | _Sear
     """
     # The gold labels say which states: of whole sentences, and where a label has one state.
     topology = maxima.batch.problem.topology
-    if whole or len(np.unique(topology.state_label)) == topology.n_states:
+    if whole or len(distinct(topology.state_label)) == topology.n_states:
         return _Known(maxima, segments)
     return _Searched(maxima, segments)
 
@@ -420,7 +420,7 @@ class _Searched:
         length = segments.end - segments.start
         # Segments of one length are decoded together.
         self._states: list[tuple[Longs, Longs]] = []
-        for n in np.unique(length).tolist():
+        for n in distinct(length).tolist():
             which = np.flatnonzero(length == n)
             self.score[which], states = self._decode(segments.start[which], n, choices)
             self._states.append((which, states))

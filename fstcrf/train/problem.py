@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.kernel import SparseRows, padded
 from fstcrf.topology import Topology
@@ -414,7 +414,7 @@ def _arc_possible(problem: Problem) -> tuple[Longs, Longs]:
 def _observed_arc_slots(problem: Problem) -> Bools:
     observed = np.zeros(problem.topology.n_arc_slots + 1, dtype=bool)
     if len(observed) > 1:
-        observed[problem.topology.arc_slot[np.unique(_arc_possible(problem)[1])]] = True
+        observed[problem.topology.arc_slot[distinct(_arc_possible(problem)[1])]] = True
     return observed[:-1]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fstcrf.arrays import Array, Bools, Ints, Longs
+from fstcrf.arrays import Array, Bools, Ints, Longs, distinct
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.rows import row_starts
 
@@ -106,7 +106,7 @@ def word_shapes(
     entering |= np.append(left.astype(np.int64), np.full(len(last), ends[0]))
     leaving = np.append(end.astype(np.int64), begin) << 33
     leaving |= np.append(right.astype(np.int64), np.full(len(last), ends[1]))
-    begins, stops = np.unique(entering), np.unique(leaving)
+    begins, stops = distinct(entering), distinct(leaving)
     codes = np.sort(np.concatenate([begins, stops]))  # a word's end comes before a word's begin
     final = len(codes)
     # arcs between neighbours: at each place from every right context to every left one

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, announcements, consistency, run_recipe
 from fstcrf.recipes.announcements import folds
 from fstcrf.recipes.corpora import BREAK, all_messages, mean_f, token_counts, without_breaks
@@ -173,12 +174,15 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
         "features of table 2, Viterbi",
         "features of table 2, with consistency",
     ]
-    assert "L2 0.1 (features of the paper)" in first.markdown()
+    assert "L2 of 0.1 (features of the paper)" in first.markdown()
     assert setting.report is not None
     assert set(frozen(setting.report / "settings.json").choices) >= {
         "features",
         "labels and prior",
         "features of its kinds, weights",
+        "announcements, features of the paper, fold 1, prior",
+        "announcements, more features, fold 5, names",
+        "announcements, fold 5, tokens",
     }
     told.clear()
     again = run_recipe(RECIPES["consistency"], setting)
@@ -223,7 +227,7 @@ def interrupted(setting: Setting) -> tuple[str, list[str]]:
 
     def say(line: str) -> None:
         told.append(line)
-        if line.endswith("fold 2 of 5"):
+        if line == "consistency: announcements, features of the paper, fold 2 of 5":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -250,6 +254,9 @@ def test_other_messages_are_another_run(setting: Setting) -> None:
     for path in setting.files("seminars/docs/*.txt")[::2]:
         text = path.read_text("utf-8")
         path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
+    with pytest.raises(DataError, match="settings of another run were frozen here"):
+        run_recipe(RECIPES["consistency"], setting)
+    (setting.data.parent / "report/settings.json").unlink()
     page, told = interrupted(setting)
     assert "of earlier runs" not in page
     assert "consistency: announcements, features of the paper, fold 1 of 5" in told

@@ -20,7 +20,7 @@ from fstcrf.features import (
 )
 from fstcrf.features.design import AttributeIndex, Block, assembled
 from fstcrf.features.hashed import mixed, string_hashes
-from fstcrf.features.keys import KeyTable, Packing, distinct
+from fstcrf.features.keys import KeyTable, Packing, distinct_keys
 from fstcrf.kernel import SparseRows
 
 
@@ -453,7 +453,7 @@ def test_packing() -> None:
 @pytest.mark.parametrize("bits", [6, 63, 64])
 def test_distinct(bits: int) -> None:
     keys = np.array([5, 1, 5, 60], dtype=np.uint64)
-    unique, inverse, counts = distinct(keys, bits)
+    unique, inverse, counts = distinct_keys(keys, bits)
     assert unique.tolist() == [1, 5, 60]
     assert inverse.tolist() == [1, 0, 1, 2]
     assert counts.tolist() == [1, 2, 1]

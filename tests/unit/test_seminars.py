@@ -33,6 +33,7 @@ from fstcrf.recipes.corpora import (
 )
 from fstcrf.recipes.experiment import Parts
 from fstcrf.recipes.message_features import MORE, PAPER, layout, marks
+from fstcrf.recipes.protocol import frozen
 from fstcrf.recipes.report import Report
 from fstcrf.recipes.seminars_systems import agreeing, check_splits, grammars, shared, split
 
@@ -294,13 +295,16 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
     assert any("seminars: split 2" in line for line in told)
     told.clear()
     second = run_recipe(RECIPES["seminars"], setting)
-    assert not any("seminars: split" in line for line in told)
+    assert not any(re.search(r"seminars: split \d:", line) for line in told)
     assert values_of(first) == values_of(second)
     assert "of earlier runs" in second.facts
+    assert setting.report is not None
+    choices = frozen(setting.report / "settings.json").choices
+    assert len(choices["split 1, features of the paper, weight"].trials) == 2
+    assert "split 2, more features, penalty" in choices
     systems = {row.row for row in first.result.rows}
     assert "more features, joint, with a grammar, fields agree" in systems
     assert {"no transfer", "cascaded", "joint, λ = 1", "joint, chain"} <= systems
-    assert setting.report is not None
     page = (setting.report / "report.md").read_text("utf-8")
     assert page.count("| (paper: joint) | 99.10 | 96 | 85.30 | 76.30 | 89.20 |") == 1
     assert "`Host:`" in page
@@ -308,7 +312,7 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
     lost.unlink()
     told.clear()
     run_recipe(RECIPES["seminars"], setting)
-    begun = [line for line in told if "seminars: split" in line]
+    begun = [line for line in told if re.search(r"seminars: split \d:", line)]
     assert begun
     assert all("split 2: more features" in line for line in begun)
 
@@ -408,6 +412,9 @@ def test_other_messages_are_another_run(setting: Setting) -> None:
     for path in setting.files("seminars/docs/*.txt")[::2]:
         text = path.read_text("utf-8")
         path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
+    with pytest.raises(DataError, match="settings of another run were frozen here"):
+        run_recipe(RECIPES["seminars"], setting)
+    (setting.data.parent / "out/settings.json").unlink()
     assert "of earlier runs" not in until_more_features(setting)
 
 
