@@ -236,9 +236,7 @@ static inline void all_axes(tensor *m, semiring K, direction d, const double *x)
     }
     for (int64_t k = 0; k < m->n; k++) {
         axis_step(m, K, d == FORWARD ? k : m->n - 1 - k, d, x, m->y);
-        double *swap = m->x;
-        m->x = m->y;
-        m->y = swap;
+        fc_swap(&m->x, &m->y);
         x = m->x;
     }
 }
@@ -378,6 +376,13 @@ static inline void residual_step(tensor *m, semiring K, direction d, const doubl
     clear_never(m->full, m->best);
     all_edges(LOG_PLUS, SHIFTED, m, d, x, y, m->best);
     finish_log(m->full, m->best, y);
+}
+
+/* Moves m->x past the token that its cells have read; without an automaton there is nothing to do. */
+static inline void move_residual(tensor *m, semiring K) {
+    if (m->machine->residual == NULL) return;
+    residual_step(m, K, FORWARD, m->x, m->y);
+    fc_swap(&m->x, &m->y);
 }
 
 /* y[q] = x[q] (x) plane, for every residual state; y may be x. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sweep of sweep.c where most pairs of states have one weight, the *rest*, and few an arc of their
+ * The sweep of sweep.h where most pairs of states have one weight, the *rest*, and few an arc of their
  * own. A row of transitions is a constant but for its exceptions:
  *
  *   y_j = r sum_i x_i  +  sum over arcs i -> j of (w_ij - r) x_i
@@ -19,6 +19,8 @@
  * without a subtraction. */
 #ifndef FSTCRF_BACKGROUND_H
 #define FSTCRF_BACKGROUND_H
+
+#include "sweep.h"
 
 #define ABREAST 16
 
@@ -581,8 +583,7 @@ static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved
     double *const begin = v->begin, *const end = v->end;
     v->begin = v->once;
     v->end = v->once + v->S;
-    for (int64_t t = 0; t < T; t++)
-        potentials(s, first + t, first + t + 1, weight, v->slots + t * P);
+    slot_potentials(s, first, T, weight, v->slots);
     const fc_status status = in_double(v, T, curved ? 1.0 : g->weight[l], log_z);
     v->begin = begin;
     v->end = end;

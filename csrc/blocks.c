@@ -112,12 +112,7 @@ static outcome block_forward(tensor *m, semiring K, const fc_block *b, const ans
         if (last) break;
         forget_underflow(); /* what a posterior loses is harmless */
         times_plane(m, K, m->x, m->node + i * m->plane, m->x);
-        if (m->machine->residual != NULL) {
-            residual_step(m, K, FORWARD, m->x, m->y);
-            double *swap = m->x;
-            m->x = m->y;
-            m->y = swap;
-        }
+        move_residual(m, K);
         normalise(m, K, m->x);
         if (m->single) memcpy(m->begun + i * m->P, m->x, (size_t)m->P * sizeof *m->x);
         advance(m, K, b->first, i + 1, out);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The diagonal of the Hessian of log Z, by the recursions of sweep.c: a weight's is the sum over tokens
+ * The diagonal of the Hessian of log Z, by the recursions of sweep.h: a weight's is the sum over tokens
  * of x^2 p (1 - p), p the posterior of its slot. Of arcs, p is a product of a row behind and a row
  * ahead, so the sum of its squares is one outer product of squared rows:
  *
  *   sum_t p_t (1 - p_t) = A(i, j) sum_t a(i) n(j)  -  A(i, j)^2 sum_t a(i)^2 n(j)^2 */
 #ifndef FSTCRF_CURVATURE_H
 #define FSTCRF_CURVATURE_H
+
+#include "background.h"
 
 int64_t fc_curvature_work(const fc_machine *g, const fc_shard *s) {
     sweep v;
@@ -43,16 +45,9 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float
     }
     sweep w;
     double *const squares = work + lay_out(&w, machine, s, work);
-    load(&w);
+    const int always = load(&w);
     const int64_t S = w.S, Q = w.Q, P = s->P, cells = (S + 3) / 4 * 4 * Q;
     double *total = w.total;
-    int always = 1;
-    for (int64_t a = 0; a < S * S; a++) always &= machine->axis->score[a] > FC_NEVER;
-    for (int64_t j = 0; j < S; j++) always &= machine->initial[j] > FC_NEVER;
-    for (int64_t j = 0; j < Q; j++) {
-        w.pad[j] = j < S ? 0.0f : -1e30f;
-        w.faint[j] = j < S ? FAINT : -1.0f;
-    }
     memset(arc, 0, (size_t)(S * S) * sizeof *arc);
     memset(begin, 0, (size_t)S * sizeof *begin);
     memset(end, 0, (size_t)S * sizeof *end);
@@ -64,15 +59,13 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float
         if (!(s->weight[b] > 0.0)) continue;
         memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
         memset(w.end, 0, (size_t)Q * sizeof *w.end);
-        for (int64_t t = 0; t < T; t++)
-            potentials(s, first + t, first + t + 1, weight, w.slots + t * P);
+        slot_potentials(s, first, T, weight, w.slots);
         if (forward_rows(&w, T, always, &log_z) && backward_rows(&w, T, always, 1.0, &log_z)) {
             add_arcs(&w, T, s->weight[b], total, squares);
         } else { /* arcs: at most what is expected */
             memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
             memset(w.end, 0, (size_t)Q * sizeof *w.end);
-            for (int64_t t = 0; t < T; t++)
-                potentials(s, first + t, first + t + 1, weight, w.slots + t * P);
+            slot_potentials(s, first, T, weight, w.slots);
             const fc_status status = in_double(&w, T, 1.0, &log_z);
             if (status != FC_OK) return status;
             for (int64_t a = 0; a < S * S; a++) arc[a] += s->weight[b] * w.arc[a];

@@ -275,7 +275,7 @@ static int NAMED(best)(NAMED(emitter) * w, int64_t b, int32_t *path, double *sco
 
 /* --- Sums ------------------------------------------------------------------------------------
  *
- * Rabiner's scaling, as in sweep.c, a token late: e_t exponentials of the row less its largest,
+ * Rabiner's scaling, as in sweep.h, a token late: e_t exponentials of the row less its largest,
  *
  *   a_t = c_t (A' a_{t-1}) * e_t        c_t = 1 / sum_j a_{t-1}(j)
  *   n_t = c_t  e_t * b_t                b_{t-1} = A n_t

@@ -355,9 +355,7 @@ static inline void advance(tensor *m, semiring K, int64_t first, int64_t t, cons
             axis_arcs(m, K, c, t, m->x, m->row, out);
         }
         axis_step(m, K, c, FORWARD, m->x, m->y);
-        double *swap = m->x;
-        m->x = m->y;
-        m->y = swap;
+        fc_swap(&m->x, &m->y);
     }
 }
 
@@ -385,12 +383,7 @@ static inline outcome forward(tensor *m, semiring K, int64_t first, int64_t T, c
         times_plane(m, K, m->x, m->node + t * m->plane, m->x);
         if (out->begun != NULL) copy_cells(m, m->x, out->begun + t * cells);
         if (t + 1 == T) break;
-        if (m->machine->residual != NULL) {
-            residual_step(m, K, FORWARD, m->x, m->y);
-            double *swap = m->x;
-            m->x = m->y;
-            m->y = swap;
-        }
+        move_residual(m, K);
         normalise(m, K, m->x);
         if (m->single) memcpy(m->begun + t * m->P, m->x, (size_t)m->P * sizeof *m->x);
         advance(m, K, first, t + 1, out);
@@ -449,12 +442,7 @@ static inline int64_t first_dead(tensor *m, int64_t first, int64_t T) {
         }
         load_node(m, MAX_PLUS, first + t, m->node);
         times_plane(m, MAX_PLUS, m->x, m->node, m->x);
-        if (m->machine->residual != NULL) {
-            residual_step(m, MAX_PLUS, FORWARD, m->x, m->y);
-            double *swap = m->x;
-            m->x = m->y;
-            m->y = swap;
-        }
+        move_residual(m, MAX_PLUS);
         if (fc_max(m->full, m->x) == FC_NEVER) return t;
     }
     return T - 1;

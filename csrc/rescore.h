@@ -26,13 +26,8 @@ static inline double read_and_step(tensor *m, semiring K, int64_t first, int64_t
                                    const double *node) {
     double scale = 0.0;
     times_plane(m, K, m->x, node, m->x);
-    if (m->machine->residual != NULL) {
-        residual_step(m, K, FORWARD, m->x, m->y);
-        double *swap = m->x;
-        m->x = m->y;
-        m->y = swap;
-        scale += m->edge_shift;
-    }
+    move_residual(m, K);
+    if (m->machine->residual != NULL) scale += m->edge_shift;
     scale += normalise(m, K, m->x);
     if (t + 1 < T) {
         scale += load_arcs(m, K, first + t + 1);

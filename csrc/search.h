@@ -56,9 +56,7 @@ static inline const double *lead_row(const tensor *m, semiring K, int64_t token,
             known = context;
             for (int64_t j = 0; j < a->S; j++) next[p * a->S + j] = times(K, now[p], arcs[j]);
         }
-        double *swap = now;
-        now = next;
-        next = swap;
+        fc_swap(&now, &next);
     }
     return now;
 }

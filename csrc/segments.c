@@ -185,12 +185,7 @@ static void first_spans(follower *s, const tensor *m, semiring K) {
 /* F' from F; returns what the row was scaled with. */
 static double read_row(tensor *m, semiring K, const double *node) {
     times_plane(m, K, m->x, node, m->x);
-    if (m->machine->residual != NULL) {
-        residual_step(m, K, FORWARD, m->x, m->y);
-        double *swap = m->x;
-        m->x = m->y;
-        m->y = swap;
-    }
+    move_residual(m, K);
     if (K != SUM_TIMES) return 0.0;
     const double sum = fc_sum(m->full, m->x);
     if (!(sum > 0.0)) return 1.0;
@@ -360,9 +355,7 @@ static void carry_any(follower *s, const tensor *m, semiring K, int64_t k, const
     if (w->close != NULL) weigh_lanes(s, K, k, w->close, w->mass, 1, s->value);
     for (int64_t d = 0; d < m->n; d++) {
         step_lanes(s, m, K, k, d);
-        double *swap = s->x;
-        s->x = s->y;
-        s->y = swap;
+        fc_swap(&s->x, &s->y);
     }
     weigh_lanes(s, K, k, w->G, w->mass, 0, s->mass);
     s->x = x;
@@ -386,9 +379,7 @@ static fc_status carry(follower *s, const tensor *m, semiring K, fc_segment_sear
         if (f->mode != FC_COUNTED) keep_lanes(s, k, floor, m->n % 2 == 1 ? s->y : s->x);
     }
     if (m->n % 2 == 1) {
-        double *swap = s->x;
-        s->x = s->y;
-        s->y = swap;
+        fc_swap(&s->x, &s->y);
     }
     return FC_OK;
 }

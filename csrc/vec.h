@@ -19,13 +19,38 @@
 
 FC_INLINE int64_t fc_padded(int64_t n) { return (n + FC_LANES - 1) / FC_LANES * FC_LANES; }
 
+FC_INLINE void fc_swap(double **x, double **y) {
+    double *const was = *x;
+    *x = *y;
+    *y = was;
+}
+
+/* 2^n of the integer n in the low bits of `shifted`, which a shift by 52 makes an exponent. */
+FC_INLINE double fc_power_of_two(double shifted) {
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits << 52) + ((uint64_t)1023 << 52);
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* The series of exp(r) from r^6 on, p what follows: for double, and for float. */
+#define END_OF_EXP(real, p, r)   \
+    p = p * r + (real)1.0 / 720; \
+    p = p * r + (real)1.0 / 120; \
+    p = p * r + (real)1.0 / 24;  \
+    p = p * r + (real)1.0 / 6;   \
+    p = p * r + (real)0.5;       \
+    p = p * r + (real)1.0;       \
+    p = p * r + (real)1.0
+
 /* exp(x) for x <= 709, to 3e-16 relative; 0 below -708, hence exp(-inf) = 0.
  *
  *   n = round(x / ln 2), r = x - n ln 2 in two parts (Cody and Waite), |r| <= 0.3466
  *   exp(x) = 2^n * sum_{k <= 13} r^k / k!          (remainder 4e-18)
  *
- * Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits, from where a shift by 52
- * makes it an exponent. */
+ * Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits. */
 FC_INLINE double fc_exp(double x) {
     const double magic = 6755399441055744.0;
     const double c = x < -708.0 ? -708.0 : x;
@@ -39,19 +64,8 @@ FC_INLINE double fc_exp(double x) {
     p = p * r + 1.0 / 362880.0;
     p = p * r + 1.0 / 40320.0;
     p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
-    p = p * r + 1.0;
-    p = p * r + 1.0;
-    uint64_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits << 52) + ((uint64_t)1023 << 52);
-    double power;
-    memcpy(&power, &bits, sizeof power);
-    const double y = p * power;
+    END_OF_EXP(double, p, r);
+    const double y = p * fc_power_of_two(shifted);
     return x < -708.0 ? 0.0 : y;
 }
 
@@ -158,13 +172,7 @@ FC_INLINE float expf_fast(float x) {
     const float n = shifted - magic;
     const float r = (c - n * 0.693359375f) - n * -2.12194440e-4f;
     float p = 1.0f / 5040.0f;
-    p = p * r + 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
+    END_OF_EXP(float, p, r);
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits << 23) + ((uint32_t)127 << 23);

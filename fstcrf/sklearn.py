@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.corpus import Corpus, Sentence, Span
+from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import TemplateSet, is_literal
@@ -32,7 +33,6 @@ from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition
 from fstcrf.lazy import optional
 from fstcrf.model.reading import Data
-from fstcrf.model.source import has_spans
 
 __all__ = ["CRFTagger"]
 
@@ -49,15 +49,12 @@ if TYPE_CHECKING:
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002
             """Return the parameters."""
-            raise NotImplementedError
 
         def set_fit_request(self, **requested: bool | str | None) -> CRFTagger:
             """Say which metadata `fit` gets; of scikit-learn's routing."""
-            raise NotImplementedError
 
         def set_score_request(self, **requested: bool | str | None) -> CRFTagger:
             """Say which metadata `score` gets."""
-            raise NotImplementedError
 
         def __sklearn_tags__(self) -> Any: ...
 

@@ -21,8 +21,8 @@ from fstcrf.cli.models import is_chain, load_model
 from fstcrf.cli.options import input_options, threads_option
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.cli.tagging import of_spans
 from fstcrf.corpus import check_writable
+from fstcrf.corpus.schemes import has_spans
 
 
 @click.command()
@@ -95,7 +95,7 @@ def calibrate(
     data = model_input(model, path=path, targets=[column], wanted=[column], **how).read(path)
     gold = data.column_lists(column)
     check_columns(model, data)
-    spans = of_spans(model.label_sets[name])
+    spans = has_spans(model.label_sets[name])
     with progress(f"weighing {len(data):,} sentences", "", 3) as meter:
         lattices = lattices_of(model, data, tape=name, threads=threads)
         meter.add()

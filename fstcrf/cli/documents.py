@@ -13,6 +13,7 @@ from fstcrf import documents as library
 from fstcrf.cli.models import Model, spare_inputs, tape_columns
 from fstcrf.cli.options import SCHEME, Command, input_options, with_options
 from fstcrf.cli.progress import Meter
+from fstcrf.cli.questions import label_biases, shown_names
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.cli.tagging import (
@@ -20,9 +21,7 @@ from fstcrf.cli.tagging import (
     Outcomes,
     done_of,
     joined,
-    label_biases,
     placed,
-    shown_names,
     write_tagged,
 )
 from fstcrf.corpus import Column, Corpus, check_writable

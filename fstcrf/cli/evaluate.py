@@ -19,6 +19,7 @@ from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_i
 from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
 from fstcrf.corpus import Column, Corpus
 from fstcrf.corpus.batches import batches
+from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.spans import LEAST, label_share
@@ -154,7 +155,7 @@ class _Style:
     def _spans(self, gold: Iterable[str]) -> bool:
         if self.as_spans is not None:
             return self.as_spans
-        return any(label[:2] in {"B-", "I-"} for label in gold)
+        return has_spans(gold)
 
 
 def _text(report: SpanReport | TokenReport) -> str:

@@ -10,9 +10,10 @@ import click
 
 from fstcrf.cli.documents import check_alone, tag_documents
 from fstcrf.cli.models import Model, constrained, load_model
+from fstcrf.cli.questions import question
 from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.cli.tables import is_parquet, tag_table
-from fstcrf.cli.tagging import Outcomes, question, tag_file
+from fstcrf.cli.tagging import Outcomes, tag_file
 from fstcrf.cli.weights import weighted
 from fstcrf.joint import CRF, Tagger
 from fstcrf.joint.jointmodel import Normalize

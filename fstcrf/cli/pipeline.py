@@ -13,6 +13,7 @@ import click
 from fstcrf.cli.models import constrained, tape_columns
 from fstcrf.cli.options import Parsed, grammar_option, input_options, threads_option
 from fstcrf.cli.progress import progress, progress_option
+from fstcrf.cli.questions import question, tagging_options
 from fstcrf.cli.reporting import (
     INTERRUPTED,
     STOPPING,
@@ -24,7 +25,7 @@ from fstcrf.cli.reporting import (
     warnings_to,
 )
 from fstcrf.cli.sources import check_columns, gold_labels, model_input
-from fstcrf.cli.tagging import question, run_tokens, tag_file, tagging_options
+from fstcrf.cli.tagging import run_tokens, tag_file
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
 from fstcrf.interruption import undisturbed
 from fstcrf.joint.jointmodel import Normalize

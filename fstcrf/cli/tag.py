@@ -10,10 +10,10 @@ import click
 from fstcrf.cli.documents import document_options
 from fstcrf.cli.files import FileTagger
 from fstcrf.cli.options import with_options
+from fstcrf.cli.questions import tagging_options
 from fstcrf.cli.reporting import say
 from fstcrf.cli.segmented import check_understood, is_segment_model, tag_segmented
 from fstcrf.cli.tables import check_table, is_parquet
-from fstcrf.cli.tagging import tagging_options
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:

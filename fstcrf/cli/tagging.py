@@ -1,81 +1,56 @@
-"""What the commands that tag share: their options, what is asked of a tagger, what is printed.
+"""A tagger asked on the command line, run by run of sentences, and its answers printed.
 
-===============  ==================================================================
-tagging_options  the options of `fstcrf tag` and `fstcrf pipeline tag`
-question         what these options ask, checked against the tagger
-Question         that: what is searched for, what is known, what is printed
-tag_file         write a file again with the answers of a tagger
-tagged           the best labels of a corpus, a column for each tape
-done_of          tell a meter how far a batch is
-run_tokens       how many tokens are decided together
-joined           columns of runs, one below the other
-Outcomes         how many sentences were not answered as asked
-===============  ==================================================================
+============  =====================================================================
+tag_file      write a file again with the answers of a tagger
+tagged        the best labels of a corpus, a column for each tape
+done_of       tell a meter how far a batch is
+run_tokens    how many tokens are decided together
+joined        columns of runs, one below the other
+Outcomes      how many sentences were not answered as asked
+============  =====================================================================
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
-from fstcrf import kernel
 from fstcrf.arrays import Floats
-from fstcrf.cli.models import tape_columns
-from fstcrf.cli.options import (
-    ASSIGNMENT,
-    Command,
-    grammar_option,
-    input_options,
-    search_options,
-    threads_option,
-    with_options,
-)
-from fstcrf.cli.progress import Meter, file_share, progress, progress_option
+from fstcrf.cli.progress import Meter, file_share, progress
+from fstcrf.cli.questions import Question
 from fstcrf.cli.reporting import counted, place, say, working
 from fstcrf.cli.sources import InputFile
-from fstcrf.cli.weights import weights_option
 from fstcrf.corpus import Column, ColumnWriter, Corpus
 from fstcrf.corpus.files import open_target
-from fstcrf.corpus.schemes import OUTSIDE
+from fstcrf.corpus.schemes import OUTSIDE, has_spans
 from fstcrf.errors import DataError, NoPathError, TooLargeError
-from fstcrf.joint import CRF
-from fstcrf.joint.tagger import OnNoPath, Tagger
+from fstcrf.joint.tagger import Tagger
 from fstcrf.lattice import Answer, Path
 from fstcrf.lazy import LazyModule
 
 __all__ = [
     "PLAIN_TOKENS",
     "Outcomes",
-    "Question",
     "done_of",
     "joined",
-    "label_biases",
-    "of_spans",
     "placed",
-    "question",
     "run_tokens",
-    "shown_names",
     "tag_file",
     "tagged",
-    "tagging_options",
     "write_tagged",
 ]
 
 if TYPE_CHECKING:
-    from fstcrf import calibration, grammar
-    from fstcrf.calibration import Calibration
-    from fstcrf.kernel import Budget
+    from fstcrf import grammar
     from fstcrf.lattice.confidence import Confidence
-    from fstcrf.plans import Search
-else:  # plain tagging does not wait for them
-    calibration, grammar = LazyModule("fstcrf.calibration"), LazyModule("fstcrf.grammar")
+else:  # plain tagging does not wait for it
+    grammar = LazyModule("fstcrf.grammar")
 
 NOTHING = "_"
 """In a column: no label, no span that starts here."""
@@ -91,320 +66,6 @@ _LONG = 10.0
 """Seconds after which something is said of a search."""
 _AT_ONCE = 1e-6
 """Seconds of a search for which no time is left."""
-
-
-# --- Options --------------------------------------------------------------------------------------
-
-
-def tagging_options(tape: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options of tagging.
-
-    Parameters
-    ----------
-    tape : str
-        What a tape is called there: ``--tape`` or ``--task``.
-    """
-    several = (
-        click.option(
-            "-o",
-            "--output",
-            metavar="OUT",
-            default="-",
-            help="Where to; .gz is compressed.  [default: standard output]",
-        ),
-        input_options,
-        click.option(
-            "--decode",
-            type=click.Choice(["cascade", "marginals", "joint", "product", "chain"]),
-            help="cascade: one tagger after the other, by the best labels of those before it. "
-            "marginals: the same, by what those before it think of every label. joint: all "
-            "together, as they were composed; product, chain: by this kind of composition.  "
-            "[default: as they were composed; of a pipeline what its file says, else cascade]",
-        ),
-        click.option(
-            "--normalize",
-            type=click.Choice(["product", "chain"]),
-            help="What a joint decision is: scores added up, or probabilities multiplied, the "
-            "first tape's with that of the second given the first.  [default: as composed]",
-        ),
-        weights_option(
-            "Factor of each tagger's potentials in a joint decision, one for each, at least 0."
-        ),
-        grammar_option,
-        click.option(
-            "--nbest",
-            metavar="K",
-            type=click.IntRange(1, 2**31 - 1),
-            help="Print the K best, each after # i p.",
-        ),
-        click.option(
-            "--probabilities",
-            is_flag=True,
-            help="Print label/probability, and before each sentence # and the probability of its "
-            "labels together, as CRF++ does.",
-        ),
-        click.option(
-            "--marginals",
-            is_flag=True,
-            help="The same, and a column label/probability for every label.",
-        ),
-        click.option(
-            "--confidence",
-            is_flag=True,
-            help="Before each sentence, bounds of the probability of its labels among the legal "
-            "ones, and of the model's probability that labels are legal.",
-        ),
-        click.option(
-            "--span-probabilities",
-            is_flag=True,
-            help="Add a column with the probability of each span at its first token.",
-        ),
-        click.option(
-            "--min-confidence",
-            metavar="P",
-            type=click.FloatRange(0, 1),
-            help="Spans whose probability is below P become O; labels of tapes without spans _.",
-        ),
-        click.option(
-            "--calibration",
-            metavar="FILE",
-            help="What fstcrf calibrate wrote: probabilities of spans are put right by it, for "
-            "--min-confidence and --span-probabilities.",
-        ),
-        click.option(
-            "--force",
-            metavar="COLUMN",
-            help="Labels known beforehand: _ is unknown, a|b one of several. TAPE=COLUMN,... "
-            "where there are several tapes.",
-        ),
-        click.option(
-            "--bias",
-            type=ASSIGNMENT,
-            multiple=True,
-            help="Add to the score of a label everywhere: O=-1 finds more spans; TAPE:O=-1 where "
-            "there are several tapes. Repeatable.",
-        ),
-        click.option(
-            f"--{tape}",
-            "names",
-            metavar="NAME",
-            multiple=True,
-            help=f"Print only this {tape}; --nbest is of those printed. Repeatable.",
-        ),
-        search_options,
-        threads_option,
-        progress_option,
-    )
-    return lambda command: with_options(several, command)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is searched for, what is known beforehand, and what is printed.
-
-    Parameters
-    ----------
-    n : int
-        How many paths.
-    force : mapping of str to str, optional
-        For a tape, the column with its labels known beforehand.
-    bias : mapping of str to mapping of str to float, optional
-        For a tape, what is added to the potential of a label everywhere.
-    on_no_path : {"error", "skip", "relax"}
-    search : {"auto", "lazy", "expanded"}, optional
-        How the best paths under a grammar are found; as the tagger was made when absent.
-    budget : Budget, optional
-        When to give up on a sentence that is searched.
-    threads : int
-    tapes : tuple of str, optional
-        Those printed, in which paths differ; all when absent.
-    ranked : bool
-        Number the paths, best first.
-    probabilities : bool
-        Of the label at each token and of the whole sequence.
-    marginals : bool
-        Of every label at each token.
-    confidence : bool
-        How sure the best labels are under a grammar, and how much of the model is legal.
-    spans : tuple of str
-        Tapes for whose spans, read as conlleval reads them, probabilities are wanted.
-    least : float, optional
-        Spans that are less probable become O; labels that are of no span ``_``.
-    calibration : Calibration, optional
-        Of probabilities of spans, and of labels that are of no span.
-    """
-
-    n: int = 1
-    force: Mapping[str, str] | None = None
-    bias: Mapping[str, Mapping[str, float]] | None = None
-    on_no_path: OnNoPath = "error"
-    search: Search | None = None
-    budget: Budget | None = None
-    threads: int = 1
-    tapes: tuple[str, ...] | None = None
-    ranked: bool = False
-    probabilities: bool = False
-    marginals: bool = False
-    confidence: bool = False
-    spans: tuple[str, ...] = ()
-    least: float | None = None
-    calibration: Calibration | None = None
-
-    @property
-    def commented(self) -> bool:
-        """Something is written before each sentence."""
-        return self.ranked or self.probabilities or self.marginals or self.confidence
-
-    @property
-    def plain(self) -> bool:
-        """Nothing but labels is wanted."""
-        return not (self.commented or self.spans) and self.least is None
-
-
-def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question:
-    """Return what the options ask of a tagger.
-
-    Parameters
-    ----------
-    tagger : Tagger
-    given : mapping of str to value
-        The options of `tagging_options`.
-    tape : str
-        As for `tagging_options`.
-
-    Raises
-    ------
-    click.UsageError
-        What the tagger has no way to do, or names that there are not.
-    TooLargeError
-        Probabilities, under a grammar too large to multiply out.
-    """
-    _check(tagger, given)
-    several = tagger.tapes
-    shown = shown_names(tape, given["names"], several)
-    force, states, seconds = given["force"], given["max_states"], given["max_seconds"]
-    budget = None
-    if states is not None or seconds is not None:
-        budget = (
-            kernel.Budget(seconds=seconds) if states is None else kernel.Budget(states, seconds)
-        )
-    asked = Question(
-        n=given["nbest"] or 1,
-        force=None if force is None else tape_columns("--force", force, several),
-        bias=label_biases(given["bias"], several) or None,
-        on_no_path=given["on_no_path"],
-        search=given["search"],
-        budget=budget,
-        threads=given["threads"],
-        tapes=shown,
-        ranked=given["nbest"] is not None,
-        probabilities=given["probabilities"],
-        marginals=given["marginals"],
-        confidence=given["confidence"],
-        spans=_span_tapes(tagger, shown) if given["span_probabilities"] else (),
-        least=given["min_confidence"],
-        calibration=_calibration(given),
-    )
-    _check_sums(tagger, asked)
-    return asked
-
-
-def _calibration(given: Mapping[str, Any]) -> Calibration | None:
-    path = given["calibration"]
-    if path is None:
-        return None
-    if given["min_confidence"] is None and not given["span_probabilities"]:
-        raise click.UsageError(
-            "--calibration is for --min-confidence or --span-probabilities: give one of them"
-        )
-    return calibration.Calibration.load(path)
-
-
-def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the tapes that an option names, in the order of the model; None for all of them.
-
-    Raises
-    ------
-    click.UsageError
-        There is none of a name.
-    """
-    odd = [name for name in names if name not in tapes]
-    if odd:
-        raise click.UsageError(f"--{option} {odd[0]}: the {option}s are {', '.join(tapes)}")
-    found = tuple(tape for tape in tapes if tape in names)
-    return None if found in ((), tuple(tapes)) else found
-
-
-def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
-    joint = tagger.decision()
-    if joint is not None and joint.conditional:
-        needing = ("probabilities", "marginals", "confidence", "span_probabilities")
-        for name in (*needing, "min_confidence"):
-            if given[name] not in (None, False):
-                raise click.UsageError(
-                    f"{_flag(name)} needs a transducer, and a joint decision by normalize = "
-                    '"chain" is none: --decode product has it'
-                )
-    if joint is None and not isinstance(tagger, CRF):
-        for name in ("grammar", "search", "max_states", "max_seconds"):
-            if given[name] not in (None, ()):
-                raise click.UsageError(f"{_flag(name)} needs a joint decision: --decode joint")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def label_biases(
-    pairs: Sequence[tuple[str, float]], tapes: Sequence[str]
-) -> dict[str, dict[str, float]]:
-    """Return the biases of each tape; of several tapes each label is after its tape and a colon."""
-    found: dict[str, dict[str, float]] = {}
-    for name, number in pairs:
-        tape, colon, label = name.partition(":")
-        if len(tapes) == 1 and not (colon and tape == tapes[0]):
-            tape, label = tapes[0], name
-        if tape not in tapes:
-            raise click.UsageError(
-                f"--bias {name}={number:g}: expected TAPE:LABEL=NUMBER, the tapes are "
-                f"{', '.join(tapes)}"
-            )
-        found.setdefault(tape, {})[label] = number
-    return found
-
-
-def _span_tapes(tagger: Tagger, printed: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Return the printed tapes whose labels look like those of spans; an only tape in any case."""
-    if len(tagger.tapes) == 1:
-        return tagger.tapes
-    found = tuple(
-        name
-        for name, labels in tagger.label_sets.items()
-        if of_spans(labels) and name in (printed or tagger.tapes)
-    )
-    if not found:
-        raise click.UsageError("--span-probabilities: no tape has labels of spans, such as B-NP")
-    return found
-
-
-def of_spans(labels: Sequence[str]) -> bool:
-    """Tell whether labels look like those of spans."""
-    return any(label[:2] in {"B-", "I-"} for label in labels)
-
-
-def _check_sums(tagger: Tagger, asked: Question) -> None:
-    """Check before anything is decoded that probabilities can be had where they are wanted."""
-    joint = tagger.decision()
-    wanted = asked.probabilities or asked.marginals or asked.least is not None
-    if not wanted or joint is None:
-        return
-    try:
-        _ = joint.program.machine
-    except TooLargeError:
-        raise TooLargeError(
-            "the grammar is too large to multiply out, which probabilities of single labels need; "
-            "--confidence bounds those of whole answers"
-        ) from None
 
 
 # --- Asking ---------------------------------------------------------------------------------------
@@ -749,7 +410,7 @@ class _Cells:
     def __init__(self, answer: Answer, asked: Question) -> None:
         self.answer, self.asked = answer, asked
         sets = answer.label_sets
-        kept = [t for t in answer.tapes if asked.least is not None and of_spans(sets[t])]
+        kept = [t for t in answer.tapes if asked.least is not None and has_spans(sets[t])]
         single = [t for t in answer.tapes if asked.least is not None and t not in kept]
         tapes = answer.tapes if asked.probabilities or asked.marginals else single
         self.rows = {tape: answer.marginals(tape) for tape in tapes}

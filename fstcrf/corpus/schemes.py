@@ -313,6 +313,11 @@ class SpanArrays(NamedTuple):
     types: tuple[str, ...]
 
 
+def has_spans(labels: Iterable[str]) -> bool:
+    """Tell whether labels are of spans, in IOB or a scheme that refines it."""
+    return any(label[:2] in {"B-", "I-"} for label in labels)
+
+
 def spans(
     labels: Sequence[str], scheme: str | Scheme = "iob2", *, illegal: Illegal = "repair"
 ) -> list[Span]:

@@ -13,7 +13,6 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from fstcrf import kernel
@@ -27,13 +26,12 @@ from fstcrf.executors.connection import (
     distributed_package,
 )
 from fstcrf.executors.executor import Add, Function, Placement, left_end, shares, subtrees
-from fstcrf.executors.futures import Missing, StateStep, forget, work
+from fstcrf.executors.futures import NUMBERS, HeldStates, Missing, StateStep, forget, work
 
 if TYPE_CHECKING:
     from distributed import Client
 
 _TRIES = 5  # of one call: workers that die all the time are no accident
-_NUMBERS = itertools.count()
 
 
 # --- In the workers -------------------------------------------------------------------------------
@@ -170,9 +168,9 @@ class DaskExecutor:
 
     def place(self, make: Function, items: Sequence[Any], *shared: Any) -> Placement:
         """Make the state of each item."""
-        run = f"{socket.gethostname()}-{os.getpid()}-{next(_NUMBERS)}"
+        run = f"{socket.gethostname()}-{os.getpid()}-{next(NUMBERS)}"
         self._runs.append(run)
-        step = StateStep(next(_NUMBERS), make, shared)
+        step = StateStep(next(NUMBERS), make, shared)
         return _Elsewhere(self, run, list(items), [step]).made()
 
     def variants(self) -> tuple[str, ...]:
@@ -247,26 +245,13 @@ class DaskExecutor:
         self.close()
 
 
-@dataclass
-class _Elsewhere:
-    """States that workers hold; the client knows how each is made."""
-
-    executor: DaskExecutor
-    run: str
-    items: list[Any]
-    steps: list[StateStep]
-
-    def __len__(self) -> int:
-        return len(self.items)
+class _Elsewhere(HeldStates["DaskExecutor"]):
+    """States in the workers of a cluster."""
 
     def made(self) -> Placement:
         """Make the states."""
         self._trying(_Asked(None), (), self._all, told=True)
         return self
-
-    def then(self, make: Function, *shared: Any) -> Placement:
-        steps = [*self.steps, StateStep(next(_NUMBERS), make, shared)]
-        return _Elsewhere(self.executor, self.run, self.items, steps).made()
 
     def map(self, function: Function, *shared: Any) -> Iterator[Any]:
         for found in self._trying(_Asked(function), shared, self._all):
@@ -391,4 +376,4 @@ def _asked(
 
 def _own(name: str) -> dict[str, Any]:
     """Return the options of a call that is not another one's."""
-    return {"key": f"fstcrf-{name}-{os.getpid()}-{next(_NUMBERS)}", "pure": False}
+    return {"key": f"fstcrf-{name}-{os.getpid()}-{next(NUMBERS)}", "pure": False}

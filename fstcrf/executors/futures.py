@@ -12,15 +12,19 @@ import multiprocessing
 import os
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from fstcrf import kernel
 from fstcrf.errors import ClusterError, OptionError
 from fstcrf.executors.executor import Add, Function, Placement, applied, folded, shares, subtrees
 
+E = TypeVar("E")
+NUMBERS = itertools.count()
+"""Of runs, of their steps: no two are the same."""
 _RESTARTS = 5  # of a worker, for one call: then it is no accident
 
 
@@ -180,9 +184,9 @@ class FuturesExecutor:
 
     def place(self, make: Function, items: Sequence[Any], *shared: Any) -> Placement:
         """Make the state of each item."""
-        run = f"{os.getpid()}-{next(_NUMBERS)}"
+        run = f"{os.getpid()}-{next(NUMBERS)}"
         self._runs.append(run)
-        step = StateStep(next(_NUMBERS), make, shared)
+        step = StateStep(next(NUMBERS), make, shared)
         return _There(self, run, list(items), [step]).made()
 
     def variants(self) -> tuple[str, ...]:
@@ -226,12 +230,11 @@ class FuturesExecutor:
         ) from None
 
 
-_NUMBERS = itertools.count()
-
-
 @dataclass
-class _There:
-    executor: FuturesExecutor
+class HeldStates(ABC, Generic[E]):
+    """States that workers hold, by the number of a run; the client knows how each is made."""
+
+    executor: E
     run: str
     items: list[Any]
     steps: list[StateStep]
@@ -239,14 +242,22 @@ class _There:
     def __len__(self) -> int:
         return len(self.items)
 
+    @abstractmethod
+    def made(self) -> Placement:
+        """Make the states."""
+
+    def then(self, make: Function, *shared: Any) -> Placement:
+        """Replace each state."""
+        return replace(self, steps=[*self.steps, StateStep(next(NUMBERS), make, shared)]).made()
+
+
+class _There(HeldStates["FuturesExecutor"]):
+    """States in the workers of pools."""
+
     def made(self) -> Placement:
         for _ in self._each(None, (), None, whole=True):
             pass
         return self
-
-    def then(self, make: Function, *shared: Any) -> Placement:
-        steps = [*self.steps, StateStep(next(_NUMBERS), make, shared)]
-        return _There(self.executor, self.run, self.items, steps).made()
 
     def map(self, function: Function, *shared: Any) -> Iterator[Any]:
         for _, found in self._each(function, shared, None):

@@ -18,13 +18,14 @@ import numpy as np
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus, legal_transitions
+from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, LearningWarning, OptionError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Descent, Rule
 from fstcrf.model.reading import allowed_labels, read_sentences
-from fstcrf.model.source import has_spans, held_out_labels, held_out_score
+from fstcrf.model.source import held_out_labels, held_out_score
 from fstcrf.model.structure import chain
 from fstcrf.train import (
     Bandit,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf.corpus import Corpus
+from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import FeatureIndex
@@ -17,7 +18,6 @@ from fstcrf.joint import CRF
 from fstcrf.model.model import TrainingRecord
 from fstcrf.model.reading import UNKNOWN, label_set
 from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
-from fstcrf.model.source import has_spans
 from fstcrf.train import Progress
 
 Labels = list[list[str]]

@@ -234,12 +234,7 @@ def tune(
     weights = dict(class_weights or {})
     training = Training(sentences, gold, tuple(reads), weights, threads, fixed)
     check_templates(templates, sentences, target, [one.tape for one in reads])
-    dev_gold = None if dev_target is None else _lists(dev_target)
-    held: HoldOut | CrossValidation = (
-        HoldOut(training, dev, dev_gold)
-        if folds is None
-        else CrossValidation(training, folds, seed)
-    )
+    held = _held_out(training, dev, dev_target, folds, seed)
     search = {"seed": str(seed), "pruner": pruner, "folds": str(folds)}
     search |= _identity(training, space, templates, dev, dev_target)
     study = Study(
@@ -273,6 +268,19 @@ class _Scored:
     def _arguments(self, point: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         rest = {name: value for name, value in point.items() if name != "template"}
         return self.templates.get(str(point.get("template"))), rest
+
+
+def _held_out(
+    training: Training,
+    dev: Any,
+    dev_target: Sequence[Sequence[str]] | None,
+    folds: int | None,
+    seed: int,
+) -> HoldOut | CrossValidation:
+    """Return what trials are scored on."""
+    if folds is not None:
+        return CrossValidation(training, folds, seed)
+    return HoldOut(training, dev, None if dev_target is None else _lists(dev_target))
 
 
 def _run(

@@ -175,8 +175,14 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             named, forced = in_columns(forced, sentences, self.label_sets)
         tagger = self if search is None else self._searched(search)
         asked = Request(
-            *(sentences, n, forced, options.get("bias"), budget_of(options.get("budget"))),
-            *(options.get("threads", 1), shown, on_no_path == "error"),
+            sentences,
+            n=n,
+            forced=forced,
+            bias=options.get("bias"),
+            budget=budget_of(options.get("budget")),
+            threads=options.get("threads", 1),
+            tapes=shown,
+            strict=on_no_path == "error",
             probabilities=probabilities,
             scores=scores,
         )
@@ -186,14 +192,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             except NoPathError as error:
                 raise _explained(error, tagger, asked, named) from None
             if on_no_path == "relax" and answer.dead.any():
-                for other, known, change in _relaxed(tagger, forced):
-                    where = np.flatnonzero(answer.dead)
-                    some = _selected(sentences, where)
-                    mine = None if known is None else [known[i] for i in where.tolist()]
-                    part = other.decoded(
-                        replace(asked, sentences=some, forced=mine, probabilities=False)
-                    )
-                    answer = answer.with_part(where, part, change)
+                answer = _with_relaxed(answer, tagger, asked)
             plans.warn_unproven(tagger.unproven(answer), len(answer))
         return answer
 
@@ -410,6 +409,17 @@ def _explained(
         constraints=why.constraints,
         blame="" if death is None or death.position is None else blame,
     )
+
+
+def _with_relaxed(answer: Answer, tagger: Tagger[Any, Any], asked: Request) -> Answer:
+    """Return an answer in which sentences without a path are asked about again, with less known."""
+    for other, known, change in _relaxed(tagger, asked.forced):
+        where = np.flatnonzero(answer.dead)
+        some = _selected(asked.sentences, where)
+        mine = None if known is None else [known[i] for i in where.tolist()]
+        part = other.decoded(replace(asked, sentences=some, forced=mine, probabilities=False))
+        answer = answer.with_part(where, part, change)
+    return answer
 
 
 def _relaxed(

@@ -142,6 +142,12 @@ class _Call:
         size = lib.fc_difference_work(self.graph, self.batch, self.learner)
         return ffi.from_buffer("double[]", np.empty(size))
 
+    def check(self, status: int, name: str, order: Longs, advice: str) -> None:
+        """Raise what the status of an epoch says."""
+        if status == lib.FC_ENUMERIC:
+            raise NumericError(f"diverged at sentence {order[self.where[0]]}: {advice}")
+        check(status, name, self.where[0])
+
 
 # --- One epoch of training a sentence at a time ---------------------------------------------------
 
@@ -322,8 +328,12 @@ class Learner:
             call.difference_work(),
             call.where,
         )
-        _finite(status, order, call, "the weights are too large: lower the aggressiveness")
-        check(status, "passive-aggressive", call.where[0])
+        call.check(
+            status,
+            "passive-aggressive",
+            order,
+            "the weights are too large: lower the aggressiveness",
+        )
         return int(counter[0]), float(loss[0])
 
     def arow_epoch(
@@ -363,8 +373,7 @@ class Learner:
             call.difference_work(),
             call.where,
         )
-        _finite(status, order, call, "the weights are too large: lower the variance")
-        check(status, "arow", call.where[0])
+        call.check(status, "arow", order, "the weights are too large: lower the variance")
         return float(loss[0])
 
     def sgd_epoch(
@@ -414,11 +423,5 @@ class Learner:
             call.work(),
             call.where,
         )
-        _finite(status, order, call, "lower the step size")
-        check(status, "sgd", call.where[0])
+        call.check(status, "sgd", order, "lower the step size")
         return float(factor[0]), float(loss[0])
-
-
-def _finite(status: int, order: Longs, call: _Call, advice: str) -> None:
-    if status == lib.FC_ENUMERIC:
-        raise NumericError(f"diverged at sentence {order[call.where[0]]}: {advice}")

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import real_array
-from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.errors import DataError, LabelWarning, MemoryWarning, OptionError
+from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.executors.executor import Executor, LocalExecutor
-from fstcrf.features import FeatureIndex, LiteralIndex, is_literal
-from fstcrf.features.template import TemplateSet, as_templates
-from fstcrf.model.model import Model, TrainingRecord
-from fstcrf.model.options import Options
-from fstcrf.model.reading import Data
-from fstcrf.model.source import Target, check_template, has_spans, held_out_labels, held_out_score
+from fstcrf.features import is_literal
+from fstcrf.features.template import as_templates
+from fstcrf.model.model import Model
+from fstcrf.model.run import Fitting, Ready, Run, check_held_out
+from fstcrf.model.source import check_template
 from fstcrf.model.spread import Gathered, gathered
-from fstcrf.model.structure import run_fingerprint
-from fstcrf.train import Checkpoint, Outcome, ParameterSpace, Progress, fit
 from fstcrf.train.lbfgs import LBFGSSettings
 from fstcrf.train.likelihood import LikelihoodSettings
 from fstcrf.train.loop import saved_variant
-from fstcrf.train.memory import ExpectedMemory, expected, release
 from fstcrf.train.parts import PART_TOKENS, start_step
-
-if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
 
 _TARGET = "%gold"
 _TOKEN_BYTES = 150  # of a part that is read
@@ -45,41 +34,16 @@ LEAST = 256 << 20
 """Bytes that a limit of memory must leave for the work on a part."""
 
 
-@dataclass(frozen=True)
-class SpreadRun:
-    """What a run over parts is told; fields as the arguments of `train_crf`."""
-
-    data: Data | CorpusFiles
-    target: Target
-    template: TemplateSet | str | os.PathLike[str] | None
-    tape: str
-    settings: Options
-    dev: Data | None
-    dev_target: Sequence[Sequence[str]] | None
-    grammar: Grammar | None
-    weights: Sequence[float] | Floats | None
-    class_weights: Mapping[str, float] | None
-    threads: int
-    report: Callable[[Progress], None] | None
-    expect: Callable[[ExpectedMemory], None] | None
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: int | None
-    resume: bool
-    keep_on_interrupt: bool
-    executor: Executor | None
-    memory_limit: int | None
-
-
-def train_spread(run: SpreadRun, reads: Sequence[Model], warm_start: Model | None) -> Model:
+def train_spread(run: Run) -> Model:
     """Train a CRF on parts of a text.
 
     OptionError: what needs the text in memory.
     """
-    method = _checked(run, reads, warm_start)
+    method = _checked(run)
     data, target = _data(run)
     settings, templates = run.settings, as_templates(run.template or "")
-    check_template(templates, target, reads)
-    gold = held_out_labels(run.dev, run.dev_target, run.target, settings)
+    check_template(templates, target, run.reads)
+    gold = run.held_out_labels()
     executor = run.executor or LocalExecutor()
     weights = run.weights
     with _variant(executor, run):
@@ -98,15 +62,12 @@ def train_spread(run: SpreadRun, reads: Sequence[Model], warm_start: Model | Non
         )
         if found.note:
             warnings.warn(found.note, LabelWarning, stacklevel=4)
-        if gold and has_spans(found.labels) and not any(map(has_spans, gold)):
-            raise DataError(
-                "the held-out data has no gold segment: its F cannot choose an iteration"
-            )
+        check_held_out(gold, found.labels)
         _check_limit(run, found, method)
         return _fitted(run, found, method, gold)
 
 
-def _checked(run: SpreadRun, reads: Sequence[Model], warm_start: Model | None) -> LBFGSSettings:
+def _checked(run: Run) -> LBFGSSettings:
     """Refuse what is not done over parts; return the settings of the method."""
     settings, where = run.settings, "an executor or a limit of memory"
     method = settings.method
@@ -120,7 +81,7 @@ def _checked(run: SpreadRun, reads: Sequence[Model], warm_start: Model | None) -
             f"method {method.name!r} needs all of the text in memory, as its steps follow each "
             f"other: with {where} train by 'lbfgs'"
         )
-    for name, given in (("reads", bool(reads)), ("warm_start", warm_start is not None)):
+    for name, given in (("reads", bool(run.reads)), ("warm_start", run.warm_start is not None)):
         if given:
             raise OptionError(f"{name} needs all of the text in memory, without {where}")
     if run.template is None:
@@ -133,7 +94,7 @@ def _checked(run: SpreadRun, reads: Sequence[Model], warm_start: Model | None) -
     return method
 
 
-def _check_limit(run: SpreadRun, found: Gathered, method: LBFGSSettings) -> None:
+def _check_limit(run: Run, found: Gathered, method: LBFGSSettings) -> None:
     """Refuse a limit of memory that the work on a part, or on the start, does not keep."""
     if run.memory_limit is None:
         return
@@ -151,7 +112,7 @@ def _check_limit(run: SpreadRun, found: Gathered, method: LBFGSSettings) -> None
         )
 
 
-def _data(run: SpreadRun) -> tuple[CorpusFiles | Corpus, str]:
+def _data(run: Run) -> tuple[CorpusFiles | Corpus, str]:
     """Return the text, and the column of its labels."""
     data, target = run.data, run.target
     if isinstance(data, CorpusFiles):
@@ -171,7 +132,7 @@ def _data(run: SpreadRun) -> tuple[CorpusFiles | Corpus, str]:
 
 
 @contextmanager
-def _variant(executor: Executor, run: SpreadRun) -> Iterator[None]:
+def _variant(executor: Executor, run: Run) -> Iterator[None]:
     """Let all workers compute by one variant of the kernel, on resuming by the same as before."""
     usual, known = kernel.variant(), executor.variants()
     if not known:
@@ -191,90 +152,23 @@ def _variant(executor: Executor, run: SpreadRun) -> Iterator[None]:
 
 
 def _fitted(
-    run: SpreadRun, found: Gathered, method: LBFGSSettings, gold: list[list[str]] | None
+    run: Run, found: Gathered, method: LBFGSSettings, gold: list[list[str]] | None
 ) -> Model:
     """Train on what was gathered."""
-    settings, space = run.settings, found.space
+    evidence, space = found.evidence, found.space
     theta = np.zeros(space.size)
     columns = tuple(name for name in found.columns if not name.startswith("%"))
-
-    def model(weights: Floats, record: TrainingRecord | None = None) -> Model:
-        return Model(space.topology, found.index, space, weights, run.tape, columns, (), record)
-
-    evaluate = None
-    if gold is not None and run.dev is not None:
-        evaluate = held_out_score(model, run.dev, gold, (), run.threads)
-    _tell_memory(run, found, method)
-    digests = [part.digest for part in found.facts]
-    fingerprint = run_fingerprint(settings, digests, space, theta, gold)
-    state = None
-    if run.checkpoint is not None:
-        state = Checkpoint(
-            run.checkpoint,
-            fingerprint=fingerprint,
-            every=run.checkpoint_every,
-            resume=run.resume,
-        )
-    optimiser = method.course(found.evidence, theta, seed=settings.seed, threads=run.threads)
-    release()
-    try:
-        outcome = fit(
-            optimiser,
-            max_iterations=method.max_iterations,
-            evaluate=evaluate,
-            patience=settings.patience,
-            report=run.report,
-            checkpoint=state,
-            keep_on_interrupt=run.keep_on_interrupt,
-        )
-    finally:
-        found.evidence.close()
-    weights = {label: float(w) for label, w in (run.class_weights or {}).items()}
-    about = {
-        "run": fingerprint,
-        "target": run.target if isinstance(run.target, str) else None,
-        "grammar": None if run.grammar is None else str(run.grammar),
-        "class_weights": weights,
-    }
-    counts = found.evidence.counts
-    size = counts.sentences, counts.tokens
-    return model(outcome.theta, record_of_run(settings, size, found.index, space, outcome, about))
-
-
-def _tell_memory(run: SpreadRun, found: Gathered, method: LBFGSSettings) -> None:
-    """Tell what index, weights and the work on parts take in this process."""
-    if run.memory_limit is None:
-        return
-    added = method.spread_bytes(found.space) + run.memory_limit
-    told = expected(added, found.space.size)
-    if told is None:
-        return
-    if run.expect is not None:
-        run.expect(told)
-    if not told.fits:
-        warnings.warn(str(told), MemoryWarning, stacklevel=5)
-
-
-def record_of_run(
-    settings: Options,
-    size: tuple[int, int],
-    index: FeatureIndex | LiteralIndex,
-    space: ParameterSpace,
-    outcome: Outcome,
-    about: dict[str, Any],
-) -> TrainingRecord:
-    """Return the record of a run; `size` are its sentences and tokens."""
-    return TrainingRecord(
-        options=settings.named(),
-        sentences=size[0],
-        tokens=size[1],
-        attributes=index.n_node_rows + index.n_arc_rows,
-        parameters=space.size,
-        iterations=outcome.iterations,
-        best_iteration=outcome.best_iteration,
-        objective=outcome.value,
-        dev_score=outcome.dev,
-        reason=outcome.reason,
-        interrupted=outcome.interrupted,
-        **about,
+    if run.memory_limit is not None:
+        run.tell_memory(method.spread_bytes(space) + run.memory_limit, space.size)
+    ready = Ready(
+        start=Model(space.topology, found.index, space, theta, run.tape, columns),
+        sentences=evidence.counts.sentences,
+        tokens=evidence.counts.tokens,
+        parts=[part.digest for part in found.facts],
+        gold=gold,
     )
+    fitting, seed = Fitting(run, ready), run.settings.seed
+    try:
+        return fitting.model(lambda: method.course(evidence, theta, seed=seed, threads=run.threads))
+    finally:
+        evidence.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.corpus import Corpus
+from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
@@ -261,11 +262,6 @@ def held_out_labels(
     if dev_target is None:
         raise OptionError("dev needs dev_target: the labels of each of its sentences")
     return in_scheme([list(labels) for labels in dev_target], settings)
-
-
-def has_spans(labels: Iterable[str]) -> bool:
-    """Are there labels of spans, in IOB or a scheme that refines it."""
-    return any(label[:2] in {"B-", "I-"} for label in labels)
 
 
 def held_out_score(

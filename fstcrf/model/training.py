@@ -13,12 +13,12 @@ import numpy as np
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.errors import DataError, LabelWarning, MemoryWarning, OptionError
+from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.executors.executor import Executor
 from fstcrf.features import FeatureIndex, TemplateSet
 from fstcrf.kernel import PassiveAggressive as Variant
-from fstcrf.model.distributed import SpreadRun, record_of_run, train_spread
-from fstcrf.model.model import Model, TrainingRecord
+from fstcrf.model.distributed import train_spread
+from fstcrf.model.model import Model
 from fstcrf.model.options import (
     DEFAULTS,
     Options,
@@ -29,34 +29,19 @@ from fstcrf.model.options import (
 )
 from fstcrf.model.reading import Data, Tape, label_set
 from fstcrf.model.reads import labels_for, ordered, record_of, tapes_read
-from fstcrf.model.source import (
-    Source,
-    Target,
-    has_spans,
-    held_out_labels,
-    held_out_score,
-    read_source,
-    sentence_weights,
-)
+from fstcrf.model.run import Fitting, Ready, Run, check_held_out
+from fstcrf.model.source import Source, Target, read_source, sentence_weights
 from fstcrf.model.structure import (
     fingerprint,
     merged_labels,
-    run_fingerprint,
     structure,
     successions,
     warm_theta,
 )
-from fstcrf.train import (
-    Checkpoint,
-    ParameterSpace,
-    Problem,
-    Progress,
-    fit,
-    parameter_space,
-)
+from fstcrf.train import ParameterSpace, Problem, Progress, parameter_space
 from fstcrf.train.descent import LineSearch
 from fstcrf.train.loop import check_checkpoint
-from fstcrf.train.memory import ExpectedMemory, expected, free_memory, label_bytes, release
+from fstcrf.train.memory import ExpectedMemory, free_memory, label_bytes, release
 from fstcrf.train.parts import digest, observed_sum, parts_of
 from fstcrf.train.problem import counted_often
 from fstcrf.train.settings import MethodSettings, ObjectiveSettings, TrainingRun
@@ -257,70 +242,58 @@ def train_crf(
     _check_run(threads, checkpoint, checkpoint_every, resume=resume)
     name = tape or (target if isinstance(target, str) else "label")
     _check_reads(reads, name)
-    if executor is not None or memory_limit is not None:
-        told = {field.name: given[field.name] for field in fields(SpreadRun) if field.name in given}
-        told |= {"tape": name, "settings": settings}
-        return train_spread(SpreadRun(**told), reads, warm_start)
-    if isinstance(data, CorpusFiles):
-        data = data.read()
+    told = {field.name: given[field.name] for field in fields(Run) if field.name in given}
+    run = Run(**told | {"tape": name, "settings": settings})
+    in_parts = executor is not None or memory_limit is not None
+    return train_spread(run) if in_parts else _trained_whole(run)
+
+
+def _trained_whole(run: Run) -> Model:
+    """Train on text that is in memory as a whole."""
+    settings, warm_start = run.settings, run.warm_start
     source = read_source(
-        data,
-        target,
-        template,
-        reads=reads,
+        run.data.read() if isinstance(run.data, CorpusFiles) else run.data,
+        run.target,
+        run.template,
+        reads=run.reads,
         settings=settings,
         warm_start=warm_start,
-        threads=threads,
-        report=report,
+        threads=run.threads,
+        report=run.report,
         retrain=retrained,
     )
     if source.note:
-        warnings.warn(source.note, LabelWarning, stacklevel=3)
+        warnings.warn(source.note, LabelWarning, stacklevel=4)
     labels = _labels(source, settings, warm_start)
-    gold = held_out_labels(dev, dev_target, target, settings)
-    if gold and has_spans(labels) and not any(map(has_spans, gold)):
-        raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
-    problem = _problem(source, labels, settings, grammar, weights, class_weights)
+    gold = run.held_out_labels()
+    check_held_out(gold, labels)
+    problem = _problem(source, labels, run)
     space, theta = _space(problem, source, settings, warm_start)
-    start = TrainingRun(problem, space, theta, settings.objective, settings.seed, threads)
-    _expect_memory(settings, start, expect)
+    start = TrainingRun(problem, space, theta, settings.objective, settings.seed, run.threads)
+    added = settings.method.memory_of(start)
+    release()  # what reading and counting took
+    run.tell_memory(added, space.size)
     wanted = tapes_read(source.index)
-    tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in reads if t.tape in wanted)
-
-    def model(weights_now: Floats, record: TrainingRecord | None = None) -> Model:
-        topology, columns = problem.topology, source.columns
-        return Model(topology, source.index, space, weights_now, name, columns, tapes, record)
-
-    evaluate = None
-    if gold is not None and dev is not None:
-        evaluate = held_out_score(model, dev, gold, ordered(reads, wanted), threads)
-    state = None
-    run = run_fingerprint(settings, [*map(digest, parts_of(problem))], space, theta, gold)
-    if checkpoint is not None:
-        state = Checkpoint(checkpoint, fingerprint=run, every=checkpoint_every, resume=resume)
+    tapes = tuple(Tape(t.tape, t.labels, fingerprint(t)) for t in run.reads if t.tape in wanted)
+    fitting = Fitting(
+        run,
+        Ready(
+            start=Model(
+                problem.topology, source.index, space, theta, run.tape, source.columns, tapes
+            ),
+            sentences=len(source.offsets) - 1,
+            tokens=int(source.offsets[-1]),
+            parts=[*map(digest, parts_of(problem))],
+            gold=gold,
+            reads=ordered(run.reads, wanted),
+        ),
+    )
     try:
-        optimiser = optimiser_of(settings, problem, space, theta, threads=threads)
-        release()
-        outcome = fit(
-            optimiser,
-            max_iterations=settings.method.max_iterations,
-            evaluate=evaluate,
-            patience=settings.patience,
-            report=report,
-            checkpoint=state,
-            keep_on_interrupt=keep_on_interrupt,
+        return fitting.model(
+            lambda: optimiser_of(settings, problem, space, theta, threads=run.threads)
         )
     except DataError as error:
         raise _as_given(error, source, problem) from None
-    del optimiser
-    about = {
-        "run": run,
-        "target": target if isinstance(target, str) else None,
-        "grammar": None if grammar is None else str(grammar),
-        "class_weights": {label: float(w) for label, w in (class_weights or {}).items()},
-    }
-    size = len(source.offsets) - 1, int(source.offsets[-1])
-    return model(outcome.theta, record_of_run(settings, size, source.index, space, outcome, about))
 
 
 def retrained(
@@ -372,21 +345,6 @@ def _check_run(
         check_checkpoint(checkpoint, every=checkpoint_every, resume=resume)
 
 
-def _expect_memory(
-    settings: Options, run: TrainingRun, expect: Callable[[ExpectedMemory], None] | None
-) -> None:
-    """Tell what memory a run will take; warn where there is not so much."""
-    added = settings.method.memory_of(run)
-    release()  # what reading and counting took
-    found = expected(added, run.space.size)
-    if found is None:
-        return
-    if expect is not None:
-        expect(found)
-    if not found.fits:
-        warnings.warn(str(found), MemoryWarning, stacklevel=4)
-
-
 def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequence[str]:
     known = () if warm_start is None else warm_start.labels
     labels = label_set(source.target_values, partial=settings.partial, known=known)
@@ -403,14 +361,14 @@ def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequ
 def _problem(
     source: Source,
     labels: Sequence[str],
-    settings: Options,
-    grammar: Grammar | None,
-    weights: Sequence[float] | Floats | None,
-    class_weights: Mapping[str, float] | None,
+    run: Run,
 ) -> Problem:
+    settings = run.settings
     allowed = source.allowed(labels, partial=settings.partial)
-    weight = sentence_weights(source, allowed, labels, weights, class_weights)
-    topology = structure(labels, settings, lambda: successions(allowed, source.offsets), grammar)
+    weight = sentence_weights(source, allowed, labels, run.weights, run.class_weights)
+    topology = structure(
+        labels, settings, lambda: successions(allowed, source.offsets), run.grammar
+    )
     try:
         return Problem(topology, source.offsets, source.node(), source.arc(), allowed, weight)
     except DataError as error:

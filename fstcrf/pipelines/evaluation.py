@@ -11,10 +11,10 @@ import numpy as np
 
 from fstcrf.corpus import Corpus
 from fstcrf.corpus.batches import batches
+from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.joint.batches import surrounded
-from fstcrf.model.source import has_spans
 from fstcrf.pipelines.trained import Decode, TrainedPipeline
 
 

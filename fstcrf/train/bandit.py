@@ -15,7 +15,7 @@ import numpy as np
 
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
-from fstcrf.corpus.schemes import named_scheme, split_label, succession_tables
+from fstcrf.corpus.schemes import has_spans, named_scheme, split_label, succession_tables
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import (
     Aim,
@@ -61,7 +61,7 @@ def gold_judge(problem: Problem, *, graded: bool = False) -> Judge:
     problem.require_known("nothing to judge by")
     labels = problem.topology.labels
     gold = problem.allowed.argmax(axis=1).astype(np.int32)
-    if not any(label[:2] in {"B-", "I-"} for label in labels):
+    if not has_spans(labels):
         return Judge(gold, len(labels), graded=graded)
     step, kind = span_steps(labels)
     return Judge(gold, len(labels), step, kind, graded)

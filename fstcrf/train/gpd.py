@@ -7,6 +7,7 @@ Lee and Juang (1991).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Protocol, cast
 
@@ -277,7 +278,7 @@ class GPDSettings(Descending):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beginning(Descending):
+class Beginning(Descending, ABC):
     """Batch methods that begin with epochs of `GPD`."""
 
     stochastic_epochs: Annotated[
@@ -307,13 +308,13 @@ class Beginning(Descending):
             return self.stochastic_epochs
         return 0 if run.theta.any() else _EPOCHS
 
+    @abstractmethod
     def minimiser(self, objective: Objective, theta: Floats) -> Optimiser:
         """Return what goes on after the epochs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def vectors(self, weights: int, iterations: int) -> int:
         """Return the bytes of its vectors."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -230,10 +230,13 @@ def saved_iteration(path: str | os.PathLike[str]) -> int | None:
     ModelFileError
         Damaged, or no checkpoint.
     """
-    if not Path(path).exists():
-        return None
-    _, metadata = read_arrays(path, kind=KIND, version=VERSION)
-    return _position(metadata, path).iteration
+    metadata = _saved(path)
+    return None if metadata is None else _position(metadata, path).iteration
+
+
+def _saved(path: str | os.PathLike[str]) -> Mapping[str, str] | None:
+    """Return what a checkpoint says of itself, where there is one."""
+    return read_arrays(path, kind=KIND, version=VERSION)[1] if Path(path).exists() else None
 
 
 def _position(metadata: Mapping[str, str], path: str | os.PathLike[str]) -> _Position:
@@ -251,9 +254,8 @@ def saved_variant(path: str | os.PathLike[str]) -> str | None:
     ModelFileError
         Damaged, or no checkpoint.
     """
-    if not Path(path).exists():
-        return None
-    return read_arrays(path, kind=KIND, version=VERSION)[1].get("variant")
+    metadata = _saved(path)
+    return None if metadata is None else metadata.get("variant")
 
 
 # --- The training loop ----------------------------------------------------------------------------

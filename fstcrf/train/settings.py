@@ -7,6 +7,7 @@ options it is read. Names in backquotes are options.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import (
@@ -161,12 +162,12 @@ class TrainingRun:
     threads: int = 1
 
 
-class ObjectiveSettings(Settings):
+class ObjectiveSettings(Settings, ABC):
     """What an objective is told, by whatever method it is trained."""
 
+    @abstractmethod
     def function(self, run: TrainingRun, l2: float) -> Objective:
         """Return the objective of a run."""
-        raise NotImplementedError
 
 
 MaxIterations: TypeAlias = Annotated[int, Meta(ge=1, description="most iterations")]

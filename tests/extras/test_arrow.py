@@ -406,7 +406,7 @@ def test_row_groups_are_large_and_their_order_stays(
     tag_parquet(both, source, target)
     assert pq.ParquetFile(target).num_row_groups == 1
     assert pq.read_table(target)["id"].to_pylist() == list(range(12000))
-    monkeypatch.setattr("fstcrf.arrow._GROUP_BYTES", 1)
+    monkeypatch.setattr("fstcrf.arrow.tables._GROUP_BYTES", 1)
     tag_parquet(both, source, source)
     assert pq.ParquetFile(source).num_row_groups > 2
     assert pq.read_table(source).equals(pq.read_table(target))

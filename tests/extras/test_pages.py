@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.bert import tiny_classifier, tiny_tokenizer
 from tests.test_docs import DOCS, blocks
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 HERE = "tests/extras/test_pages.py runs it"
+PIECES = ["an", "##na", "bo", "##b", "met", "in", "ber", "##lin", "sing", "##s", "."]
 
 
 def programs(name: str) -> list[str]:
@@ -29,35 +31,15 @@ def ran(program: str) -> dict[str, Any]:
     return names
 
 
-def tiny_model(folder: Path) -> None:
-    """Save a classifier with random weights, and its tokenizer."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(1)
-    folder.mkdir()
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "an", "##na", "bo", "##b", "met", "in"]
-    (folder / "vocab.txt").write_text("\n".join([*words, "ber", "##lin", "sing", "##s", "."]))
-    tokenizer = transformers.BertTokenizerFast(str(folder / "vocab.txt"))
-    labels = ["O", *(f"{a}-{kind}" for kind in ("PER", "LOC") for a in "BIES")]
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        id2label=dict(enumerate(labels)),
-        label2id={label: i for i, label in enumerate(labels)},
-        initializer_range=1.0,
-    )
-    transformers.AutoModelForTokenClassification.from_config(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-
-
 def test_the_program_for_hugging_face(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    tiny_model(tmp_path / "my-model")
+    folder = tmp_path / "my-model"
+    folder.mkdir()
+    tokenizer = tiny_tokenizer(folder, PIECES)
+    tiny_classifier(tokenizer, seed=1).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
     (program,) = programs("hugging-face.md")
     names = ran(program)
     assert "'" in capsys.readouterr().out

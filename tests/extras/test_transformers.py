@@ -10,38 +10,24 @@ import pytest
 
 from fstcrf.calibration import fit_temperature
 from fstcrf.tokens import Pieces, TokenDecoder
+from tests.support.bert import LABELS, tiny_classifier, tiny_tokenizer
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-LABELS = ["O", *(f"{a}-{kind}" for kind in ("PER", "LOC") for a in "BIES")]
 WORDS = ["the", "an", "##na", "bo", "##b", "ber", "##lin", "met", "in", "##g", "s", "a", "."]
 TEXT = "Anna met Bob in Berlin . the Bobbing Bo sings in Berlin. " * 6
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("tokenizer")
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    (folder / "vocab.txt").write_text("\n".join([*special, *WORDS]), "utf-8")
-    return transformers.BertTokenizerFast(str(folder / "vocab.txt"))
+    return tiny_tokenizer(tmp_path_factory.mktemp("tokenizer"), WORDS)
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer: Any) -> Any:
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        id2label=dict(enumerate(LABELS)),
-        label2id={label: i for i, label in enumerate(LABELS)},
-        initializer_range=1.0,
-    )
-    return transformers.AutoModelForTokenClassification.from_config(config).eval()
+    return tiny_classifier(tokenizer, seed=0).eval()
 
 
 def encoded(tokenizer: Any, texts: list[str], **options: Any) -> Any:

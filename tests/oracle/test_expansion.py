@@ -30,6 +30,7 @@ from fstcrf.kernel import Budget, lazy, native
 from fstcrf.lattice import Lattice, best, nbest
 from fstcrf.plans import Program, decoder, gathered, program, warn_unproven
 from fstcrf.plans.decoder import CELLS, Expansion
+from tests.support.fsts import one_of
 
 
 def spans(types: int, scores: Floats) -> Lattice:
@@ -448,10 +449,10 @@ def test_the_product_against_pynini(monkeypatch: pytest.MonkeyPatch, seed: int) 
         fst.add_arc(token, pynini.Arc(k + 1, k + 1, -scores[token, k], token + 1))
     labels = [f"x{k}" for k in range(5)]
     lattice = Lattice.from_arrays(labels, scores) & contiguous(labels)
-    one = [_symbols(pynini, k) for k in range(5)]
-    every = pynini.closure(_symbols(pynini, *range(5))).optimize()
+    one = [one_of(k + 1) for k in range(5)]
+    every = pynini.closure(one_of(*range(1, 6))).optimize()
     for k in range(5):
-        others = _symbols(pynini, *(j for j in range(5) if j != k))
+        others = one_of(*(j + 1 for j in range(5) if j != k))
         again = pynini.difference(every, every + one[k] + others + every + one[k] + every)
         fst = pynini.intersect(fst.arcsort("ilabel"), again.optimize().arcsort("ilabel"))
     wanted = -float(pynini.shortestdistance(fst, reverse=True)[fst.start()])
@@ -468,14 +469,3 @@ def test_the_product_against_pynini(monkeypatch: pytest.MonkeyPatch, seed: int) 
     ranked = pynini.shortestpath(fst, nshortest=5)
     costs = sorted(float(p) for p in ranked.paths().weights())
     assert several == pytest.approx([-cost for cost in costs], abs=1e-4)
-
-
-def _symbols(pynini: Any, *numbers: int) -> Any:
-    """Return pynini's machine of one token that is any of these."""
-    fst = pynini.Fst()
-    fst.add_states(2)
-    fst.set_start(0)
-    fst.set_final(1)
-    for k in numbers:
-        fst.add_arc(0, pynini.Arc(k + 1, k + 1, 0, 1))
-    return fst

@@ -11,25 +11,15 @@ from fstcrf import constraints as c
 from fstcrf.errors import GrammarError, LabelError
 from fstcrf.grammar import Acceptor, Grammar, equivalent
 from fstcrf.grammar.automata import to_fst
+from tests.support.fsts import one_of
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")
 
 LABELS = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
 
 
-def machine(*ids: int) -> Any:
-    """One token, any of these symbols."""
-    fst = pynini.Fst()
-    fst.add_states(2)
-    fst.set_start(0)
-    fst.set_final(1)
-    for k in ids:
-        fst.add_arc(0, pynini.Arc(k, k, 0, 1))
-    return fst
-
-
-O, B_NP, I_NP, B_VP, I_VP = (machine(k) for k in range(1, 6))  # noqa: E741
-ANY = machine(1, 2, 3, 4, 5)
+O, B_NP, I_NP, B_VP, I_VP = (one_of(k) for k in range(1, 6))  # noqa: E741
+ANY = one_of(1, 2, 3, 4, 5)
 STAR = pynini.closure(ANY).optimize()
 
 
@@ -47,7 +37,7 @@ def without(unwanted: Any) -> Any:
 BIO_EXPRESSION = pynini.closure(
     pynini.union(O, B_NP + pynini.closure(I_NP), B_VP + pynini.closure(I_VP))
 )
-OTHERS = pynini.closure(machine(1, 3, 4, 5))
+OTHERS = pynini.closure(one_of(1, 3, 4, 5))
 CASES: list[tuple[str, Grammar, Any]] = [
     ("bio", c.bio(), BIO_EXPRESSION),
     (
@@ -59,12 +49,12 @@ CASES: list[tuple[str, Grammar, Any]] = [
     (
         "never behind",
         c.transitions({"O": ["O", "B-NP", None]}),
-        without(joined(STAR, O, machine(3, 4, 5), STAR)),
+        without(joined(STAR, O, one_of(3, 4, 5), STAR)),
     ),
     (
         "requires",
         c.requires("B-NP", "B-VP"),
-        pynini.union(pynini.closure(machine(1, 3, 4, 5)), joined(STAR, B_VP, STAR)),
+        pynini.union(pynini.closure(one_of(1, 3, 4, 5)), joined(STAR, B_VP, STAR)),
     ),
     (
         "a file",
@@ -150,7 +140,7 @@ def test_what_is_no_grammar() -> None:
     with pytest.raises(GrammarError, match="mine writes something else than it reads"):
         Grammar.from_fst(rewriting, name="mine")
     with pytest.raises(GrammarError, match=r"mine: symbol 7, but there are 5 labels"):
-        bound(machine(7))
+        bound(one_of(7))
     with pytest.raises(GrammarError, match=r"mine: symbol 'I-VP' is no label; the nearest are"):
         bound(to_fst(c.bio().bind(LABELS)[0]), LABELS[:4])
     with pytest.raises(GrammarError, match="mine accepts nothing over these 5 labels"):

@@ -15,6 +15,7 @@ from hypothesis import given
 from fstcrf.errors import GrammarError
 from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.grammar.automata import to_fst
+from tests.support.fsts import one_of
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")
 
@@ -32,13 +33,7 @@ class Case:
 
 def token(*ids: int) -> Any:
     """One token, any of these labels."""
-    fst = pynini.Fst()
-    fst.add_states(2)
-    fst.set_start(0)
-    fst.set_final(1)
-    for k in ids:
-        fst.add_arc(0, pynini.Arc(k + 1, k + 1, 0, 1))
-    return fst
+    return one_of(*(k + 1 for k in ids))
 
 
 def small(fst: Any) -> Any:

@@ -3,132 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise, product
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, ShapeError
-from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, Sweep, SweepWorkspace, padded
-
-
-class Case(NamedTuple):
-    """The same graph twice, and potentials of nodes: one attribute a token and state."""
-
-    sparse: Graph
-    dense: Graph
-    listed: Bools  # [S * S]
-    offsets: Longs
-    node: Floats  # [N, S]
-    weight: Floats  # [B]
-
-
-def case(
-    seed: int,
-    states: int,
-    lengths: list[int],
-    *,
-    arcs: float = 0.2,
-    rest: float = 0.0,
-    spread: float = 1.0,
-    never: float = 0.0,
-) -> Case:
-    rng = np.random.default_rng(seed)
-    listed = rng.random(states * states) < arcs
-    listed[rng.integers(states * states)] = True
-    own = spread * rng.normal(size=states * states)
-    own[rng.random(states * states) < never] = -np.inf
-    first, last = spread * rng.normal(size=(2, states))
-    node = spread * rng.normal(size=(sum(lengths), states))
-    weight = rng.uniform(0.5, 2.0, len(lengths))
-    return of(first, last, np.where(listed, own, rest), listed, rest, lengths, node, weight)
-
-
-def of(
-    first: Floats,
-    last: Floats,
-    score: Floats,
-    listed: Bools,
-    rest: float,
-    lengths: list[int],
-    node: Floats,
-    weight: Floats,
-) -> Case:
-    source, target = np.divmod(np.flatnonzero(listed).astype(np.int32), np.int32(len(first)))
-    sparse = Graph(first, last, score[listed], source, target, rest=rest)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Case(sparse, Graph(first, last, score), listed, offsets, node, weight)
-
-
-class Found(NamedTuple):
-    sweep: Sweep
-    node: Floats  # [N, S] gradient of each token's own attributes
-
-
-def swept(one: Case, graph: Graph, *, curvature: bool = False) -> Found:
-    """Sweep with an attribute for every token and state."""
-    tokens, states = one.node.shape
-    ptr = np.arange(tokens + 1, dtype=np.int64) * states
-    slot = np.tile(np.arange(states), tokens).astype(np.uint16)
-    rows = np.arange(tokens, dtype=np.int32)
-    none = np.zeros(0, dtype=np.int32)
-    attributes = ShardAttributes(
-        row_ptr=np.arange(tokens + 1, dtype=np.int64),
-        row=rows,
-        row_value=None,
-        single_ptr=np.zeros(tokens + 1, dtype=np.int64),
-        single=none,
-        single_slot=none.astype(np.uint16),
-        single_value=None,
-        rows=rows,
-        singles=none,
-    )
-    shard = Shard(
-        graph,
-        Layout(ptr, slot),
-        width=padded(states),
-        state_slots=None,
-        offsets=one.offsets,
-        weight=one.weight,
-        attributes=attributes,
-    )
-    work = shard.curvature if curvature else shard.sweep
-    space = SweepWorkspace()
-    sweep = work(graph, one.node.ravel().astype(np.float32), space)
-    gradient = np.zeros(one.node.size)
-    shard.collect(space, gradient)
-    return Found(sweep, gradient.reshape(one.node.shape))
-
-
-def check(
-    one: Case,
-    *,
-    rescued: bool | None = False,
-    tolerance: float = 2e-6,
-    domain: kernel.Domain = "log",
-) -> None:
-    """A sweep over exceptions gives what sums over all pairs in the log domain give."""
-    found, node = swept(one, one.sparse)
-    rounded = one.node.astype(np.float32).astype(np.float64)
-    wanted = kernel.forward_backward(
-        one.dense, one.offsets, rounded, weight=one.weight, domain=domain
-    )
-    # Potentials are floats: what they are rounded by counts as much as they are large.
-    size = 1.0 + max(np.abs(a[np.isfinite(a)]).max() for a in (one.dense.score, one.node))
-    lengths = np.diff(one.offsets).sum()
-    np.testing.assert_allclose(
-        found.loss, one.weight @ wanted.log_z, rtol=tolerance, atol=1e-7 * size * lengths
-    )
-    near = {"rtol": 10 * tolerance, "atol": 10 * tolerance * size}
-    np.testing.assert_allclose(node, wanted.node, **near)
-    np.testing.assert_allclose(found.arc, wanted.arc[one.listed], **near)
-    first, last = one.offsets[:-1], one.offsets[1:] - 1
-    np.testing.assert_allclose(found.begin, wanted.node[first].sum(axis=0), **near)
-    np.testing.assert_allclose(found.end, wanted.node[last].sum(axis=0), **near)
-    if rescued is not None:
-        assert (found.rescued > 0) is rescued
+from fstcrf.kernel import Graph
+from tests.support.excepted_graphs import Case, case, check, of, swept
 
 
 @pytest.mark.parametrize("rest", [0.0, -3.0, 5.0])
@@ -165,7 +48,7 @@ def concentrated(weight: float, *, heavy: int = 1, states: int = 40) -> Case:
     flat = np.zeros(states)
     rng = np.random.default_rng(0)
     node[1] = rng.normal(size=states)
-    return of(flat, flat, score.ravel(), listed.ravel(), 0.0, [3], node, np.ones(1))
+    return of(flat, flat, score, listed, 0.0, [3], node, np.ones(1))
 
 
 @pytest.mark.parametrize("heavy", [1, 2, 7])

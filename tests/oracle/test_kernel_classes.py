@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,42 +14,10 @@ from fstcrf.arrays import Ints
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import Classes, Graph, Shard, SweepWorkspace
 from fstcrf.topology import chain_topology
-from tests.oracle.test_kernel_background import Case, check, swept
+from tests.support import excepted_graphs
+from tests.support.excepted_graphs import Case, check, of, swept
 
-
-def case(
-    seed: int,
-    states: int,
-    lengths: list[int],
-    *,
-    classes: int = 3,
-    arcs: float = 0.1,
-    rest: float = 0.0,
-    spread: float = 1.0,
-    never: float = 0.0,
-) -> Case:
-    """States in random classes or none, random arcs within them and without, some ends shut."""
-    rng = np.random.default_rng(seed)
-    leave, enter = rng.integers(-1, classes, (2, states)).astype(np.int32)
-    first, last = spread * rng.normal(size=(2, states))
-    first[rng.random(states) < 0.5] = last[rng.random(states) < 0.3] = -np.inf
-    leave[0] = enter[0] = 0  # so that there is a path
-    first[0] = last[0] = 0.0
-    listed = rng.random((states, states)) < arcs
-    listed[0, 0] = True
-    own = spread * rng.normal(size=(states, states))
-    own[rng.random(own.shape) < never] = -np.inf
-    own[0, 0] = 0.5
-    beside = (leave[:, None] >= 0) & (leave[:, None] == enter)
-    score = np.where(listed, own, np.where(beside, rest, -np.inf))
-    source, target = np.divmod(np.flatnonzero(listed).astype(np.int32), np.int32(states))
-    both = Classes.made(leave, classes), Classes.made(enter, classes)
-    sparse = Graph(first, last, own[listed], source, target, rest=rest, classes=both)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    node = spread * rng.normal(size=(sum(lengths), states))
-    weight = rng.uniform(0.5, 2.0, len(lengths))
-    dense = Graph(first, last, score.ravel())
-    return Case(sparse, dense, listed.ravel(), offsets, node, weight)
+case = partial(excepted_graphs.case, classes=3, arcs=0.1)
 
 
 LENGTHS = [5, 1, 12, 3, 3, 9]
@@ -120,15 +89,12 @@ def concentrated(weight: float, heavy: int, states: int = 40) -> Case:
     listed = np.zeros((states, states), dtype=bool)
     listed[:heavy, : states // 2 - 1] = True
     score[listed] = weight
-    source, target = np.divmod(np.flatnonzero(listed).astype(np.int32), np.int32(states))
     flat = np.zeros(states)
     both = Classes.made(leave, 2), Classes.made(enter, 2)
-    sparse = Graph(flat, flat, score[listed], source, target, rest=0.0, classes=both)
     node = np.zeros((3, states))
     node[0, :heavy] = 45.0
     node[1] = np.random.default_rng(0).normal(size=states)
-    offsets = np.array([0, 3], dtype=np.int64)
-    return Case(sparse, Graph(flat, flat, score.ravel()), listed.ravel(), offsets, node, np.ones(1))
+    return of(flat, flat, score, listed, 0.0, [3], node, np.ones(1), both)
 
 
 @pytest.mark.parametrize("heavy", [1, 2, 7])

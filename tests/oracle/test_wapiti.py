@@ -15,6 +15,7 @@ import fstcrf
 from tests.support.command_peers import (
     WAPITI_PATTERNS,
     Sentences,
+    conll2000,
     program,
     random_sentences,
     run,
@@ -84,12 +85,6 @@ def test_expressions(tmp_path: Path, expression: str) -> None:
 
 @pytest.mark.corpus
 def test_conll2000(tmp_path: Path, data: Path) -> None:
-    train, test = (
-        [list(zip(*(s[c] for c in ("w", "p", "c")), strict=True)) for s in corpus]
-        for corpus in (
-            fstcrf.read_columns(data / "conll2000" / f"{part}.txt", ("w", "p", "c"))
-            for part in ("train", "test")
-        )
-    )
+    train, test = (conll2000(data, part) for part in ("train", "test"))
     model = trained(tmp_path, train[:300], WAPITI_PATTERNS, "-1", "0.2", "-2", "0.1")
     compare(model, test, tmp_path)

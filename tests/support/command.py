@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from fstcrf.cli import main
@@ -53,3 +54,10 @@ def start(*arguments: object, **options: Any) -> subprocess.Popen[str]:
 def program(*arguments: object) -> Sequence[str]:
     """Return the command line of ``fstcrf ARGUMENTS``."""
     return [sys.executable, "-m", "fstcrf.cli", *map(str, arguments)]
+
+
+def into_folder_with(models: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder with links to models."""
+    monkeypatch.chdir(folder)
+    for path in models.iterdir():
+        Path(path.name).symlink_to(path)

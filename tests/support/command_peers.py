@@ -11,10 +11,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fstcrf import read_columns
+
 __all__ = [
     "CRFPP_TEMPLATE",
     "WAPITI_PATTERNS",
     "Sentences",
+    "conll2000",
     "program",
     "random_sentences",
     "run",
@@ -63,6 +66,13 @@ b42:%t[@2,0,"b$"]/%x[@-3,1]
 """
 
 _WORDS = ("a", "ab", "aab", "Abz", "b/a", "1", "-12", "Éa", "été", "x.", "zz", "a/b")
+
+
+def conll2000(data: Path, part: str) -> Sentences:
+    """Return words, parts of speech and chunks of CoNLL-2000, token by token."""
+    columns = ("word", "pos", "chunk")
+    corpus = read_columns(data / "conll2000" / f"{part}.txt", columns)
+    return [list(zip(*(sentence[c] for c in columns), strict=True)) for sentence in corpus]
 
 
 def program(name: str, greeting: str | None = None) -> str | None:

@@ -74,6 +74,18 @@ def pynini_or_skip() -> Any:
     return pytest.importorskip("pynini", reason="pynini is not installed")
 
 
+def one_of(*symbols: int) -> Any:
+    """Return pynini's machine of one token that is any of these symbols."""
+    pynini = pynini_or_skip()
+    fst = pynini.Fst()
+    fst.add_states(2)
+    fst.set_start(0)
+    fst.set_final(1)
+    for symbol in symbols:
+        fst.add_arc(0, pynini.Arc(symbol, symbol, 0, 1))
+    return fst
+
+
 def made_by_pynini(machine: Machine, arc_type: str) -> Any:
     """Make the same machine arc by arc."""
     pynini = pynini_or_skip()

@@ -13,7 +13,7 @@ import fstcrf
 from fstcrf.calibration import Calibration, Events, lattices_of, span_events
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.joint import CRF
-from tests.support.command import done, failure
+from tests.support.command import done, failure, into_folder_with
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
 
@@ -35,9 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def current(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for path in models.iterdir():
-        Path(path.name).symlink_to(path)
+    into_folder_with(models, tmp_path, monkeypatch)
     Path("dev.txt").write_bytes(Path(corpus_path("dev")).read_bytes())
 
 

@@ -12,7 +12,7 @@ import fstcrf
 from fstcrf.cli.options import NUMBERS
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.joint import CRF
-from tests.support.command import done, failure, run
+from tests.support.command import done, failure, into_folder_with, run
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]\nB\n"
 
@@ -35,9 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def current(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for path in models.iterdir():
-        Path(path.name).symlink_to(path)
+    into_folder_with(models, tmp_path, monkeypatch)
 
 
 def test_taggers_composed_are_those_of_the_library() -> None:

@@ -18,7 +18,7 @@ from fstcrf.joint import CRF, Composition, Tagger, load
 from fstcrf.joint.chain import Solver
 from fstcrf.lattice.spans import known_probabilities
 from fstcrf.pipelines import TrainedPipeline
-from tests.support.command import done, failure, run
+from tests.support.command import done, failure, into_folder_with, run
 
 TEXT = """\
 -DOCSTART- -X- O
@@ -63,9 +63,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def current(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for path in models.iterdir():
-        Path(path.name).symlink_to(path)
+    into_folder_with(models, tmp_path, monkeypatch)
     Path("in.txt").write_text(TEXT)
     Path("long.grm").write_text("tape field;\nexport LONG = any{4,};\n")
 

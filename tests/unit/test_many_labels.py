@@ -147,25 +147,32 @@ def test_threads(problem: Problem, space: ParameterSpace) -> None:
         assert other.tobytes() == first.tobytes()
 
 
+def two_epochs(problem: Problem, space: ParameterSpace, start: Floats) -> tuple[Floats, int]:
+    """Weights, and how many sentences were done in float64."""
+    one = asgd.ASGD(problem, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
+    one.step()
+    one.step()
+    return one.theta(), one.rescued
+
+
+def starts(space: ParameterSpace) -> list[Floats]:
+    """Weights to start at; the last are those of arcs that all but vanish."""
+    steep = np.zeros(space.size)
+    steep[space.bounds[1] : space.bounds[2]] = -16.0
+    return [np.zeros(space.size), drawn(space), steep]
+
+
 def test_stochastic_steps(
     problem: Problem, space: ParameterSpace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps over exceptions are those over all pairs, up to rounding, also where sums cancel."""
     assert asgd.stochastic_graph(problem, space)[0].rest == 0.0
 
-    def epochs(start: Floats) -> tuple[Floats, int]:
-        one = asgd.ASGD(problem, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
-        one.step()
-        one.step()
-        return one.theta(), one.rescued
-
-    steep = np.zeros(space.size)
-    steep[space.bounds[1] : space.bounds[2]] = -16.0
-    for start in (np.zeros(space.size), drawn(space), steep):
-        sparse, rescued = epochs(start)
+    for start in starts(space):
+        sparse, rescued = two_epochs(problem, space, start)
         with monkeypatch.context() as patch:
             patch.setattr(asgd, "alone_cost", lambda _states, _arcs: np.inf)
-            dense, others = epochs(start)
+            dense, others = two_epochs(problem, space, start)
         assert rescued == others == 0
         np.testing.assert_allclose(sparse, dense, atol=2e-5 * np.abs(dense).max())
 
@@ -279,20 +286,12 @@ def test_stochastic_steps_over_blocks(narrow: Problem, monkeypatch: pytest.Monke
     monkeypatch.setattr(asgd, "alone_cost", lambda _states, _arcs: 0.0)
     assert asgd.stochastic_graph(narrow, space)[0].classes is not None
 
-    def epochs(start: Floats) -> tuple[Floats, int]:
-        one = asgd.ASGD(narrow, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
-        one.step()
-        one.step()
-        return one.theta(), one.rescued
-
-    steep = np.zeros(space.size)
-    steep[space.bounds[1] : space.bounds[2]] = -16.0
-    for start in (np.zeros(space.size), drawn(space), steep):
-        listed, rescued = epochs(start)
+    for start in starts(space):
+        listed, rescued = two_epochs(narrow, space, start)
         assert rescued == 0
         with monkeypatch.context() as patch:
             patch.setattr(asgd, "fits", lambda *_: False)
-            all_pairs, _ = epochs(start)
+            all_pairs, _ = two_epochs(narrow, space, start)
         np.testing.assert_allclose(listed, all_pairs, atol=2e-5 * np.abs(all_pairs).max())
 
 

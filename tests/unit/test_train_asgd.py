@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -209,39 +208,6 @@ def test_many_labels_of_which_few_follow_each_other() -> None:
 
 def made(case: Case, seed: int) -> ASGD:
     return ASGD(case.problem, case.space, zeros(case), ASGDSettings(), seed=seed)
-
-
-def test_the_seed_decides_and_nothing_else(variant: str) -> None:
-    case, runs = random_case(1, lengths=(3, 2, 4) * 5), []
-    for seed in (1, 1, 2):
-        optimiser = made(case, seed)
-        runs.append([(optimiser.step(), optimiser.theta().tolist()) for _ in range(3)])
-    assert runs[0] == runs[1]
-    assert runs[0] != runs[2]
-
-
-@pytest.mark.parametrize("after", [0, 1, 4])
-def test_a_restored_state_goes_on_with_the_same_bits(after: int) -> None:
-    case = random_case(1, lengths=(3, 2, 4) * 5)
-    one, other = made(case, 3), made(case, 3)
-    for _ in range(after):
-        one.step()
-    other.restore({name: array.copy() for name, array in one.state().items()})
-    for _ in range(3):
-        assert np.array_equal(one.theta(), other.theta())
-        assert one.step() == other.step()
-
-
-@pytest.mark.parametrize(
-    ("case", "message"),
-    [
-        (lambda: random_case(0, partial=True), "labels that are not known: train with .*'lbfgs'"),
-        (lambda: random_case(0, arcs=True), "B features of the input: train with .*'lbfgs'"),
-    ],
-)
-def test_what_needs_a_batch_objective(case: Callable[[], Case], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        made(case(), 0)
 
 
 def test_steps_that_diverge_say_where() -> None:

@@ -21,6 +21,7 @@ from fstcrf.train import (
     PassiveAggressive,
     fit,
 )
+from fstcrf.train.asgd import ASGD, ASGDSettings
 from fstcrf.train.online import APSettings, AROWSettings, PASettings, PerceptronSettings
 from fstcrf.train.settings import MethodSettings
 from fstcrf.train.sgd import L2SGDSettings, calibrated_rate
@@ -73,6 +74,13 @@ STEPS: dict[str, Callable[[float, float], float]] = {
 }
 
 
+def mistake(case: Case, b: int, theta: Floats) -> tuple[int, Floats]:
+    """Wrong labels of the best path of a sentence, and the features that it lacks."""
+    right, best = case.gold(b), case.best(b, theta)
+    wrong = sum(i != j for i, j in zip(right, best, strict=True))
+    return wrong, case.features(b, right) - case.features(b, best)
+
+
 def plain_passive_aggressive(
     case: Case, epochs: int, variant: str, *, sensitive: bool, averaging: bool
 ) -> tuple[Floats, list[float]]:
@@ -81,9 +89,7 @@ def plain_passive_aggressive(
     for order in orders(case, 5, epochs):
         losses.append(0.0)
         for b in order:
-            right, best = case.gold(b), case.best(b, theta)
-            wrong = sum(i != j for i, j in zip(right, best, strict=True))
-            change = case.features(b, right) - case.features(b, best)
+            wrong, change = mistake(case, b, theta)
             if wrong:
                 cost = np.sqrt(wrong) if sensitive else 1.0
                 loss, norm2 = cost - float(change @ theta), float(change @ change)
@@ -126,9 +132,7 @@ def plain_arow(
     for order in orders(case, 5, epochs):
         losses.append(0.0)
         for b in order:
-            right, best = case.gold(b), case.best(b, theta)
-            wrong = sum(i != j for i, j in zip(right, best, strict=True))
-            change = case.features(b, right) - case.features(b, best)
+            wrong, change = mistake(case, b, theta)
             if wrong:
                 loss, weight = wrong - change @ theta, case.problem.weight[b]
                 change = weight * change
@@ -240,6 +244,9 @@ def learners() -> dict[str, Callable[[Case, int], Optimiser]]:
         "sgd": lambda case, seed: L2SGD(
             case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.5), seed=seed
         ),
+        "asgd": lambda case, seed: ASGD(
+            case.problem, case.space, np.zeros(case.space.size), ASGDSettings(), seed=seed
+        ),
     }
 
 
@@ -273,9 +280,9 @@ def test_a_restored_state_goes_on_with_the_same_bits(
 
 @pytest.mark.parametrize("make", learners().values(), ids=learners())
 def test_what_needs_a_batch_objective(make: Callable[[Case, int], Optimiser]) -> None:
-    with pytest.raises(OptionError, match="labels that are not known: train with method 'lbfgs'"):
+    with pytest.raises(OptionError, match=r"labels that are not known: train with .*'lbfgs'"):
         make(random_case(0, partial=True), 0)
-    with pytest.raises(OptionError, match="B features of the input: train with method 'lbfgs'"):
+    with pytest.raises(OptionError, match=r"B features of the input: train with .*'lbfgs'"):
         make(random_case(0, arcs=True), 0)
 
 

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The weights of a shard's attributes in stochastic steps, and their mean. Decay is one factor: the weights
+ * are s u. With d_r the change of u at step r and c_r = s_1 + ... + s_r, the sum of the weights of steps
+ * 1 .. n is
+ *
+ *   sum_t s_t u_t = c_n u_n + v,    v = sum_r c_{r-1} d_r,    u_r = u_{r-1} - d_r
+ *
+ * so a step changes u and v of its own rows alone, which lie side by side: a row has 2 P numbers. Where s
+ * has become small, both are made anew. */
+#ifndef FSTCRF_AVERAGED_H
+#define FSTCRF_AVERAGED_H
+
+#include "shard.h"
+
+#define ASKED \
+    256 /* numbers of a row that are asked for; the rest of a long one follows by itself */
+
+/* u = sum of the rows of one token, over V vectors. */
+FC_INLINE void sum_pairs(const int V, const fc_shard *s, int64_t begin, int64_t end,
+                         const float *table, float *u) {
+    narrow acc[8];
+    for (int v = 0; v < V; v++) acc[v] = (narrow){0};
+    for (int64_t k = begin; k < end; k++) {
+        const narrow *row = (const narrow *)(table + s->row[k] * 2 * s->P);
+        if (s->row_value == NULL)
+            for (int v = 0; v < V; v++) acc[v] += row[v];
+        else
+            for (int v = 0; v < V; v++) acc[v] += s->row_value[k] * row[v];
+    }
+    for (int v = 0; v < V; v++) ((narrow *)u)[v] = acc[v];
+}
+
+/* Potentials of the slots of token n. */
+static void slot_sums(const fc_shard *s, int64_t n, const fc_averaged *x, float *u) {
+    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
+#define BODY(V) sum_pairs(V, s, begin, end, x->table + at * NARROW, u + at * NARROW)
+    IN_GROUPS(s->P / NARROW, at, BODY);
+#undef BODY
+    const float *single = x->table + 2 * s->R * s->P, scale = (float)x->scale;
+    for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
+        const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
+        u[s->single_slot[k]] += v * single[2 * (int64_t)s->single[k]];
+    }
+    for (int64_t j = 0; j < s->P; j++) u[j] *= scale;
+}
+
+/* Asks for the weights of token n, which are scattered over the table. */
+FC_INLINE void prefetch_token(const fc_shard *s, int64_t n, const float *table) {
+    const int64_t most = 2 * s->P < ASKED ? 2 * s->P : ASKED;
+    for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
+        for (int64_t l = 0; l < most; l += LANES)
+            __builtin_prefetch(table + s->row[k] * 2 * s->P + l, 1);
+    for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++)
+        __builtin_prefetch(table + 2 * (s->R * s->P + s->single[k]), 1);
+}
+
+/* Bits of a mask as lanes of ones. */
+FC_INLINE narrow_mask lanes_of(uint8_t bits, int first) {
+    narrow_mask bit;
+    for (int l = 0; l < NARROW; l++) bit[l] = 1 << (first + l);
+    return (((narrow_mask){0} + (int32_t)bits) & bit) != 0;
+}
+
+/* u -= d, v += mass d over V vectors of a row. */
+FC_INLINE void move_vectors(const int V, float mass, const narrow *d, narrow *u, narrow *v) {
+    for (int i = 0; i < V; i++) u[i] -= d[i];
+    if (mass != 0.0f)
+        for (int i = 0; i < V; i++) v[i] += mass * d[i];
+}
+
+/* u -= value g, v += mass value g of the rows of one token where they have weights, over V vectors. */
+FC_INLINE void move_rows(const int V, const fc_shard *s, const uint8_t *mask, int64_t at,
+                         int64_t begin, int64_t end, float mass, const float *g, float *table) {
+    const int64_t P = s->P;
+    const int bytes =
+        V * NARROW / 8; /* of the mask: one for eight slots, and V is even elsewhere */
+    const uint64_t all = ~(uint64_t)0 >> (64 - 8 * bytes);
+    narrow own[8];
+    for (int v = 0; v < V; v++) own[v] = ((const narrow *)g)[at + v];
+    for (int64_t k = begin; k < end; k++) {
+        const int64_t r = s->row[k];
+        narrow *u = (narrow *)(table + r * 2 * P) + at, *sum = u + P / NARROW;
+        const float value = s->row_value == NULL ? 1.0f : s->row_value[k];
+        uint64_t bits = all;
+        if (mask != NULL) {
+            bits = 0;
+            memcpy(&bits, mask + r * (P / 8) + at * NARROW / 8, (size_t)bytes);
+            if (bits == 0) continue; /* few labels, and none of these */
+        }
+        narrow d[8];
+        for (int v = 0; v < V; v++) d[v] = value * own[v];
+        if (bits != all)
+            for (int v = 0; v < V; v++) {
+                const int slot = v * NARROW;
+                const uint8_t byte = (uint8_t)(bits >> (slot / 8 * 8));
+                d[v] = (narrow)((narrow_mask)d[v] & lanes_of(byte, slot % 8));
+            }
+        move_vectors(V, mass, d, u, sum);
+    }
+}
+
+/* Moves the weights of token n's attributes against the gradient g of its slots. */
+static void move_token(const fc_shard *s, const uint8_t *mask, const fc_averaged *x, int64_t n,
+                       const float *g) {
+    float *table = x->table;
+    const float mass = (float)x->mass;
+    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
+    if (mask == NULL) {
+#define BODY(V) move_rows(V, s, NULL, at, begin, end, mass, g, table)
+        IN_GROUPS(s->P / NARROW, at, BODY);
+#undef BODY
+    } else {
+#define BODY(V) move_rows(V, s, mask, at, begin, end, mass, g, table)
+        IN_GROUPS(s->P / NARROW, at, BODY);
+#undef BODY
+    }
+    float *single = table + 2 * s->R * s->P;
+    for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
+        const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
+        const float d = v * g[s->single_slot[k]];
+        float *u = single + 2 * (int64_t)s->single[k];
+        u[0] -= d;
+        u[1] += mass * d;
+    }
+}
+
+/* Puts the scale into u, and the sum so far into v. */
+static void settle(const fc_shard *s, int64_t D, fc_averaged *x) {
+    const float scale = (float)x->scale, mass = (float)x->mass;
+    const int64_t P = s->P;
+    for (int64_t r = 0; r < s->R; r++) {
+        float *restrict u = x->table + 2 * r * P, *restrict v = u + P;
+        for (int64_t j = 0; j < P; j++) {
+            v[j] += mass * u[j];
+            u[j] *= scale;
+        }
+    }
+    float *single = x->table + 2 * s->R * P;
+    for (int64_t i = 0; i < s->M; i++) {
+        single[2 * i + 1] += mass * single[2 * i];
+        single[2 * i] *= scale;
+    }
+    for (int64_t m = 0; m < D; m++) {
+        x->dense[D + m] += x->mass * x->dense[m];
+        x->dense[m] *= x->scale;
+    }
+    x->scale = 1.0;
+    x->mass = 0.0;
+}
+
+/* --- The way from and to the parameter vector --------------------------------------------------- */
+
+fc_status fc_asgd_spread(const fc_shard *s, const fc_layout *l, const double *theta, float *table) {
+    memset(table, 0, (size_t)(2 * (s->R * s->P + s->M)) * sizeof *table);
+    for (int64_t r = 0; r < s->R; r++)
+        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
+            table[2 * r * s->P + l->slot[k]] = (float)theta[k];
+    float *single = table + 2 * s->R * s->P;
+    for (int64_t i = 0; i < s->M; i++) single[2 * i] = (float)theta[s->singles[i]];
+    return FC_OK;
+}
+
+fc_status fc_asgd_collect(const fc_shard *s, const fc_layout *l, double a, double b,
+                          const float *table, double *theta) {
+    for (int64_t r = 0; r < s->R; r++) {
+        const float *u = table + 2 * r * s->P, *v = u + s->P;
+        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
+            theta[k] = a * (double)u[l->slot[k]] + b * (double)v[l->slot[k]];
+    }
+    const float *single = table + 2 * s->R * s->P;
+    for (int64_t i = 0; i < s->M; i++)
+        theta[s->singles[i]] = a * (double)single[2 * i] + b * (double)single[2 * i + 1];
+    return FC_OK;
+}
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The attributes of a shard: from their weights to the potentials of slots, and back to a gradient.
+ *
+ * A shard is a small problem of its own: its attributes are numbered by how often they occur in it,
+ * so that the weights that matter stay in cache. They come in two layouts:
+ *
+ *   rows     weights of all slots side by side, padded to whole registers: an occurrence costs
+ *            P / 16 vector additions, whatever the number of its labels
+ *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each
+ *            where a padded row is 4 P */
+#ifndef FSTCRF_SHARD_H
+#define FSTCRF_SHARD_H
+
+#include "checks.h"
+#include "wide.h"
+
+/* Asks for the rows of token n, which are scattered over the table. */
+FC_INLINE void prefetch_rows(const fc_shard *s, int64_t n, const float *table) {
+    if (n < 0 || n >= s->N) return;
+    for (int64_t k = s->row_ptr[n]; k < s->row_ptr[n + 1]; k++)
+        for (int64_t l = 0; l < s->P; l += LANES)
+            __builtin_prefetch(table + s->row[k] * s->P + l, 1);
+}
+
+/* u = sum of the rows of one token, over V vectors */
+FC_INLINE void add_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
+                        const float *weight, float *u) {
+    narrow acc[8];
+    for (int v = 0; v < V; v++) acc[v] = (narrow){0};
+    if (s->row_value == NULL) {
+        for (int64_t k = begin; k < end; k++) {
+            const narrow *row = (const narrow *)(weight + s->row[k] * s->P);
+            for (int v = 0; v < V; v++) acc[v] += row[v];
+        }
+    } else {
+        for (int64_t k = begin; k < end; k++) {
+            const narrow *row = (const narrow *)(weight + s->row[k] * s->P);
+            for (int v = 0; v < V; v++) acc[v] += s->row_value[k] * row[v];
+        }
+    }
+    for (int v = 0; v < V; v++) ((narrow *)u)[v] = acc[v];
+}
+
+/* u = sum of the weights of token n's attributes; `next` is the token after it */
+static void potentials(const fc_shard *s, int64_t n, int64_t next, const float *weight, float *u) {
+    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
+    prefetch_rows(s, next, weight);
+#define BODY(V) add_rows(V, s, begin, end, weight + at * NARROW, u + at * NARROW)
+    IN_GROUPS(s->P / NARROW, at, BODY);
+#undef BODY
+    /* Entries of a token are sorted by slot, and most of them share one: a rare attribute speaks
+     * for the label that its token has. */
+    const float *single = weight + s->R * s->P;
+    const int64_t last = s->single_ptr[n + 1];
+    for (int64_t k = s->single_ptr[n]; k < last;) {
+        const uint16_t slot = s->single_slot[k];
+        float sum = 0.0f;
+        for (; k < last && s->single_slot[k] == slot; k++) {
+            const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
+            sum += v * single[s->single[k]];
+        }
+        u[slot] += sum;
+    }
+}
+
+/* rows of one token += p, over V vectors */
+FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
+                           const float *p, float *gradient) {
+    narrow own[8];
+    for (int v = 0; v < V; v++) own[v] = ((const narrow *)p)[v];
+    for (int64_t k = begin; k < end; k++) {
+        narrow *row = (narrow *)(gradient + s->row[k] * s->P);
+        if (s->row_value == NULL)
+            for (int v = 0; v < V; v++) row[v] += own[v];
+        else
+            for (int v = 0; v < V; v++) row[v] += s->row_value[k] * own[v];
+    }
+}
+
+/* gradient of token n's attributes += p; `next` is the token after it */
+static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, float *gradient) {
+    const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
+    prefetch_rows(s, next, gradient);
+#define BODY(V) add_to_rows(V, s, begin, end, p + at * NARROW, gradient + at * NARROW)
+    IN_GROUPS(s->P / NARROW, at, BODY);
+#undef BODY
+    float *single = gradient + s->R * s->P;
+    for (int64_t k = s->single_ptr[n]; k < s->single_ptr[n + 1]; k++) {
+        const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
+        single[s->single[k]] += v * p[s->single_slot[k]];
+    }
+}
+
+/* Potentials of the slots of T tokens from `first` on. */
+static void slot_potentials(const fc_shard *s, int64_t first, int64_t T, const float *weight,
+                            float *u) {
+    for (int64_t t = 0; t < T; t++) potentials(s, first + t, first + t + 1, weight, u + t * s->P);
+}
+
+/* --- Checks ----------------------------------------------------------------------------------- */
+
+static fc_status check_ptr(int64_t n, const int64_t *ptr, int64_t *where) {
+    if (ptr[0] != 0) return fail(FC_EINVAL, 0, where);
+    for (int64_t i = 0; i < n; i++)
+        if (ptr[i] > ptr[i + 1]) return fail(FC_EINVAL, i, where);
+    return FC_OK;
+}
+
+static fc_status check_below(int64_t n, const int32_t *index, int64_t limit, int64_t *where) {
+    for (int64_t i = 0; i < n; i++)
+        if (index[i] < 0 || index[i] >= limit) return fail(FC_EINVAL, i, where);
+    return FC_OK;
+}
+
+/* Sizes of a shard, its sentences, and the slots of the states. */
+static fc_status check_sentences(const fc_machine *machine, const fc_shard *s, int64_t *where) {
+    *where = 0;
+    if (s->P < 8 || s->P % 8 != 0 || s->P > UINT16_MAX + 1 || s->R < 0 || s->M < 0)
+        return FC_EINVAL;
+    if (s->K < 0 || (s->K == 0 && fc_padded(machine->S) != s->P)) return FC_EINVAL;
+    fc_status status = check_bounds(s->B, s->offsets, where);
+    if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
+    for (int64_t b = 0; status == FC_OK && b < s->B; b++)
+        if (s->offsets[b + 1] - s->offsets[b] > s->longest) status = fail(FC_EINVAL, b, where);
+    if (status == FC_OK) status = check_below(machine->S * s->K, s->slot, s->P, where);
+    return status;
+}
+
+/* Attributes of tokens and their parameters. */
+static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
+                                  int64_t *where) {
+    fc_status status = check_sentences(machine, s, where);
+    if (status == FC_OK) status = check_ptr(s->N, s->row_ptr, where);
+    if (status == FC_OK) status = check_ptr(s->N, s->single_ptr, where);
+    if (status == FC_OK) status = check_ptr(l->attributes, l->ptr, where);
+    if (status == FC_OK && l->ptr[l->attributes] > l->parameters) status = FC_EINVAL;
+    if (status == FC_OK) status = check_below(s->row_ptr[s->N], s->row, s->R, where);
+    if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
+    if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
+    if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
+    for (int64_t k = 0; status == FC_OK && k < s->single_ptr[s->N]; k++)
+        if (s->single_slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
+    for (int64_t k = 0; status == FC_OK && k < l->ptr[l->attributes]; k++)
+        if (l->slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
+    return status;
+}
+
+#endif

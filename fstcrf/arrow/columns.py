@@ -1,0 +1,226 @@
+"""Sentences in columns of Arrow: which columns hold them, read without a Python object a token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fstcrf.arrays import Longs
+from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import DataError, OptionError
+from fstcrf.features import LiteralIndex
+from fstcrf.joint import CRF, Composition
+from fstcrf.joint.tagger import Tagger
+from fstcrf.lazy import optional
+from fstcrf.model.reading import Data
+from fstcrf.pipelines import TrainedPipeline
+
+Tokenise: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
+"""Text → where each token begins and ends, in characters."""
+
+_NAMES = ("tokens", "text")  # columns that are looked for
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+ADVICE = "tables of Arrow need pyarrow: pip install 'fstcrf[arrow]'"
+
+
+def pyarrow() -> Any:
+    """Return the package."""
+    return optional("pyarrow", ADVICE)
+
+
+def _compute() -> Any:
+    return optional("pyarrow.compute", ADVICE)
+
+
+def words(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the words and signs of a text begin and end."""
+    return (match.span() for match in _TOKEN.finditer(text))
+
+
+# --- Which columns -------------------------------------------------------------------------------
+
+
+def columns_read(tagger: Tagger) -> tuple[str, ...]:
+    """Return the columns of text that a tagger reads; none where it reads attributes."""
+    if isinstance(tagger, CRF):
+        parts: tuple[CRF, ...] = (tagger,)
+    elif isinstance(tagger, Composition | TrainedPipeline):
+        parts = tagger.taggers
+    else:
+        raise OptionError(f"{tagger!r} does not tag sentence by sentence, which batches need")
+    indexes = [part.index for part in parts]
+    found = dict.fromkeys(
+        name for i in indexes if not isinstance(i, LiteralIndex) for name in i.columns
+    )
+    return tuple(name for name in found if not name.startswith("%"))
+
+
+def columns_of(schema: Any, column: str | None, reads: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a table that hold the sentences."""
+    there = ", ".join(schema.names) or "none"
+    if column is not None:
+        if column not in schema.names:
+            raise DataError(f"no column {column!r}; there are {there}")
+        return (column,)
+    for name in _NAMES:
+        if name in schema.names:
+            return (name,)
+    fits = [f.name for f in schema if is_string(f.type) or is_list(f.type)]
+    if reads and set(reads) <= {n for n in fits if is_list(schema.field(n).type)}:
+        return tuple(reads)
+    if len(fits) == 1:
+        return (fits[0],)
+    shown = f", nor the columns {', '.join(reads)} that the tagger reads" if reads else ""
+    raise DataError(f"no column 'tokens' or 'text'{shown}; say column=, there are {there}")
+
+
+# --- What is in them -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """The sentences of a batch: B of them with N tokens together."""
+
+    data: Data
+    missing: Any  # bool [B]: null
+    # Of text: where each token begins and ends in its text, int32 [N, 2], and the tokens.
+    places: Any = None
+    tokens: Any = None
+
+
+def read_sentences(
+    rows: Any, columns: Sequence[str], reads: Sequence[str], tokenise: Tokenise | None
+) -> Sentences:
+    """Return the sentences of a batch.
+
+    Parameters
+    ----------
+    rows : pyarrow.RecordBatch
+    columns : sequence of str
+        Of the batch: one, or those that the tagger reads.
+    reads : sequence of str
+        What the tagger reads; nothing of attributes.
+    tokenise : callable, optional
+        Where the column is text; else it has lists of tokens.
+    """
+    arrays = [rows.column(name) for name in columns]
+    first = arrays[0]
+    missing = np.asarray(first.is_null().to_numpy(zero_copy_only=False))
+    if tokenise is not None:
+        return _text(first, missing, reads[0], tokenise)
+    offsets = _offsets(first)
+    for name, array in zip(columns, arrays, strict=True):
+        where = np.flatnonzero(_offsets(array) != offsets)
+        if len(where):
+            raise DataError(
+                f"columns {columns[0]!r} and {name!r} have lists of different lengths",
+                sentence=int(where[0]) - 1,
+            )
+    if not reads:
+        return Sentences(_attributes(first), missing)
+    flat = {n: _flat(a) for n, a in zip(columns, arrays, strict=True)}
+    if len(columns) == 1:
+        flat = _by_column(flat[columns[0]], reads, columns[0])
+    interned = {name: _interned(name, array, offsets) for name, array in flat.items()}
+    return Sentences(Corpus(interned, offsets), missing)
+
+
+def is_string(kind: Any) -> bool:
+    """Tell whether a type is text."""
+    types = pyarrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_list(kind: Any) -> bool:
+    """Tell whether a type is lists, of any kind."""
+    types = pyarrow().types
+    tests = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
+    return any(getattr(types, f"is_{name}")(kind) for name in tests)
+
+
+def _offsets(array: Any) -> Longs:
+    """Return the bounds of lists, int64 [B + 1]; a null is empty."""
+    compute = _compute()
+    sizes = compute.fill_null(compute.list_value_length(array), 0)
+    found = np.zeros(len(array) + 1, dtype=np.int64)
+    np.cumsum(sizes.to_numpy(zero_copy_only=False), out=found[1:])
+    return found
+
+
+def _flat(array: Any) -> Any:
+    """Return the elements of lists, one list after the other."""
+    return _compute().list_flatten(array)
+
+
+def _by_column(flat: Any, reads: Sequence[str], column: str) -> dict[str, Any]:
+    """Return what tokens are by the columns that a tagger reads."""
+    arrow = pyarrow()
+    if not arrow.types.is_struct(flat.type):
+        if len(reads) == 1:
+            return {reads[0]: flat}
+        raise DataError(
+            f"column {column!r} has lists of {flat.type}, and the tagger reads "
+            f"{', '.join(reads)}: expected lists of structs with these fields"
+        )
+    names = [flat.type.field(i).name for i in range(flat.type.num_fields)]
+    missing = [name for name in reads if name not in names]
+    if missing:
+        raise DataError(
+            f"the structs of column {column!r} have no field {missing[0]!r}; there are "
+            f"{', '.join(names)}"
+        )
+    parts = dict(zip(names, flat.flatten(), strict=True))
+    return {name: parts[name] for name in reads}
+
+
+def _interned(name: str, flat: Any, offsets: Longs) -> Column:
+    """Return strings as a column; numbers become their text."""
+    arrow = pyarrow()
+    if flat.null_count:
+        token = int(np.flatnonzero(flat.is_null().to_numpy(zero_copy_only=False))[0])
+        sentence = int(np.searchsorted(offsets, token, side="right")) - 1
+        raise DataError(
+            f"{name!r} is null, expected a string",
+            sentence=sentence,
+            token=token - int(offsets[sentence]),
+        )
+    if arrow.types.is_nested(flat.type):
+        raise DataError(f"{name!r} is {flat.type} for each token, expected a string")
+    coded = flat.cast(arrow.string()).dictionary_encode()
+    ids = coded.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
+    return Column(ids, tuple(coded.dictionary.to_pylist()))
+
+
+def _attributes(array: Any) -> list[Any]:
+    """Return tokens as lists of attributes, or as dicts of features without those that are null."""
+    types = pyarrow().types
+    is_map = types.is_map(array.type.value_type)
+
+    def token(given: Any) -> Any:
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if value is not None}
+        return dict(given) if is_map and given is not None else given
+
+    return [[token(one) for one in row or ()] for row in array.to_pylist()]
+
+
+def _text(array: Any, missing: Any, name: str, tokenise: Tokenise) -> Sentences:
+    arrow = pyarrow()
+    texts = [text or "" for text in array.cast(arrow.string()).to_pylist()]
+    places = [list(tokenise(text)) for text in texts]
+    for number, (text, found) in enumerate(zip(texts, places, strict=True)):
+        edges = list(chain.from_iterable(found))
+        if any(a > b for a, b in pairwise([0, *edges, len(text)])):
+            raise DataError(f"the tokens {found[:3]}… overlap or end outside", sentence=number)
+    tokens = [[t[a:b] for a, b in ps] for t, ps in zip(texts, places, strict=True)]
+    column = arrow.array(tokens, mask=missing, type=arrow.list_(arrow.string()))
+    flat = np.asarray(list(chain.from_iterable(places)), dtype=np.int32).reshape(-1, 2)
+    corpus = Corpus.from_sentences([{name: row} for row in tokens], (name,))
+    return Sentences(corpus, missing, flat, column)

@@ -1,0 +1,163 @@
+"""A run of training, from what it is told to the model with its record.
+
+Text in memory (`training`) and text in parts (`distributed`) come to weights in ways of their own.
+What the call says (`Run`), what the text has come to (`Ready`), and what surrounds the optimiser,
+held-out scores, the checkpoint and the record (`Fitting`), are the same for both.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fstcrf.arrays import Floats
+from fstcrf.corpus.collection import CorpusFiles
+from fstcrf.corpus.schemes import has_spans
+from fstcrf.errors import DataError, MemoryWarning
+from fstcrf.executors.executor import Executor
+from fstcrf.features import TemplateSet
+from fstcrf.model.model import Model, TrainingRecord
+from fstcrf.model.options import Options
+from fstcrf.model.reading import Data
+from fstcrf.model.source import Target, held_out_labels, held_out_score
+from fstcrf.model.structure import run_fingerprint
+from fstcrf.train import Checkpoint, Optimiser, Outcome, Progress, fit
+from fstcrf.train.memory import ExpectedMemory, expected, release
+
+if TYPE_CHECKING:
+    from fstcrf.grammar import Grammar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What a call of `train_crf` says; its options are `settings`."""
+
+    data: Data | CorpusFiles
+    target: Target
+    template: TemplateSet | str | os.PathLike[str] | None
+    tape: str
+    settings: Options
+    dev: Data | None
+    dev_target: Sequence[Sequence[str]] | None
+    reads: Sequence[Model]
+    grammar: Grammar | None
+    weights: Sequence[float] | Floats | None
+    class_weights: Mapping[str, float] | None
+    warm_start: Model | None
+    threads: int
+    report: Callable[[Progress], None] | None
+    expect: Callable[[ExpectedMemory], None] | None
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_every: int | None
+    resume: bool
+    keep_on_interrupt: bool
+    executor: Executor | None
+    memory_limit: int | None
+
+    def held_out_labels(self) -> list[list[str]] | None:
+        """Return the labels of held-out sentences, if there are any."""
+        return held_out_labels(self.dev, self.dev_target, self.target, self.settings)
+
+    def tell_memory(self, added: int | None, weights: int) -> None:
+        """Tell what memory is expected to be taken; warn where there is not so much."""
+        found = expected(added, weights)
+        if found is None:
+            return
+        if self.expect is not None:
+            self.expect(found)
+        if not found.fits:
+            warnings.warn(str(found), MemoryWarning, stacklevel=5)
+
+
+def check_held_out(gold: list[list[str]] | None, labels: Sequence[str]) -> None:
+    """Refuse held-out sentences that cannot tell one model of spans from another."""
+    if gold and has_spans(labels) and not any(map(has_spans, gold)):
+        raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """What a text has come to.
+
+    Parameters
+    ----------
+    start : Model
+        Topology, attributes and tapes, with the weights to start from.
+    sentences, tokens : int
+        How many are trained on.
+    parts : sequence of bytes
+        Hashes of the parts of the data.
+    gold : list of lists of str, optional
+        Labels of held-out sentences.
+    reads : sequence of Model
+        Earlier taggers in the order in which they tag.
+    """
+
+    start: Model
+    sentences: int
+    tokens: int
+    parts: Sequence[bytes]
+    gold: list[list[str]] | None
+    reads: Sequence[Model] = ()
+
+
+class Fitting:
+    """The optimiser of a run at work: held-out scores, checkpoint and record."""
+
+    def __init__(self, run: Run, ready: Ready) -> None:
+        self._run, self._ready = run, ready
+        self._evaluate, self._state = None, None
+        start, gold = ready.start, ready.gold
+        if gold is not None and run.dev is not None:
+            self._evaluate = held_out_score(self._model, run.dev, gold, ready.reads, run.threads)
+        self._fingerprint = run_fingerprint(
+            run.settings, ready.parts, start.space, start.theta, gold
+        )
+        if run.checkpoint is not None:
+            every, resume = run.checkpoint_every, run.resume
+            self._state = Checkpoint(
+                run.checkpoint, fingerprint=self._fingerprint, every=every, resume=resume
+            )
+
+    def model(self, optimiser: Callable[[], Optimiser]) -> Model:
+        """Return the model that the optimiser comes to."""
+        run, made = self._run, optimiser()
+        release()
+        outcome = fit(
+            made,
+            max_iterations=run.settings.method.max_iterations,
+            evaluate=self._evaluate,
+            patience=run.settings.patience,
+            report=run.report,
+            checkpoint=self._state,
+            keep_on_interrupt=run.keep_on_interrupt,
+        )
+        del made  # its vectors
+        return replace(self._model(outcome.theta), record=self._record(outcome))
+
+    def _model(self, theta: Floats) -> Model:
+        return replace(self._ready.start, theta=theta)
+
+    def _record(self, outcome: Outcome) -> TrainingRecord:
+        run, ready = self._run, self._ready
+        index = ready.start.index
+        return TrainingRecord(
+            options=run.settings.named(),
+            sentences=ready.sentences,
+            tokens=ready.tokens,
+            attributes=index.n_node_rows + index.n_arc_rows,
+            parameters=ready.start.space.size,
+            iterations=outcome.iterations,
+            best_iteration=outcome.best_iteration,
+            objective=outcome.value,
+            dev_score=outcome.dev,
+            reason=outcome.reason,
+            interrupted=outcome.interrupted,
+            run=self._fingerprint,
+            target=run.target if isinstance(run.target, str) else None,
+            grammar=None if run.grammar is None else str(run.grammar),
+            class_weights={label: float(w) for label, w in (run.class_weights or {}).items()},
+        )
