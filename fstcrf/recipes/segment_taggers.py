@@ -37,6 +37,9 @@ QUICK: dict[str, dict[str, Value]] = {
 HELD_OUT = 2000
 """The last sentences of CoNLL-2000's training file, which choose; it has no other dev part."""
 
+EVERY = 3
+"""Candidates learn from every so many sentences of what is not held out."""
+
 CHAIN, SEGMENTS = "chain", "segments"
 
 _WINDOWS = """\
@@ -69,18 +72,23 @@ class SegmentTask:
     read_test: Callable[[], Corpus]
 
 
+def _some(corpus: Corpus) -> Corpus:
+    """Return what candidates learn from."""
+    return corpus[::EVERY]
+
+
 def chunking(setting: Setting) -> SegmentTask:
     """Read CoNLL-2000; dev are the last sentences of its training file."""
     train, test = corpora.chunk_file(setting, "train"), partial(corpora.chunk_file, setting, "test")
     cut = max(len(train) - HELD_OUT, len(train) // 2)
-    parts = train, train[:cut], train[cut:], test
+    parts = train, _some(train[:cut]), train[cut:], test
     return SegmentTask("chunking", "chunk", _WINDOWS, ("word", "pos"), *parts)
 
 
 def entities(setting: Setting) -> SegmentTask:
     """Read CoNLL-2003."""
     train, dev = (corpora.entities(setting, part, "iob2") for part in ("train", "testa"))
-    parts = train, train, dev, partial(corpora.entities, setting, "testb", "iob2")
+    parts = train, _some(train), dev, partial(corpora.entities, setting, "testb", "iob2")
     return SegmentTask("entities", corpora.ENTITY, _WINDOWS + _SHAPES, ("word",), *parts)
 
 
@@ -128,7 +136,7 @@ def choose(protocol: Protocol, task: SegmentTask, *, full: bool) -> dict[str, Se
             return f(system, tuple({**given, **own}.items()))
 
         name = f"{task.name}, {what}"
-        about = task.template, task.columns, dict(given)
+        about = task.template, task.columns, dict(given), EVERY
         several = candidates if full else [QUICK[name]]
         return {**given, **protocol.choose(name, several, held_out, about)}
 
@@ -220,11 +228,12 @@ _READING = (
     "many tokens (`longest`), with a tail for longer ones. Both read the same templates at every "
     "token: the chain for B- and I-, the other for the first token of a segment, tokens within it, "
     "and its last one. What a chain cannot have are weights of lengths, and the strings of whole "
-    "segments as features (`strings`). Candidates are trained as the systems are, on CoNLL-2000 "
-    f"without the last {HELD_OUT:,} sentences of its training file, which are held out, on "
-    "CoNLL-2003 on all of it, with testa held out; the figure is F in percent. Shapes are compared "
-    f"with l2 {MIDDLE:g}, then penalties with the shape that won. Then all of the training file is "
-    f"learnt from. Training has {THREADS} threads, tagging one, its seconds are of the processor, "
+    f"segments as features (`strings`). Of CoNLL-2000, the last {HELD_OUT:,} sentences of the "
+    "training file are held out, of CoNLL-2003 testa. Candidates learn from every "
+    f"{EVERY}rd sentence of the rest of the training file, the systems from all of it; what "
+    f"chooses is F in percent. Shapes are compared with l2 {MIDDLE:g}, then penalties with the "
+    "shape that "
+    f"won. Training has {THREADS} threads, tagging one, its seconds are of the processor, "
     "features included; of three passes over the test part the fastest counts. Strings are what "
     "`tag_all` returns, arrays what `decode` does."
 )
