@@ -17,7 +17,8 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
-from fstcrf.semimarkov.phrases import GoldSegments, observed_values
+from fstcrf.semimarkov.gold import GoldSegments
+from fstcrf.semimarkov.phrases import observed_values
 from fstcrf.train.course import Course
 from fstcrf.train.optimiser import Optimiser, Staged
 from fstcrf.train.preconditioning import InUnits

@@ -160,21 +160,9 @@ class LatticeCRF:
         OptionError
             Options outside what they may be.
         """
+        course = Course.of(locals())
         one_of("on_missing", on_missing, OnMissing)
         one_of("costs", costs, Costs)
-        course = Course(
-            l2=l2,
-            l1=l1,
-            max_iterations=max_iterations,
-            period=period,
-            delta=delta,
-            patience=patience,
-            threads=threads,
-            report=report,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
         _check_numbers(label, min_count, new_words)
         _check_complete(dev)
         if new_words:
