@@ -69,7 +69,7 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
     return FC_OK;
 }
 
-static void lay_out(sentence *v, const fc_semimarkov *m, double *work) {
+static void lay_out(sentence *v, double *work) {
     const int64_t row = (v->T + 1) * v->P;
     v->S = work;
     v->C = v->S + v->T * v->D * v->P;
@@ -79,7 +79,6 @@ static void lay_out(sentence *v, const fc_semimarkov *m, double *work) {
     v->after = v->beta + row;
     v->open = v->after + row;
     v->ahead = v->open + row;
-    v->m = m;
 }
 
 /* --- Scores -------------------------------------------------------------------------------------- */
@@ -110,6 +109,14 @@ static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
         }
     for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++)
         v->S[x->cell[k]] += x->value[x->what[k]];
+}
+
+/* Sentence b, with its scores. */
+static void take(sentence *v, const fc_segment_text *x, int64_t b, double *work) {
+    v->T = x->offset[b + 1] - x->offset[b];
+    v->token = x->token + x->offset[b] * 3 * v->P;
+    lay_out(v, work);
+    fill(v, x, b);
 }
 
 /* Token t carries long segments on, [P]. */
@@ -425,6 +432,7 @@ static void expect(sentence *v, const expected *g, double *initial, double *fina
     }
 }
 
+/* What all sentences share; it stands at the end of the room. */
 static void begin(sentence *v, const fc_semimarkov *m, int64_t room, double *work) {
     *v = (sentence){.L = m->L, .P = m->P, .D = m->D, .m = m};
     double *end = work + room - (3 * m->P * m->P + 4 * m->P);
@@ -457,10 +465,7 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
     memset(token, 0, (size_t)(x->N * 3 * m->P) * sizeof *token);
     for (int64_t b = 0; b < x->B; b++) {
         const int64_t first = x->offset[b];
-        v.T = x->offset[b + 1] - first;
-        v.token = x->token + first * 3 * m->P;
-        lay_out(&v, m, work);
-        fill(&v, x, b);
+        take(&v, x, b, work);
         backward(&v);
         log_z[b] = total(&v);
         if (v.T == 0 || log_z[b] == FC_NEVER) continue;
@@ -560,10 +565,7 @@ fc_status fc_semimarkov_best(const fc_semimarkov *m, const fc_segment_text *x, d
     begin(&v, m, room, work);
     for (int64_t b = 0; b < x->B; b++) {
         const int64_t first = x->offset[b];
-        v.T = x->offset[b + 1] - first;
-        v.token = x->token + first * 3 * m->P;
-        lay_out(&v, m, work);
-        fill(&v, x, b);
+        take(&v, x, b, work);
         best_backward(&v);
         const double best = v.T == 0 ? 0.0 : best_first(&v);
         score[b] = best;
