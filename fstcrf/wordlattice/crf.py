@@ -13,7 +13,7 @@ import numpy as np
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.errors import DataError, OptionError
 from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
 from fstcrf.model.reading import Run, runs_of
 from fstcrf.once import made_once
@@ -211,10 +211,8 @@ class LatticeCRF:
 
         Parameters and errors as for `Lexicon.tag`.
         """
-        found = self.tag_all([text], boundaries=None if boundaries is None else [boundaries])
-        if found.scores[0] == -np.inf:
-            raise NoPathError(f"no words cover the text {text[:20]!r}")
-        return found.words(0)
+        known = None if boundaries is None else [boundaries]
+        return self.tag_all([text], boundaries=known).only()
 
     def tag_all(
         self,
