@@ -92,10 +92,10 @@ def test_settings_are_chosen_on_held_out_sentences(
         monkeypatch.setitem(segment_taggers.TRAIN, system, trained(system))
     settings = choose(Protocol("segments", Setting(folder)), task, full=True)
     assert settings == {
-        CHAIN: {"l2": 0.25},
-        SEGMENTS: {"l2": 0.25, "longest": 8, "strings": False},
+        CHAIN: {"l2": 0.1},
+        SEGMENTS: {"l2": 0.1, "longest": 8, "strings": False},
     }
-    assert len(asked) == 3 + 4 + 2  # what was tried as a shape is not trained again
+    assert len(asked) == 4 + 4 + 3  # what was tried as a shape is not trained again
 
 
 def test_a_quick_run_is_one_of_the_full_one() -> None:
