@@ -69,7 +69,7 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
     return FC_OK;
 }
 
-static void lay_out(sentence *v, const fc_semimarkov *m, double *work) {
+static void lay_out(sentence *v, double *work) {
     const int64_t row = (v->T + 1) * v->P;
     v->S = work;
     v->C = v->S + v->T * v->D * v->P;
@@ -79,7 +79,6 @@ static void lay_out(sentence *v, const fc_semimarkov *m, double *work) {
     v->after = v->beta + row;
     v->open = v->after + row;
     v->ahead = v->open + row;
-    v->m = m;
 }
 
 /* --- Scores -------------------------------------------------------------------------------------- */
@@ -112,6 +111,14 @@ static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
         v->S[x->cell[k]] += x->value[x->what[k]];
 }
 
+/* Sentence b, with its scores. */
+static void take(sentence *v, const fc_segment_text *x, int64_t b, double *work) {
+    v->T = x->offset[b + 1] - x->offset[b];
+    v->token = x->token + x->offset[b] * 3 * v->P;
+    lay_out(v, work);
+    fill(v, x, b);
+}
+
 /* Token t carries long segments on, [P]. */
 static void carried(const sentence *v, int64_t t, double *restrict y) {
     const double *restrict inside = v->token + (3 * t + 1) * v->P;
@@ -142,11 +149,15 @@ static void heads_from(const sentence *v, int64_t s, double *restrict y) {
     }
 }
 
-/* log(exp(a) + exp(b)) */
-FC_INLINE double plus(double a, double b) {
-    const double top = a > b ? a : b, low = a > b ? b : a;
-    const double gap = top == FC_NEVER ? FC_NEVER : low - top;
-    return top + fc_log(1.0 + fc_exp(gap));
+/* y[l] = log(exp(a[l]) + exp(b[l])) of FC_LANES numbers; without branches, so that it is vectorised */
+FC_INLINE void plus(const double *a, const double *b, double *y) {
+    double sum[FC_LANES];
+    for (int l = 0; l < FC_LANES; l++) {
+        const double top = a[l] > b[l] ? a[l] : b[l], low = a[l] > b[l] ? b[l] : a[l];
+        const double base = top > -1e305 ? top : -1e305; /* exp(-inf - base) = 0 */
+        sum[l] = top + fc_log(1.0 + fc_exp(low - base));
+    }
+    for (int l = 0; l < FC_LANES; l++) y[l] = sum[l];
 }
 
 /* --- Along the pairs ----------------------------------------------------------------------------- */
@@ -204,10 +215,12 @@ static void open_tails(sentence *v, int64_t e) {
     double *restrict begin = v->row, *restrict on = v->sum;
     heads_to(v, e, begin);
     carried(v, e - 1, on);
-    for (int64_t l = 0; l < P; l++) {
-        on[l] += before[l];
-        open[l] = plus(begin[l], on[l]);
-        alpha[l] = plus(alpha[l], on[l] + last[l]);
+    for (int64_t j = 0; j < P; j += FC_LANES) {
+        double end[FC_LANES];
+        for (int l = 0; l < FC_LANES; l++) on[j + l] += before[j + l];
+        for (int l = 0; l < FC_LANES; l++) end[l] = on[j + l] + last[j + l];
+        plus(begin + j, on + j, open + j);
+        plus(alpha + j, end, alpha + j);
     }
 }
 
@@ -233,9 +246,14 @@ static void close_tails(sentence *v, int64_t s) {
     const double *restrict last = v->token + (3 * s + 2) * P;
     double *restrict ahead = v->ahead + s * P, *restrict beta = v->beta + s * P;
     carried(v, s, ahead);
-    for (int64_t l = 0; l < P; l++) ahead[l] += plus(last[l] + behind[l], next[l]);
+    for (int64_t j = 0; j < P; j += FC_LANES) {
+        double end[FC_LANES], on[FC_LANES];
+        for (int l = 0; l < FC_LANES; l++) end[l] = last[j + l] + behind[j + l];
+        plus(end, next + j, on);
+        for (int l = 0; l < FC_LANES; l++) ahead[j + l] += on[l];
+    }
     heads_from(v, s, v->row);
-    for (int64_t l = 0; l < P; l++) beta[l] = plus(beta[l], v->row[l]);
+    for (int64_t j = 0; j < P; j += FC_LANES) plus(beta + j, v->row + j, beta + j);
 }
 
 /* Rows behind the last token. */
@@ -351,13 +369,18 @@ static void expect_tails(sentence *v, const expected *g, double log_z) {
         double *restrict on = v->row, *restrict length = g->length + (v->D + 1) * P;
         double *restrict last = g->token + (3 * t + 2) * P, *restrict begins = v->C + t * P;
         carried(v, t, on);
-        for (int64_t l = 0; l < P; l++) {
-            const double carry = open[l] + on[l] - log_z, end = score[l] + behind[l];
-            const double p = fc_exp(carry + plus(end, next[l]));
-            length[l] += p;
-            begins[l] += p;
-            last[l] += fc_exp(carry + end);
-            on[l] = p;
+        for (int64_t j = 0; j < P; j += FC_LANES) {
+            double carry[FC_LANES], end[FC_LANES], rest[FC_LANES];
+            for (int l = 0; l < FC_LANES; l++) carry[l] = open[j + l] + on[j + l] - log_z;
+            for (int l = 0; l < FC_LANES; l++) end[l] = score[j + l] + behind[j + l];
+            plus(end, next + j, rest);
+            for (int l = 0; l < FC_LANES; l++) {
+                const double p = fc_exp(carry[l] + rest[l]);
+                length[j + l] += p;
+                begins[j + l] += p;
+                last[j + l] += fc_exp(carry[l] + end[l]);
+                on[j + l] = p;
+            }
         }
         double *restrict ends = v->C + (t + 1) * P;
         for (int64_t l = 0; l < P; l++) ends[l] -= on[l];
@@ -409,6 +432,7 @@ static void expect(sentence *v, const expected *g, double *initial, double *fina
     }
 }
 
+/* What all sentences share; it stands at the end of the room. */
 static void begin(sentence *v, const fc_semimarkov *m, int64_t room, double *work) {
     *v = (sentence){.L = m->L, .P = m->P, .D = m->D, .m = m};
     double *end = work + room - (3 * m->P * m->P + 4 * m->P);
@@ -441,10 +465,7 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
     memset(token, 0, (size_t)(x->N * 3 * m->P) * sizeof *token);
     for (int64_t b = 0; b < x->B; b++) {
         const int64_t first = x->offset[b];
-        v.T = x->offset[b + 1] - first;
-        v.token = x->token + first * 3 * m->P;
-        lay_out(&v, m, work);
-        fill(&v, x, b);
+        take(&v, x, b, work);
         backward(&v);
         log_z[b] = total(&v);
         if (v.T == 0 || log_z[b] == FC_NEVER) continue;
@@ -544,10 +565,7 @@ fc_status fc_semimarkov_best(const fc_semimarkov *m, const fc_segment_text *x, d
     begin(&v, m, room, work);
     for (int64_t b = 0; b < x->B; b++) {
         const int64_t first = x->offset[b];
-        v.T = x->offset[b + 1] - first;
-        v.token = x->token + first * 3 * m->P;
-        lay_out(&v, m, work);
-        fill(&v, x, b);
+        take(&v, x, b, work);
         best_backward(&v);
         const double best = v.T == 0 ? 0.0 : best_first(&v);
         score[b] = best;

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from fstcrf.cli.learning import learn
 from fstcrf.cli.options import (
     LOG_JSON,
     NAMES,
@@ -15,16 +16,14 @@ from fstcrf.cli.options import (
     SCHEME,
     SEPARATOR,
     choice,
-    in_flags,
     shown,
     threads_option,
     with_options,
 )
-from fstcrf.cli.reporting import STOPPING, reporter, stopping, warnings_to
+from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.segmented import SEPARATORS, tag_segmented
 from fstcrf.corpus import check_writable, read_columns
 from fstcrf.errors import DataError
-from fstcrf.locks import held
 from fstcrf.semimarkov import SegmentCRF
 
 
@@ -67,13 +66,7 @@ def segments() -> None:
 )
 @shown("--scheme", None, SCHEME, "conlleval", "How labels are read as spans.")
 @shown("--writes", None, SCHEME, "iob2", "The scheme of the labels that the model writes.")
-@click.option(
-    "--min-count",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Leave out attributes that fewer tokens have.",
-)
+@shown("--min-count", "N", click.IntRange(min=1), 1, "Leave out attributes that fewer tokens have.")
 @lambda command: with_options(QUASI_NEWTON, command)
 @SEPARATOR
 @threads_option
@@ -105,25 +98,20 @@ def train(
     between = SEPARATORS[separator]
     data = read_columns(path, columns, separator=between)
     held_out = None if dev is None else read_columns(dev, columns, separator=between)
-    with reporter(as_json=log_json, max_iterations=options["max_iterations"]) as told:
-        with (
-            held(output, "training"),
-            in_flags(context.command),
-            stopping(told.line(STOPPING)),
-            warnings_to(told.data),
-        ):
-            model = SegmentCRF.train(
-                data,
-                columns[-1] if target is None else target,
-                Path(template),
-                segments=texts,
-                lexicon=_phrases(lexicon),
-                dev=held_out,
-                report=told.iteration,
-                **options,
-            )
-        model.save(output)
-        told.done(f"{output}: {model!r}; {model.record.reason}", model=output)
+
+    def trained(told: Reporter) -> SegmentCRF:
+        return SegmentCRF.train(
+            data,
+            columns[-1] if target is None else target,
+            Path(template),
+            segments=texts,
+            lexicon=_phrases(lexicon),
+            dev=held_out,
+            report=told.iteration,
+            **options,
+        )
+
+    learn(context, output, trained, lambda model: model.save(output), as_json=log_json)
 
 
 def _phrases(paths: Sequence[str]) -> dict[str, list[str]] | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fstcrf.cli.learning import learn
 from fstcrf.cli.options import (
     LOG_JSON,
     QUASI_NEWTON,
@@ -18,12 +19,11 @@ from fstcrf.cli.options import (
     threads_option,
     with_options,
 )
-from fstcrf.cli.reporting import STOPPING, reporter, say, stopping, warnings_to
+from fstcrf.cli.reporting import Reporter, say, warnings_to
 from fstcrf.corpus.files import check_writable, decoded, open_binary, open_target, source_name
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.lexicon import Lexicon, Word, WordPath
-from fstcrf.locks import held
 
 if TYPE_CHECKING:
     from fstcrf import wordlattice
@@ -250,13 +250,12 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     "The dictionary's own costs: they do not count, weights are added to them, or to a "
     "multiple of them that is learnt, too.",
 )
-@click.option(
+@shown(
     "--new-words",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Annotated words that lattices lack at least N times become entries of the model's "
-    "dictionary.",
+    "N",
+    click.IntRange(min=0),
+    0,
+    "Annotated words that lattices lack at least N times become entries; 0: none do.",
 )
 @choice(
     "--on-missing",
@@ -264,12 +263,12 @@ class _Fields(click.ParamType[tuple[int, ...]]):
     "Annotations that lattices do not have: an error, the nearest ways, left out, or their "
     "words added as unknown ones.",
 )
-@click.option(
+@shown(
     "--min-count",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Leave out features that fewer annotated words have.",
+    "N",
+    click.IntRange(min=0),
+    0,
+    "Leave out features that fewer annotated words have.",
 )
 @lambda command: with_options(QUASI_NEWTON, command)
 @click.option(
@@ -312,27 +311,23 @@ def train(
     data = wordlattice.read_words(path, label=label, column=column)
     data += [one for file in marked for one in wordlattice.read_marked(file)]
     held_out = None if dev is None else wordlattice.read_words(dev, label=label, column=column)
-    with (
-        held(output, "training"),
-        reporter(as_json=log_json, max_iterations=options["max_iterations"]) as told,
-    ):
-        with (
-            in_flags(context.command),
-            stopping(told.line(STOPPING)),
-            warnings_to(told.data),
-        ):
-            model = wordlattice.LatticeCRF.train(
-                lexicon,
-                data,
-                Path(template),
-                rewrite=None if rewrite is None else Path(rewrite),
-                label=label,
-                dev=held_out,
-                report=told.iteration,
-                **options,
-            )
+
+    def trained(told: Reporter) -> wordlattice.LatticeCRF:
+        return wordlattice.LatticeCRF.train(
+            lexicon,
+            data,
+            Path(template),
+            rewrite=None if rewrite is None else Path(rewrite),
+            label=label,
+            dev=held_out,
+            report=told.iteration,
+            **options,
+        )
+
+    def save(model: wordlattice.LatticeCRF) -> None:
         model.save(output, lexicon=within)
-        told.done(f"{output}: {model!r}; {model.record.reason}", model=output)
+
+    learn(context, output, trained, save, as_json=log_json)
 
 
 @words.command()

@@ -49,13 +49,11 @@ class Sausage:
             return None
         if arcs.pairs.pair.shape != (1, labels + 1, labels) or not _single(arcs):
             return None
-        cell = arcs.source * np.int64(labels) + arcs.under
-        if (cell[1:] <= cell[:-1]).any():  # a label twice at a token
-            return None
-        if count == length * labels:  # all of them, in order
-            node = arcs.score
-            arc = np.arange(count, dtype=np.int32)
-        else:
+        if ((arcs.source[1:] == arcs.source[:-1]) & (arcs.under[1:] <= arcs.under[:-1])).any():
+            return None  # a label twice at a token
+        node, arc = arcs.score, np.arange(count, dtype=np.int32)
+        if count < length * labels:
+            cell = arcs.source * np.int64(labels) + arcs.under
             node = np.full(length * labels, -np.inf)
             arc = np.full(length * labels, -1, np.int32)
             node[cell], arc[cell] = arcs.score, np.arange(count, dtype=np.int32)

@@ -43,17 +43,23 @@ class SegmentPath(Path[tuple[str, ...]]):
         Of the segments, in order.
     score, probability, exact, bound
         As of a `Path`.
-    segments : tuple of Span
-        What the labels cover; ``type`` is the label.
+    starts, ends : tuple of int
+        First token of each segment, and the one behind its last.
     tokens : tuple of tuple of str
         The labels of each tape of tokens that was composed with it.
     arcs : int64 [k]
         Which of the given arcs the segments are; −1: none that was given.
     """
 
-    segments: tuple[Span, ...] = ()
+    starts: tuple[int, ...] = ()
+    ends: tuple[int, ...] = ()
     tokens: tuple[tuple[str, ...], ...] = ()
     arcs: Longs = field(default_factory=lambda: np.zeros(0, dtype=np.int64), compare=False)
+
+    @property
+    def segments(self) -> tuple[Span, ...]:
+        """What the labels cover, ``type`` being the label; made when asked for."""
+        return _spans(self.starts, self.ends, self.labels)
 
     def __repr__(self) -> str:
         listed = ", ".join(f"{s.start}:{s.end} {s.type}" for s in self.segments[:12])
@@ -505,23 +511,19 @@ class Tilings:
         return self.path_from(path, score, self.log_partition())
 
     def _singles(self, sausage: Sausage, labels: Ints, scores: Floats) -> list[SegmentPath]:
-        """Return paths of some labels, one for each token, int [n, T]; spans are shared."""
-        arcs = sausage.arcs_of(labels)
-        used = np.zeros(len(self.arcs.source), dtype=bool)
-        used[arcs] = True
-        some, number = np.flatnonzero(used), np.cumsum(used) - 1
-        start = self.arcs.source[some].tolist()
-        names = list(map(self.labels.__getitem__, self.arcs.under[some].tolist()))
-        spans = _spans(start, self.arcs.target[some].tolist(), names)
-        rows = zip(number[arcs].tolist(), scores.tolist(), self.arcs.origin[arcs], strict=True)
+        """Return paths of some labels, one for each token, int [n, T]."""
+        starts, ends = tuple(range(self.length)), tuple(range(1, self.length + 1))
+        origins = self.arcs.origin[sausage.arcs_of(labels)]
+        rows = zip(labels.tolist(), scores.tolist(), origins, strict=True)
         return [
             SegmentPath(
-                labels=tuple(map(names.__getitem__, row)),
+                labels=tuple(map(self.labels.__getitem__, row)),
                 score=score,
                 probability=share(score, sausage.log_z),
                 exact=True,
                 bound=score,
-                segments=tuple(map(spans.__getitem__, row)),
+                starts=starts,
+                ends=ends,
                 arcs=origin,
             )
             for row, score, origin in rows
@@ -542,7 +544,8 @@ class Tilings:
             probability=share(score, log_z),
             exact=True,
             bound=score,
-            segments=_spans(start, end, names),
+            starts=tuple(start),
+            ends=tuple(end),
             tokens=tokens,
             arcs=self.arcs.origin[begins],
         )

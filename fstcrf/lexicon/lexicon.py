@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.corpus.files import atomic_write
-from fstcrf.errors import DataError, ModelFileError, NoPathError, OptionError
+from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.kernel.words import (
     CHEAPEST_NONE,
@@ -338,10 +338,8 @@ class Lexicon:
         DataError
             A boundary outside the text, or a damaged dictionary.
         """
-        found = self.tag_all([text], boundaries=None if boundaries is None else [boundaries])
-        if found.scores[0] == -np.inf:
-            raise NoPathError(f"no words cover the text {text[:20]!r}")
-        return found.words(0)
+        known = None if boundaries is None else [boundaries]
+        return self.tag_all([text], boundaries=known).only()
 
     def tag_all(
         self,

@@ -104,6 +104,18 @@ class WordAnswer:
         text, feature = self.texts[b], self.lexicon.feature
         return [Word(text[s:e], s, e, feature(w), w) for s, e, w in places]
 
+    def only(self) -> list[Word]:
+        """Return the words of the only text.
+
+        Raises
+        ------
+        NoPathError
+            No words cover it.
+        """
+        if self.scores[0] == -np.inf:
+            raise NoPathError(f"no words cover the text {self.texts[0][:20]!r}")
+        return self.words(0)
+
     def surfaces(self, b: int) -> list[str]:
         """Return the strings of the words of text b."""
         rows = slice(int(self.row[b]), int(self.row[b + 1]))

@@ -3,21 +3,44 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
 
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
 from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Result, Row, gain, table
 from fstcrf.semimarkov import SegmentCRF
 
-L2 = 0.5
-"""Of all taggers: neither was tuned."""
+Settings = Mapping[str, Value]
+
+PENALTIES: list[dict[str, Value]] = [{"l2": l2} for l2 in (0.1, 0.25, 0.5, 1.0)]
+SHAPES: list[dict[str, Value]] = [
+    {"longest": longest, "strings": strings} for strings in (False, True) for longest in (4, 8)
+]
+"""Tokens of the longest segment without a tail; whether strings of whole segments are features."""
+
+MIDDLE = 0.5
+"""The penalty that shapes are compared under."""
+
+QUICK: dict[str, dict[str, Value]] = {
+    "chunking, chain": {"l2": 0.5},
+    "chunking, shape": {"longest": 8, "strings": True},
+    "chunking, segments": {"l2": 0.5},
+}
+"""Settings of a quick run."""
+
+HELD_OUT = 2000
+"""The last sentences of CoNLL-2000's training file, which choose; it has no other dev part."""
+
+EVERY = 3
+"""Candidates learn from every so many sentences of what is not held out."""
+
+CHAIN, SEGMENTS = "chain", "segments"
 
 _WINDOWS = """\
 U0:%x[-2..2,word]
@@ -42,21 +65,86 @@ class SegmentTask:
     name: str
     target: str
     template: str
-    segments: tuple[str, ...]  # columns whose strings over a segment are features
+    columns: tuple[str, ...]  # whose strings over a segment may be features
     train: Corpus
-    test: Corpus
+    learnt: Corpus  # what candidates are trained on
+    held_out: Corpus
+    read_test: Callable[[], Corpus]
+
+
+def _some(corpus: Corpus) -> Corpus:
+    """Return what candidates learn from."""
+    return corpus[::EVERY]
 
 
 def chunking(setting: Setting) -> SegmentTask:
-    """Read CoNLL-2000."""
-    train, test = corpora.chunks(setting)
-    return SegmentTask("chunking", "chunk", _WINDOWS, ("word", "pos"), train, test)
+    """Read CoNLL-2000; dev are the last sentences of its training file."""
+    train, test = corpora.chunk_file(setting, "train"), partial(corpora.chunk_file, setting, "test")
+    cut = max(len(train) - HELD_OUT, len(train) // 2)
+    parts = train, _some(train[:cut]), train[cut:], test
+    return SegmentTask("chunking", "chunk", _WINDOWS, ("word", "pos"), *parts)
 
 
 def entities(setting: Setting) -> SegmentTask:
-    """Read CoNLL-2003; dev is left alone."""
-    train, test = (corpora.entities(setting, part, "iob2") for part in ("train", "testb"))
-    return SegmentTask("entities", corpora.ENTITY, _WINDOWS + _SHAPES, ("word",), train, test)
+    """Read CoNLL-2003."""
+    train, dev = (corpora.entities(setting, part, "iob2") for part in ("train", "testa"))
+    parts = train, _some(train), dev, partial(corpora.entities, setting, "testb", "iob2")
+    return SegmentTask("entities", corpora.ENTITY, _WINDOWS + _SHAPES, ("word",), *parts)
+
+
+# --- Systems --------------------------------------------------------------------------------------
+
+
+def chain(task: SegmentTask, data: Corpus, settings: Settings) -> CRF:
+    """Train a chain."""
+    l2 = float(settings["l2"] or 0.0)
+    return CRF.train(data, task.target, task.template + "B", l2=l2, ends=True, threads=THREADS)
+
+
+def segment_tagger(task: SegmentTask, data: Corpus, settings: Settings) -> SegmentCRF:
+    """Train a semi-Markov tagger."""
+    return SegmentCRF.train(
+        data,
+        task.target,
+        task.template,
+        segments=task.columns if settings["strings"] else (),
+        longest=int(settings["longest"] or 1),
+        l2=float(settings["l2"] or 0.0),
+        delta=1e-3,
+        threads=THREADS,
+    )
+
+
+TRAIN: dict[str, Callable[[SegmentTask, Corpus, Settings], CRF | SegmentCRF]] = {
+    CHAIN: chain,
+    SEGMENTS: segment_tagger,
+}
+
+
+def choose(protocol: Protocol, task: SegmentTask, *, full: bool) -> dict[str, Settings]:
+    """Return the settings of each system: of segments the shape first, then the penalty."""
+
+    @cache
+    def f(system: str, items: tuple[tuple[str, Value], ...]) -> float:
+        tagger = TRAIN[system](task, task.learnt, dict(items))
+        return corpora.span_f(task.held_out, task.target, tagger.tag_all(task.held_out))
+
+    def chosen(
+        what: str, system: str, candidates: Sequence[Settings], given: Settings
+    ) -> dict[str, Value]:
+        def held_out(own: Settings) -> float:
+            return f(system, tuple({**given, **own}.items()))
+
+        name = f"{task.name}, {what}"
+        about = task.template, task.columns, dict(given), EVERY
+        several = candidates if full else [QUICK[name]]
+        return {**given, **protocol.choose(name, several, held_out, about)}
+
+    shape = chosen("shape", SEGMENTS, SHAPES, {"l2": MIDDLE})
+    return {
+        CHAIN: chosen(CHAIN, CHAIN, PENALTIES, {}),
+        SEGMENTS: chosen(SEGMENTS, SEGMENTS, PENALTIES, shape),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,94 +155,93 @@ class SegmentRun:
     labels: list[list[str]]
     f: float  # percent
     weights: int
-    # training, tagging: seconds of the processor; of tagging the best of three
-    training: float
-    tagging: float
+    clock: float  # seconds of training
+    training: float  # seconds of the processor
+    # of tagging the test part, the best of three
+    strings: float
+    arrays: float
 
 
-def _timed(tagger: Any, test: Corpus) -> tuple[list[list[str]], float]:
-    """Labels of the test part, and the seconds of the fastest of three passes over it."""
-    best, labels = float("inf"), []
-    for _ in range(3):
+def measured(task: SegmentTask, system: str, settings: Settings, test: Corpus) -> SegmentRun:
+    """Train a system and let it tag the test part, timed."""
+    clock, began = time.perf_counter(), time.process_time()
+    tagger = TRAIN[system](task, task.train, settings)
+    seconds = time.perf_counter() - clock, time.process_time() - began
+    labels = tagger.tag_all(test)
+    f = corpora.span_f(test, task.target, labels)
+    passes = _fastest(lambda: tagger.tag_all(test)), _fastest(lambda: tagger.decode(test))
+    return SegmentRun(system, labels, f, tagger.space.size, *seconds, *passes)
+
+
+def _fastest(tag: Callable[[], object]) -> float:
+    """Return the seconds of the processor that the fastest of three passes takes."""
+
+    def once() -> float:
         began = time.process_time()
-        labels = tagger.tag_all(test)
-        best = min(best, time.process_time() - began)
-    return labels, best
+        tag()
+        return time.process_time() - began
+
+    return min(once() for _ in range(3))
 
 
-def chain(task: SegmentTask) -> SegmentRun:
-    """Train and time a chain."""
-    began = time.process_time()
-    tagger = CRF.train(
-        task.train, task.target, task.template + "B", l2=L2, ends=True, threads=THREADS
-    )
-    seconds = time.process_time() - began
-    labels, tagging = _timed(tagger, task.test)
-    f = corpora.span_f(task.test, task.target, labels)
-    return SegmentRun("chain", labels, f, tagger.space.size, seconds, tagging)
-
-
-def segment_tagger(task: SegmentTask, columns: tuple[str, ...], name: str) -> SegmentRun:
-    """Train and time a semi-Markov tagger."""
-    began = time.process_time()
-    tagger = SegmentCRF.train(
-        task.train, task.target, task.template, segments=columns, l2=L2, delta=1e-3, threads=THREADS
-    )
-    seconds = time.process_time() - began
-    labels, tagging = _timed(tagger, task.test)
-    f = corpora.span_f(task.test, task.target, labels)
-    return SegmentRun(name, labels, f, tagger.space.size, seconds, tagging)
+# --- The run --------------------------------------------------------------------------------------
 
 
 def run(setting: Setting) -> Result:
     """Train both on chunks, in a full run on entities, too."""
+    protocol = Protocol(RECIPE.name, setting)
+    tasks = [read(setting) for read in ((chunking, entities) if setting.full else (chunking,))]
+    setting.course.until(0.7)
+    settings = [choose(protocol, task, full=setting.full) for task in setting.course.each(tasks)]
+    protocol.freeze()
+    setting.course.until(1.0)
     rows: list[Row] = []
-    sections = [_READING]
-    for read in setting.course.each((chunking, entities) if setting.full else (chunking,)):
-        task = read(setting)
-        about = (task.template, task.segments, L2)
-        makes = {
-            "chain": partial(chain, task),
-            "segments": partial(segment_tagger, task, task.segments, "segments"),
-        }
-        if setting.full:
-            alone = "segments, no features of their own"
-            makes[alone] = partial(segment_tagger, task, (), alone)
+    sections = [_READING, protocol.section()]
+    for task, chosen in setting.course.each(list(zip(tasks, settings, strict=True))):
+        test = protocol.test(task.read_test)
         found = []
-        for name, make in setting.course.each(makes.items()):
-            setting.say(f"segments: {task.name}, {name}")
-            one = setting.kept(f"{task.name}, {name}", make, SegmentRun, about)
-            rows += setting.rows(
-                f"{task.name}, {name}, rows", partial(_rows, task, one), (about, one.f)
-            )
+        for system in setting.course.each(TRAIN):
+            setting.say(f"segments: {task.name}, {system}")
+            about = task.template, task.columns, chosen[system]
+            make = partial(measured, task, system, chosen[system], test)
+            one = setting.kept(f"{task.name}, {system}", make, SegmentRun, about)
+            name = f"{task.name}, {system}, rows"
+            rows += setting.rows(name, partial(_rows, task, one, test.n_tokens), (about, one.f))
             found.append(one)
-        sections.append(_significance(task, found, setting.seed))
+        sections.append(_significance(task, test, found, setting.seed))
     return Result(rows, sections)
 
 
-def _rows(task: SegmentTask, found: SegmentRun) -> Iterator[Row]:
-    name = f"{task.name}: {found.name}"
-    yield Row(name, "F, test, %", found.f, seconds=found.training)
-    yield Row(name, "weights", found.weights)
-    speed = task.test.n_tokens / found.tagging
-    yield Row(name, "tokens tagged a second of the processor", speed, seconds=found.tagging)
+def _rows(task: SegmentTask, one: SegmentRun, tokens: int) -> Iterator[Row]:
+    name = f"{task.name}: {one.name}"
+    yield Row(name, "F, test, %", one.f)
+    yield Row(name, "weights", one.weights)
+    yield Row(name, f"training, seconds by the clock, {THREADS} threads", one.clock)
+    yield Row(name, "training, seconds of the processor", one.training)
+    yield Row(name, "tokens a second, to strings", tokens / one.strings, seconds=one.strings)
+    yield Row(name, "tokens a second, to arrays", tokens / one.arrays, seconds=one.arrays)
 
 
 _READING = (
     "## How to read this\n\n"
-    "A chain has a label for each token (IOB2), a segment tagger one for each segment of up to "
-    "eight tokens, with a tail for longer ones. Both read the same templates at every token: the "
-    "chain for B- and I-, the other for the first token of a segment, tokens within it, and its "
-    "last one. What a chain cannot have are weights of lengths, and the strings of whole segments "
-    f"as features. L2 is {L2:g} for all of them, tuned for none. Seconds are of the processor, "
-    f"all threads together ({THREADS} in training, one in tagging), features included; of three "
-    "passes over the test part the fastest counts."
+    "A chain has a label for each token (IOB2), a segment tagger one for each segment of up to so "
+    "many tokens (`longest`), with a tail for longer ones. Both read the same templates at every "
+    "token: the chain for B- and I-, the other for the first token of a segment, tokens within it, "
+    "and its last one. What a chain cannot have are weights of lengths, and the strings of whole "
+    f"segments as features (`strings`). Of CoNLL-2000, the last {HELD_OUT:,} sentences of the "
+    "training file are held out, of CoNLL-2003 testa. Candidates learn from every "
+    f"{EVERY}rd sentence of the rest of the training file, the systems from all of it; what "
+    f"chooses is F in percent. Shapes are compared with l2 {MIDDLE:g}, then penalties with the "
+    "shape that "
+    f"won. Training has {THREADS} threads, tagging one, its seconds are of the processor, "
+    "features included; of three passes over the test part the fastest counts. Strings are what "
+    "`tag_all` returns, arrays what `decode` does."
 )
 
 
-def _significance(task: SegmentTask, found: Sequence[SegmentRun], seed: int) -> str:
+def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], seed: int) -> str:
     """Compare every tagger with the chain."""
-    gold, reference = task.test.column_lists(task.target), found[0]
+    gold, reference = test.column_lists(task.target), found[0]
     body = []
     for one in found[1:]:
         pair = compare(gold, one.labels, reference.labels, seed=seed)
@@ -178,6 +265,7 @@ RECIPE = Recipe(
         "conll2000/train.txt",
         "conll2000/test.txt",
         "conll2003/eng.train",
+        "conll2003/eng.testa",
         "conll2003/eng.testb",
     ),
     paper="published",

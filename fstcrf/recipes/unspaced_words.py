@@ -6,12 +6,13 @@ import os
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fstcrf.errors import LabelWarning
@@ -19,31 +20,58 @@ from fstcrf.evaluate import compare
 from fstcrf.lazy import optional
 from fstcrf.lexicon import Lexicon
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Result, Row, gain, table
 from fstcrf.wordlattice import Annotation, LatticeCRF, read_words
 from fstcrf.wordlattice.annotation import label_of
+from fstcrf.wordlattice.candidates import Labels
+from fstcrf.wordlattice.crf import counted
 from fstcrf.wordlattice.entries import new_entries
 from fstcrf.wordlattice.templates import fields_of
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
-NEW_WORDS = 2
-"""A word of dev that lattices lack so often becomes an entry."""
-TEMPLATE = """\
-UNIGRAM A:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5]
-UNIGRAM B:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5],%w
+LEARNT = 400
+"""Texts of dev that candidates learn from, in the order of the file; the others choose."""
+
+_WORD = "UNIGRAM A:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5]\n"
+_FORM = "UNIGRAM B:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5],%w\n"
+_PAIR = """\
 BIGRAM C:%L[0],%L[1]/%R[0],%R[1]
 BIGRAM D:%L[0],%L[1],%L[2],%L[3],%L[4],%L[5]/%R[0],%R[1],%R[2],%R[3],%R[4],%R[5]
 """
-SCRATCH = (
-    TEMPLATE
-    + """\
+_TEXT = """\
 UNIGRAM E:%w
 UNIGRAM F:%t
 BIGRAM G:%L?[6],%L[0]/%R[0],%R[1]
 BIGRAM H:%L[0],%L[1]/%R?[6],%R[0]
 """
-)
+TEMPLATES = {
+    "pairs": _PAIR,
+    "classes": _WORD + _PAIR,
+    "words": _WORD + _FORM + _PAIR,
+    "strings": _WORD + _FORM + _PAIR + _TEXT,
+}
+"""Features: of neighbours; classes of words, too; words in them; strings and kinds of writing."""
+
+ENTRIES: list[dict[str, Value]] = [{"new_words": least} for least in (1, 2, 3)]
+"""How often lattices must lack a word of dev that becomes an entry."""
+FEATURES: list[dict[str, Value]] = [{"template": name} for name in TEMPLATES]
+ON_COSTS: list[dict[str, Value]] = [
+    {"costs": costs, "l2": l2} for l2 in (1.0, 4.0) for costs in ("fixed", "scaled")
+]
+ON_NOTHING: list[dict[str, Value]] = [{"costs": "none", "l2": l2} for l2 in (0.3, 1.0)]
+"""Whether the lexicon's costs count, and the penalty; templates are compared under the first."""
+
+TOP, NOTHING = "on MeCab's costs", "from nothing"
+QUICK: dict[str, dict[str, Value]] = {
+    "entries": {"new_words": 2},
+    f"{TOP}, template": {"template": "words"},
+    TOP: {"costs": "scaled", "l2": 1.0},
+    f"{NOTHING}, template": {"template": "strings"},
+    NOTHING: {"costs": "none", "l2": 0.3},
+}
+"""Settings of a quick run."""
 
 Spans = list[tuple[int, int, str]]
 """Words of a text: characters and label."""
@@ -55,11 +83,16 @@ class WordTask:
 
     lexicon: Lexicon
     rewrite: str
-    train: list[Annotation]
+    train: list[Annotation]  # what candidates learn from
     held_out: list[Annotation]
-    test: list[Annotation]
+    read_test: Callable[[], list[Annotation]]
     mecab: Callable[[Sequence[str]], list[list[tuple[str, str]]]]  # words and their features
-    sentences: int = 400  # of dev that settings are trained on, in the order of the file
+    test: list[Annotation] = field(default_factory=list)  # read when settings are frozen
+
+    @property
+    def dev(self) -> list[Annotation]:
+        """What the systems learn from."""
+        return [*self.train, *self.held_out]
 
     @property
     def texts(self) -> list[str]:
@@ -72,10 +105,10 @@ def japanese(setting: Setting) -> WordTask:
     advice = "this recipe needs it: pip install fugashi unidic-lite"
     fugashi = optional("fugashi", advice)
     folder = Path(optional("unidic_lite", advice).DICDIR)
-    dev, test = (
-        read_words(setting.data / f"ud_japanese_gsd/ja_gsd-ud-{part}.conllu")
-        for part in ("dev", "test")
-    )
+
+    def read(part: str) -> list[Annotation]:
+        return read_words(setting.data / f"ud_japanese_gsd/ja_gsd-ud-{part}.conllu")
+
     tagger = fugashi.GenericTagger(f"-d {folder} -r {os.devnull}")
 
     def mecab(texts: Sequence[str]) -> list[list[tuple[str, str]]]:
@@ -85,7 +118,8 @@ def japanese(setting: Setting) -> WordTask:
         ]
 
     rewrite = (folder / "rewrite.def").read_text("utf-8")
-    return WordTask(Lexicon.load(folder), rewrite, dev[:400], dev[400:], test, mecab)
+    dev, test = read("dev"), partial(read, "test")
+    return WordTask(Lexicon.load(folder), rewrite, dev[:LEARNT], dev[LEARNT:], test, mecab)
 
 
 # --- Systems --------------------------------------------------------------------------------------
@@ -106,10 +140,15 @@ class WordRun:
 class Options:
     """How weights are learnt."""
 
-    template: str
+    template: str  # one of TEMPLATES
     costs: str
     l2: float
-    new_words: int = NEW_WORDS
+    new_words: int
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Value]) -> Options:
+        """Return the options that settings of the protocol are."""
+        return msgspec.convert(dict(settings), cls)
 
 
 def _trained(task: WordTask, data: Sequence[Annotation], options: Options) -> LatticeCRF:
@@ -118,7 +157,7 @@ def _trained(task: WordTask, data: Sequence[Annotation], options: Options) -> La
         return LatticeCRF.train(
             task.lexicon,
             data,
-            options.template,
+            TEMPLATES[options.template],
             rewrite=task.rewrite,
             label=LABEL,
             costs=options.costs,  # type: ignore[arg-type]
@@ -130,10 +169,46 @@ def _trained(task: WordTask, data: Sequence[Annotation], options: Options) -> La
         )
 
 
-def chosen(task: WordTask, several: Sequence[Options]) -> tuple[Options, list[float]]:
-    """Return the options with the best F of words with labels on held-out texts, and all of F."""
-    found = [_trained(task, task.train, o).counts(task.held_out).f for o in several]
-    return several[int(np.argmax(found))], found
+def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[Options, Options]:
+    """Return the options of learning on MeCab's costs, and from nothing.
+
+    How often a word must be lacked to become an entry is chosen with nothing learnt; then templates
+    are, and with those what is left. What chooses is F of words with labels on held-out texts.
+    """
+
+    def entries(settings: Mapping[str, Value]) -> float:
+        own = with_entries(task, task.train, int(settings["new_words"] or 0))
+        answer = own.tag_all([one.text for one in task.held_out])
+        return 100.0 * counted(task.held_out, answer, Labels(own, LABEL)).f
+
+    @cache
+    def learnt(options: Options) -> float:
+        return 100.0 * _trained(task, task.train, options).counts(task.held_out).f
+
+    def several(name: str, candidates: list[dict[str, Value]]) -> list[dict[str, Value]]:
+        return candidates if full else [QUICK[name]]
+
+    most = protocol.choose("entries", several("entries", ENTRIES), entries)
+    found = []
+    for name, candidates in ((TOP, ON_COSTS), (NOTHING, ON_NOTHING)):
+        given: dict[str, Value] = {**most, **candidates[0]}
+        for part, own in ((f"{name}, template", FEATURES), (name, candidates)):
+            score = partial(_with, given, learnt)
+            given |= protocol.choose(part, several(part, own), score, (TEMPLATES, dict(given)))
+        found.append(Options.of(given))
+    return found[0], found[1]
+
+
+def _with(
+    given: Mapping[str, Value], score: Callable[[Options], float], own: Mapping[str, Value]
+) -> float:
+    """Return the score of settings beside given ones."""
+    return score(Options.of({**given, **own}))
+
+
+def with_entries(task: WordTask, data: Sequence[Annotation], least: int) -> Lexicon:
+    """Return the lexicon with entries for words that its lattices lack so often in annotations."""
+    return task.lexicon.with_entries(new_entries(task.lexicon, data, LABEL, least=least))
 
 
 def _spans_of(model: LatticeCRF | Lexicon, texts: Sequence[str]) -> list[Spans]:
@@ -174,10 +249,9 @@ def mecab_run(task: WordTask) -> WordRun:
     return WordRun("MeCab", spans, 0, 0.0, _speed(task.texts, task.mecab))
 
 
-def entries_run(task: WordTask) -> WordRun:
+def entries_run(task: WordTask, least: int) -> WordRun:
     """MeCab's costs with new entries for words of dev, and nothing learnt."""
-    data = [*task.train, *task.held_out]
-    own = task.lexicon.with_entries(new_entries(task.lexicon, data, LABEL, least=NEW_WORDS))
+    own = with_entries(task, task.dev, least)
     spans = _spans_of(own, task.texts)
     speed = _speed(task.texts, own.tag_all)
     return WordRun("MeCab's costs, new entries", spans, 0, 0.0, speed)
@@ -187,9 +261,8 @@ def trained_run(
     task: WordTask, name: str, options: Options, data: Sequence[Annotation] | None = None
 ) -> WordRun:
     """Train on all of dev, or on other data."""
-    given = [*task.train, *task.held_out] if data is None else data
     began = time.process_time()
-    model = _trained(task, given, options)
+    model = _trained(task, task.dev if data is None else data, options)
     seconds = time.process_time() - began
     spans = _spans_of(model, task.texts)
     speed = _speed(task.texts, model.tag_all)
@@ -201,7 +274,7 @@ def exported(task: WordTask, options: Options) -> tuple[int, int]:
 
     The model is written as a dictionary that MeCab loads.
     """
-    model = _trained(task, [*task.train, *task.held_out], options)
+    model = _trained(task, task.dev, options)
     ours = _spans_of(model, task.texts)
     fugashi = optional("fugashi", "pip install fugashi unidic-lite")
     with tempfile.TemporaryDirectory() as folder:
@@ -252,62 +325,45 @@ def run(setting: Setting) -> Result:
 
 def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Result:
     """Train and measure on a task."""
-    say = setting.say
-    strengths = (1.0, 4.0) if setting.full else (2.0,)
-    on_top = [Options(TEMPLATE, costs, l2) for l2 in strengths for costs in ("fixed", "scaled")]
-    scratch = [Options(SCRATCH, "none", l2) for l2 in ((0.3, 1.0) if setting.full else (0.3,))]
+    protocol = Protocol(RECIPE.name, setting)
+    setting.course.until(0.4)
+    top, nothing = choose(protocol, task, full=setting.full)
+    protocol.freeze()
+    task = replace(task, test=protocol.test(task.read_test))
+    setting.course.until(1.0)
     rows: list[Row] = []
-    best = []
-    for name, several in (("on MeCab's costs", on_top), ("from nothing", scratch)):
-        say(f"words: {len(several)} settings, {name}")
-        found, scores = setting.kept(
-            f"settings, {name}", partial(_picked, task, several), tuple[int, list[float]], several
-        )
-        best.append(several[found])
-        rows += setting.rows(
-            f"held out, {name}", partial(_held_out, name, several, scores), (several, scores)
-        )
-    top, nothing = best
-    makes: dict[str, Callable[[], WordRun]] = {
-        "MeCab": partial(mecab_run, task),
-        "MeCab's costs, new entries": partial(entries_run, task),
-        "learnt on MeCab's costs, no new entries": partial(
-            trained_run,
-            task,
-            "learnt on MeCab's costs, no new entries",
-            replace(top, new_words=0),
-        ),
-        "learnt on MeCab's costs": partial(trained_run, task, "learnt on MeCab's costs", top),
-        "learnt from nothing": partial(trained_run, task, "learnt from nothing", nothing),
-    }
     runs = []
-    for name, make in makes.items():
-        say(f"words: {name}")
-        one = setting.kept(name, make, WordRun, (top, nothing))
-        rows += setting.rows(f"{name}, rows", partial(_rows, task, one), (top, nothing))
+    for name, make in setting.course.each(_systems(task, top, nothing).items()):
+        setting.say(f"words: {name}")
+        one = setting.kept(name, make, WordRun, (TEMPLATES, top, nothing))
+        rows += setting.rows(f"{name}, rows", partial(_rows, task, one), (TEMPLATES, top, nothing))
         runs.append(one)
-    sections = [_READING, _coverage(task), _significance(task, runs, setting.seed)]
-    sections.append(_curve(setting, task, top, runs))
+    sections = [_READING, protocol.section(), _coverage(task)]
+    sections += [_significance(task, runs, setting.seed), _curve(setting, task, top, runs)]
     if setting.full and mecab_runs:
-        say("words: MeCab with the learnt costs")
-        same, there = setting.kept("exported", partial(exported, task, top), tuple[int, int], top)
+        setting.say("words: MeCab with the learnt costs")
+        make_export = partial(exported, task, top)
+        same, there = setting.kept("exported", make_export, tuple[int, int], (TEMPLATES, top))
         sections.append(
-            "Written as a dictionary, the model learnt on MeCab's costs was run by MeCab itself: "
-            f"on {same} of {there} texts it finds the same words with the same labels. "
-            "Costs are whole numbers there."
+            "## Run by MeCab\n\nWritten as a dictionary, the model learnt on MeCab's costs was run "
+            f"by MeCab itself: on {same} of {there} texts it finds the same words with the same "
+            "labels. Costs are whole numbers there."
         )
     return Result(rows, sections)
 
 
-def _picked(task: WordTask, several: Sequence[Options]) -> tuple[int, list[float]]:
-    best, found = chosen(task, several)
-    return list(several).index(best), found
-
-
-def _held_out(name: str, several: Sequence[Options], scores: Sequence[float]) -> Iterator[Row]:
-    for options, f in zip(several, scores, strict=True):
-        what = f"held out: {name}, {options.costs}, l2 {options.l2:g}"
-        yield Row(what, "F of words with labels, %", 100.0 * f)
+def _systems(task: WordTask, top: Options, nothing: Options) -> dict[str, Callable[[], WordRun]]:
+    """Return what makes each system's run."""
+    learnt = {
+        "learnt on MeCab's costs, no new entries": replace(top, new_words=0),
+        "learnt on MeCab's costs": top,
+        "learnt from nothing": nothing,
+    }
+    return {
+        "MeCab": partial(mecab_run, task),
+        "MeCab's costs, new entries": partial(entries_run, task, top.new_words),
+        **{name: partial(trained_run, task, name, options) for name, options in learnt.items()},
+    }
 
 
 def _f(task: WordTask, spans: Sequence[Sequence[tuple[int, int, str]]], *, labels: bool) -> float:
@@ -335,23 +391,24 @@ def _rows(task: WordTask, one: WordRun) -> Iterator[Row]:
 _READING = f"""\
 ## How to read this
 
-UD Japanese GSD has no training part here: dev is what is learnt from, its first 400 texts for
-choosing settings, which the rest decides by F of words with labels; then all of dev. Test is
-looked at once. A label is part of speech and type of inflection, as the treebank has them
-(`xpos`). MeCab runs with unidic-lite through fugashi; the lexicon of all systems is the same.
-*New entries*: words of dev that its lattices lack with that label at least {NEW_WORDS} times
-become entries, with contexts and costs of a frequent word of their label. *On MeCab's costs*: its
-score of a way stands, and weights are added; `scaled` learns what a unit of cost is worth, too.
-*From nothing*: the dictionary says which words there are, not what they cost. Annotations that a
-lattice lacks: the nearest ways are learnt. Training takes {THREADS} threads, tagging one; seconds
-are of the processor, features included, and of three passes over the test part the fastest
-counts."""
+UD Japanese GSD has no training part here: dev is what is learnt from, its first {LEARNT} texts for
+choosing settings, which the rest decides by F of words with labels, in percent; then all of dev. A
+label is part of speech and type of inflection, as the treebank has them (`xpos`). MeCab runs with
+unidic-lite through fugashi; the lexicon of all systems is the same. *New entries*: words of dev
+that its lattices lack with that label so many times (`new_words`) become entries, with contexts and
+costs of a frequent word of their label. *On MeCab's costs*: its score of a way stands, and weights
+are added; `scaled` learns what a unit of cost is worth, too. *From nothing*: the dictionary says
+which words there are, not what they cost. Templates: `pairs` has classes of neighbours, `classes`
+those of words, too, `words` also each word with its class, `strings` also strings and kinds of
+writing without classes, and the words of neighbours. Annotations that a lattice lacks: the nearest
+ways are learnt. Training takes {THREADS} threads, tagging one; seconds are of the processor,
+features included, and of three passes over the test part the fastest counts."""
 
 
 def _coverage(task: WordTask) -> str:
     """Tell what the lexicon's lattices lack, in both parts."""
     rows = []
-    for name, data in (("dev", [*task.train, *task.held_out]), ("test", task.test)):
+    for name, data in (("dev", task.dev), ("test", task.test)):
         spans = words = labels = 0
         for one in data:
             lattice = task.lexicon.lattice(one.text)
@@ -402,8 +459,7 @@ def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
 def _curve(setting: Setting, task: WordTask, top: Options, runs: Sequence[WordRun]) -> str:
     """Learn on MeCab's costs from parts of what dev says."""
     shares = (0.25, 0.5, 1.0) if setting.full else (0.5,)
-    data = [*task.train, *task.held_out]
-    options = replace(top, new_words=0)
+    data, options = task.dev, replace(top, new_words=0)
     rows = [["nothing (MeCab)", "", *_both(task, runs[0].spans)]]
     for what, part in (("words", some_words), ("boundaries", some_boundaries)):
         for share in shares:
@@ -413,7 +469,7 @@ def _curve(setting: Setting, task: WordTask, top: Options, runs: Sequence[WordRu
                 name,
                 partial(trained_run, task, name, options, part(data, share, setting.seed)),
                 WordRun,
-                options,
+                (TEMPLATES, options),
             )
             rows.append([what, f"{share:.0%}", *_both(task, one.spans)])
     head = ["known of dev", "share", "F of words, %", "F of words with labels, %"]

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Array, Floats, Ints, Longs, distinct
-from fstcrf.corpus import Corpus, Span, labels_from_arrays, named_scheme, span_arrays
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.corpus import Corpus, Span, labels_from_arrays, named_scheme
 from fstcrf.corpus.schemes import OUTSIDE
-from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
+from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.features import FeatureIndex, TemplateSet
 from fstcrf.features.template import as_templates
@@ -26,55 +24,27 @@ from fstcrf.kernel.semimarkov import best_segments
 from fstcrf.lattice import SegmentLattice
 from fstcrf.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.once import made_once
+from fstcrf.semimarkov import files
+from fstcrf.semimarkov.files import Kept, Record
+from fstcrf.semimarkov.gold import (
+    OnMissing,
+    gold_segments,
+    length_limits,
+    present_segments,
+)
 from fstcrf.semimarkov.likelihood import (
     SegmentProblem,
     SegmentSpace,
     segment_optimiser,
     supported_cells,
 )
-from fstcrf.semimarkov.phrases import (
-    GoldSegments,
-    Lexicon,
-    PhraseTable,
-    SegmentFeatures,
-    segment_features,
-)
-from fstcrf.storage import SEGMENTS, read_arrays, write_arrays
+from fstcrf.semimarkov.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.train.course import Course, known
-from fstcrf.train.loop import Progress
+from fstcrf.train.loop import Outcome, Progress
 from fstcrf.train.shards import Workers
-
-KIND, VERSION = SEGMENTS, 1
-OnMissing = Literal["error", "nearest", "skip"]
 
 _RUN = 20_000  # tokens that are scored together
 _CAP = 8
-
-
-class _Record(msgspec.Struct, frozen=True):
-    """What was trained, and how."""
-
-    target: str
-    scheme: str
-    sentences: int
-    tokens: int
-    weights: int
-    iterations: int
-    objective: float
-    dev_score: float | None
-    reason: str
-    l2: float
-    l1: float
-
-
-class _Header(msgspec.Struct, frozen=True):
-    labels: tuple[str, ...]
-    columns: tuple[str, ...]
-    scheme: str
-    rows: int
-    names: tuple[str, ...]
-    tables: tuple[tuple[str, tuple[str, ...]], ...]  # column, strings
-    record: _Record
 
 
 class SegmentAnswer:
@@ -157,7 +127,7 @@ class SegmentCRF:
     theta: Floats
     columns: tuple[str, ...]
     scheme: str
-    record: Any = field(repr=False)
+    record: Record = field(repr=False)
 
     def __repr__(self) -> str:
         return (
@@ -246,53 +216,38 @@ class SegmentCRF:
         OptionError
             Options outside what they may be.
         """
+        course = Course.of(locals())
         one_of("on_missing", on_missing, OnMissing)
-        course = Course(
-            l2=l2,
-            l1=l1,
-            max_iterations=max_iterations,
-            period=period,
-            delta=delta,
-            patience=patience,
-            threads=threads,
-            report=report,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
         _check_schemes(longest, scheme, writes)
-        corpus = _full(data)
-        gold, labels = _gold(corpus, target, scheme)
-        limits, tailed = _limits(gold, len(labels), longest, tails=tails)
-        corpus, gold = _present(corpus, gold, labels, limits, tailed, on_missing)
         templates = as_templates(template)
-        index, rows = _attributes(corpus, templates, min_count, target, segments)
-        phrases = segment_features(
-            corpus, gold, len(labels), limits, segments, lexicon, lexicon_column
+        given = _Corpus.read(
+            data,
+            target,
+            templates,
+            segments=segments,
+            lexicon=lexicon,
+            lexicon_column=lexicon_column,
+            longest=longest,
+            tails=tails,
+            scheme=scheme,
+            on_missing=on_missing,
+            min_count=min_count,
         )
-        cells = supported_cells(rows, gold, len(labels))
-        space = SegmentSpace(len(labels), rows.n_columns, cells, limits, tailed, len(phrases.cell))
-        extras = phrases.extras(corpus, limits, space.depth, space.width)
-        problem = SegmentProblem(corpus.offsets, rows, extras, gold)
-        columns = tuple(str(c) for c in corpus.columns if c != target)
 
-        def model(theta: Floats, **told: Any) -> SegmentCRF:
-            about: dict[str, Any] = dict.fromkeys(("iterations", "weights"), 0)
-            about |= {"objective": 0.0, "dev_score": None, "reason": ""}
-            about |= {"sentences": len(corpus), "tokens": corpus.n_tokens}
-            about |= {"target": target, "scheme": scheme, "l2": course.l2, "l1": course.l1}
-            record = _Record(**(about | told))
-            return cls(labels, index, phrases, space, theta, columns, writes, record)
+        def model(theta: Floats, outcome: Outcome | None = None) -> SegmentCRF:
+            record = given.record(target, scheme, course, outcome)
+            parts = given.labels, given.index, given.features, given.space, theta
+            return cls(*parts, given.columns(target), writes, record)
 
         held_out = None if dev is None else _full(dev)
         staged = dev is None
         run = target, scheme, course.l2, course.l1, str(templates), staged
         outcome = course.run(
-            segment_optimiser(problem, space, course, staged=staged),
-            fingerprint=lambda: _fingerprint(corpus, space, run),
+            segment_optimiser(given.problem, given.space, course, staged=staged),
+            fingerprint=lambda: given.fingerprint(run),
             evaluate=None if held_out is None else lambda w: model(w).f_of(held_out, target),
         )
-        return model(outcome.theta, weights=space.size, **known(outcome))
+        return model(outcome.theta, outcome)
 
     def f_of(self, corpus: Corpus, target: str) -> float:
         """Return F of the segments of a corpus with gold labels, 0 to 1."""
@@ -464,31 +419,8 @@ class SegmentCRF:
         OSError
             The file cannot be written.
         """
-        arrays: dict[str, Array] = {
-            "theta": self.theta,
-            "cells": self.space.cells,
-            "longest": self.space.longest,
-            "tails": self.space.tails.astype(np.uint8),
-            "features.cell": self.features.cell,
-        }
-        for k, table in enumerate(self.features.tables):
-            for name in _TABLE:
-                arrays[f"features.{k}.{name}"] = getattr(table, name)
-        arrays |= {f"index.{name}": array for name, array in self.index.arrays().items()}
-        header = _Header(
-            labels=self.labels,
-            columns=self.columns,
-            scheme=self.scheme,
-            rows=self.space.rows,
-            names=self.features.names,
-            tables=tuple((table.column, table.strings) for table in self.features.tables),
-            record=self.record,
-        )
-        metadata = {
-            "header": msgspec.json.encode(header).decode(),
-            "index": msgspec.json.encode(self.index.metadata()).decode(),
-        }
-        write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+        parts = self.labels, self.index, self.features, self.space, self.theta
+        files.write(path, Kept(*parts, self.columns, self.scheme, self.record))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SegmentCRF:
@@ -501,78 +433,13 @@ class SegmentCRF:
         OSError
             It cannot be opened.
         """
-        arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
-        try:
-            header = msgspec.json.decode(metadata["header"], type=_Header)
-            about = msgspec.json.decode(metadata["index"])
-            own = {
-                name.removeprefix("index."): array
-                for name, array in arrays.items()
-                if name.startswith("index.")
-            }
-            index = FeatureIndex.from_arrays(own, about)
-            tables = tuple(
-                PhraseTable(column, strings, *(arrays[f"features.{k}.{name}"] for name in _TABLE))
-                for k, (column, strings) in enumerate(header.tables)
-            )
-            labels = len(header.labels)
-            features = SegmentFeatures(tables, header.names, arrays["features.cell"], labels)
-            space = SegmentSpace(
-                labels,
-                header.rows,
-                arrays["cells"],
-                arrays["longest"],
-                arrays["tails"].astype(bool),
-                len(features.cell),
-            )
-            _check_parts(space, features, arrays["theta"])
-        except (KeyError, ValueError, msgspec.MsgspecError) as error:
-            raise ModelFileError(f"{os.fspath(path)}: damaged: {error}") from None
-        return cls(
-            header.labels,
-            index,
-            features,
-            space,
-            arrays["theta"],
-            header.columns,
-            header.scheme,
-            header.record,
-        )
+        return cls(*files.read(path))
 
 
 def _bounds(label: Ints) -> tuple[Longs, Longs]:
     """Return where segments begin and end, of labels at their first tokens, −1 elsewhere."""
     start = np.flatnonzero(label >= 0)
     return start, np.append(start[1:], len(label))
-
-
-_TABLE = ("parent", "string", "depth", "row", "attribute")
-
-
-def _check_parts(space: SegmentSpace, features: SegmentFeatures, theta: Floats) -> None:
-    """Refuse numbers that lead outside other arrays."""
-
-    def inside(what: str, numbers: Array, size: int) -> None:
-        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
-            raise ValueError(f"{what} holds numbers outside [0, {size})")
-
-    if theta.shape != (space.size,) or not np.isfinite(theta).all():
-        raise ValueError(f"{theta.size} weights, expected {space.size} finite ones")
-    if space.longest.shape != (space.labels,) or space.tails.shape != (space.labels,):
-        raise ValueError("lengths of other labels")
-    inside("longest", space.longest - 1, 10_000)
-    inside("cells", space.cells, space.rows * 3 * space.width)
-    inside("features", features.cell, len(features.names) * space.labels)
-    for table in features.tables:
-        nodes = len(table.parent)
-        inside("parent", table.parent, nodes + 1)
-        inside("string", table.string, len(table.strings))
-        inside("depth", table.depth, nodes + 1)
-        inside("attribute", table.attribute, len(features.names))
-        if len(table.string) != nodes or len(table.row) != nodes + 1 or not len(table.depth):
-            raise ValueError("a table of phrases whose parts disagree")
-        if (np.diff(table.row) < 0).any() or table.row[-1] != len(table.attribute):
-            raise ValueError("a table of phrases whose rows do not rise")
 
 
 # --- What is trained on ---------------------------------------------------------------------------
@@ -584,6 +451,14 @@ def _check_schemes(longest: int, scheme: str, writes: str) -> None:
     named_scheme(scheme)
     if not named_scheme(writes).strict:
         raise OptionError(f"scheme {writes!r} only reads labels; name one to write")
+
+
+def _full(data: Data) -> Corpus:
+    corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
+    sizes = np.diff(corpus.offsets)
+    if not corpus.n_tokens:
+        raise DataError("no sentence to train on", path=corpus.source)
+    return corpus if sizes.all() else corpus.select(np.flatnonzero(sizes))
 
 
 def _attributes(
@@ -602,102 +477,73 @@ def _attributes(
     return index, design.node
 
 
-def _full(data: Data) -> Corpus:
-    corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
-    sizes = np.diff(corpus.offsets)
-    if not corpus.n_tokens:
-        raise DataError("no sentence to train on", path=corpus.source)
-    return corpus if sizes.all() else corpus.select(np.flatnonzero(sizes))
+@dataclass(frozen=True, eq=False)
+class _Corpus:
+    """Sentences to learn from, what templates found in them, and which weights there are."""
 
+    sentences: Corpus
+    labels: tuple[str, ...]
+    index: FeatureIndex
+    features: SegmentFeatures
+    space: SegmentSpace
+    problem: SegmentProblem
 
-def _gold(corpus: Corpus, target: str, scheme: str) -> tuple[GoldSegments, tuple[str, ...]]:
-    """Gold segments, those of one token outside among them, and their labels."""
-    if target not in corpus.columns:
-        there = ", ".join(map(str, corpus.columns))
-        raise DataError(f"no column {target!r}: there is {there}", path=corpus.source)
-    column = corpus.columns[target]
-    found = span_arrays(column, corpus.offsets, scheme)
-    used = distinct(found.type)
-    types = [found.types[k] for k in used.tolist()]
-    if OUTSIDE in types:
-        raise DataError('a type of spans is called "O", as tokens outside are')
-    labels = (*sorted(types), OUTSIDE)
-    number = np.zeros(len(found.types) + 1, dtype=np.int64)
-    for k, name in zip(used.tolist(), types, strict=True):
-        number[k] = labels.index(name)
-    covered = np.zeros(corpus.n_tokens + 1, dtype=np.int64)
-    np.add.at(covered, found.start, 1)
-    np.add.at(covered, found.end, -1)
-    outside = np.flatnonzero(np.cumsum(covered)[:-1] == 0)
-    start = np.concatenate([found.start, outside]).astype(np.int64)
-    end = np.concatenate([found.end, outside + 1]).astype(np.int64)
-    label = np.concatenate([number[found.type], np.full(len(outside), len(labels) - 1)])
-    order = np.argsort(start, kind="stable")
-    return GoldSegments(start[order], end[order], label[order]), labels
-
-
-def _limits(
-    gold: GoldSegments, labels: int, longest: int, *, tails: bool
-) -> tuple[Ints, np.ndarray[Any, np.dtype[np.bool_]]]:
-    """Return the longest segment of each label, and whether there may be longer ones."""
-    most = np.ones(labels, dtype=np.int64)
-    np.maximum.at(most, gold.label, gold.end - gold.start)
-    limits = np.minimum(most, longest).astype(np.int32)
-    tailed = np.full(labels, tails)
-    tailed[-1] = False  # tokens outside are segments of their own
-    return limits, tailed
-
-
-def _present(
-    corpus: Corpus,
-    gold: GoldSegments,
-    labels: tuple[str, ...],
-    limits: Ints,
-    tailed: np.ndarray[Any, np.dtype[np.bool_]],
-    on_missing: OnMissing,
-) -> tuple[Corpus, GoldSegments]:
-    """Return the corpus and gold segments that the lattices have."""
-    size = gold.end - gold.start
-    missing = np.flatnonzero((size > limits[gold.label]) & ~tailed[gold.label])
-    if not len(missing):
-        return corpus, gold
-    sentence = np.searchsorted(corpus.offsets, gold.start[missing], side="right") - 1
-    k, own = int(missing[0]), int(sentence[0])
-    name = labels[int(gold.label[k])]
-    what = (
-        f"{len(missing)} gold segments are longer than their label's longest, the first a {name} "
-        f"of {size[k]} tokens"
-    )
-    if on_missing == "error":
-        raise DataError(
-            f"{what}: allow tails, a larger longest=, or say on_missing='nearest' or 'skip'",
-            sentence=own,
-            token=int(gold.start[k] - corpus.offsets[own]),
+    @classmethod
+    def read(
+        cls,
+        data: Data,
+        target: str,
+        templates: TemplateSet,
+        *,
+        segments: Sequence[str],
+        lexicon: Lexicon | None,
+        lexicon_column: str | None,
+        longest: int,
+        tails: bool,
+        scheme: str,
+        on_missing: OnMissing,
+        min_count: int,
+    ) -> _Corpus:
+        corpus = _full(data)
+        gold, labels = gold_segments(corpus, target, scheme)
+        limits, tailed = length_limits(gold, len(labels), longest, tails=tails)
+        corpus, gold = present_segments(corpus, gold, labels, limits, tailed, on_missing)
+        index, rows = _attributes(corpus, templates, min_count, target, segments)
+        features = segment_features(
+            corpus, gold, len(labels), limits, segments, lexicon, lexicon_column
         )
-    if on_missing == "skip":
-        kept = np.setdiff1d(np.arange(len(corpus)), sentence)
-        warnings.warn(
-            f"{what}: {len(corpus) - len(kept)} sentences are left out", LabelWarning, stacklevel=3
+        cells = supported_cells(rows, gold, len(labels))
+        space = SegmentSpace(len(labels), rows.n_columns, cells, limits, tailed, len(features.cell))
+        extras = features.extras(corpus, limits, space.depth, space.width)
+        problem = SegmentProblem(corpus.offsets, rows, extras, gold)
+        return cls(corpus, labels, index, features, space, problem)
+
+    def columns(self, target: str) -> tuple[str, ...]:
+        """Return the columns of sentences that are given as rows."""
+        return tuple(str(c) for c in self.sentences.columns if c != target)
+
+    def record(self, target: str, scheme: str, course: Course, outcome: Outcome | None) -> Record:
+        """Return what is known of a run: nothing before its end."""
+        told = {"iterations": 0, "objective": 0.0, "dev_score": None, "reason": ""}
+        return Record(
+            target=target,
+            scheme=scheme,
+            sentences=len(self.sentences),
+            tokens=self.sentences.n_tokens,
+            weights=0 if outcome is None else self.space.size,
+            l2=course.l2,
+            l1=course.l1,
+            **(told if outcome is None else known(outcome)),
         )
-        if not len(kept):
-            raise DataError("no sentence is left to train on", path=corpus.source)
-        return corpus.select(kept), gold.chosen(corpus.offsets, kept)
-    warnings.warn(f"{what}: they are cut into pieces", LabelWarning, stacklevel=3)
-    most = limits[gold.label].astype(np.int64)
-    pieces = -(-size // most)
-    which = np.repeat(np.arange(len(size)), pieces)
-    part = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    start = gold.start[which] + part * most[which]
-    end = np.minimum(start + most[which], gold.end[which])
-    return corpus, GoldSegments(start, end, gold.label[which])
 
-
-def _fingerprint(corpus: Corpus, space: SegmentSpace, options: tuple[object, ...]) -> str:
-    digest = hashlib.sha256(repr(options).encode())
-    for array in (corpus.offsets, space.cells, space.longest, space.tails):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update(str(space.values).encode())
-    for name, column in corpus.columns.items():
-        digest.update(str(name).encode())
-        digest.update(np.ascontiguousarray(column.ids).tobytes())
-    return digest.hexdigest()
+    def fingerprint(self, options: tuple[object, ...]) -> str:
+        """Return what a run is about."""
+        corpus, space = self.sentences, self.space
+        digest = hashlib.sha256(repr(options).encode())
+        for array in (corpus.offsets, space.cells, space.longest, space.tails):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(str(space.values).encode())
+        for name, column in corpus.columns.items():
+            digest.update(str(name).encode())
+            digest.update(np.ascontiguousarray(column.ids).tobytes())
+        return digest.hexdigest()

@@ -17,6 +17,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError
 from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
 from fstcrf.kernel.semimarkov import Extras
+from fstcrf.semimarkov.gold import GoldSegments
 
 Lexicon = Mapping[str, Iterable[str]]
 """Names of entries, and their phrases: words with blanks between them."""
@@ -175,31 +176,6 @@ def _entries(row: Longs, chosen: Longs) -> tuple[Longs, Longs]:
     which = np.repeat(np.arange(len(chosen)), size)
     inside = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size)
     return row[chosen][which] + inside, which
-
-
-@dataclass(frozen=True, eq=False)
-class GoldSegments:
-    """Segments of all sentences, in order; tokens are numbered through.
-
-    Parameters
-    ----------
-    start, end : int64 [M]
-    label : int64 [M]
-    """
-
-    start: Longs
-    end: Longs
-    label: Longs
-
-    def chosen(self, offsets: Longs, kept: Longs) -> GoldSegments:
-        """Return those of some sentences, numbered through anew."""
-        own = np.searchsorted(offsets, self.start, side="right") - 1
-        there = np.isin(own, kept)
-        sizes = np.diff(offsets)[kept]
-        shift = np.zeros(len(offsets) - 1, dtype=np.int64)
-        shift[kept] = np.cumsum(sizes) - sizes - offsets[kept]
-        moved = shift[own[there]]
-        return GoldSegments(self.start[there] + moved, self.end[there] + moved, self.label[there])
 
 
 def segment_features(

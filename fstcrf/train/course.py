@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,11 @@ class Course:
             raise OptionError(f"threads is {self.threads}, expected at least 1")
         if self.resume and self.checkpoint is None:
             raise OptionError("resume needs a checkpoint to go on from")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Course:
+        """Return the course that is among the arguments of a function, by their names."""
+        return cls(**{one.name: given[one.name] for one in fields(cls)})
 
     def minimiser(self, objective: Objective, start: Floats) -> LBFGS:
         """Return L-BFGS, or OWL-QN with l1, from a start."""

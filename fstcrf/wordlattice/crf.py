@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import DataError, OptionError
 from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
 from fstcrf.model.reading import Run, runs_of
 from fstcrf.once import made_once
@@ -160,21 +160,9 @@ class LatticeCRF:
         OptionError
             Options outside what they may be.
         """
+        course = Course.of(locals())
         one_of("on_missing", on_missing, OnMissing)
         one_of("costs", costs, Costs)
-        course = Course(
-            l2=l2,
-            l1=l1,
-            max_iterations=max_iterations,
-            period=period,
-            delta=delta,
-            patience=patience,
-            threads=threads,
-            report=report,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
         _check_numbers(label, min_count, new_words)
         _check_complete(dev)
         if new_words:
@@ -223,10 +211,8 @@ class LatticeCRF:
 
         Parameters and errors as for `Lexicon.tag`.
         """
-        found = self.tag_all([text], boundaries=None if boundaries is None else [boundaries])
-        if found.scores[0] == -np.inf:
-            raise NoPathError(f"no words cover the text {text[:20]!r}")
-        return found.words(0)
+        known = None if boundaries is None else [boundaries]
+        return self.tag_all([text], boundaries=known).only()
 
     def tag_all(
         self,
@@ -412,7 +398,7 @@ class _Corpus:
             costs=counts,
             on_missing=on_missing,
         )
-        pairs = distinct(np.concatenate([one.whole.pair for one in texts]))
+        pairs = np.unique(np.concatenate([one.whole.pair for one in texts]))
         pairs = pairs[pairs >= 0]
         rights, lefts = right.codes[pairs >> 32], left.codes[pairs & (1 << 32) - 1]
         base = np.zeros(len(pairs))

@@ -18,13 +18,14 @@ from fstcrf.grammar import Grammar
 from fstcrf.kernel.semimarkov import Extras
 from fstcrf.lattice import Lattice
 from fstcrf.semimarkov import SegmentCRF, likelihood
+from fstcrf.semimarkov.gold import GoldSegments
 from fstcrf.semimarkov.likelihood import (
     SegmentLikelihood,
     SegmentProblem,
     SegmentSpace,
     supported_cells,
 )
-from fstcrf.semimarkov.phrases import GoldSegments, segment_features
+from fstcrf.semimarkov.phrases import segment_features
 
 TEMPLATE = "U0:%x[-1..1,word]\nU1"
 LEXICON = {"city": ["new york", "paris"], "food": ["hot dog"]}

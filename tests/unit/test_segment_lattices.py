@@ -61,6 +61,39 @@ def test_answers() -> None:
     assert "SegmentLattice" in one._repr_html_()
 
 
+def test_arcs_come_in_any_order() -> None:
+    generator = np.random.default_rng(3)
+    start, length, label = (a.reshape(-1) for a in np.indices((6, 3, 4)))
+    kept = np.flatnonzero(start + length < 6)
+    columns = (
+        start[kept],
+        start[kept] + length[kept] + 1,
+        label[kept],
+        generator.normal(size=len(kept)),
+    )
+    names, pairs = list("wxyz"), generator.normal(size=(4, 4))
+    first = SegmentLattice.from_arrays(6, *columns, names, pairs)
+    for _ in range(5):
+        order = generator.permutation(len(kept))
+        moved = SegmentLattice.from_arrays(6, *(c[order] for c in columns), names, pairs)
+        assert moved.log_partition() == pytest.approx(first.log_partition(), abs=1e-12)
+        assert moved.nbest(4) == first.nbest(4)
+        assert [order[p.arcs].tolist() for p in moved.nbest(4)] == [
+            p.arcs.tolist() for p in first.nbest(4)
+        ]
+
+
+def test_sausages_have_segments_of_one_token() -> None:
+    start, label = (a.reshape(-1) for a in np.indices((3, 2)))
+    one = SegmentLattice.from_arrays(3, start, start + 1, label, [0.0, 1, 2, 0, 0, 3], ["x", "y"])
+    assert one.best().segments == ((0, 1, "y"), (1, 2, "x"), (2, 3, "y"))
+    assert one.best().arcs.tolist() == [1, 2, 5]
+    assert {p.segments[1].type for p in one.nbest(2)} <= {"x", "y"}
+    assert len(set(one.nbest(8))) == 8  # paths that differ in labels alone are different
+    for drawn in one.sample(5):
+        assert [s.type for s in drawn.segments] == list(drawn.labels)
+
+
 def test_lattices_are_pickled() -> None:
     one = lattice()
     assert one.best() == pickle.loads(pickle.dumps(one)).best()

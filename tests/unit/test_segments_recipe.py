@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tests.support.command as program
+from fstcrf.corpus import Corpus
 from fstcrf.demo import corpus_path
-from fstcrf.recipes import Setting
-from fstcrf.recipes.segment_taggers import chain, chunking, entities, segment_tagger
+from fstcrf.recipes import Setting, segment_taggers
+from fstcrf.recipes.protocol import FILE, Protocol, frozen
+from fstcrf.recipes.segment_taggers import (
+    CHAIN,
+    EVERY,
+    PENALTIES,
+    QUICK,
+    SEGMENTS,
+    SHAPES,
+    SegmentTask,
+    choose,
+    chunking,
+    entities,
+    measured,
+)
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = tmp_path_factory.mktemp("data")
     for name in ("conll2000", "conll2003"):
         (data / name).mkdir()
-    for part, other, size in (("train", "train", 60), ("test", "testb", 30)):
+    for part, other, size in (("train", "train", 60), ("test", "testa", 10), ("test", "testb", 30)):
         sentences = corpus_path(part).read_text("utf-8").strip().split("\n\n")[:size]
         (data / "conll2000" / f"{part}.txt").write_text("\n\n".join(sentences) + "\n", "utf-8")
         rows = [[line.split() for line in sentence.splitlines()] for sentence in sentences]
@@ -32,17 +48,71 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_both_taggers_learn(folder: Path) -> None:
     for task in (chunking(Setting(folder)), entities(Setting(folder))):
-        runs = [chain(task), segment_tagger(task, task.segments, "segments")]
+        test = task.read_test()
+        settings = {"l2": 0.5, "longest": 4, "strings": True}
+        runs = [measured(task, system, settings, test) for system in (CHAIN, SEGMENTS)]
         assert all(run.f > 50.0 and run.weights > 100 for run in runs)
-        assert [len(labels) for labels in runs[1].labels] == [len(s) for s in task.test]
+        assert [len(labels) for labels in runs[1].labels] == [len(s) for s in test]
+
+
+def test_what_chooses_is_not_learnt_from(folder: Path) -> None:
+    chunks, names = chunking(Setting(folder)), entities(Setting(folder))
+    rest = len(chunks.train) - len(chunks.held_out)
+    assert chunks.learnt.column_lists("word") == chunks.train[:rest:EVERY].column_lists("word")
+    assert names.learnt.column_lists("word") == names.train[::EVERY].column_lists("word")
+    assert 0 < len(names.held_out) < len(names.read_test())
+
+
+def test_settings_are_chosen_on_held_out_sentences(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = chunking(Setting(folder))
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    class Tagger:
+        """Is right the more often, the longer its segments and the weaker its penalty."""
+
+        def __init__(self, settings: Mapping[str, Any]) -> None:
+            self.right = int(settings.get("longest", 1)) / float(settings["l2"])
+
+        def tag_all(self, corpus: Corpus) -> list[list[str]]:
+            assert corpus is task.held_out
+            gold = corpus.column_lists(task.target)
+            return [g if k < self.right else ["O"] * len(g) for k, g in enumerate(gold)]
+
+    def trained(system: str) -> Any:
+        def train(_: SegmentTask, data: Corpus, settings: Mapping[str, Any]) -> Tagger:
+            assert data is task.learnt
+            asked.append((system, dict(settings)))
+            return Tagger(settings)
+
+        return train
+
+    for system in (CHAIN, SEGMENTS):
+        monkeypatch.setitem(segment_taggers.TRAIN, system, trained(system))
+    settings = choose(Protocol("segments", Setting(folder)), task, full=True)
+    assert settings == {
+        CHAIN: {"l2": 0.1},
+        SEGMENTS: {"l2": 0.1, "longest": 8, "strings": False},
+    }
+    assert len(asked) == 4 + 4 + 3  # what was tried as a shape is not trained again
+
+
+def test_a_quick_run_is_one_of_the_full_one() -> None:
+    full = {"chain": PENALTIES, "shape": SHAPES, "segments": PENALTIES}
+    for name, settings in QUICK.items():
+        assert settings in full[name.removeprefix("chunking, ")]
 
 
 @pytest.mark.thorough
 def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
-    given = ("--data", folder, "--report", tmp_path / "out", "--full")
-    assert "segments" in program.done("recipe", "segments", *given)
-    rows = json.loads((tmp_path / "out" / "results.json").read_text("utf-8"))
-    assert len(rows) == 2 * 3 * 3
-    page = (tmp_path / "out" / "report.md").read_text("utf-8")
+    out = tmp_path / "out"
+    assert "segments" in program.done(
+        "recipe", "segments", "--data", folder, "--report", out, "--full"
+    )
+    rows = json.loads((out / "results.json").read_text("utf-8"))
+    assert len(rows) == 2 * 2 * 6
+    assert len(frozen(out / FILE).choices) == 2 * 3
+    page = (out / "report.md").read_text("utf-8")
     assert "randomised F" in page
     assert "Significance, entities" in page

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fstcrf.lexicon import Characters, Entry, Lexicon
-from fstcrf.recipes import Setting
+from fstcrf.recipes import Setting, unspaced_words
+from fstcrf.recipes.protocol import FILE, Protocol, frozen
 from fstcrf.recipes.unspaced_words import (
+    ENTRIES,
+    FEATURES,
     LABEL,
-    TEMPLATE,
+    NOTHING,
+    ON_COSTS,
+    ON_NOTHING,
+    QUICK,
+    TOP,
     Options,
     WordTask,
-    chosen,
+    choose,
+    entries_run,
     mecab_run,
     run_on,
     some_boundaries,
     some_words,
     trained_run,
 )
-from fstcrf.wordlattice import Annotation
+from fstcrf.wordlattice import Annotation, LatticeCRF
 from fstcrf.wordlattice.annotation import label_of
 from fstcrf.wordlattice.templates import fields_of
 from tests.support.wordlists import KINDS, RANGES
@@ -57,16 +66,48 @@ def task() -> WordTask:
     def mecab(texts: Sequence[str]) -> list[list[tuple[str, str]]]:
         return [[(w.surface, w.feature) for w in own.tag(text)] for text in texts]
 
-    return WordTask(own, "", data[:25], data[25:35], data[35:], mecab)
+    return WordTask(own, "", data[:25], data[25:35], lambda: data[35:], mecab)
 
 
-def test_options_are_chosen_on_held_out_texts(task: WordTask) -> None:
-    several = [Options(TEMPLATE, "fixed", l2) for l2 in (0.1, 100.0)]
-    best, scores = chosen(task, several)
-    assert best == several[int(np.argmax(scores))]
-    found = trained_run(task, "own", best)
+def test_options_are_chosen_on_held_out_texts(
+    task: WordTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Options] = []
+
+    def trained(given: WordTask, data: object, options: Options) -> LatticeCRF:
+        assert data is task.train
+        asked.append(options)
+        return real(given, task.train, options)
+
+    real = unspaced_words._trained
+    monkeypatch.setattr(unspaced_words, "_trained", trained)
+    protocol = Protocol("words", Setting(tmp_path, report=tmp_path))
+    top, nothing = choose(protocol, task, full=True)
+    assert len(asked) == len(set(asked)) == (4 + 3) + (4 + 1)  # what is known is not tried again
+    assert nothing.costs == "none"
+    assert top.new_words == nothing.new_words
+    protocol.freeze()
+    choices = frozen(tmp_path / FILE).choices
+    assert [len(one.trials) for one in choices.values()] == [3, 4, 4, 4, 2]
+    best = max(choices[TOP].trials, key=lambda trial: trial.held_out)
+    assert {"costs": top.costs, "l2": top.l2} == best.settings
+    own = real(task, task.train, top)
+    assert best.held_out == pytest.approx(100.0 * own.counts(task.held_out).f)
+
+
+def test_a_quick_run_is_one_of_the_full_one() -> None:
+    full = {"entries": ENTRIES, TOP: ON_COSTS, NOTHING: ON_NOTHING}
+    full |= {f"{name}, template": FEATURES for name in (TOP, NOTHING)}
+    for name, settings in QUICK.items():
+        assert settings in full[name]
+
+
+def test_systems_find_words_in_test_texts(task: WordTask) -> None:
+    task = replace(task, test=task.read_test())
+    found = trained_run(task, "own", Options("words", "fixed", 0.1, 0))
     assert found.weights > 10
-    assert len(found.spans) == len(task.test) == len(mecab_run(task).spans)
+    runs = found, mecab_run(task), entries_run(task, 1)
+    assert all(len(one.spans) == len(task.test) for one in runs)
 
 
 def test_parts_of_annotations_are_drawn(task: WordTask) -> None:
@@ -86,6 +127,6 @@ def test_the_whole_run(task: WordTask, tmp_path: Path) -> None:
     metric = "F of words with labels, test, %"
     assert values["learnt on MeCab's costs", metric] > values["MeCab", metric]
     text = "\n".join(result.sections)
-    for heading in ("What lattices lack", "Significance", "Annotations in part"):
+    for heading in ("Settings", "What lattices lack", "Significance", "Annotations in part"):
         assert f"## {heading}" in text
     assert any("boundaries known" in line for line in said)

@@ -1,0 +1,57 @@
+"""Models that a command learns: how training is told of, stopped and ended, on any kind of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import click
+
+from fstcrf.cli.options import in_flags
+from fstcrf.cli.reporting import STOPPING, Reporter, reporter, stopping, warnings_to
+from fstcrf.locks import held
+
+
+class Learnt(Protocol):
+    """A model that knows how its training went."""
+
+    @property
+    def record(self) -> Any:
+        """What was trained, and how; `reason`: why it ended."""
+
+
+LearntT = TypeVar("LearntT", bound=Learnt)
+
+
+def learn(
+    context: click.Context,
+    output: str,
+    train: Callable[[Reporter], LearntT],
+    save: Callable[[LearntT], None],
+    *,
+    as_json: bool,
+) -> None:
+    """Train a model and save it; nobody else writes the file meanwhile.
+
+    Parameters
+    ----------
+    context : click.Context
+        Of the command, which has an option ``--max-iterations``.
+    output : str
+        The file.
+    train : callable
+        Is given what tells of iterations.
+    save : callable
+    as_json : bool
+        Whether that is JSON.
+    """
+    most = context.params["max_iterations"]
+    with held(output, "training"), reporter(as_json=as_json, max_iterations=most) as told:
+        with (
+            in_flags(context.command),
+            stopping(told.line(STOPPING)),
+            warnings_to(told.data),
+        ):
+            model = train(told)
+        save(model)
+        told.done(f"{output}: {model!r}; {model.record.reason}", model=output)

@@ -1,0 +1,162 @@
+"""Files of taggers of segments."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from fstcrf.arrays import Array, Floats
+from fstcrf.errors import ModelFileError
+from fstcrf.features import FeatureIndex
+from fstcrf.semimarkov.likelihood import ROLES, SegmentSpace
+from fstcrf.semimarkov.phrases import PhraseTable, SegmentFeatures
+from fstcrf.storage import SEGMENTS, read_arrays, write_arrays
+
+KIND, VERSION = SEGMENTS, 1
+
+_TABLE = ("parent", "string", "depth", "row", "attribute")
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What was trained, and how."""
+
+    target: str
+    scheme: str
+    sentences: int
+    tokens: int
+    weights: int
+    iterations: int
+    objective: float
+    dev_score: float | None
+    reason: str
+    l2: float
+    l1: float
+
+
+class _Header(msgspec.Struct, frozen=True):
+    labels: tuple[str, ...]
+    columns: tuple[str, ...]
+    scheme: str
+    rows: int
+    names: tuple[str, ...]
+    tables: tuple[tuple[str, tuple[str, ...]], ...]  # column, strings
+    record: Record
+
+
+class Kept(NamedTuple):
+    """What a file holds."""
+
+    labels: tuple[str, ...]
+    attributes: FeatureIndex
+    features: SegmentFeatures
+    space: SegmentSpace
+    theta: Floats
+    columns: tuple[str, ...]
+    scheme: str
+    record: Record
+
+
+def write(path: str | os.PathLike[str], kept: Kept) -> None:
+    """Write a model, whole or not at all.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    space, features = kept.space, kept.features
+    arrays: dict[str, Array] = {
+        "theta": kept.theta,
+        "cells": space.cells,
+        "longest": space.longest,
+        "tails": space.tails.astype(np.uint8),
+        "features.cell": features.cell,
+    }
+    for k, table in enumerate(features.tables):
+        for name in _TABLE:
+            arrays[f"features.{k}.{name}"] = getattr(table, name)
+    arrays |= {f"index.{name}": array for name, array in kept.attributes.arrays().items()}
+    header = _Header(
+        labels=kept.labels,
+        columns=kept.columns,
+        scheme=kept.scheme,
+        rows=space.rows,
+        names=features.names,
+        tables=tuple((table.column, table.strings) for table in features.tables),
+        record=kept.record,
+    )
+    metadata = {
+        "header": msgspec.json.encode(header).decode(),
+        "index": msgspec.json.encode(kept.attributes.metadata()).decode(),
+    }
+    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+
+
+def read(path: str | os.PathLike[str]) -> Kept:
+    """Read a model.
+
+    Raises
+    ------
+    ModelFileError
+        Not such a file, of another version, or damaged.
+    OSError
+        It cannot be opened.
+    """
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    try:
+        header = msgspec.json.decode(metadata["header"], type=_Header)
+        about = msgspec.json.decode(metadata["index"])
+        own = {
+            name.removeprefix("index."): array
+            for name, array in arrays.items()
+            if name.startswith("index.")
+        }
+        index = FeatureIndex.from_arrays(own, about)
+        tables = tuple(
+            PhraseTable(column, strings, *(arrays[f"features.{k}.{name}"] for name in _TABLE))
+            for k, (column, strings) in enumerate(header.tables)
+        )
+        labels = len(header.labels)
+        features = SegmentFeatures(tables, header.names, arrays["features.cell"], labels)
+        space = SegmentSpace(
+            labels,
+            header.rows,
+            arrays["cells"],
+            arrays["longest"],
+            arrays["tails"].astype(bool),
+            len(features.cell),
+        )
+        _check_parts(space, features, arrays["theta"])
+    except (KeyError, ValueError, msgspec.MsgspecError) as error:
+        raise ModelFileError(f"{os.fspath(path)}: damaged: {error}") from None
+    parts = header.labels, index, features, space, arrays["theta"]
+    return Kept(*parts, header.columns, header.scheme, header.record)
+
+
+def _check_parts(space: SegmentSpace, features: SegmentFeatures, theta: Floats) -> None:
+    """Refuse numbers that lead outside other arrays."""
+
+    def inside(what: str, numbers: Array, size: int) -> None:
+        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
+            raise ValueError(f"{what} holds numbers outside [0, {size})")
+
+    if theta.shape != (space.size,) or not np.isfinite(theta).all():
+        raise ValueError(f"{theta.size} weights, expected {space.size} finite ones")
+    if space.longest.shape != (space.labels,) or space.tails.shape != (space.labels,):
+        raise ValueError("lengths of other labels")
+    inside("longest", space.longest - 1, 10_000)
+    inside("cells", space.cells, space.rows * ROLES * space.width)
+    inside("features", features.cell, len(features.names) * space.labels)
+    for table in features.tables:
+        nodes = len(table.parent)
+        inside("parent", table.parent, nodes + 1)
+        inside("string", table.string, len(table.strings))
+        inside("depth", table.depth, nodes + 1)
+        inside("attribute", table.attribute, len(features.names))
+        if len(table.string) != nodes or len(table.row) != nodes + 1 or not len(table.depth):
+            raise ValueError("a table of phrases whose parts disagree")
+        if (np.diff(table.row) < 0).any() or table.row[-1] != len(table.attribute):
+            raise ValueError("a table of phrases whose rows do not rise")
