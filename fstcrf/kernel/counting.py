@@ -85,7 +85,7 @@ class Counts(NamedTuple):
     read: Floats  # [C, Q, L] steps
     ended: Floats  # [Q] ends
     state: Floats | None = None  # [N, S] posteriors of the chain's states
-    pair: Floats | None = None  # [S, S] sums of those of its arcs
+    pair: Floats | None = None  # [S, S] sums of those of its arcs; [N, S, S] where arcs are
 
 
 def expected_steps(
@@ -130,7 +130,7 @@ def expected_steps(
         np.zeros(counter.target.shape),
         np.zeros(states),
         np.empty((n, size)) if chain else None,
-        np.zeros((size, size)) if chain else None,
+        np.zeros(counter.arc.shape) if chain else None,
     )
     where, work = ffi.new("int64_t *"), np.empty(room)
     status = lib.fc_counter_sums(

@@ -206,7 +206,7 @@ def test_the_kernel_against_enumeration(
         return
     assert found.log_z[0] == pytest.approx(log_z, rel=1e-12)
     read, ended = np.zeros_like(found.read), np.zeros(states)
-    state, pair = np.zeros((n, size)), np.zeros((size, size))
+    state, pair = np.zeros((n, size)), np.zeros((n, size, size))
     for path, p in zip(paths, np.exp(each - log_z), strict=True):
         q = 0
         for t, s in enumerate(path if p else ()):
@@ -215,11 +215,12 @@ def test_the_kernel_against_enumeration(
             q = int(counter.target[step])
             state[t, s] += p
             if t:
-                pair[path[t - 1], s] += p
+                pair[t, path[t - 1], s] += p
         ended[q] += p
     assert np.allclose(found.read, read, atol=1e-12)
     assert np.allclose(found.ended, ended, atol=1e-12)
     assert found.state is not None
     assert found.pair is not None
     assert np.allclose(found.state, state, atol=1e-12)
+    pair = pair if arcs.ndim == 3 else pair.sum(axis=0)
     assert np.allclose(found.pair, pair, atol=1e-12)
