@@ -88,6 +88,25 @@ class Counts(NamedTuple):
     pair: Floats | None = None  # [S, S] sums of those of its arcs; [N, S, S] where arcs are
 
 
+def counting_bytes(longest: int, chain_states: int, states: int) -> int | None:
+    """Return the bytes that `expected_steps` takes for sentences of up to so many tokens.
+
+    Parameters
+    ----------
+    longest : int
+        Tokens.
+    chain_states, states : int
+        Of the chain, and of the automaton.
+
+    Returns
+    -------
+    int or None
+        None: more than it can address.
+    """
+    room = int(lib.fc_counter_room(longest, chain_states, states))
+    return None if room < 0 else 8 * room
+
+
 def expected_steps(
     counter: Counter, offsets: Longs, node: Floats, kind: Ints, *, chain: bool = False
 ) -> Counts:
