@@ -52,7 +52,7 @@ class Course:
     threads: int = 1
     report: Callable[[Progress], None] | None = None
     checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_every: int = 10
+    checkpoint_every: int | None = 10
     resume: bool = False
 
     def __post_init__(self) -> None:
