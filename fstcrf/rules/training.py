@@ -15,9 +15,10 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arguments import one_of
@@ -214,7 +215,13 @@ def _fingerprint(objective: JointLikelihood, automaton: CountingAutomaton, first
     for part in parts_of(objective.problem):
         found.update(digest(part))
     space = objective.space
-    arrays = [first, space.node_cells, space.transitions, space.arc_cells, objective.kind]
+    arrays: list[NDArray[Any]] = [
+        first,
+        space.node_cells,
+        space.transitions,
+        space.arc_cells,
+        objective.kind,
+    ]
     arrays += [automaton.target, automaton.step, automaton.end]
     for pattern in automaton.patterns:
         arrays += [pattern.cell, pattern.value, pattern.end]
@@ -235,7 +242,7 @@ def _record(
 ) -> TrainingRecord:
     """Return the record of the tagger: that of before, where training did not change it."""
     earlier = model.record
-    options = {"order": order_of(model)} if earlier is None else earlier.options
+    options: dict[str, Any] = {"order": order_of(model)} if earlier is None else earlier.options
     method = {"objective": "likelihood", "method": "lbfgs", "l2": tagger_l2}
     names = ", ".join(rule.name for rule in file.rules)
     grammar = None if earlier is None else earlier.grammar

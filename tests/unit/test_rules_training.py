@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,8 @@ def test_ctrl_c_leaves_a_state_to_go_on_from(
         if progress.iteration == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    path, how = tmp_path / "state", {"delta": 0.0, "start": "zero"}
+    path = tmp_path / "state"
+    how: dict[str, Any] = {"delta": 0.0, "start": "zero"}
     with pytest.raises(KeyboardInterrupt):
         fstcrf.train_with_rules(
             tagger, data, RULE, checkpoint=path, checkpoint_every=None, report=press, **how
