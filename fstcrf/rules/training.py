@@ -98,11 +98,10 @@ def train_with_rules(
     data : Corpus or sequence of sentences
         With the columns that the tagger and the rules read, and the gold labels, all of them known.
     rules : path or str
-        A ``.grm`` file, or its text, in which costs to be learned are written ``<?>``. Its other
-        exports hold as they are, in training, too: hard ones leave no probability to what they
-        forbid.
-    target : str, optional
-        The column of gold labels; what the tagger was trained on when absent.
+        A ``.grm`` file, or its text, with open costs. Its other exports hold as they are, in
+        training, too: hard ones leave no probability to what they forbid.
+    target, on_missing, threads, report
+        As for `learn_rules`.
     l2 : float
         Strength of the penalty l2 · |weights|² of the rules, as for `learn_rules`.
     tagger_l2 : float, optional
@@ -113,33 +112,15 @@ def train_with_rules(
     max_iterations, period, delta
         L-BFGS ends where the objective fell by less than `delta` of itself over `period`
         iterations.
-    on_missing : {"error", "skip"}
-        Sentences whose gold labels the hard rules forbid, or the tagger does not have: an error
-        that names and counts them, or they are left out.
-    threads : int
-        The result has the same bits for any number.
-    report : callable, optional
-        Is told of every iteration.
     checkpoint, checkpoint_every, resume
         File for the state of the run, as for `CRF.train`.
 
     Raises
     ------
-    GrammarError
-        What cannot be read or bound, with its line; no open cost.
-    DataError
-        No sentence; no such column; gold labels that are forbidden.
-    LabelError
-        A gold label that the tagger does not have.
     OptionError
         Several taggers, one with a factor, or options outside what they may be.
-    TooLargeError
-        The rules have too many states together, or take more memory than there is.
-
-    Warns
-    -----
-    LearningWarning
-        A rule that never matches, whatever the labels: its weight stays 0.
+    GrammarError, DataError, LabelError, TooLargeError
+        As for `learn_rules`; so is the warning of rules that never match.
 
     Examples
     --------
