@@ -24,8 +24,7 @@ typedef struct {
     int64_t S, P, Q, plane;      /* plane: Q rows of P states */
     double *F, *X;               /* [T][Q][P] */
     double *B, *G, *top, *sum;   /* [Q][P] */
-    double *arc, *turned;        /* [S][P] logs */
-    double *linear, *around;     /* [S][P] exp(arc - highest), exp(turned - highest) */
+    double *arc, *linear;        /* [S][P] logs, and exp(arc - highest) */
     double *row, *column, *lane; /* [P] */
     double highest;
 } counting;
@@ -33,9 +32,9 @@ typedef struct {
 int64_t fc_counter_room(int64_t T, int64_t S, int64_t Q) {
     if (T < 0 || S < 1 || Q < 1 || T > INT32_MAX || S > INT32_MAX || Q > INT32_MAX) return -1;
     const double P = (double)S + FC_LANES;
-    if ((2.0 * (double)T + 4.0) * (double)Q * P + 4.0 * P * P > 4e9) return -1;
+    if ((2.0 * (double)T + 4.0) * (double)Q * P + 2.0 * P * P > 4e9) return -1;
     const int64_t wide = fc_padded(S);
-    return (2 * T + 4) * Q * wide + 4 * S * wide + 3 * wide;
+    return (2 * T + 4) * Q * wide + 2 * S * wide + 3 * wide;
 }
 
 static void lay_out(counting *v, const fc_counter *m, int64_t T, double *work) {
@@ -51,10 +50,8 @@ static void lay_out(counting *v, const fc_counter *m, int64_t T, double *work) {
     v->top = v->G + v->plane;
     v->sum = v->top + v->plane;
     v->arc = v->sum + v->plane;
-    v->turned = v->arc + v->S * v->P;
-    v->linear = v->turned + v->S * v->P;
-    v->around = v->linear + v->S * v->P;
-    v->row = v->around + v->S * v->P;
+    v->linear = v->arc + v->S * v->P;
+    v->row = v->linear + v->S * v->P;
     v->column = v->row + v->P;
     v->lane = v->column + v->P;
 }
@@ -65,16 +62,28 @@ static void load_arcs(counting *v, int64_t token) {
     double highest = FC_NEVER;
     for (int64_t k = 0; k < S * S; k++) highest = arc[k] > highest ? arc[k] : highest;
     v->highest = highest == FC_NEVER ? 0.0 : highest;
-    fc_fill(2 * S * P, FC_NEVER, v->arc); /* and turned, which lies behind */
+    fc_fill(S * P, FC_NEVER, v->arc);
     for (int64_t i = 0; i < S; i++)
-        for (int64_t j = 0; j < S; j++) v->arc[i * P + j] = v->turned[j * P + i] = arc[i * S + j];
-    for (int64_t k = 0; k < 2 * S * P; k++) v->linear[k] = fc_exp(v->arc[k] - v->highest);
+        for (int64_t j = 0; j < S; j++) v->arc[i * P + j] = arc[i * S + j];
+    for (int64_t k = 0; k < S * P; k++) v->linear[k] = fc_exp(v->arc[k] - v->highest);
 }
 
-/* y[j] = log sum over i of exp(x[i] + arc[i][j]); `linear` has exp(arc - highest). */
-static void along(counting *v, const double *arc, const double *linear, const double *x,
-                  double *restrict y) {
-    fc_along(v->S, v->P, v->highest, arc, linear, x, v->row, v->lane, y);
+/* y[j] = log sum over i of exp(x[i] + arc[i][j]). The automaton mostly knows the label that it read last:
+ * then one i is alive, and there is nothing to sum. */
+static void along(counting *v, const double *x, double *restrict y) {
+    const int64_t P = v->P;
+    int64_t alive = 0, i = 0;
+    for (int64_t s = 0; s < v->S; s++)
+        if (x[s] > FC_NEVER) {
+            alive++;
+            i = s;
+        }
+    if (alive > 1) {
+        fc_along(v->S, P, v->highest, v->arc, v->linear, x, v->row, v->lane, y);
+        return;
+    }
+    const double value = alive == 1 ? x[i] : FC_NEVER;
+    for (int64_t j = 0; j < P; j++) y[j] = value + v->arc[i * P + j];
 }
 
 /* X of a token from its F. */
@@ -86,19 +95,23 @@ static void read_token(counting *v, const double *F, const double *node, int64_t
     for (int pass = 0; pass < 2; pass++) {
         for (int64_t q = 0; q < v->Q; q++) {
             const double *restrict f = F + q * P;
+            double *restrict row = v->row;
+            if (fc_max(P, f) == FC_NEVER) continue;
             const int32_t *target = m->target + (kind * m->Q + q) * m->L;
             const double *step = m->step + (kind * m->Q + q) * m->L;
+            fc_fill(P, FC_NEVER, row);
             for (int64_t s = 0; s < S; s++) {
                 const int32_t l = m->label[s], to = target[l];
                 if (to < 0 || f[s] == FC_NEVER || node[s] == FC_NEVER) continue;
                 const double value = f[s] + node[s] + step[l];
                 double *top = v->top + to * P + s;
-                if (pass == 0) {
-                    *top = value > *top ? value : *top;
-                } else {
-                    v->sum[to * P + s] += fc_exp(value - *top);
-                }
+                if (pass == 0) *top = value > *top ? value : *top;
+                row[s] = value - *top;
             }
+            if (pass == 0) continue;
+            for (int64_t s = 0; s < P; s++) row[s] = fc_exp(row[s]);
+            for (int64_t s = 0; s < S; s++)
+                if (row[s] > 0.0) v->sum[target[m->label[s]] * P + s] += row[s];
         }
     }
     for (int64_t k = 0; k < v->plane; k++)
@@ -115,8 +128,7 @@ static double forward(counting *v, int64_t first, int64_t T, const double *node,
         read_token(v, v->F + t * v->plane, node + (first + t) * S, kind[first + t], X);
         if (t + 1 == T) break;
         if (v->m->moving) load_arcs(v, first + t + 1);
-        for (int64_t q = 0; q < v->Q; q++)
-            along(v, v->arc, v->linear, X + q * P, v->F + (t + 1) * v->plane + q * P);
+        for (int64_t q = 0; q < v->Q; q++) along(v, X + q * P, v->F + (t + 1) * v->plane + q * P);
     }
     const double *X = v->X + (T - 1) * v->plane;
     double best = FC_NEVER, sum = 0.0;
@@ -132,26 +144,39 @@ static double forward(counting *v, int64_t first, int64_t T, const double *node,
     return best + fc_log(sum);
 }
 
-/* pair += what is expected of the arcs into a token, of one state of the automaton. */
-static void expect_pairs(counting *v, const double *X, const double *G, double log_z,
-                         double *restrict pair) {
+/* log sum over j of exp(x[j] + y[j]). */
+static double log_sum(int64_t n, const double *x, const double *y) {
+    double best = FC_NEVER, sum = 0.0;
+    for (int64_t j = 0; j < n; j++) best = fmax(best, x[j] + y[j]);
+    if (best == FC_NEVER) return best;
+    for (int64_t j = 0; j < n; j++) sum += fc_exp(x[j] + y[j] - best);
+    return best + fc_log(sum);
+}
+
+/* B of a token from G of the next, in one state of the automaton, where X is alive: nothing else asks for
+ * it. pair += what is expected of the arcs between them, unless NULL. */
+static void follow(counting *v, const double *X, const double *G, double log_z, double *restrict B,
+                   double *restrict pair) {
     const int64_t S = v->S, P = v->P;
-    const double cx = fc_max(P, X), cg = fc_max(P, G);
-    if (cx == FC_NEVER || cg == FC_NEVER) return;
-    const double scale = cx + cg + v->highest - log_z;
-    if (scale > STEEP) {
-        for (int64_t i = 0; i < S; i++)
-            for (int64_t j = 0; j < S; j++)
-                pair[i * S + j] += fc_exp(X[i] + v->arc[i * P + j] + G[j] - log_z);
-        return;
-    }
-    const double by = fc_exp(scale);
-    for (int64_t j = 0; j < P; j++) v->column[j] = fc_exp(G[j] - cg);
+    const double cg = fc_max(P, G);
+    fc_fill(P, FC_NEVER, B);
+    if (cg == FC_NEVER || fc_max(P, X) == FC_NEVER) return;
+    double *restrict column = v->column;
+    for (int64_t j = 0; j < P; j++) column[j] = fc_exp(G[j] - cg);
     for (int64_t i = 0; i < S; i++) {
-        const double weight = by * fc_exp(X[i] - cx);
-        const double *restrict linear = v->linear + i * P;
-        for (int64_t j = 0; j < S && weight > 0.0; j++)
-            pair[i * S + j] += weight * linear[j] * v->column[j];
+        if (X[i] == FC_NEVER) continue;
+        const double *restrict linear = v->linear + i * P, *restrict arc = v->arc + i * P;
+        const double sum = fc_dot(P, linear, column), scale = X[i] + cg + v->highest - log_z;
+        const int plain = sum > FAINT_SUM;
+        B[i] = plain ? cg + v->highest + fc_log(sum) : log_sum(S, arc, G);
+        if (pair == NULL || B[i] == FC_NEVER) continue;
+        double *restrict own = pair + i * S;
+        if (plain && scale < STEEP) {
+            const double weight = fc_exp(scale);
+            for (int64_t j = 0; j < S; j++) own[j] += weight * linear[j] * column[j];
+        } else {
+            for (int64_t j = 0; j < S; j++) own[j] += fc_exp(X[i] + arc[j] + G[j] - log_z);
+        }
     }
 }
 
@@ -166,7 +191,7 @@ static void expect_token(counting *v, const double *F, const double *node, int64
     const int64_t S = v->S, P = v->P;
     for (int64_t q = 0; q < v->Q; q++) {
         const double *restrict f = F + q * P;
-        double *restrict G = v->G + q * P;
+        double *restrict G = v->G + q * P, *restrict p = v->row;
         const int64_t row = (kind * m->Q + q) * m->L;
         fc_fill(P, FC_NEVER, G);
         if (fc_max(P, f) == FC_NEVER) continue;
@@ -174,11 +199,13 @@ static void expect_token(counting *v, const double *F, const double *node, int64
             const int32_t l = m->label[s], to = m->target[row + l];
             if (to < 0 || node[s] == FC_NEVER) continue;
             G[s] = node[s] + m->step[row + l] + v->B[to * P + s];
-            if (f[s] == FC_NEVER || G[s] == FC_NEVER) continue;
-            const double p = fc_exp(f[s] + G[s] - log_z);
-            out->read[row + l] += p;
-            if (state != NULL) state[s] += p;
-            if (last) out->ended[to] += p;
+        }
+        for (int64_t s = 0; s < P; s++) p[s] = fc_exp(f[s] + G[s] - log_z);
+        for (int64_t s = 0; s < S; s++) {
+            if (!(p[s] > 0.0)) continue;
+            out->read[row + m->label[s]] += p[s];
+            if (state != NULL) state[s] += p[s];
+            if (last) out->ended[m->target[row + m->label[s]]] += p[s];
         }
     }
 }
@@ -192,11 +219,11 @@ static void backward(counting *v, int64_t first, int64_t T, const double *node, 
                      log_z, out, state);
         if (t == 0) break;
         if (v->m->moving) load_arcs(v, first + t);
+        double *pair = out->pair;
+        if (pair != NULL && v->m->moving) pair += (first + t) * S * S;
         for (int64_t q = 0; q < v->Q; q++) {
-            const double *G = v->G + q * P;
-            if (out->pair != NULL)
-                expect_pairs(v, v->X + (t - 1) * v->plane + q * P, G, log_z, out->pair);
-            along(v, v->turned, v->around, G, v->B + q * P);
+            const double *X = v->X + (t - 1) * v->plane + q * P;
+            follow(v, X, v->G + q * P, log_z, v->B + q * P, pair);
         }
     }
 }

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from fstcrf.lexicon import Lexicon
     from fstcrf.loading import load
     from fstcrf.pipelines import Pipeline, Task, load_pipeline, read_pipeline
-    from fstcrf.rules import learn_rules
+    from fstcrf.rules import learn_rules, train_with_rules
     from fstcrf.semimarkov import SegmentCRF
     from fstcrf.tokens import TokenDecoder
     from fstcrf.wordlattice import LatticeCRF
@@ -111,6 +111,7 @@ _HOME = {
     "stream_columns": "corpus",
     "stream_conllu": "corpus",
     "tag_batches": "arrow",
+    "train_with_rules": "rules",
     "tune": "hyperparameters",
     "write_columns": "corpus",
 }
@@ -157,6 +158,7 @@ __all__ = [
     "stream_columns",
     "stream_conllu",
     "tag_batches",
+    "train_with_rules",
     "tune",
     "write_columns",
 ]

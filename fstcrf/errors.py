@@ -23,7 +23,7 @@ LabelWarning (UserWarning) says what was done to gold labels that break their sc
 InexactWarning (UserWarning): answers are the best found, not proven to be the best
 
 RecoveryWarning (UserWarning): what a machine's end left half written was dropped
-LearningWarning (UserWarning): learning from rewards has diverged, or stands still
+LearningWarning (UserWarning): learning from rewards is of no use, a rule never matches
 
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
 """
@@ -225,7 +225,7 @@ class RecoveryWarning(UserWarning):
 
 
 class LearningWarning(UserWarning):
-    """Learning from rewards has diverged, or stands still where rewards are low; what to do."""
+    """Nothing is learned: rewards are low or weights diverge, a rule never matches; what to do."""
 
 
 class KernelError(FstcrfError, RuntimeError):

@@ -23,7 +23,7 @@ int64_t fc_counter_room(int64_t T, int64_t S, int64_t Q);
  *   node [N][S] in    kind [N] in      log_z [B] out
  *   read [C][Q][L] += steps            ended [Q] += ends
  *   state [N][S] out, or NULL          posteriors of the chain's states, 0 where there is no path
- *   pair [S][S] +=, or NULL            of its arcs
+ *   pair [S][S] +=, or NULL            of its arcs; where arcs move, [N][S][S] +=, as arc
  * *where: the sentence at which it stops. */
 fc_status fc_counter_sums(const fc_counter *counter, int64_t B, const int64_t *offsets,
                           const double *node, const int32_t *kind, double *log_z, double *read,

@@ -12,7 +12,7 @@ import click
 
 import fstcrf
 from fstcrf import interop, joint, pipelines
-from fstcrf.cli.reporting import Failure
+from fstcrf.cli.reporting import INTERRUPTED, Failure
 from fstcrf.errors import DataError, FstcrfError
 from fstcrf.joint import CRF
 from fstcrf.lazy import LazyModule
@@ -29,6 +29,9 @@ else:  # a tagger that is loaded does not wait for training, nor for decoders
     loop, tempfile = LazyModule("fstcrf.train.loop"), LazyModule("tempfile")
 
 Model: TypeAlias = "CRF | joint.Composition"
+
+CHECKPOINT_EVERY = 10
+"""Iterations between two states of a training that are saved."""
 
 
 def load_model(path: str) -> Model:
@@ -167,6 +170,40 @@ def save(model: Model, output: str) -> None:
         except OSError:
             raise error from None
         raise Failure(f"{output}: {error.strerror}; the model is in {spare} instead") from None
+
+
+def state_file(
+    checkpoint: str | None, output: str, *, every: int | None, resume: bool
+) -> tuple[str, bool, int | None]:
+    """Return the file for the state of a training, whether it stays, and how often it is saved.
+
+    Where none is asked for, it is beside the output, saved on Ctrl-C alone, and goes at the end.
+    """
+    if every is None and (checkpoint is not None or resume):
+        every = CHECKPOINT_EVERY
+    used = checkpoint or f"{output}.checkpoint"
+    loop.check_checkpoint(used, resume=resume)
+    return used, checkpoint is not None, every
+
+
+def tell_where_it_begins(
+    output: str, checkpoint: str, *, resume: bool, say: Callable[[str], None]
+) -> None:
+    """Say where training goes on from, and what it will replace."""
+    iteration = loop.saved_iteration(checkpoint) if resume else None
+    if iteration is not None:
+        say(f"{checkpoint}: on from iteration {iteration:,}")
+    elif resume:
+        say(f"{checkpoint} is not there, nothing to resume: training begins at the start")
+    warn_of_earlier(output, resume=iteration is not None, say=say)
+
+
+def interrupted(checkpoint: str) -> Failure:
+    """Return the failure of a training that Ctrl-C ended without a model."""
+    message = "interrupted before an iteration ended: nothing is saved"
+    if Path(checkpoint).exists():
+        message = "interrupted: the same command with --resume goes on"
+    return Failure(message, INTERRUPTED)
 
 
 def warn_of_earlier(output: str, *, resume: bool, say: Callable[[str], None]) -> None:

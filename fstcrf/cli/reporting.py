@@ -25,6 +25,7 @@ from fstcrf.errors import (
     FstcrfError,
     InexactWarning,
     LabelWarning,
+    LearningWarning,
     MemoryWarning,
     OptionError,
     RecoveryWarning,
@@ -111,7 +112,7 @@ def tell(line: str) -> None:
 
 @contextmanager
 def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
-    """Tell of each warning about labels or memory once, in one line, without its place in code."""
+    """Tell of each warning about labels, rules or memory once, in a line without its place."""
     told: set[str] = set()
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
@@ -120,7 +121,7 @@ def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
             tell_one(str(message))
 
     with warnings.catch_warnings():
-        for kind in (LabelWarning, MemoryWarning):
+        for kind in (LabelWarning, LearningWarning, MemoryWarning):
             warnings.simplefilter("always", kind)
         warnings.showwarning = show
         yield

@@ -1,32 +1,87 @@
-"""``fstcrf rules``: the open costs of a grammar file, learned on top of a tagger."""
+"""``fstcrf rules``: the open costs of a grammar file, learned on top of a tagger or with it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fstcrf.cli.models import constrained, load_model, spare_inputs
+from fstcrf.cli.models import (
+    constrained,
+    interrupted,
+    load_model,
+    save,
+    spare_inputs,
+    state_file,
+    tell_where_it_begins,
+)
 from fstcrf.cli.options import (
+    AT_LEAST_0,
     LOG_JSON,
     choice,
     in_flags,
     input_options,
-    minimising,
+    shown,
     threads_option,
     with_options,
 )
-from fstcrf.cli.reporting import reporter, warnings_to
+from fstcrf.cli.reporting import STOPPING, Reporter, reporter, stopping, warnings_to
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.corpus import check_writable
+from fstcrf.interruption import undisturbed
 from fstcrf.locks import held
-from fstcrf.rules import learn_rules
+from fstcrf.rules import LearnedRules, TrainedWithRules, learn_rules, train_with_rules
+
+_OF_JOINT = ("tagger_l2", "start", "checkpoint", "resume")
+_ITERATIONS, _JOINT_ITERATIONS = 100, 500
+
+_LEARNING = (
+    shown("--l2", "X", AT_LEAST_0, 0.1, "Strength of the penalty l2 · |weights|² of the rules."),
+    shown(
+        "--l1",
+        "X",
+        AT_LEAST_0,
+        0.0,
+        "Strength of the penalty l1 · sum |weights|: rules that do not help get 0. Not with "
+        "--joint.",
+    ),
+    click.option(
+        "--max-iterations",
+        metavar="N",
+        type=click.IntRange(min=1),
+        help=f"Iterations at most.  [default: {_ITERATIONS}; {_JOINT_ITERATIONS} with --joint]",
+    ),
+)
+_TRAINING = (
+    click.option(
+        "--joint",
+        metavar="NEWMODEL",
+        help="Train the tagger's own weights, too, and write it there. TEXT is then what the "
+        "tagger was trained on.",
+    ),
+    click.option(
+        "--tagger-l2",
+        metavar="X",
+        type=AT_LEAST_0,
+        help="The same as --l2, of the tagger's weights.  [default: as it was trained, else 0.5]",
+    ),
+    choice("--start", ("tagger", "zero"), "Where the tagger's weights begin."),
+    click.option(
+        "--checkpoint",
+        metavar="FILE",
+        help="File for the state of --joint, saved every 10 iterations.  [default: "
+        "NEWMODEL.checkpoint, on Ctrl-C alone, removed at the end]",
+    ),
+    click.option("--resume", is_flag=True, help="Go on from the saved state, if there is one."),
+)
 
 
 @click.command()
 @click.argument("model_path", metavar="MODEL")
-@click.argument("path", metavar="HELDOUT")
+@click.argument("path", metavar="TEXT")
 @click.argument("rules_path", metavar="RULES")
 @click.argument("output", metavar="OUT")
 @input_options
@@ -40,9 +95,8 @@ from fstcrf.rules import learn_rules
     multiple=True,
     help="A further grammar that the tagger stands under; may be given again.",
 )
-@lambda command: with_options(
-    minimising(l2=0.1, max_iterations=100, sparse=": rules that do not help get 0"), command
-)
+@lambda command: with_options(_LEARNING, command)
+@lambda command: with_options(_TRAINING, command)
 @choice(
     "--on-missing",
     ("error", "skip"),
@@ -61,54 +115,119 @@ def rules(
     *,
     target: str | None,
     grammars: tuple[str, ...],
-    l2: float,
-    l1: float,
-    max_iterations: int,
-    on_missing: Any,
-    threads: int,
+    joint: str | None,
     log_json: bool,
-    **how: Any,
+    **given: Any,
 ) -> None:
-    """Learn the costs of rules, a grammar file, on top of a tagger.
+    """Learn the costs of rules, a grammar file, on top of a tagger or together with it.
 
-    RULES is a grammar file with open costs, <?>. HELDOUT has gold labels, and none of the
-    sentences that the tagger was trained on. The rules with their costs are written to OUT, a
-    grammar file as any other; a table of them is printed.
+    RULES is a grammar file with open costs, <?>. TEXT has gold labels, and none of the sentences
+    that the tagger was trained on. The rules with their costs are written to OUT, a grammar file
+    as any other; a table of them is printed.
 
     \b
     fstcrf rules chunks.fstcrf heldout.txt rules.grm learned.grm
     fstcrf tag chunks.fstcrf new.txt --grammar learned.grm
+
+    With --joint the tagger's weights are trained, too, on the text that it was trained on; tagger
+    and rules belong together. Ctrl-C ends that after the iteration that it comes in, and the same
+    command with --resume goes on.
+
+    \b
+    fstcrf rules chunks.fstcrf train.txt rules.grm learned.grm --joint new.fstcrf
+    fstcrf tag new.fstcrf new.txt --grammar learned.grm
     """
-    check_writable(output)
-    spare_inputs(output, [model_path, path, rules_path, *grammars], option="OUT")
+    how = _options(context, given, joint=joint is not None)
+    _check_outputs(output, joint, [model_path, path, rules_path, *grammars])
     model = load_model(model_path)
     column = target or model.tapes[0]
-    data = model_input(model, path=path, targets=[column], wanted=[column], **how).read(path)
+    reading = {name: how.pop(name) for name in ("columns", "kind", "separator")}
+    data = model_input(model, path=path, targets=[column], wanted=[column], **reading).read(path)
     check_columns(model, data)
-    whole = constrained(model, grammars) if grammars else model
+    how |= {"tagger": constrained(model, grammars) if grammars else model}
+    how |= {"data": data, "rules": Path(rules_path), "target": column}
+    locked = [output] if joint is None else [output, joint]
     with (
-        held(output, "training"),
-        reporter(as_json=log_json, max_iterations=max_iterations) as told,
+        _held(locked),
+        reporter(as_json=log_json, max_iterations=how["max_iterations"]) as told,
+        in_flags(context.command),
+        warnings_to(told.data),
     ):
-        with in_flags(context.command), warnings_to(told.data):
-            learned = learn_rules(
-                whole,
-                data,
-                Path(rules_path),
-                target=column,
-                l2=l2,
-                l1=l1,
-                max_iterations=max_iterations,
-                on_missing=on_missing,
-                threads=threads,
-                report=told.iteration,
-            )
-        learned.save(output)
-        told.done(
-            f"{output}: {learned.sentences:,} sentences, log-likelihood of one "
-            f"{learned.before:.3f} → {learned.after:.3f}"
-            + (f"; {learned.skipped:,} left out" if learned.skipped else "")
-            + f"; {learned.reason}",
-            model=output,
-        )
+        _tell_of_earlier(output, told)
+        learned: LearnedRules
+        if joint is None:
+            learned = learn_rules(**how, report=told.iteration)
+            learned.save(output)
+        else:
+            learned = _trained(joint, output, told, how)
+        _finish(learned, output, joint, told)
     click.echo(str(learned))
+
+
+def _options(context: click.Context, given: dict[str, Any], *, joint: bool) -> dict[str, Any]:
+    """Return the options of what is asked for; refuse those that it does not read."""
+    usual = click.core.ParameterSource.DEFAULT
+    for name in _OF_JOINT if not joint else ("l1",):
+        if context.get_parameter_source(name) is not usual:
+            flag = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{flag} {'is not for' if joint else 'needs'} --joint")
+    most = given["max_iterations"] or (_JOINT_ITERATIONS if joint else _ITERATIONS)
+    unread = {"l1"} if joint else set(_OF_JOINT)
+    return {name: value for name, value in given.items() if name not in unread} | {
+        "max_iterations": most
+    }
+
+
+def _check_outputs(output: str, joint: str | None, inputs: list[str]) -> None:
+    check_writable(output)
+    spare_inputs(output, inputs, option="OUT")
+    if joint is not None:
+        check_writable(joint)
+        spare_inputs(joint, inputs, option="--joint")
+        if Path(joint).resolve() == Path(output).resolve():
+            raise click.UsageError(f"--joint {joint} is OUT: the tagger needs a file of its own")
+
+
+@contextmanager
+def _held(paths: list[str]) -> Iterator[None]:
+    """Keep other runs away from files."""
+    with ExitStack() as stack:
+        for path in paths:
+            stack.enter_context(held(path, "training"))
+        yield
+
+
+def _tell_of_earlier(output: str, told: Reporter) -> None:
+    if Path(output).exists():
+        told.note(f"{output} is there: the end of learning replaces it")
+
+
+def _trained(joint: str, output: str, told: Reporter, how: dict[str, Any]) -> TrainedWithRules:
+    """Train tagger and rules, and save the tagger."""
+    resume = how["resume"]
+    checkpoint, kept, how["checkpoint_every"] = state_file(
+        how.pop("checkpoint"), joint, every=None, resume=resume
+    )
+    tell_where_it_begins(joint, checkpoint, resume=resume, say=told.note)
+    try:
+        with stopping(told.line(STOPPING)):
+            found = train_with_rules(**how, checkpoint=checkpoint, report=told.iteration)
+    except KeyboardInterrupt:
+        raise interrupted(checkpoint) from None
+    with undisturbed():
+        save(found.tagger, joint)
+        found.save(output)
+    if not kept:
+        Path(checkpoint).unlink(missing_ok=True)
+    return found
+
+
+def _finish(learned: LearnedRules, output: str, joint: str | None, told: Reporter) -> None:
+    told.done(
+        f"{output if joint is None else f'{joint}, {output}'}: {learned.sentences:,} sentences, "
+        f"log-likelihood of one {learned.before:.3f} → {learned.after:.3f}"
+        + (f"; {learned.skipped:,} left out" if learned.skipped else "")
+        + f"; {learned.reason}",
+        model=output if joint is None else joint,
+        rules=output,
+    )

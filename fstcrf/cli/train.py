@@ -13,12 +13,15 @@ import click
 
 from fstcrf.cli.executors import executor_of, executor_options, files_of, spread
 from fstcrf.cli.models import (
+    CHECKPOINT_EVERY,
     grammar_of,
+    interrupted,
     save,
     save_interrupted,
     spare_inputs,
+    state_file,
     tagger,
-    warn_of_earlier,
+    tell_where_it_begins,
 )
 from fstcrf.cli.options import (
     ASSIGNMENT,
@@ -48,7 +51,7 @@ from fstcrf.joint import CRF
 from fstcrf.lazy import LazyModule, optional
 from fstcrf.locks import held
 from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
-from fstcrf.train.loop import Progress, check_checkpoint, saved_iteration
+from fstcrf.train.loop import Progress
 from fstcrf.train.memory import ExpectedMemory
 from fstcrf.train.settings import SettingField
 
@@ -58,7 +61,6 @@ if TYPE_CHECKING:
 else:  # training does not wait for it
     analysis = LazyModule("fstcrf.analysis")
 
-_CHECKPOINT_EVERY = 10
 _MUCH = 500_000_000  # bytes
 
 
@@ -165,7 +167,7 @@ def _kind(field: SettingField) -> click.ParamType[Any]:
     metavar="N",
     type=click.IntRange(min=1),
     help="Save the state every N iterations, not only on Ctrl-C.  "
-    f"[default: {_CHECKPOINT_EVERY} with --checkpoint or --resume]",
+    f"[default: {CHECKPOINT_EVERY} with --checkpoint or --resume]",
 )
 @click.option(
     "--resume", is_flag=True, help="Go on from the saved state, from the start where there is none."
@@ -218,7 +220,7 @@ def _trained(
     as_json, limit = given.pop("log_json"), given.get("max_iterations")
     history = history_of(given.pop("report_folder"))
     with reporter(as_json=as_json, max_iterations=limit) as told:
-        _tell_where_it_begins(told, output, checkpoint, resume=given["resume"])
+        tell_where_it_begins(output, checkpoint, resume=given["resume"], say=told.note)
         data = _whole_or_files(source, paths, given, told)
         dev = given.pop("dev")
         held_out = None if dev is None else source.read(dev)
@@ -251,23 +253,11 @@ def _whole_or_files(
 
 def _checkpoint(given: dict[str, Any], output: str, command: click.Command) -> tuple[str, bool]:
     """Return the file for the state of training, and whether it stays."""
-    path = given.pop("checkpoint")
-    if given["checkpoint_every"] is None and (path is not None or given["resume"]):
-        given["checkpoint_every"] = _CHECKPOINT_EVERY
-    used = path or f"{output}.checkpoint"
     with in_flags(command):
-        check_checkpoint(used, resume=given["resume"])
-    return used, path is not None
-
-
-def _tell_where_it_begins(told: Reporter, output: str, checkpoint: str, *, resume: bool) -> None:
-    """Say where training goes on from, and what it will replace."""
-    iteration = saved_iteration(checkpoint) if resume else None
-    if iteration is not None:
-        told.note(f"{checkpoint}: on from iteration {iteration:,}")
-    elif resume:
-        told.note(f"{checkpoint} is not there, nothing to resume: training begins at the start")
-    warn_of_earlier(output, resume=iteration is not None, say=told.note)
+        used, kept, given["checkpoint_every"] = state_file(
+            given.pop("checkpoint"), output, every=given["checkpoint_every"], resume=given["resume"]
+        )
+    return used, kept
 
 
 def history_of(folder: str | None) -> History | None:
@@ -326,10 +316,7 @@ def _train(
             **given,
         )
     except KeyboardInterrupt:
-        message = "interrupted before an iteration ended: nothing is saved"
-        if Path(checkpoint).exists():
-            message = "interrupted: the same command with --resume goes on"
-        raise Failure(message, INTERRUPTED) from None
+        raise interrupted(checkpoint) from None
 
 
 def _finish(

@@ -85,7 +85,26 @@ class Counts(NamedTuple):
     read: Floats  # [C, Q, L] steps
     ended: Floats  # [Q] ends
     state: Floats | None = None  # [N, S] posteriors of the chain's states
-    pair: Floats | None = None  # [S, S] sums of those of its arcs
+    pair: Floats | None = None  # [S, S] sums of those of its arcs; [N, S, S] where arcs are
+
+
+def counting_bytes(longest: int, chain_states: int, states: int) -> int | None:
+    """Return the bytes that `expected_steps` takes for sentences of up to so many tokens.
+
+    Parameters
+    ----------
+    longest : int
+        Tokens.
+    chain_states, states : int
+        Of the chain, and of the automaton.
+
+    Returns
+    -------
+    int or None
+        None: more than it can address.
+    """
+    room = int(lib.fc_counter_room(longest, chain_states, states))
+    return None if room < 0 else 8 * room
 
 
 def expected_steps(
@@ -130,7 +149,7 @@ def expected_steps(
         np.zeros(counter.target.shape),
         np.zeros(states),
         np.empty((n, size)) if chain else None,
-        np.zeros((size, size)) if chain else None,
+        np.zeros(counter.arc.shape) if chain else None,
     )
     where, work = ffi.new("int64_t *"), np.empty(room)
     status = lib.fc_counter_sums(

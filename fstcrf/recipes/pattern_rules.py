@@ -1,11 +1,13 @@
-"""The recipe ``rules``: patterns whose weights are learned, on top of taggers as they are."""
+"""The recipe ``rules``: patterns whose weights are learned, on top of taggers and with them."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
@@ -15,14 +17,9 @@ from fstcrf.joint import CRF
 from fstcrf.joint.tagger import Tagger
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Result, Row, gain, table
-from fstcrf.rules import learn_rules
-
-L2 = 0.5
-"""Of the taggers."""
-
-RULE_L2 = 1.0
-"""Of the rules: neither was tuned."""
+from fstcrf.rules import learn_rules, train_with_rules
 
 _SMALL = """\
 U0:%x[-1..1,word]
@@ -58,104 +55,242 @@ export NO_VP = at_least[1, "VP", tape=chunk, <?>];
 """
 
 
+SCHEME = "export SCHEME = bio;"
+
+TAGGER_L2 = (0.2, 0.5, 1.0)
+RULE_L2 = (0.1, 1.0, 10.0)
+"""Penalties to choose from."""
+
+QUICK = 5
+"""Of the training sentences, a quick run takes one of so many."""
+
+PLAIN, HARD = "under the scheme", "scheme in training"
+FROZEN, JOINT = "rules on top", "rules, jointly"
+SYSTEMS = (PLAIN, HARD, FROZEN, JOINT)
+
+
+class LearnedFacts(msgspec.Struct, frozen=True):
+    """What is known of a tagger beside its weights.
+
+    Parameters
+    ----------
+    grammar : str
+        What it stands under: the text of a grammar file.
+    weights : dict
+        Of the rules, by name.
+    seconds : float
+        Of the processor, for training and learning.
+    """
+
+    grammar: str
+    weights: dict[str, float]
+    seconds: float
+
+
+class Chunker:
+    """Taggers with one template, trained on some sentences; each is trained once.
+
+    Parameters
+    ----------
+    setting : Setting
+    name, template : str
+    train : Corpus
+    """
+
+    def __init__(self, setting: Setting, name: str, template: str, train: Corpus) -> None:
+        self._setting, self.name, self._template, self._train = setting, name, template, train
+        self._known: dict[str, tuple[CRF, LearnedFacts]] = {}
+
+    def __call__(self, system: str, settings: Mapping[str, Value]) -> Tagger[list[str], Floats]:
+        """Return the tagger of a system under its grammar."""
+        tagger, facts = self.trained(system, settings)
+        return tagger & Grammar.from_text(facts.grammar)
+
+    def trained(self, system: str, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+        """Return the tagger of a system and what is known of it."""
+        makes = {PLAIN: self._plain, HARD: self._hard, FROZEN: self._frozen, JOINT: self._joint}
+        words = ", ".join(f"{key} {value}" for key, value in settings.items())
+        name = f"{self.name}, {system}, {words}"
+        if name not in self._known:
+            make, about = partial(makes[system], settings), (self._template, RULES)
+            self._known[name] = self._setting.trained(name, make, LearnedFacts, about)
+        return self._known[name]
+
+    def _crf(self, data: Corpus, settings: Mapping[str, Value], grammar: str | None = None) -> CRF:
+        hard = None if grammar is None else Grammar.from_text(grammar)
+        return CRF.train(
+            data,
+            "chunk",
+            self._template,
+            l2=float(str(settings["l2"])),
+            grammar=hard,
+            threads=THREADS,
+        )
+
+    def _plain(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+        began = time.process_time()
+        return self._crf(self._train, settings), _facts(SCHEME, {}, began)
+
+    def _hard(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+        began = time.process_time()
+        return self._crf(self._train, settings, SCHEME), _facts(SCHEME, {}, began)
+
+    def _frozen(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+        """Learn the rules from every fifth sentence, the tagger from the others."""
+        began, numbers = time.process_time(), range(len(self._train))
+        others, fifth = ([i for i in numbers if (i % 5 == 4) == last] for last in (False, True))
+        tagger = self._crf(self._train.select(others), settings)
+        learned = learn_rules(
+            tagger,
+            self._train.select(fifth),
+            RULES,
+            l2=float(str(settings["rule_l2"])),
+            on_missing="skip",
+            threads=THREADS,
+        )
+        return tagger, _facts(learned.text, learned.weights, began)
+
+    def _joint(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+        alone, known = self.trained(PLAIN, {"l2": settings["l2"]})
+        began = time.process_time() - known.seconds
+        both = train_with_rules(
+            alone,
+            self._train,
+            RULES,
+            l2=float(str(settings["rule_l2"])),
+            on_missing="skip",
+            threads=THREADS,
+        )
+        return both.tagger, _facts(both.text, both.weights, began)
+
+
+def _facts(grammar: str, weights: dict[str, float], began: float) -> LearnedFacts:
+    return LearnedFacts(grammar, weights, time.process_time() - began)
+
+
+def choose(protocol: Protocol, chunker: Chunker, held_out: Corpus) -> dict[str, dict[str, Value]]:
+    """Choose the penalties of each system by F of held-out sentences.
+
+    The tagger's is chosen for the tagger alone, and stays; those of the rules beside it.
+    """
+
+    def f(system: str, settings: Mapping[str, Value]) -> float:
+        labels = chunker(system, settings).tag_all(held_out, threads=THREADS)
+        return corpora.span_f(held_out, "chunk", labels)
+
+    found = {}
+    alone = [{"l2": l2} for l2 in TAGGER_L2]
+    for system in (PLAIN, HARD):
+        name = f"{chunker.name}: {system}"
+        found[system] = dict(protocol.choose(name, alone, partial(f, system), RULES))
+    for system in (FROZEN, JOINT):
+        both = [{**found[PLAIN], "rule_l2": l2} for l2 in RULE_L2]
+        name = f"{chunker.name}: {system}"
+        found[system] = dict(protocol.choose(name, both, partial(f, system), RULES))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class RuleRun:
-    """A tagger alone, under the scheme, and with rules: their answers on the test part."""
+    """What a system says of the test part."""
 
-    labels: dict[str, list[list[str]]]
-    f: dict[str, float]  # percent
+    labels: list[list[str]]
+    f: float  # percent
     weights: dict[str, float]
-    learning: float  # seconds of the processor
-    likelihood: tuple[float, float]  # of a sentence held out for the rules: before, after
+    seconds: float
 
 
-def _split(train: Corpus) -> tuple[Corpus, Corpus]:
-    """Return what taggers are trained on, and what rules are learned from: every fifth sentence."""
-    held = [i for i in range(len(train)) if i % 5 == 4]
-    return train.select([i for i in range(len(train)) if i % 5 != 4]), train.select(held)
-
-
-def measured(template: str, train: Corpus, test: Corpus) -> RuleRun:
-    """Train a tagger, learn the rules on held-out sentences, tag the test part."""
-    part, held_out = _split(train)
-
-    def trained(data: Corpus) -> CRF:
-        return CRF.train(data, "chunk", template, l2=L2, threads=THREADS)
-
-    tagger = trained(part)
-    began = time.process_time()
-    learned = learn_rules(tagger, held_out, RULES, l2=RULE_L2, on_missing="skip", threads=THREADS)
-    seconds = time.process_time() - began
-    taggers: dict[str, Tagger[list[str], Floats]] = {
-        "alone": tagger,
-        "under the scheme": tagger & Grammar.shipped("bio"),
-        "with rules": tagger & learned.grammar,
-        "trained on all": trained(train) & Grammar.shipped("bio"),
-    }
-    labels = {name: one.tag_all(test, threads=THREADS) for name, one in taggers.items()}
-    f = {name: corpora.span_f(test, "chunk", found) for name, found in labels.items()}
-    return RuleRun(labels, f, learned.weights, seconds, (learned.before, learned.after))
+def _tested(chunker: Chunker, system: str, settings: Mapping[str, Value], test: Corpus) -> RuleRun:
+    facts = chunker.trained(system, settings)[1]
+    labels = chunker(system, settings).tag_all(test, threads=THREADS)
+    return RuleRun(labels, corpora.span_f(test, "chunk", labels), facts.weights, facts.seconds)
 
 
 def run(setting: Setting) -> Result:
-    """Learn rules on top of both taggers."""
-    train, test = corpora.chunks(setting)
+    """Choose penalties on held-out sentences, freeze them, and compare the systems on the test."""
+    train, held_out = _parts(corpora.chunk_file(setting, "train"), full=setting.full)
+    protocol = Protocol(RECIPE.name, setting)
+    chunkers = [Chunker(setting, name, text, train) for name, text in TEMPLATES.items()]
+    setting.course.until(0.9)
+    chosen = {one.name: choose(protocol, one, held_out) for one in setting.course.each(chunkers)}
+    protocol.freeze()
+    test = protocol.test(lambda: corpora.chunk_file(setting, "test"))
+    setting.course.until(1.0)
     rows: list[Row] = []
-    body: list[list[str]] = []
-    weights: list[list[str]] = []
-    for name, template in TEMPLATES.items():
-        setting.say(f"rules: {name}")
-        about = (template, RULES, L2, RULE_L2)
-        found = setting.kept(name, partial(measured, template, train, test), RuleRun, about)
-        rows += setting.rows(f"{name}, rows", partial(_rows, name, found), (about, found.f))
-        gold = test.column_lists("chunk")
-        for other in ("under the scheme", "trained on all"):
-            pair = compare(gold, found.labels["with rules"], found.labels[other], seed=setting.seed)
-            chances = (pair.tokens.exact, pair.sentences.exact, pair.randomised)
-            body.append([f"{name}: {other}", gain(pair), *(f"{p:.3g}" for p in chances)])
-        weights.append([name, *(f"{weight:+.2f}" for weight in found.weights.values())])
-    head = [
-        "with rules, against",
-        "F (95 % interval)",
-        "McNemar, tokens",
-        "sentences",
-        "randomised F",
-    ]
-    names = [*zip(["tagger", *found.weights], *weights, strict=True)]
+    runs: dict[str, dict[str, RuleRun]] = {}
+    for one in chunkers:
+        found = runs[one.name] = {}
+        for system, settings in chosen[one.name].items():
+            name, about = f"{one.name}: {system}", (settings, RULES)
+            make = partial(_tested, one, system, settings, test)
+            found[system] = setting.kept(f"{name}, test", make, RuleRun, about)
+            rows += setting.rows(f"{name}, rows", partial(_rows, name, found[system]), about)
+    size = len(train), len(held_out)
     return Result(
         rows,
-        [
-            _READING,
-            f"## Significance\n\n{table(head, body)}",
-            "## Weights\n\nNatural-log scores of a match; files have their negatives as costs.\n\n"
-            + table(list(names[0]), [list(row) for row in names[1:]]),
-        ],
+        [_reading(*size), protocol.section(), _significance(runs, test, setting), _weights(runs)],
     )
 
 
+def _parts(corpus: Corpus, *, full: bool) -> tuple[Corpus, Corpus]:
+    """Return what is trained on, and what settings are chosen on: every tenth sentence."""
+    numbers = range(len(corpus))
+    train = [i for i in numbers if i % 10 != 9 and (full or i % QUICK == 0)]
+    return corpus.select(train), corpus.select([i for i in numbers if i % 10 == 9])
+
+
 def _rows(name: str, found: RuleRun) -> Iterator[Row]:
-    for system, f in found.f.items():
-        yield Row(f"{name}: {system}", "F, test, %", f)
-    yield Row(f"{name}: rules", "seconds of the processor to learn them", found.learning)
-    for when, value in zip(("before", "after"), found.likelihood, strict=True):
-        yield Row(f"{name}: rules", f"log-likelihood of a held-out sentence, {when}", value)
+    yield Row(name, "F, test, %", found.f)
+    yield Row(name, "seconds of the processor to train", found.seconds)
 
 
-_READING = (
-    "## How to read this\n\n"
-    "Taggers are trained on four of five sentences of CoNLL-2000's training part; *tokens* decides "
-    "every token alone, *chain* has weights of neighbouring labels. The weights of the rules are "
-    "learned from every fifth sentence, the tagger left as it is. *Trained on all* has no rules "
-    "but the fifth more text: what those sentences are worth otherwise. All but *alone* stand "
-    f"under `bio`. L2 is {L2:g} for taggers and {RULE_L2:g} for rules, tuned for neither. The "
-    "rules were written with the training part in mind; of a longer list, figures of the test part "
-    "had been seen.\n\n"
-    f"```text\n{RULES}```"
-)
+def _significance(runs: Mapping[str, Mapping[str, RuleRun]], test: Corpus, setting: Setting) -> str:
+    gold, body = test.column_lists("chunk"), []
+    pairs = ((FROZEN, PLAIN), (JOINT, PLAIN), (JOINT, HARD), (JOINT, FROZEN))
+    for name, found in runs.items():
+        for one, other in pairs:
+            pair = compare(gold, found[one].labels, found[other].labels, seed=setting.seed)
+            chances = (pair.tokens.exact, pair.sentences.exact, pair.randomised)
+            body.append([f"{name}: {one}", other, gain(pair), *(f"{p:.3g}" for p in chances)])
+    head = ["", "against", "F (95 % interval)", "McNemar, tokens", "sentences", "randomised F"]
+    return f"## Significance\n\n{table(head, body)}"
+
+
+def _weights(runs: Mapping[str, Mapping[str, RuleRun]]) -> str:
+    columns = [
+        (f"{name}: {system}", found[system].weights)
+        for name, found in runs.items()
+        for system in (FROZEN, JOINT)
+    ]
+    body = [[rule, *(f"{weights[rule]:+.2f}" for _, weights in columns)] for rule in columns[0][1]]
+    return (
+        "## Weights\n\nNatural-log scores of a match; files have their negatives as costs.\n\n"
+        + table(["rule", *(name for name, _ in columns)], body)
+    )
+
+
+def _reading(train: int, held_out: int) -> str:
+    return (
+        "## How to read this\n\n"
+        f"All taggers learn from the same {train:,} sentences of CoNLL-2000's training part; "
+        f"penalties are chosen on {held_out:,} others of it. *Tokens* decides every token alone, "
+        "*chain* has weights of neighbouring labels.\n\n"
+        f"- *{PLAIN}*: trained without the scheme `bio`, which then holds in tagging.\n"
+        f"- *{HARD}*: `bio` holds in training, too.\n"
+        f"- *{FROZEN}*: the tagger is trained on four of five of the sentences and stays as it "
+        "is; the weights of the rules are learned from every fifth.\n"
+        f"- *{JOINT}*: tagger and rules are trained together on all of the sentences, from the "
+        f"weights of *{PLAIN}*.\n\n"
+        "The tagger's penalty is chosen for the tagger alone; both systems with rules have it. The "
+        "rules were written with the training part in mind; of a longer list, figures of the test "
+        "part had been seen. Seconds are of the processor, of the tagger and the rules together."
+        f"\n\n```text\n{RULES}```"
+    )
+
 
 RECIPE = Recipe(
     "rules",
-    "Rules with weights that are learned, on top of taggers that stay as they are",
+    "Rules with weights that are learned, on top of taggers and together with them",
     needs=("conll2000/train.txt", "conll2000/test.txt"),
     paper="published",
     run=run,

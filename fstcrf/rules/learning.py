@@ -9,39 +9,37 @@ that counts all patterns.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.corpus import Corpus
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus.files import atomic_write
-from fstcrf.errors import DataError, LabelError, NumericError, OptionError
+from fstcrf.errors import LearningWarning, NumericError
 from fstcrf.grammar import Grammar
-from fstcrf.grammar.labels import listed, nearest
-from fstcrf.joint.batches import as_corpus
 from fstcrf.joint.jointmodel import JointModel
-from fstcrf.kernel.counting import Counter, Counts, expected_steps
+from fstcrf.kernel.counting import Counts, expected_steps
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data
 from fstcrf.plans import Chain
-from fstcrf.rules.patterns import (
-    CountingAutomaton,
-    RuleFile,
-    counting_automaton,
-    kinds_of,
-    written,
+from fstcrf.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
+from fstcrf.rules.sentences import (
+    OnMissing,
+    RuleSentences,
+    all_pairs,
+    counter,
+    one_tagger,
+    rule_sentences,
 )
-from fstcrf.train import Progress, fit
-from fstcrf.train.lbfgs import LBFGS, OWLQN, LBFGSSettings
+from fstcrf.train import Progress
+from fstcrf.train.course import Course
 from fstcrf.train.shards import Workers, shard_bounds
-
-OnMissing = Literal["error", "skip"]
 
 
 class RuleCount(NamedTuple):
@@ -169,6 +167,11 @@ def learn_rules(
     TooLargeError
         The patterns have too many states together.
 
+    Warns
+    -----
+    LearningWarning
+        A rule that never matches, whatever the labels: its weight stays 0.
+
     Examples
     --------
     >>> import fstcrf
@@ -180,49 +183,75 @@ def learn_rules(
     True
     """
     one_of("on_missing", on_missing, OnMissing)
-    for name, value in (("l2", l2), ("l1", l1)):
-        if not (np.isfinite(value) and value >= 0.0):
-            raise OptionError(f"{name} is {value}, expected a number from 0")
-    if threads < 1 or max_iterations < 1:
-        raise OptionError("threads and max_iterations: expected at least 1")
+    course = Course(
+        l2=l2,
+        l1=l1,
+        max_iterations=max_iterations,
+        period=3,
+        delta=1e-7,
+        threads=threads,
+        report=report,
+    )
     file = RuleFile.of(rules if isinstance(rules, str) else Path(rules))
-    whole = _one_tagger(tagger)
+    whole = one_tagger(tagger)
     automaton = counting_automaton(file, whole)
-    text, skipped = _text(whole, automaton, data, target, on_missing)
-    objective = RuleLikelihood(text, automaton, l2=l2, threads=threads)
-    settings = LBFGSSettings(l2=l2, l1=l1, period=3, delta=1e-7)
-    start = np.zeros(len(automaton.patterns))
-    optimiser = OWLQN(objective, start, settings) if l1 > 0 else LBFGS(objective, start, settings)
-    outcome = fit(optimiser, max_iterations=max_iterations, report=report)
-    # As the file has them, so that file and figures are of one model.
-    weights = np.asarray([0.0 - float(written(w)) for w in outcome.theta.tolist()])
-    first, last = objective.expected(start), objective.expected(weights)
-    n = len(text.offsets) - 1
-    found = tuple(
-        RuleCount(rule.name, *map(float, numbers))
-        for rule, *numbers in zip(
-            file.open, weights, objective.observed, first[1], last[1], strict=True
-        )
-    )
-    gold = objective.gold
-    return LearnedRules(
-        rules=found,
-        text=file.with_costs(weights.tolist()),
-        sentences=n,
-        skipped=skipped,
-        before=float(gold - first[0]) / n,
-        after=float(gold + weights @ objective.observed - last[0]) / n,
-        reason=outcome.reason,
-    )
+    sentences = rule_sentences(whole, automaton, data, target, on_missing)
+    objective = RuleLikelihood(potentials(whole, sentences), automaton, l2=l2, threads=threads)
+    start = np.zeros(objective.size)
+    before = objective.told(start)
+    warn_of_idle(file, sentences, before)
+    outcome = course.run(course.minimiser(objective, start), fingerprint=str, evaluate=None)
+    weights = as_written(outcome.theta)
+    after = objective.told(weights)
+    return LearnedRules(**learned(file, sentences, weights, before, after), reason=outcome.reason)
 
 
-def _one_tagger(tagger: Model | JointModel) -> JointModel:
-    whole = tagger if isinstance(tagger, JointModel) else JointModel((tagger,), (1.0,))
-    if len(whole.taggers) > 1 or whole.maps:
-        raise OptionError(
-            "rules are learned on top of one tagger, not of several: learn them before you compose"
+# --- What is told of rules ------------------------------------------------------------------------
+
+
+class Told(NamedTuple):
+    """What a model says of sentences: log-likelihood of their gold labels, expected counts."""
+
+    likelihood: float
+    expected: Floats  # [open costs]
+
+
+def as_written(weights: Floats) -> Floats:
+    """Return weights as files have their costs, so that file and figures are of one model."""
+    return np.asarray([0.0 - float(written(w)) for w in weights.tolist()])
+
+
+def learned(
+    file: RuleFile, sentences: RuleSentences, weights: Floats, before: Told, after: Told
+) -> dict[str, Any]:
+    """Return the fields of `LearnedRules` but the reason."""
+    numbers = zip(weights, sentences.counts, before.expected, after.expected, strict=True)
+    n = len(sentences.corpus)
+    return {
+        "rules": tuple(
+            RuleCount(rule.name, *map(float, own))
+            for rule, own in zip(file.open, numbers, strict=True)
+        ),
+        "text": file.with_costs(weights.tolist()),
+        "sentences": n,
+        "skipped": sentences.skipped,
+        "before": before.likelihood / n,
+        "after": after.likelihood / n,
+    }
+
+
+def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: Told) -> None:
+    """Warn of rules that never match, whatever the labels: nothing can be learned of them."""
+    idle = (sentences.counts == 0.0) & (before.expected == 0.0)
+    names = [rule.name for rule, alone in zip(file.open, idle, strict=True) if alone]
+    if names:
+        warnings.warn(
+            f"no legal labelling of these {len(sentences.corpus):,} sentences has a match of "
+            f"{', '.join(names)}: nothing is learned of it, its weight is 0; does it name labels "
+            "and strings of this text?",
+            LearningWarning,
+            stacklevel=3,
         )
-    return whole
 
 
 # --- Sentences as potentials ----------------------------------------------------------------------
@@ -239,118 +268,33 @@ class RuleText:
     kind: Ints  # [N]
     gold: Ints  # [N] labels
 
-    def select(self, sentences: Longs) -> RuleText:
-        """Return some of the sentences."""
-        lengths = np.diff(self.offsets)
-        kept = np.zeros(len(lengths), dtype=bool)
-        kept[sentences] = True
-        token = np.repeat(kept, lengths)
-        arc = self.arc if self.arc.ndim == 2 else self.arc[token]
-        offsets = np.append(0, np.cumsum(lengths[kept]))
-        return RuleText(
-            self.chain, offsets, self.node[token], arc, self.kind[token], self.gold[token]
-        )
-
-    def run(self, first: int, last: int) -> RuleText:
-        """Return a run of sentences."""
-        a, b = self.offsets[[first, last]].tolist()
-        arc = self.arc if self.arc.ndim == 2 else self.arc[a:b]
-        offsets = self.offsets[first : last + 1] - a
-        return RuleText(self.chain, offsets, self.node[a:b], arc, self.kind[a:b], self.gold[a:b])
+    def shards(self) -> Iterator[RuleText]:
+        """Cut the text into runs of sentences, the same for any number of threads."""
+        for first, last in pairwise(shard_bounds(self.offsets)):
+            a, b = self.offsets[[first, last]].tolist()
+            arc = self.arc if self.arc.ndim == 2 else self.arc[a:b]
+            offsets = self.offsets[first : last + 1] - a
+            node, kind, gold = (of[a:b] for of in (self.node, self.kind, self.gold))
+            yield RuleText(self.chain, offsets, node, arc, kind, gold)
 
     def sums(self, automaton: CountingAutomaton, weights: Floats, *, gold: bool = False) -> Counts:
         """Return sums over all labellings, or over the gold ones alone."""
-        topology, node = self.chain.topology, self.node
+        node = self.node
         if gold:
-            node = np.where(topology.state_label == self.gold[:, None], node, -np.inf)
-        step, end = automaton.scored(weights)
-        counter = Counter(
-            topology.state_label.astype(np.int32),
-            self.arc,
-            self.chain.initial,
-            self.chain.final,
-            automaton.target,
-            step,
-            end,
-        )
-        return expected_steps(counter, self.offsets, node, self.kind)
+            node = np.where(self.chain.topology.state_label == self.gold[:, None], node, -np.inf)
+        beside = counter(automaton, self.chain, self.arc, weights)
+        return expected_steps(beside, self.offsets, node, self.kind)
 
 
-def _text(
-    whole: JointModel,
-    automaton: CountingAutomaton,
-    data: Data,
-    target: str | None,
-    on_missing: OnMissing,
-) -> tuple[RuleText, int]:
-    """Return the sentences that can be learned from, and how many were left out."""
-    _, corpus = as_corpus(whole, _with_target(whole, data, target))
-    if not len(corpus):
-        raise DataError("no sentences to learn from", path=corpus.source)
-    tagger = whole.taggers[0]
-    chain = whole.components[0].chain
-    _, values = whole.components[0].prepare(corpus)
-    found = values(0, len(corpus))
-    size = chain.topology.n_states
+def potentials(whole: JointModel, sentences: RuleSentences) -> RuleText:
+    """Return sentences with the potentials of a tagger."""
+    corpus, component = sentences.corpus, whole.components[0]
+    chain = component.chain
+    found = component.prepare(corpus)[1](0, len(corpus))
     arcs = found[-1].reshape(corpus.n_tokens, -1) if chain.arc is None else chain.arc.reshape(-1)
-    dense = np.full((*arcs.shape[:-1], size * size), -np.inf)
-    pairs = chain.topology.source.astype(np.int64) * size + chain.topology.target
-    dense[..., pairs] = arcs[..., chain.topology.kernel_arcs()]
-    ids = {given.tape: given.ids(corpus) for given in automaton.given}
-    text = RuleText(
-        chain,
-        corpus.offsets,
-        np.ascontiguousarray(found[0]),
-        dense.reshape(*arcs.shape[:-1], size, size),
-        kinds_of(automaton.given, ids, corpus.n_tokens),
-        _gold(corpus, _target(tagger, target), tagger.labels, on_missing),
-    )
-    weights = np.zeros(len(automaton.patterns))
-    allowed = text.sums(automaton, weights, gold=True).log_z > -np.inf
-    lost = np.flatnonzero(~allowed)
-    if not len(lost):
-        return text, 0
-    if on_missing == "error" or not allowed.any():
-        raise DataError(
-            f"the gold labels of {len(lost):,} of {len(allowed):,} sentences are forbidden by the "
-            "hard rules or the tagger's structure; on_missing='skip' leaves them out",
-            path=corpus.source,
-            sentence=int(lost[0]),
-        )
-    return text.select(np.flatnonzero(allowed)), len(lost)
-
-
-def _target(tagger: Model, target: str | None) -> str:
-    if target is not None:
-        return target
-    record = tagger.record
-    return tagger.tape if record is None or record.target is None else record.target
-
-
-def _with_target(whole: JointModel, data: Data, target: str | None) -> Data:
-    """Return the data; rows of strings have the columns of training and no gold labels."""
-    name = _target(whole.taggers[0], target)
-    if isinstance(data, Corpus):
-        if name not in data.columns:
-            there = ", ".join(map(str, data.columns))
-            raise DataError(f"no column {name!r}: there is {there}", path=data.source)
-        return data
-    return Corpus.from_sentences([sentence for sentence in data if len(sentence)])
-
-
-def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMissing) -> Ints:
-    """Return the gold label of each token; −1 for those that the tagger does not have."""
-    column = corpus.column(target)
-    number = {label: i for i, label in enumerate(labels)}
-    used = set(distinct(column.ids).tolist())
-    odd = [v for i, v in enumerate(column.values) if v not in number and i in used]
-    if odd and on_missing == "error":
-        raise LabelError(
-            f"gold label {odd[0]!r} is none of the tagger's {listed(labels)}"
-            f"{nearest(odd[0], labels)}"
-        )
-    place = np.asarray([number.get(value, -1) for value in column.values], dtype=np.int32)
-    return place[column.ids]
+    arc = all_pairs(chain.topology, arcs)
+    node = np.ascontiguousarray(found[0])
+    return RuleText(chain, corpus.offsets, node, arc, sentences.kind, sentences.gold)
 
 
 # --- The objective --------------------------------------------------------------------------------
@@ -381,8 +325,7 @@ class RuleLikelihood:
     ) -> None:
         self.l2, self.size, self.evaluations, self.noise = l2, len(automaton.patterns), 0, 0.0
         self._automaton, self._workers = automaton, Workers(threads)
-        bounds = shard_bounds(text.offsets)
-        self._shards = [text.run(first, last) for first, last in pairwise(bounds)]
+        self._shards = list(text.shards())
         gold = text.sums(automaton, np.zeros(self.size), gold=True)
         self.gold = float(gold.log_z.sum())
         self.observed = automaton.counted(gold.read, gold.ended)
@@ -396,6 +339,11 @@ class RuleLikelihood:
         read = np.sum([part.read for part in parts], axis=0)
         ended = np.sum([part.ended for part in parts], axis=0)
         return log_z, self._automaton.counted(read, ended)
+
+    def told(self, weights: Floats) -> Told:
+        """Return log-likelihood, without the penalty, and expected counts."""
+        log_z, expected = self.expected(weights)
+        return Told(self.gold + float(weights @ self.observed) - log_z, expected)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at weights, float64 [open costs].

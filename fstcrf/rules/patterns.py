@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -23,6 +24,7 @@ _Number = TypeVar("_Number", bound=np.generic)
 
 _MOST_STEPS = 20_000_000  # of the automaton: each is a score and an expected count
 _TOGETHER = 64  # states whose steps are made together
+_NAMED = 4  # rules in a message
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,8 @@ class CountingAutomaton:
         Score of ending without them, −inf where a sentence may not end.
     patterns : tuple of Pattern
         One for each open cost.
+    sizes : str
+        States of each rule by itself, in words, the largest first.
     """
 
     given: tuple[GivenTape, ...]
@@ -129,6 +133,7 @@ class CountingAutomaton:
     step: Floats
     end: Floats
     patterns: tuple[Pattern, ...]
+    sizes: str = ""
 
     def scored(self, weights: Floats) -> tuple[Floats, Floats]:
         """Return scores of steps and ends under weights, float64 [open costs]."""
@@ -161,8 +166,10 @@ def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutom
     columns = observed([tagger.index for tagger in composition.taggers], sets, known)
     fixed: list[Acceptor] = [*composition.conjuncts]
     counts: list[list[Acceptor]] = []
+    sizes = {"the tagger's grammar": _states(fixed)} if fixed else {}
     for rule in file.rules:
         found = bound(Grammar((rule.constraint,)), sets, lambda: columns)
+        sizes[rule.name] = _states(found)
         if rule.place is None:
             fixed += found
         else:
@@ -173,7 +180,8 @@ def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutom
     labels = (*(one.kept for one in given), sets[tape])
     spread = [on_tapes(acceptor, names, labels) for acceptor in parts_merged]
     targets = [np.ascontiguousarray(a.target.reshape(a.n_states, -1)) for a in spread]
-    states, target = _product(targets)
+    told = _largest(sizes)
+    states, target = _product(targets, told)
     shape = (len(states), -1, len(sets[tape]))
 
     def laid(table: NDArray[_Number]) -> NDArray[_Number]:
@@ -203,10 +211,22 @@ def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutom
             k += 1
         cell = np.flatnonzero(total)
         patterns.append(Pattern(cell, total.reshape(-1)[cell], ends))
-    return CountingAutomaton(given, laid(target), step, end, tuple(patterns))
+    return CountingAutomaton(given, laid(target), step, end, tuple(patterns), told)
 
 
-def _product(targets: Sequence[Ints]) -> tuple[Ints, Ints]:
+def _states(acceptors: Sequence[Acceptor]) -> int:
+    return prod(acceptor.n_states for acceptor in acceptors)
+
+
+def _largest(sizes: Mapping[str, int]) -> str:
+    """Name rules by their states, the largest first."""
+    order = sorted(sizes, key=lambda name: -sizes[name])
+    shown = ", ".join(f"{name} {sizes[name]:,}" for name in order[:_NAMED])
+    more = f" and {len(order) - _NAMED} more" if len(order) > _NAMED else ""
+    return f"the rules (states: {shown}{more})"
+
+
+def _product(targets: Sequence[Ints], told: str) -> tuple[Ints, Ints]:
     """Return the states of the product, int32 [Q, parts], and where steps lead, int32 [Q, A]."""
     if not targets:
         raise GrammarError("there is nothing to count")
@@ -231,8 +251,9 @@ def _product(targets: Sequence[Ints]) -> tuple[Ints, Ints]:
         rows.append(row)
         if len(states) > MAX_STATES or len(states) * alive.shape[1] > _MOST_STEPS:
             raise TooLargeError(
-                f"the patterns have more than {done:,} states together, over {alive.shape[1]:,} "
-                "labels and kinds of tokens: too many to count at once; use fewer, or shorter ones"
+                f"{told} have more than {done:,} states together, over {alive.shape[1]:,} labels "
+                f"and kinds of tokens; a pass costs that many times one of the tagger alone, at "
+                f"most {MAX_STATES:,}: use fewer, or shorter ones"
             )
     return np.stack(states), np.concatenate(rows)
 

@@ -52,14 +52,15 @@ class Course:
     threads: int = 1
     report: Callable[[Progress], None] | None = None
     checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_every: int = 10
+    checkpoint_every: int | None = 10
     resume: bool = False
 
     def __post_init__(self) -> None:
         if not (0.0 <= self.l2 < np.inf and 0.0 <= self.l1 < np.inf):
             raise OptionError(f"l2 is {self.l2} and l1 {self.l1}, expected numbers from 0")
-        if self.threads < 1:
-            raise OptionError(f"threads is {self.threads}, expected at least 1")
+        for name in ("threads", "max_iterations"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name} is {getattr(self, name)}, expected at least 1")
         if self.resume and self.checkpoint is None:
             raise OptionError("resume needs a checkpoint to go on from")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,14 +180,43 @@ class _Sums:
     final: Floats
 
 
+Posteriors: TypeAlias = Callable[[Problem, slice, kernel.Graph, Floats], kernel.Posterior]
+"""(sentences of a shard, their tokens in the whole, graph, node potentials) → what they expect."""
+
+
+def _of_chain(
+    problem: Problem, tokens: slice, graph: kernel.Graph, node: Floats
+) -> kernel.Posterior:
+    del tokens
+    return kernel.forward_backward(graph, problem.offsets, node, weight=problem.weight)
+
+
 class General:
-    """float64 throughout; the reference for `Fused`. `first`: number of the first sentence."""
+    """float64 throughout; the reference for `Fused`.
+
+    Parameters
+    ----------
+    problem : Problem
+    space : ParameterSpace
+    workers : Workers
+    first : int
+        Number of the first sentence, for messages.
+    posteriors : callable
+        What gives log Z and posteriors of a shard; of another model than the chain alone, whose
+        labels must be known.
+    """
 
     def __init__(
-        self, problem: Problem, space: ParameterSpace, *, workers: Workers, first: int = 0
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        *,
+        workers: Workers,
+        first: int = 0,
+        posteriors: Posteriors = _of_chain,
     ) -> None:
-        self._space, self._workers = space, workers
-        self._background = _few_transitions(space)
+        self._space, self._workers, self._posteriors = space, workers, posteriors
+        self._background = _few_transitions(space) if posteriors is _of_chain else None
         self._shards = list(_shards(problem, first))
         self._transposed = list(_row_blocks(problem.node.transposed()))
         self._posterior = np.zeros((int(problem.offsets[-1]), space.width))
@@ -216,7 +245,7 @@ class General:
         problem, topology, space = shard.problem, self._space.topology, self._space
         node = topology.node_potentials(problem.node.times(tables.node))
         graph = self._graph(problem, tables)
-        free = kernel.forward_backward(graph, problem.offsets, node, weight=problem.weight)
+        free = self._posteriors(problem, shard.tokens, graph, node)
         loss = kernel.dot(problem.weight, free.log_z)
         states, arcs = free.node, self._slot_sums(free.arc)
         if problem.partial.any():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,58 +13,10 @@ from fstcrf.arrays import Floats
 from fstcrf.joint import CRF
 from fstcrf.joint.jointmodel import JointModel
 from fstcrf.kernel.counting import Counter, expected_steps
-from fstcrf.rules.learning import RuleLikelihood, _text
+from fstcrf.rules.learning import RuleLikelihood, potentials
 from fstcrf.rules.patterns import RuleFile, counting_automaton
-
-LABELS = ["O", "B-NP", "I-NP"]
-RULES = """\
-tape word, tag;
-export TOUCH = each["[tag=I-NP]" "[tag=B-NP]", <?>];
-export FAR = each["[word=a tag=O]" any* "[word=b]", <?>];  # however many ways a match reads
-export NONE = at_least[1, "NP", tape=tag, <?>];
-export INSIDE = never["I-NP", tape=tag, <0.3>];
-export FEW = at_most[2, "NP", tape=tag];
-"""
-FIXED = {"INSIDE": -0.3}
-
-
-def corpus(n: int, seed: int) -> fstcrf.Corpus:
-    rng = np.random.default_rng(seed)
-    sentences = []
-    for _ in range(n):
-        tags: list[str] = []
-        for _ in range(rng.integers(1, 6)):
-            possible = LABELS[:2] if not tags or tags[-1] == "O" else LABELS
-            tags.append(str(rng.choice(possible)))
-        words = [str(rng.choice(["a", "b", "c"])) for _ in tags]
-        sentences.append({"word": words, "tag": tags})
-    return fstcrf.Corpus.from_sentences(sentences)
-
-
-def counts(words: Sequence[str], tags: Sequence[str]) -> dict[str, float] | None:
-    """How often each rule counts, straight from what it means; None: forbidden."""
-    n = len(tags)
-    begins = [
-        i
-        for i, tag in enumerate(tags)
-        if tag == "B-NP" or (tag == "I-NP" and (i == 0 or tags[i - 1] == "O"))
-    ]
-    if len(begins) > 2:
-        return None
-    opened = [any(words[j] == "a" and tags[j] == "O" for j in range(i)) for i in range(n)]
-    return {
-        "TOUCH": sum(tags[i - 1 : i + 1] == ("I-NP", "B-NP") for i in range(1, n)),
-        "FAR": sum(words[i] == "b" and opened[i] for i in range(n)),
-        "NONE": float(not begins),
-        "INSIDE": sum(tag == "I-NP" for tag in tags),
-    }
-
-
-TEMPLATES: dict[str, tuple[str, Literal[1, 2]]] = {
-    "chain": ("U:%x[0,word]\nB", 1),
-    "pairs": ("U:%x[0,word]\nB:%x[0,word]", 1),
-    "second order": ("U:%x[0,word]\nB", 2),
-}
+from fstcrf.rules.sentences import rule_sentences
+from tests.support.rule_cases import RULES, TEMPLATES, corpus, labellings
 
 
 @pytest.fixture(scope="module", params=list(TEMPLATES))
@@ -77,24 +28,21 @@ def tagger(request: pytest.FixtureRequest) -> CRF:
 def objective(tagger: CRF, data: fstcrf.Corpus, l2: float = 0.0) -> RuleLikelihood:
     whole = JointModel((tagger,), (1.0,))
     automaton = counting_automaton(RuleFile.of(RULES), whole)
-    text, _ = _text(whole, automaton, data, None, "skip")
-    return RuleLikelihood(text, automaton, l2=l2)
+    sentences = rule_sentences(whole, automaton, data, None, "skip")
+    return RuleLikelihood(potentials(whole, sentences), automaton, l2=l2)
 
 
 def enumerated(
     tagger: CRF, data: fstcrf.Corpus, weights: Sequence[float]
 ) -> tuple[float, list[float]]:
     """Return the sum of log Z and expected counts over all labellings, one by one."""
-    names, total, expected = ("TOUCH", "FAR", "NONE"), 0.0, np.zeros(3)
+    total, expected = 0.0, np.zeros(3)
     for sentence in data:
-        words, lattice = list(sentence["word"]), tagger.lattice(sentence)
+        lattice = tagger.lattice(sentence)
         scores, rows = [], []
-        for tags in itertools.product(LABELS, repeat=len(words)):
-            found, base = counts(words, tags), lattice.score(list(tags))
-            if found is None or base == -np.inf:
-                continue
-            rows.append([found[name] for name in names])
-            scores.append(base + np.dot(weights, rows[-1]) + FIXED["INSIDE"] * found["INSIDE"])
+        for tags, found, fixed in labellings(list(sentence["word"])):
+            rows.append(found)
+            scores.append(lattice.score(tags) + np.dot(weights, found) + fixed)
         log_z = np.logaddexp.reduce(scores)
         total += float(log_z)
         expected += np.exp(np.asarray(scores) - log_z) @ np.asarray(rows)
@@ -206,7 +154,7 @@ def test_the_kernel_against_enumeration(
         return
     assert found.log_z[0] == pytest.approx(log_z, rel=1e-12)
     read, ended = np.zeros_like(found.read), np.zeros(states)
-    state, pair = np.zeros((n, size)), np.zeros((size, size))
+    state, pair = np.zeros((n, size)), np.zeros((n, size, size))
     for path, p in zip(paths, np.exp(each - log_z), strict=True):
         q = 0
         for t, s in enumerate(path if p else ()):
@@ -215,11 +163,12 @@ def test_the_kernel_against_enumeration(
             q = int(counter.target[step])
             state[t, s] += p
             if t:
-                pair[path[t - 1], s] += p
+                pair[t, path[t - 1], s] += p
         ended[q] += p
     assert np.allclose(found.read, read, atol=1e-12)
     assert np.allclose(found.ended, ended, atol=1e-12)
     assert found.state is not None
     assert found.pair is not None
     assert np.allclose(found.state, state, atol=1e-12)
+    pair = pair if arcs.ndim == 3 else pair.sum(axis=0)
     assert np.allclose(found.pair, pair, atol=1e-12)

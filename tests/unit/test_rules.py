@@ -12,6 +12,7 @@ from fstcrf.errors import (
     FstcrfError,
     GrammarError,
     LabelError,
+    LearningWarning,
     OptionError,
     TooLargeError,
 )
@@ -110,7 +111,10 @@ def test_data_and_options_that_are_refused(tagger: CRF, data: fstcrf.Corpus) -> 
     assert fstcrf.learn_rules(tagger, mixed, RULE, on_missing="skip").skipped == 1
     strict = f'{RULE}\nexport ONE = at_most[1, "NP"];'
     assert "gold labels of 1 of 3 sentences are forbidden" in error(DataError, rules=strict)
-    assert fstcrf.learn_rules(tagger, data, strict, on_missing="skip").skipped == 1
+    with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X:") as told:
+        learned = fstcrf.learn_rules(tagger, data, strict, on_missing="skip")
+    assert len(told) == 1
+    assert (learned.skipped, learned.weights) == (1, {"X": 0.0})
     none = f'{RULE}\nexport NONE = never["NP"];'
     assert "of 3 of 3 sentences" in error(DataError, rules=none, on_missing="skip")
     for name, value in (("l2", -1.0), ("l1", float("nan")), ("threads", 0), ("on_missing", "x")):

@@ -1,0 +1,391 @@
+"""A tagger and patterns whose weights are learned together: one penalised likelihood of both.
+
+With f(x, y) the features of a tagger and c_k(x, y) how often pattern k counts, p(y | x) is
+proportional to exp(theta · f(x, y) + sum_k w_k c_k(x, y)) over the labellings that the hard rules
+allow. The objective, negative log-likelihood + tagger_l2 |theta|² + l2 |w|², is convex in both. Its
+gradient is exact: expected counts of features and of patterns under the product of the tagger's
+lattice and one automaton that counts all patterns. Sources: arXiv 2411.12484 (regular patterns),
+arXiv 2106.07306 (training under hard rules).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.arguments import one_of
+from fstcrf.arrays import Floats, Ints, Singles
+from fstcrf.errors import OptionError
+from fstcrf.joint.jointmodel import JointModel
+from fstcrf.joint.taggers import CRF
+from fstcrf.kernel.counting import Counter, expected_steps
+from fstcrf.model.model import Model, TrainingRecord
+from fstcrf.model.reading import Data, read_sentences
+from fstcrf.model.structure import order_of
+from fstcrf.rules.learning import LearnedRules, Told, as_written, learned, warn_of_idle
+from fstcrf.rules.patterns import CountingAutomaton, RuleFile, counting_automaton
+from fstcrf.rules.sentences import (
+    OnMissing,
+    RuleSentences,
+    all_pairs,
+    gold_column,
+    one_tagger,
+    rule_sentences,
+)
+from fstcrf.train import Progress
+from fstcrf.train.course import Course, known
+from fstcrf.train.lbfgs import LBFGSSettings
+from fstcrf.train.likelihood import General, SummedLikelihood
+from fstcrf.train.loop import Outcome
+from fstcrf.train.parts import digest, observed_sum, parts_of
+from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.train.shards import Workers
+
+Start = Literal["tagger", "zero"]
+
+
+@dataclass(frozen=True)
+class TrainedWithRules(LearnedRules):
+    """A tagger and rules with their weights; made by `train_with_rules`.
+
+    Parameters
+    ----------
+    tagger : CRF
+        With its new weights. It belongs to the rules: ``tagger & grammar``.
+    rules, text, sentences, skipped, before, after, reason
+        As for `LearnedRules`; before: with the weights that training started from.
+    """
+
+    tagger: CRF = field(repr=False)
+
+
+def train_with_rules(
+    tagger: Model | JointModel,
+    data: Data,
+    rules: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    l2: float = 0.1,
+    tagger_l2: float | None = None,
+    start: Start = "tagger",
+    max_iterations: int = 500,
+    period: int = 10,
+    delta: float = 1e-5,
+    on_missing: OnMissing = "error",
+    threads: int = 1,
+    report: Callable[[Progress], None] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = 10,
+    resume: bool = False,
+) -> TrainedWithRules:
+    """Train a tagger's own weights and the open costs of a grammar file together.
+
+    The features and labels are the tagger's, its weights where training begins. Train on the
+    sentences that it was trained on: `learn_rules`, which leaves it as it is, needs others.
+
+    Parameters
+    ----------
+    tagger : CRF, or Composition of one
+        It may stand under a grammar, ``tagger & hard``, which then holds in training.
+    data : Corpus or sequence of sentences
+        With the columns that the tagger and the rules read, and the gold labels, all of them known.
+    rules : path or str
+        A ``.grm`` file, or its text, with open costs. Its other exports hold as they are, in
+        training, too: hard ones leave no probability to what they forbid.
+    target, on_missing, threads, report
+        As for `learn_rules`.
+    l2 : float
+        Strength of the penalty l2 · |weights|² of the rules, as for `learn_rules`.
+    tagger_l2 : float, optional
+        The same of the tagger's weights; what it was trained with when absent, else 0.5.
+    start : {"tagger", "zero"}
+        Weights of the tagger that training begins with. There is one best set of weights: a start
+        saves iterations.
+    max_iterations, period, delta
+        L-BFGS ends where the objective fell by less than `delta` of itself over `period`
+        iterations.
+    checkpoint, checkpoint_every, resume
+        File for the state of the run, as for `CRF.train`.
+
+    Raises
+    ------
+    OptionError
+        Several taggers, one with a factor, or options outside what they may be.
+    GrammarError, DataError, LabelError, TooLargeError
+        As for `learn_rules`; so is the warning of rules that never match.
+
+    Examples
+    --------
+    >>> import fstcrf
+    >>> words = {"word": ["a", "b", "a", "b"]}
+    >>> data = fstcrf.Corpus.from_sentences([{**words, "tag": list("XYXY")}] * 3)
+    >>> plain = fstcrf.CRF.train(data, "tag", "U:%x[0,word]", l2=5.0)
+    >>> both = fstcrf.train_with_rules(plain, data, 'export S = each["[X][X]" | "[Y][Y]", <?>];')
+    >>> both.weights["S"] < -1
+    True
+    >>> (both.tagger & both.grammar).tag(words)
+    ['X', 'Y', 'X', 'Y']
+    """
+    one_of("on_missing", on_missing, OnMissing)
+    one_of("start", start, Start)
+    course = Course(
+        l2=l2,
+        max_iterations=max_iterations,
+        period=period,
+        delta=delta,
+        threads=threads,
+        report=report,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        resume=resume,
+    )
+    file = RuleFile.of(rules if isinstance(rules, str) else Path(rules))
+    whole = _plain(tagger)
+    model = whole.taggers[0]
+    strength = _tagger_l2(model, tagger_l2)
+    automaton = counting_automaton(file, whole)
+    sentences = rule_sentences(whole, automaton, data, target, on_missing)
+    objective = JointLikelihood.of(model, sentences, automaton, strength, l2, threads)
+    theta = model.theta if start == "tagger" else np.zeros(model.space.size)
+    first = np.concatenate([theta, np.zeros(len(automaton.patterns))])
+    run = _fingerprint(objective, automaton, first)
+    before = objective.told(first)
+    warn_of_idle(file, sentences, before)
+    outcome = course.run(course.minimiser(objective, first), fingerprint=lambda: run, evaluate=None)
+    theta, weights = objective.split(outcome.theta)
+    weights = as_written(weights)
+    after = objective.told(np.concatenate([theta, weights]))
+    record = _record(model, file, sentences, outcome, strength, run, target)
+    return TrainedWithRules(
+        **learned(file, sentences, weights, before, after),
+        reason=outcome.reason,
+        tagger=CRF.of(replace(model, theta=theta.copy(), record=record)),
+    )
+
+
+def _plain(tagger: Model | JointModel) -> JointModel:
+    """Return a tagger whose potentials are its weights, as a composition of one."""
+    whole = one_tagger(tagger)
+    if whole.weights[0] != 1.0:
+        raise OptionError(
+            f"the tagger has the factor {whole.weights[0]:g} in its composition: train it without"
+        )
+    return whole
+
+
+def _tagger_l2(model: Model, given: float | None) -> float:
+    told = None if model.record is None else model.record.options.get("l2")
+    usual = told if isinstance(told, float) else LBFGSSettings().l2
+    strength = usual if given is None else given
+    if not 0.0 <= strength < np.inf:
+        raise OptionError(f"tagger_l2 is {strength}, expected a number from 0")
+    return strength
+
+
+def _fingerprint(objective: JointLikelihood, automaton: CountingAutomaton, first: Floats) -> str:
+    """Hash what decides the course of a run."""
+    found = hashlib.sha256(repr((objective.l2, objective.rule_l2)).encode())
+    for part in parts_of(objective.problem):
+        found.update(digest(part))
+    space = objective.space
+    arrays: list[NDArray[Any]] = [
+        first,
+        space.node_cells,
+        space.transitions,
+        space.arc_cells,
+        objective.kind,
+    ]
+    arrays += [automaton.target, automaton.step, automaton.end]
+    for pattern in automaton.patterns:
+        arrays += [pattern.cell, pattern.value, pattern.end]
+    for array in arrays:
+        found.update(f"{array.dtype}{array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
+
+
+def _record(
+    model: Model,
+    file: RuleFile,
+    sentences: RuleSentences,
+    outcome: Outcome,
+    tagger_l2: float,
+    run: str,
+    target: str | None,
+) -> TrainingRecord:
+    """Return the record of the tagger: that of before, where training did not change it."""
+    earlier = model.record
+    options: dict[str, Any] = {"order": order_of(model)} if earlier is None else earlier.options
+    method = {"objective": "likelihood", "method": "lbfgs", "l2": tagger_l2}
+    names = ", ".join(rule.name for rule in file.rules)
+    grammar = None if earlier is None else earlier.grammar
+    return TrainingRecord(
+        options={**options, **method},
+        sentences=len(sentences.corpus),
+        tokens=sentences.corpus.n_tokens,
+        attributes=model.index.n_node_rows + model.index.n_arc_rows,
+        parameters=model.space.size,
+        best_iteration=outcome.best_iteration,
+        target=gold_column(model, target),
+        grammar=" & ".join([*([grammar] if grammar else []), f"learned with it: {names}"]),
+        run=run,
+        **known(outcome),
+    )
+
+
+# --- The objective --------------------------------------------------------------------------------
+
+
+class RuledExpectation:
+    """Sum of log Z and expected counts, of features and of rules, under their product.
+
+    Parameters
+    ----------
+    problem : Problem
+        All labels known.
+    space : ParameterSpace
+    kind : int32 [N]
+        Kinds of tokens, as the automaton tells them apart.
+    automaton : CountingAutomaton
+    workers : Workers
+        The result has the same bits for any number.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        kind: Ints,
+        automaton: CountingAutomaton,
+        *,
+        workers: Workers,
+    ) -> None:
+        self._size, self._kind, self._automaton = space.size, kind, automaton
+        self._chain = General(problem, space, workers=workers, posteriors=self._posteriors)
+        self._topology, self._scored = problem.topology, (automaton.step, automaton.end)
+        self._counted: dict[int, Floats] = {}  # of shards, by their first tokens
+
+    def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
+        """Return the sum of log Z, and expected counts, float64 [features + rules]."""
+        both = theta.astype(np.float64, copy=False)
+        self._scored = self._automaton.scored(both[self._size :])
+        log_z, features = self._chain(both[: self._size])
+        rules = np.zeros(len(both) - self._size)
+        for first in sorted(self._counted):
+            rules += self._counted[first]
+        return log_z, np.concatenate([features, rules])
+
+    def curvature(self, theta: Singles | Floats) -> None:
+        """Return None: it is not told."""
+        del theta
+
+    def _posteriors(
+        self, problem: Problem, tokens: slice, graph: kernel.Graph, node: Floats
+    ) -> kernel.Posterior:
+        topology, automaton = self._topology, self._automaton
+        beside = Counter(
+            topology.state_label.astype(np.int32),
+            all_pairs(topology, graph.score),
+            graph.initial,
+            graph.final,
+            automaton.target,
+            *self._scored,
+        )
+        kind, inner = self._kind[tokens], np.ascontiguousarray(node)
+        found = expected_steps(beside, problem.offsets, inner, kind, chain=True)
+        assert found.state is not None  # noqa: S101 (asked for)
+        assert found.pair is not None  # noqa: S101
+        self._counted[tokens.start] = automaton.counted(found.read, found.ended)
+        pair = found.pair.reshape(*found.pair.shape[:-2], -1)
+        if graph.source is not None and graph.target is not None:
+            pair = pair[..., graph.source.astype(np.int64) * topology.n_states + graph.target]
+        return kernel.Posterior(found.log_z, found.state, pair)
+
+
+class JointLikelihood(SummedLikelihood):
+    """Penalised negative log-likelihood as a function of a tagger's weights, then the rules'.
+
+    Parameters
+    ----------
+    problem : Problem
+        All labels known, and legal.
+    space : ParameterSpace
+    sentences : RuleSentences
+        The same ones.
+    automaton : CountingAutomaton
+    l2, rule_l2 : float
+        Coefficients of |weights|², of the tagger and of the rules.
+    threads : int
+        The result has the same bits for any number.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        space: ParameterSpace,
+        sentences: RuleSentences,
+        automaton: CountingAutomaton,
+        *,
+        l2: float,
+        rule_l2: float,
+        threads: int = 1,
+    ) -> None:
+        workers = Workers(threads)
+        self.problem, self.space, self.kind = problem, space, sentences.kind
+        self.rule_l2, self._fixed = rule_l2, sentences.score
+        self._sums = RuledExpectation(problem, space, sentences.kind, automaton, workers=workers)
+        observed = np.concatenate([observed_sum(parts_of(problem), space), sentences.counts])
+        super().__init__(self._sums, observed, l2=l2, fused=False, threads=workers)
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        sentences: RuleSentences,
+        automaton: CountingAutomaton,
+        l2: float,
+        rule_l2: float,
+        threads: int,
+    ) -> JointLikelihood:
+        """Return the objective of a tagger on sentences."""
+        corpus = sentences.corpus
+        design = read_sentences(model.index, corpus, model.columns, model.reads).design
+        rows = design(0, len(corpus))
+        allowed = np.zeros((corpus.n_tokens, len(model.labels)), dtype=bool)
+        allowed[np.arange(corpus.n_tokens), sentences.gold] = True
+        weight = np.ones(len(corpus))
+        problem = Problem(model.topology, corpus.offsets, rows.node, rows.arc, allowed, weight)
+        return cls(
+            problem, model.space, sentences, automaton, l2=l2, rule_l2=rule_l2, threads=threads
+        )
+
+    def split(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Return the weights of the tagger, and those of the rules."""
+        return theta[: self.space.size], theta[self.space.size :]
+
+    def told(self, theta: Floats) -> Told:
+        """Return log-likelihood, without the penalties, and expected counts of the rules."""
+        log_z, expected = self._sums(theta)
+        gold = kernel.dot(theta, self.observed.astype(np.float64)) + self._fixed
+        return Told(gold - log_z, self.split(expected)[1])
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return value and gradient at theta, float64 [tagger's weights + rules].
+
+        Raises
+        ------
+        NumericError
+            The value is not finite.
+        """
+        value, gradient = super().__call__(theta)
+        own, further = self.split(theta)[1], self.rule_l2 - self.l2
+        self.split(gradient)[1][:] += 2.0 * further * own
+        return value - self._fixed + further * float(own @ own), gradient

@@ -1,0 +1,252 @@
+"""Taggers trained together with rules: objective and both gradients against enumeration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fstcrf
+from fstcrf.arrays import Floats
+from fstcrf.errors import LearningWarning, ModelFileError
+from fstcrf.joint import CRF
+from fstcrf.joint.jointmodel import JointModel
+from fstcrf.kernel import counting
+from fstcrf.rules.learning import RuleLikelihood, potentials
+from fstcrf.rules.patterns import RuleFile, counting_automaton
+from fstcrf.rules.sentences import rule_sentences
+from fstcrf.rules.training import JointLikelihood
+from fstcrf.train.lbfgs import LBFGS, LBFGSSettings
+from fstcrf.train.likelihood import Likelihood
+from fstcrf.train.loop import fit
+from tests.support.rule_cases import LABELS, OPEN, RULES, TEMPLATES, corpus, labellings
+
+HARD = 'export FEW = at_most[2, "NP"];\n'
+THREE = 'export X = each["[B-NP]" any* "[B-NP]" any* "[B-NP]", <?>];\n'  # HARD forbids it
+ONE = 'export X = each["[I-NP]" "[B-NP]", <?>];\n'
+
+
+def trained(name: str) -> CRF:
+    template, order = TEMPLATES[name]
+    return CRF.train(corpus(40, 1), "tag", template, order=order, l2=0.3, ends=True)
+
+
+TAGGERS = {name: trained(name) for name in TEMPLATES}
+
+
+@pytest.fixture(scope="module", params=list(TEMPLATES))
+def tagger(request: pytest.FixtureRequest) -> CRF:
+    return TAGGERS[request.param]
+
+
+def objective(
+    tagger: CRF,
+    data: fstcrf.Corpus,
+    rules: str = RULES,
+    l2: float = 0.0,
+    rule_l2: float = 0.0,
+    threads: int = 1,
+) -> JointLikelihood:
+    whole = JointModel((tagger,), (1.0,))
+    automaton = counting_automaton(RuleFile.of(rules), whole)
+    sentences = rule_sentences(whole, automaton, data, None, "skip")
+    return JointLikelihood.of(tagger, sentences, automaton, l2, rule_l2, threads)
+
+
+class Enumerated:
+    """Features and rule counts of all legal labellings of some sentences, one by one."""
+
+    def __init__(self, tagger: CRF, data: fstcrf.Corpus) -> None:
+        self._sentences = [self._rows(tagger, sentence) for sentence in data]
+
+    def _rows(self, tagger: CRF, sentence: fstcrf.corpus.Sentence) -> tuple[Floats, Floats, int]:
+        legal = list(labellings(list(sentence["word"])))
+        rows = np.zeros((len(legal), tagger.space.size + len(OPEN)))
+        for k in range(tagger.space.size):  # a feature is the score under a weight of one
+            one = replace(tagger, theta=np.eye(1, tagger.space.size, k)[0]).lattice(sentence)
+            rows[:, k] = [one.score(tags) for tags, _, _ in legal]
+        rows[:, tagger.space.size :] = [found for _, found, _ in legal]
+        gold = [tags for tags, _, _ in legal].index(list(sentence["tag"]))
+        return rows, np.asarray([fixed for _, _, fixed in legal]), gold
+
+    def __call__(self, theta: Floats, penalty: Floats) -> tuple[float, Floats]:
+        value, gradient = float(penalty @ theta**2), 2.0 * penalty * theta
+        for rows, fixed, gold in self._sentences:
+            scores = rows @ theta + fixed
+            log_z = np.logaddexp.reduce(scores)
+            value += log_z - scores[gold]
+            gradient = gradient + np.exp(scores - log_z) @ rows - rows[gold]
+        return value, gradient
+
+
+def legal(n: int, seed: int) -> fstcrf.Corpus:
+    """Sentences whose gold labels the rules allow."""
+    found = corpus(3 * n, seed)
+    kept = [
+        i
+        for i, s in enumerate(found)
+        if len(s) < 4 and list(s["tag"]) in [tags for tags, _, _ in labellings(list(s["word"]))]
+    ]
+    return found.select(kept[:n])
+
+
+def penalty(tagger: CRF, l2: float, rule_l2: float) -> Floats:
+    return np.repeat([l2, rule_l2], [tagger.space.size, len(OPEN)])
+
+
+@pytest.mark.parametrize("scale", [0.5, 12.0])
+def test_objective_and_gradients_are_those_of_enumeration(tagger: CRF, scale: float) -> None:
+    data = legal(5, 3)
+    wanted, found = Enumerated(tagger, data), objective(tagger, data, l2=0.2, rule_l2=0.7)
+    theta = scale * np.random.default_rng(1).normal(size=found.size)
+    value, gradient = wanted(theta, penalty(tagger, 0.2, 0.7))
+    own, slopes = found(theta)
+    assert own == pytest.approx(value, rel=1e-11, abs=1e-9)
+    assert slopes == pytest.approx(gradient, rel=1e-8, abs=1e-9)
+
+
+def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the counts, off by one part in a million, is noticed."""
+    tagger, data = TAGGERS["pairs"], legal(5, 3)
+    wanted, found = Enumerated(tagger, data), objective(tagger, data)
+    theta = np.random.default_rng(1).normal(size=found.size)
+    value, gradient = wanted(theta, np.zeros(found.size))
+    exact = counting.expected_steps
+    for name in ("log_z", "read", "ended", "state", "pair"):
+
+        def off(*given: Any, name: str = name, **more: Any) -> counting.Counts:
+            sums = exact(*given, **more)
+            return sums._replace(**{name: getattr(sums, name) * (1.0 + 1e-6)})
+
+        monkeypatch.setattr("fstcrf.rules.training.expected_steps", off)
+        own, slopes = found(theta)
+        right = own == pytest.approx(value, rel=1e-11, abs=1e-9)
+        assert not (right and slopes == pytest.approx(gradient, rel=1e-8, abs=1e-9)), name
+
+
+@given(st.sampled_from(list(TEMPLATES)), st.integers(0, 50), st.sampled_from([0.0, 0.3]), st.data())
+def test_gradients_are_slopes(name: str, seed: int, l2: float, drawn: st.DataObject) -> None:
+    tagger = TAGGERS[name]
+    found = objective(tagger, corpus(6, seed), l2=l2, rule_l2=0.5 - l2)
+    theta = np.random.default_rng(seed).normal(size=found.size)
+    direction = np.asarray(
+        drawn.draw(st.lists(st.floats(-1, 1), min_size=found.size, max_size=found.size))
+    )
+    step = 1e-5 * direction
+    change = (found(theta + step)[0] - found(theta - step)[0]) / 2e-5
+    assert found(theta)[1] @ direction == pytest.approx(change, rel=1e-6, abs=1e-5)
+
+
+def test_without_rules_it_is_the_likelihood_of_a_tagger(tagger: CRF) -> None:
+    """Weights of zero, and of the hard rules none: value and gradient are CRF.train's."""
+    found = objective(tagger, corpus(20, 4), ONE, l2=0.3, rule_l2=9.0)
+    plain = Likelihood(found.problem, found.space, l2=0.3, precision="float64")
+    theta = np.append(np.random.default_rng(2).normal(size=tagger.space.size), 0.0)
+    (value, gradient), (wanted, slopes) = found(theta), plain(theta[:-1])
+    assert value == pytest.approx(wanted, rel=1e-12)
+    assert gradient[:-1] == pytest.approx(slopes, rel=1e-9, abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ["chain", "second order"])
+def test_hard_rules_hold_in_training_as_a_grammar_of_crf_train_does(name: str) -> None:
+    """A rule that they forbid, so none: the tagger of CRF.train(grammar=)."""
+    data, (template, order) = corpus(60, 6), TEMPLATES[name]
+    few = fstcrf.Grammar.from_text(HARD, LABELS)
+    kept = [i for i, s in enumerate(data) if few.score(list(s["tag"])) == 0.0]
+    assert len(kept) < len(data)
+    data = data.select(kept)
+    free = CRF.train(data, "tag", template, order=order, l2=0.3)
+    how: dict[str, Any] = {"delta": 0.0, "max_iterations": 400}
+    with pytest.warns(LearningWarning, match="has a match of X"):
+        both = fstcrf.train_with_rules(free, data, THREE + HARD, start="zero", **how)
+    wanted = CRF.train(data, "tag", template, order=order, l2=0.3, grammar=few, **how)
+    assert both.weights == {"X": 0.0}
+    ruled = both.tagger & both.grammar
+    for sentence in data[:10]:
+        assert log_p(ruled, sentence) == pytest.approx(log_p(wanted, sentence), abs=1e-3)
+    # Rules that come after training make another model.
+    late = free & few
+    assert max(abs(log_p(late, s) - log_p(wanted, s)) for s in data[:10]) > 0.01
+
+
+def log_p(tagger: CRF | fstcrf.Composition, sentence: fstcrf.corpus.Sentence) -> float:
+    lattice = tagger.lattice(sentence)
+    return lattice.score(list(sentence["tag"])) - lattice.log_partition()
+
+
+def test_with_the_tagger_held_it_is_learn_rules(tagger: CRF) -> None:
+    data = corpus(40, 2)
+    found = objective(tagger, data, l2=3.0, rule_l2=0.2)
+    whole = JointModel((tagger,), (1.0,))
+    automaton = counting_automaton(RuleFile.of(RULES), whole)
+    sentences = rule_sentences(whole, automaton, data, None, "skip")
+    alone = RuleLikelihood(potentials(whole, sentences), automaton, l2=0.2)
+    norm = 3.0 * float(tagger.theta @ tagger.theta)
+    for weights in (np.zeros(3), np.asarray([0.7, -1.2, 2.0])):
+        value, gradient = found(np.concatenate([tagger.theta, weights]))
+        wanted, slopes = alone(weights)
+        assert value - norm == pytest.approx(wanted, rel=1e-10)
+        assert gradient[-3:] == pytest.approx(slopes, rel=1e-9, abs=1e-9)
+
+    class Held:
+        size, evaluations = 3, 0
+
+        def __call__(self, weights: Floats) -> tuple[float, Floats]:
+            value, gradient = found(np.concatenate([tagger.theta, weights]))
+            return value, gradient[-3:].copy()
+
+    settings = LBFGSSettings(l2=0.2, period=3, delta=1e-7)
+    held = fit(LBFGS(Held(), np.zeros(3), settings), max_iterations=100).theta
+    learned = fstcrf.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
+    assert held == pytest.approx(list(learned.weights.values()), abs=2e-4)
+
+
+def test_a_maximum_from_wherever_it_starts(tagger: CRF) -> None:
+    data = corpus(60, 5)
+    how: dict[str, Any] = {"l2": 0.2, "tagger_l2": 0.4, "delta": 0.0, "on_missing": "skip"}
+    one = fstcrf.train_with_rules(tagger, data, RULES, **how)
+    two = fstcrf.train_with_rules(tagger, data, RULES, start="zero", **how)
+    assert one.tagger.theta == pytest.approx(two.tagger.theta, abs=1e-3)
+    for rule in one.rules:  # counts agree but for the penalty
+        assert two.weights[rule.name] == pytest.approx(rule.weight, abs=1e-3)
+        assert rule.gold - rule.after == pytest.approx(0.4 * rule.weight, abs=1e-3)
+    frozen = fstcrf.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
+    assert one.after > frozen.after
+    assert one.skipped == frozen.skipped
+
+
+def test_what_is_returned_is_the_model(tagger: CRF) -> None:
+    data = corpus(30, 7)
+    both = fstcrf.train_with_rules(tagger, data, RULES, on_missing="skip", max_iterations=15)
+    ruled, n, total = both.tagger & both.grammar, 0, 0.0
+    weights = list(both.weights.values())
+    for sentence in data:
+        gold = list(sentence["tag"])
+        for tags, found, fixed in labellings(list(sentence["word"])):
+            if tags == gold:
+                score = both.tagger.lattice(sentence).score(gold) + np.dot(weights, found) + fixed
+                n, total = n + 1, total + score - ruled.lattice(sentence).log_partition()
+    assert n == both.sentences
+    assert both.after == pytest.approx(total / n, abs=1e-9)
+
+
+def test_threads_and_a_run_in_two_parts_give_the_same_bits(tagger: CRF, tmp_path: Path) -> None:
+    data, path = corpus(80, 8), tmp_path / "state"
+    how: dict[str, Any] = {"on_missing": "skip", "delta": 0.0}
+
+    def run(**more: Any) -> fstcrf.rules.TrainedWithRules:
+        return fstcrf.train_with_rules(tagger, data, RULES, **how, **more)
+
+    whole = run(max_iterations=12)
+    assert run(max_iterations=12, threads=2).tagger.theta.tobytes() == whole.tagger.theta.tobytes()
+    run(max_iterations=5, checkpoint=path, checkpoint_every=2)
+    resumed = run(max_iterations=12, checkpoint=path, resume=True)
+    assert resumed.tagger.theta.tobytes() == whole.tagger.theta.tobytes()
+    assert resumed.rules == whole.rules
+    with pytest.raises(ModelFileError, match="other data or options"):
+        run(l2=0.7, checkpoint=path, resume=True)

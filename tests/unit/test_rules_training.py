@@ -1,0 +1,216 @@
+"""Taggers trained together with rules: what is refused, what is kept, the command."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.errors import (
+    DataError,
+    FstcrfError,
+    GrammarError,
+    LabelError,
+    LearningWarning,
+    OptionError,
+    TooLargeError,
+)
+from fstcrf.joint import CRF
+from fstcrf.train import Progress
+from tests.support.command import done, failure, run
+
+SENTENCES = [
+    {"word": ["a", "b", "c"], "tag": ["B-NP", "I-NP", "O"]},
+    {"word": ["c", "a"], "tag": ["O", "B-NP"]},
+    {"word": ["b", "b", "a"], "tag": ["B-NP", "B-NP", "I-NP"]},
+]
+RULE = 'export X = each["[B-NP]" "[B-NP]", <?>];'
+
+
+@pytest.fixture(scope="module")
+def data() -> fstcrf.Corpus:
+    return fstcrf.Corpus.from_sentences(SENTENCES)
+
+
+@pytest.fixture(scope="module")
+def tagger(data: fstcrf.Corpus) -> CRF:
+    return CRF.train(data, "tag", "U:%x[0,word]\nB", l2=1.0)
+
+
+def test_what_is_refused(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> None:
+    def error(kind: type[FstcrfError], **given: object) -> str:
+        arguments = {"tagger": tagger, "data": data, "rules": RULE, **given}
+        with pytest.raises(kind) as caught:
+            fstcrf.train_with_rules(**arguments)  # type: ignore[arg-type]
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "no cost is open" in error(GrammarError, rules='export X = each["[O]", <1>];')
+    assert "no sentences" in error(DataError, data=[])
+    assert "gold label 'B-VP' is none" in error(LabelError, data=[{"word": ["a"], "tag": ["B-VP"]}])
+    strict = f'{RULE}\nexport ONE = at_most[1, "NP"];'
+    assert "sentence 2" in error(DataError, rules=strict)
+    assert "gold labels of 1 of 3 sentences are forbidden" in error(DataError, rules=strict)
+    other = CRF.train(data, "tag", "U:%x[0,word]", tape="other")
+    assert "on top of one tagger" in error(OptionError, tagger=tagger @ other)
+    half = fstcrf.compose(tagger, weights=[0.5])
+    assert "the factor 0.5" in error(OptionError, tagger=half)
+    for name, value in (
+        ("l2", -1.0),
+        ("tagger_l2", float("nan")),
+        ("threads", 0),
+        ("max_iterations", 0),
+        ("on_missing", "x"),
+        ("start", "x"),
+    ):
+        assert name in error(OptionError, **{name: value})
+    assert "resume needs a checkpoint" in error(OptionError, resume=True)
+    (tmp_path / "state").touch()
+    assert "exists, the state" in error(OptionError, checkpoint=tmp_path / "state")
+    wide = "".join(
+        f'export X{i} = each["[{a}]" any{{{9 + i}}} "[{b}]", <?>];'
+        for i, (a, b) in enumerate([("O", "O"), ("B-NP", "O"), ("I-NP", "B-NP")])
+    )
+    message = error(TooLargeError, rules=wide)
+    assert "the rules (states: X2 " in message  # the largest first
+    assert "at most 10,000" in message
+
+
+def test_a_product_that_memory_does_not_hold(
+    tagger: CRF, data: fstcrf.Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fstcrf.rules.sentences.free_memory", lambda: 1000)
+    with pytest.raises(TooLargeError, match=r"X 2\) have 2 states .* a sentence of 3 tokens takes"):
+        fstcrf.train_with_rules(tagger, data, RULE)
+
+
+def test_the_line_of_gold_labels_that_rules_forbid(tagger: CRF, tmp_path: Path) -> None:
+    (tmp_path / "gold.txt").write_text("a O\n\nb B-NP\nb B-NP\n\na B-NP\na B-NP\n", "utf-8")
+    text = fstcrf.read_columns(tmp_path / "gold.txt", ("word", "tag"))
+    strict = f'{RULE}\nexport ONE = at_most[1, "NP"];'
+    with pytest.raises(DataError, match=r"gold.txt:3: the gold labels of 2 of 3 sentences"):
+        fstcrf.train_with_rules(tagger, text, strict)
+    with pytest.warns(LearningWarning, match="has a match of X"):
+        both = fstcrf.train_with_rules(tagger, text, strict, on_missing="skip")
+    assert (both.skipped, both.sentences, both.weights) == (2, 1, {"X": 0.0})
+
+
+def test_a_rule_that_never_matches(tagger: CRF, data: fstcrf.Corpus) -> None:
+    rules = f'export Y = each["[B-NP]" any{{4}} "[O]", <?>];\n{RULE}'  # of longer sentences
+    with pytest.warns(LearningWarning, match=r"has a match of Y: nothing is learned") as told:
+        both = fstcrf.train_with_rules(tagger, data, rules)
+    assert len(told) == 1
+    assert both.weights["Y"] == 0.0
+    assert both.weights["X"] != 0.0
+
+
+def test_the_record_says_what_was_trained(tagger: CRF, data: fstcrf.Corpus) -> None:
+    both = fstcrf.train_with_rules(tagger, data, RULE, tagger_l2=0.25, max_iterations=7)
+    record = both.tagger.record
+    assert record is not None
+    assert (record.target, record.sentences, record.options["l2"]) == ("tag", 3, 0.25)
+    assert record.grammar == "learned with it: X"
+    assert tagger.record is not None
+    assert tagger.record.options["l2"] == 1.0  # it stays as it was
+    again = fstcrf.train_with_rules(both.tagger, data, RULE)
+    assert again.tagger.record is not None
+    assert again.tagger.record.options["l2"] == 0.25  # what it was trained with
+
+
+def test_ctrl_c_leaves_a_state_to_go_on_from(
+    tagger: CRF, data: fstcrf.Corpus, tmp_path: Path
+) -> None:
+    def press(progress: Progress) -> None:
+        if progress.iteration == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    path = tmp_path / "state"
+    how: dict[str, Any] = {"delta": 0.0, "start": "zero"}
+    with pytest.raises(KeyboardInterrupt):
+        fstcrf.train_with_rules(
+            tagger, data, RULE, checkpoint=path, checkpoint_every=None, report=press, **how
+        )
+    resumed = fstcrf.train_with_rules(tagger, data, RULE, checkpoint=path, resume=True, **how)
+    whole = fstcrf.train_with_rules(tagger, data, RULE, **how)
+    assert np.array_equal(resumed.tagger.theta, whole.tagger.theta)
+    assert resumed.text == whole.text
+
+
+# --- The command ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Model, text and rules in the folder of the test, and the output's name."""
+    monkeypatch.chdir(tmp_path)
+    tagger.save("model")
+    lines = ["\n".join(map(" ".join, zip(*s.values(), strict=True))) for s in SENTENCES]
+    Path("gold.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
+    Path("rules.grm").write_text(RULE, "utf-8")
+    return ["model", "gold.txt", "rules.grm", "learned.grm"]
+
+
+def test_in_the_shell(tagger: CRF, data: fstcrf.Corpus, files: list[str]) -> None:
+    result = run("rules", *files, "--joint", "new", "--tagger-l2", "0.5")
+    assert result.exit_code == 0, result.stderr
+    assert "iteration    1" in result.stderr
+    assert "new, learned.grm: 3 sentences" in result.stderr
+    assert result.stdout.split()[:3] == ["rule", "weight", "gold"]
+    wanted = fstcrf.train_with_rules(tagger, data, RULE, tagger_l2=0.5)
+    found = fstcrf.load("new")
+    assert isinstance(found, CRF)
+    assert found.theta.tobytes() == wanted.tagger.theta.tobytes()
+    assert Path("learned.grm").read_text("utf-8") == wanted.text
+    assert done("tag", "new", "gold.txt", "--grammar", "learned.grm")
+    assert not Path("new.checkpoint").exists()
+    again = run("rules", *files, "--joint", "new").stderr
+    assert "learned.grm is there: the end of learning replaces it" in again
+    assert "new is there, the model of a run finished after iteration" in again
+
+
+def test_wrong_usage(files: list[str]) -> None:
+    def wrong(*options: str) -> str:
+        return failure("rules", *files, *options, status=2)
+
+    assert "--tagger-l2 needs --joint" in wrong("--tagger-l2", "1")
+    assert "--resume needs --joint" in wrong("--resume")
+    assert "--l1 is not for --joint" in wrong("--joint", "new", "--l1", "1")
+    assert "--joint model would overwrite an input" in wrong("--joint", "model")
+    assert "needs a file of its own" in wrong("--joint", "learned.grm")
+    assert not Path("new").exists()
+    assert not Path("learned.grm").exists()
+
+
+def test_a_state_is_kept_and_gone_on_from(files: list[str]) -> None:
+    how = ["--joint", "new", "--checkpoint", "state", "--start", "zero"]
+    done("rules", *files, *how, "--max-iterations", "2")
+    assert "exists, the state of an earlier run" in failure("rules", *files, *how, status=2)
+    resumed = run("rules", *files, *how, "--resume")
+    assert "state: on from iteration 2" in resumed.stderr
+    assert "iteration    3" in resumed.stderr
+    assert "iteration    2" not in resumed.stderr
+    other = ["--joint", "other", "--checkpoint", "state", "--resume", "--l2", "7"]
+    assert "other data or options" in failure("rules", *files, *other)
+
+
+def test_ctrl_c_in_the_shell(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def press(_: object, progress: Progress) -> None:
+        if progress.iteration == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fstcrf.cli.reporting.Reporter.iteration", press)
+        result = run("rules", *files, "--joint", "new", "--start", "zero")
+    assert result.exit_code == 130
+    assert "interrupted: the same command with --resume goes on" in result.stderr
+    assert not Path("new").exists()
+    assert not Path("learned.grm").exists()
+    result = run("rules", *files, "--joint", "new", "--start", "zero", "--resume")
+    assert "new.checkpoint: on from iteration 2" in result.stderr
+    assert Path("new").exists()
+    assert not Path("new.checkpoint").exists()
