@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelError, OptionError, TooLargeError
 from fstcrf.grammar.labels import listed, nearest
@@ -135,7 +135,7 @@ def _gold(corpus: Corpus, target: str, labels: tuple[str, ...], on_missing: OnMi
     """Return the gold label of each token; −1 for those that the tagger does not have."""
     column = corpus.column(target)
     number = {label: i for i, label in enumerate(labels)}
-    used = set(np.unique(column.ids).tolist())
+    used = set(distinct(column.ids).tolist())
     odd = [v for i, v in enumerate(column.values) if v not in number and i in used]
     if odd and on_missing == "error":
         raise LabelError(

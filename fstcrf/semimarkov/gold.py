@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Ints, Longs
+from fstcrf.arrays import Bools, Ints, Longs, distinct
 from fstcrf.corpus import Corpus, span_arrays
 from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import DataError, LabelWarning
@@ -48,7 +48,7 @@ def gold_segments(corpus: Corpus, target: str, scheme: str) -> tuple[GoldSegment
         raise DataError(f"no column {target!r}: there is {there}", path=corpus.source)
     column = corpus.columns[target]
     found = span_arrays(column, corpus.offsets, scheme)
-    used = np.unique(found.type)
+    used = distinct(found.type)
     types = [found.types[k] for k in used.tolist()]
     if OUTSIDE in types:
         raise DataError('a type of spans is called "O", as tokens outside are')

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
 from fstcrf.model.reading import Run, runs_of
@@ -398,7 +398,7 @@ class _Corpus:
             costs=counts,
             on_missing=on_missing,
         )
-        pairs = np.unique(np.concatenate([one.whole.pair for one in texts]))
+        pairs = distinct(*(one.whole.pair for one in texts))
         pairs = pairs[pairs >= 0]
         rights, lefts = right.codes[pairs >> 32], left.codes[pairs & (1 << 32) - 1]
         base = np.zeros(len(pairs))
