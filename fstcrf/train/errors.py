@@ -150,7 +150,7 @@ class Deviation:
     def __init__(
         self, batch: Batch, potentials: BatchPotentials, *, psi: float, averaged: bool
     ) -> None:
-        self._batch, self._psi = batch, psi
+        self._batch = batch
         topology = batch.problem.topology
         self._copies = _Copies(topology)
         graph, node = potentials.graph, potentials.node
