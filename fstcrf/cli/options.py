@@ -282,6 +282,18 @@ def search_options(command: Command) -> Command:
     return with_options(_SEARCH, command)
 
 
+def seed_option(of: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``--seed``; `of` says what is drawn."""
+    return click.option(
+        "--seed",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help=of,
+    )
+
+
 def threads_option(command: Command) -> Command:
     """Add ``--threads``."""
     option: Callable[[Command], Command] = click.option(
