@@ -80,7 +80,7 @@ def _flag(option: click.Option) -> str:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Parsed(click.ParamType):  # type: ignore[type-arg]
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # old click: not generic
     """A value that a function reads from text; what it raises is wrong usage."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
