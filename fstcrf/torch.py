@@ -330,7 +330,7 @@ class _DifferentiatedOnce(torch.autograd.Function):
         return gradient.clone()
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:  # type: ignore[override]  # noqa: ARG004
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:  # type: ignore[override]  # noqa: ARG004 (torch asks for it)
         raise OptionError(
             "the loss of a CRFLayer can be differentiated once: there are no second derivatives"
         )

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.arrow.columns import pyarrow
 from fstcrf.calibration.curves import Calibration
 from fstcrf.corpus.schemes import OUTSIDE, SpanArrays, has_spans
 from fstcrf.errors import OptionError
 from fstcrf.joint.tagger import Tagger
 from fstcrf.lattice import Answer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Output: TypeAlias = Literal["labels", "spans", "probability", "probabilities"]
 """labels: of each token; spans: with their probabilities; probability: of all labels of a sentence
@@ -56,7 +59,7 @@ def check_least(tagger: Tagger, least: float) -> None:
 
 def fields_of(
     tagger: Tagger, outputs: Sequence[Output], prefix: str, *, is_text: bool
-) -> list[Any]:
+) -> list[pa.Field]:
     """Return the fields that are added, in the order in which a table gets them."""
     arrow = pyarrow()
     fields = []
@@ -78,7 +81,7 @@ def fields_of(
     return fields
 
 
-def _span_type(*, is_text: bool) -> Any:
+def _span_type(*, is_text: bool) -> pa.DataType:
     arrow = pyarrow()
     text = [("start_char", arrow.int32()), ("end_char", arrow.int32())] if is_text else []
     tokens = [("start", arrow.int32()), ("end", arrow.int32()), ("type", arrow.string())]
@@ -127,7 +130,7 @@ def labels_found(
     return Found(tape, ids, spans, chances)
 
 
-def _lists(offsets: Longs, values: Any, silent: Any) -> Any:
+def _lists(offsets: Longs, values: pa.Array, silent: Bools) -> pa.Array:
     """Return lists of values; null where nothing is said."""
     arrow = pyarrow()
     bounds = arrow.array(offsets.astype(np.int32))
@@ -135,7 +138,7 @@ def _lists(offsets: Longs, values: Any, silent: Any) -> Any:
     return arrow.ListArray.from_arrays(bounds, values, mask=mask)
 
 
-def label_lists(answer: Answer, found: Found, silent: Any) -> Any:
+def label_lists(answer: Answer, found: Found, silent: Bools) -> pa.Array:
     """Return the labels of sentences; null where nothing is said, as everywhere here."""
     arrow = pyarrow()
     names = arrow.array(answer.label_sets[found.tape], type=arrow.string())
@@ -151,7 +154,7 @@ def _marginals(answer: Answer, tape: str) -> Floats:
     return np.concatenate([np.empty(sizes), *answer.marginals(tape)])
 
 
-def probability_lists(answer: Answer, found: Found, silent: Any) -> Any:
+def probability_lists(answer: Answer, found: Found, silent: Bools) -> pa.Array:
     """Return the probability of each of these labels."""
     flat, nothing = np.maximum(found.ids, 0), found.ids < 0
     chosen: Floats = _marginals(answer, found.tape)[np.arange(len(flat)), flat]
@@ -176,7 +179,7 @@ def _sure(
     )
 
 
-def span_lists(answer: Answer, found: Found, silent: Any, places: Any) -> Any:
+def span_lists(answer: Answer, found: Found, silent: Bools, places: Ints | None) -> pa.Array:
     """Return spans as structs; `places`, int32 [N, 2], are those of tokens in text."""
     arrow, spans = pyarrow(), found.spans
     assert spans is not None  # noqa: S101 (asked for)

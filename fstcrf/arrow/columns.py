@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Longs
+from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, OptionError
 from fstcrf.features import LiteralIndex
@@ -19,6 +19,9 @@ from fstcrf.joint.tagger import Tagger
 from fstcrf.lazy import optional
 from fstcrf.model.reading import Data
 from fstcrf.pipelines import TrainedPipeline
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Tokenise: TypeAlias = Callable[[str], Iterable[tuple[int, int]]]
 """Text → where each token begins and ends, in characters."""
@@ -60,7 +63,7 @@ def columns_read(tagger: Tagger) -> tuple[str, ...]:
     return tuple(name for name in found if not name.startswith("%"))
 
 
-def columns_of(schema: Any, column: str | None, reads: Sequence[str]) -> tuple[str, ...]:
+def columns_of(schema: pa.Schema, column: str | None, reads: Sequence[str]) -> tuple[str, ...]:
     """Return the columns of a table that hold the sentences."""
     there = ", ".join(schema.names) or "none"
     if column is not None:
@@ -87,14 +90,14 @@ class Sentences:
     """The sentences of a batch: B of them with N tokens together."""
 
     data: Data
-    missing: Any  # bool [B]: null
+    missing: Bools  # [B]: null
     # Of text: where each token begins and ends in its text, int32 [N, 2], and the tokens.
-    places: Any = None
-    tokens: Any = None
+    places: Ints | None = None
+    tokens: pa.Array | None = None
 
 
 def read_sentences(
-    rows: Any, columns: Sequence[str], reads: Sequence[str], tokenise: Tokenise | None
+    rows: pa.RecordBatch, columns: Sequence[str], reads: Sequence[str], tokenise: Tokenise | None
 ) -> Sentences:
     """Return the sentences of a batch.
 
@@ -130,7 +133,7 @@ def read_sentences(
     return Sentences(Corpus(interned, offsets), missing)
 
 
-def is_string(kind: Any) -> bool:
+def is_string(kind: pa.DataType) -> bool:
     """Tell whether a type is text."""
     types = pyarrow().types
     if types.is_dictionary(kind):
@@ -138,14 +141,14 @@ def is_string(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def is_list(kind: Any) -> bool:
+def is_list(kind: pa.DataType) -> bool:
     """Tell whether a type is lists, of any kind."""
     types = pyarrow().types
     tests = ("list", "large_list", "fixed_size_list", "list_view", "large_list_view")
     return any(getattr(types, f"is_{name}")(kind) for name in tests)
 
 
-def _offsets(array: Any) -> Longs:
+def _offsets(array: pa.Array) -> Longs:
     """Return the bounds of lists, int64 [B + 1]; a null is empty."""
     compute = _compute()
     sizes = compute.fill_null(compute.list_value_length(array), 0)
@@ -154,12 +157,12 @@ def _offsets(array: Any) -> Longs:
     return found
 
 
-def _flat(array: Any) -> Any:
+def _flat(array: pa.Array) -> pa.Array:
     """Return the elements of lists, one list after the other."""
     return _compute().list_flatten(array)
 
 
-def _by_column(flat: Any, reads: Sequence[str], column: str) -> dict[str, Any]:
+def _by_column(flat: pa.Array, reads: Sequence[str], column: str) -> dict[str, pa.Array]:
     """Return what tokens are by the columns that a tagger reads."""
     arrow = pyarrow()
     if not arrow.types.is_struct(flat.type):
@@ -180,7 +183,7 @@ def _by_column(flat: Any, reads: Sequence[str], column: str) -> dict[str, Any]:
     return {name: parts[name] for name in reads}
 
 
-def _interned(name: str, flat: Any, offsets: Longs) -> Column:
+def _interned(name: str, flat: pa.Array, offsets: Longs) -> Column:
     """Return strings as a column; numbers become their text."""
     arrow = pyarrow()
     if flat.null_count:
@@ -198,7 +201,7 @@ def _interned(name: str, flat: Any, offsets: Longs) -> Column:
     return Column(ids, tuple(coded.dictionary.to_pylist()))
 
 
-def _attributes(array: Any) -> list[Any]:
+def _attributes(array: pa.Array) -> list[Any]:
     """Return tokens as lists of attributes, or as dicts of features without those that are null."""
     types = pyarrow().types
     is_map = types.is_map(array.type.value_type)
@@ -211,7 +214,7 @@ def _attributes(array: Any) -> list[Any]:
     return [[token(one) for one in row or ()] for row in array.to_pylist()]
 
 
-def _text(array: Any, missing: Any, name: str, tokenise: Tokenise) -> Sentences:
+def _text(array: pa.Array, missing: Bools, name: str, tokenise: Tokenise) -> Sentences:
     arrow = pyarrow()
     texts = [text or "" for text in array.cast(arrow.string()).to_pylist()]
     places = [list(tokenise(text)) for text in texts]

@@ -261,7 +261,7 @@ def _parquet(source: str | os.PathLike[str]) -> Iterator[Any]:
             raise DataError(f"no sound Parquet file: {first}", path=os.fspath(source)) from None
 
 
-def _row_groups(batches: Iterable[Any]) -> Iterator[Any]:
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Yield tables of many batches: small row groups are slow to read."""
     arrow, kept, size = pyarrow(), [], 0
     for batch in batches:
@@ -326,7 +326,7 @@ class _Job:
     reads: tuple[str, ...]  # what the tagger reads; nothing of attributes
     outputs: tuple[Output, ...]
     prefix: str
-    schema: Any
+    schema: pa.Schema
     is_text: bool
     tokenise: Tokenise = words
     on_no_path: OnNoPath = "error"
@@ -338,7 +338,7 @@ class _Job:
     def of(
         cls,
         tagger: Tagger,
-        schema: Any,
+        schema: pa.Schema,
         column: str | None,
         outputs: Sequence[Output] | None,
         prefix: str,
@@ -369,7 +369,7 @@ class _Job:
             whole = whole.append(one)
         return cls(tagger, columns, reads, wanted, prefix, whole, is_text, **options)
 
-    def answers(self, batches: Iterable[Any]) -> Iterator[Any]:
+    def answers(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield batches with the answers beside what they have."""
         first = 0
         arrow = pyarrow()
@@ -383,7 +383,7 @@ class _Job:
                 yield arrow.RecordBatch.from_arrays(rows.columns + added, schema=self.schema)
             first += batch.num_rows
 
-    def _added(self, rows: Any) -> list[Any]:
+    def _added(self, rows: pa.RecordBatch) -> list[pa.Array]:
         read = read_sentences(
             rows, self.columns, self.reads, self.tokenise if self.is_text else None
         )

@@ -97,7 +97,7 @@ class Commands(click.Group):
             unread = [click.Command(name, help=listed.help) for name, listed in COMMANDS.items()]
             formatter.write_dl([(c.name or "", c.get_short_help_str(room)) for c in unread])
 
-    def main(  # type: ignore[override]
+    def main(  # type: ignore[override]  # click has overloads
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,

@@ -80,7 +80,7 @@ def _flag(option: click.Option) -> str:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Parsed(click.ParamType):  # type: ignore[type-arg]
+class Parsed(click.ParamType):  # type: ignore[type-arg]  # old click: not generic
     """A value that a function reads from text; what it raises is wrong usage."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
@@ -280,6 +280,18 @@ _SEARCH = (
 def search_options(command: Command) -> Command:
     """Add the options that say what a search for the best labels may cost, and what if it fails."""
     return with_options(_SEARCH, command)
+
+
+def seed_option(of: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds ``--seed``; `of` says what is drawn."""
+    return click.option(
+        "--seed",
+        metavar="N",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help=of,
+    )
 
 
 def threads_option(command: Command) -> Command:

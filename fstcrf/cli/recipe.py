@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from fstcrf.cli.options import seed_option
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
 from fstcrf.recipes import RECIPES, Setting, run_recipe
@@ -24,14 +25,7 @@ _DATA = "FSTCRF_DATA"
     "--report", metavar="DIR", help="Write report.md and results.json here, and plots/ if any."
 )
 @click.option("--full", is_flag=True, help="Everything, also what takes long.")
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of whatever is drawn at random.",
-)
+@seed_option("Of whatever is drawn at random.")
 @progress_option
 def recipe(
     name: str | None, *, data: str | None, report: str | None, full: bool, seed: int

@@ -52,7 +52,7 @@ class Failure(click.ClickException):
 
     def __init__(self, message: str, status: int = FAILED) -> None:
         super().__init__(message)
-        self.exit_code = status  # type: ignore[misc]
+        self.exit_code = status  # type: ignore[misc]  # a class attribute there
 
 
 def as_failure(error: BaseException) -> Failure:

@@ -19,7 +19,7 @@ from fstcrf.cli.models import (
     tagger,
     warn_of_earlier,
 )
-from fstcrf.cli.options import CHOICES, NAMES, given_options, in_flags
+from fstcrf.cli.options import CHOICES, NAMES, given_options, in_flags, seed_option
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import (
     INTERRUPTED,
@@ -114,14 +114,7 @@ def _command(function: Callable[..., None]) -> click.Command:
 @click.option("-o", "--output", metavar="MODEL", help="Train a model with the best options.")
 @click.option("--journal", metavar="FILE", help="Keep every finished trial in this file.")
 @click.option("--resume", is_flag=True, help="Go on from the journal if there is one.")
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Of the search, of folds and of training.",
-)
+@seed_option("Of the search, of folds and of training.")
 @click.option("--log-json", is_flag=True, help="Trials as JSON lines on standard error.")
 @click.option(
     "--report",

@@ -245,7 +245,7 @@ def finite(name: str, given: object) -> float:
     """Return a number as a float."""
     number(name, given)
     try:
-        found = float(given)  # type: ignore[arg-type]
+        found = float(given)  # type: ignore[arg-type]  # checked
     except OverflowError:
         found = math.inf
     if not math.isfinite(found):

@@ -292,7 +292,7 @@ class CRF(Model, Composable[list[str], Floats]):
         machine = topology_machine(
             self.topology, weights.transition, weights.initial, weights.final
         )
-        found: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]
+        found: pynini.Fst = openfst.to_fst(machine, arc_type)  # type: ignore[arg-type]  # it says what is wrong
         return found
 
     def top_features(self, n: int = 20) -> list[Weight]:

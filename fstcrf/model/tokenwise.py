@@ -167,7 +167,7 @@ class TokenPotentials:
     @cached_property
     def _by_view(self) -> tuple[LiteralIndex, Spread]:
         """The attributes without their prefixes, and their weights by view and state."""
-        names = self.crf.index.attribute_strings  # type: ignore[union-attr]
+        names = self.crf.index.attribute_strings  # type: ignore[union-attr]  # checked
         views = [_seen(names, prefix) for prefix in self._views.values()]
         number = {name: k for k, name in enumerate(dict.fromkeys(n for v in views for n in v))}
         cells = self.crf.weights.node_cells()

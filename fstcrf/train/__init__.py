@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from fstcrf.train.errors import ClassificationError, Logistic, SegmentF, Sigmoid
     from fstcrf.train.gpd import GPD
     from fstcrf.train.lbfgs import LBFGS, OWLQN
-    from fstcrf.train.likelihood import Likelihood, LocalLikelihood, normalised
+    from fstcrf.train.likelihood import Likelihood
+    from fstcrf.train.local import LocalLikelihood, normalised
     from fstcrf.train.loop import Checkpoint, Outcome, Progress, fit
     from fstcrf.train.online import AROW, AveragedPerceptron, PassiveAggressive, voted_paths
     from fstcrf.train.optimiser import Objective, Optimiser, Staged, Step
@@ -74,7 +75,8 @@ _HOMES = {
     "errors": ("ClassificationError", "Logistic", "SegmentF", "Sigmoid"),
     "gpd": ("GPD",),
     "lbfgs": ("LBFGS", "OWLQN"),
-    "likelihood": ("Likelihood", "LocalLikelihood", "normalised"),
+    "likelihood": ("Likelihood",),
+    "local": ("LocalLikelihood", "normalised"),
     "loop": ("Checkpoint", "Outcome", "Progress", "fit"),
     "online": ("AROW", "AveragedPerceptron", "PassiveAggressive", "voted_paths"),
     "optimiser": ("Objective", "Optimiser", "Staged", "Step"),

@@ -55,7 +55,21 @@ class Smoothing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Sigmoid:
+class _Sloped:
+    """A function of alpha d + beta; OptionError where these are not what they must be."""
+
+    alpha: float = 1.0
+    beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.alpha < np.inf:
+            raise OptionError(f"alpha is {self.alpha}, expected a finite number above 0")
+        if not np.isfinite(self.beta):
+            raise OptionError(f"beta is {self.beta}, expected a finite number")
+
+
+@dataclass(frozen=True, slots=True)
+class Sigmoid(_Sloped):
     """1 / (1 + exp(−alpha d − beta)).
 
     Parameters
@@ -71,12 +85,6 @@ class Sigmoid:
         alpha not above 0, or a number that is not finite.
     """
 
-    alpha: float = 1.0
-    beta: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check(self.alpha, self.beta)
-
     def __call__(self, measure: Floats) -> tuple[Floats, Floats]:
         """Return loss and derivative at each d."""
         loss = _sigmoid(self.alpha * measure + self.beta)
@@ -84,37 +92,13 @@ class Sigmoid:
 
 
 @dataclass(frozen=True, slots=True)
-class Logistic:
-    """log(1 + exp(alpha d + beta)) / alpha.
-
-    Parameters
-    ----------
-    alpha, beta : float
-        As of `Sigmoid`.
-
-    Raises
-    ------
-    OptionError
-        alpha not above 0, or a number that is not finite.
-    """
-
-    alpha: float = 1.0
-    beta: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check(self.alpha, self.beta)
+class Logistic(_Sloped):
+    """log(1 + exp(alpha d + beta)) / alpha; parameters and errors as of `Sigmoid`."""
 
     def __call__(self, measure: Floats) -> tuple[Floats, Floats]:
         """Return loss and derivative at each d."""
         x = self.alpha * measure + self.beta
         return np.logaddexp(0.0, x) / self.alpha, _sigmoid(x)
-
-
-def _check(alpha: float, beta: float) -> None:
-    if not 0.0 < alpha < np.inf:
-        raise OptionError(f"alpha is {alpha}, expected a finite number above 0")
-    if not np.isfinite(beta):
-        raise OptionError(f"beta is {beta}, expected a finite number")
 
 
 def _sigmoid(x: Floats) -> Floats:
@@ -150,7 +134,7 @@ class Deviation:
     def __init__(
         self, batch: Batch, potentials: BatchPotentials, *, psi: float, averaged: bool
     ) -> None:
-        self._batch, self._psi = batch, psi
+        self._batch = batch
         topology = batch.problem.topology
         self._copies = _Copies(topology)
         graph, node = potentials.graph, potentials.node

@@ -18,7 +18,7 @@ __all__ = ["CHUNKS", "COLUMNS", "POS", "chunker", "pos_tagger", "words_of"]
 
 COLUMNS = ("word", "pos", "chunk")
 
-POS = """\
+WORDS = """\
 U00:%x[-2,word]
 U01:%x[-1,word]
 U02:%x[0,word]
@@ -26,7 +26,10 @@ U03:%x[1,word]
 U04:%x[2,word]
 U05:%x[-1,word]/%x[0,word]
 U06:%x[0,word]/%x[1,word]
-U10:%x[0,lower(word)]
+"""
+
+POS = f"""\
+{WORDS}U10:%x[0,lower(word)]
 U11:%x[0,prefix(word,1)]
 U12:%x[0,prefix(word,2)]
 U13:%x[0,prefix(word,3)]
@@ -40,15 +43,8 @@ EOS
 B
 """
 
-CHUNKS = """\
-U00:%x[-2,word]
-U01:%x[-1,word]
-U02:%x[0,word]
-U03:%x[1,word]
-U04:%x[2,word]
-U05:%x[-1,word]/%x[0,word]
-U06:%x[0,word]/%x[1,word]
-U10:%x[0,suffix(word,3)]
+CHUNKS = f"""\
+{WORDS}U10:%x[0,suffix(word,3)]
 U11:%x[0,shape(word)]
 U20:%y[0,pos]
 U21:%y[0,pos]/%x[0,word]

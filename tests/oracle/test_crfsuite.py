@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from fstcrf import CRF, evaluate_tokens
+from tests.support.crfsuite_models import random_sentences
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
@@ -18,26 +19,17 @@ Tokens = list[Any]
 
 def data(seed: int, *, values: bool, n: int = 60) -> tuple[list[Tokens], list[list[str]]]:
     """Words that tell labels in part, and labels that follow each other in part."""
-    rng = np.random.default_rng(seed)
-    sentences: list[Tokens] = []
-    target: list[list[str]] = []
-    for _ in range(n):
-        label = 0
-        tokens: list[Any] = []
-        labels: list[str] = []
-        for _ in range(int(rng.integers(1, 9))):
-            label = int(rng.choice(5, p=np.roll([0.5, 0.2, 0.1, 0.1, 0.1], label)))
-            word = int(label * 3 + rng.integers(6))
-            attributes = [f"w={word}", f"s={word % 4}", "bias"]
-            if values:
-                # Positive: CRFsuite drops features whose values sum to less than 0.
-                tokens.append({**dict.fromkeys(attributes, 1.0), "n": float(rng.exponential())})
-            else:
-                tokens.append(attributes)
-            labels.append("ABCDE"[label])
-        sentences.append(tokens)
-        target.append(labels)
-    return sentences, target
+
+    def token(rng: np.random.Generator, label: int) -> tuple[Any, str]:
+        word = int(label * 3 + rng.integers(6))
+        attributes = [f"w={word}", f"s={word % 4}", "bias"]
+        if not values:
+            return attributes, "ABCDE"[label]
+        # Positive: CRFsuite drops features whose values sum to less than 0.
+        weighted = {**dict.fromkeys(attributes, 1.0), "n": float(rng.exponential())}
+        return weighted, "ABCDE"[label]
+
+    return random_sentences(seed, n, token)
 
 
 class Theirs:

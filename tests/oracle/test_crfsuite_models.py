@@ -20,7 +20,7 @@ from fstcrf.interop.crfsuite import (
     read_model,
     write_model,
 )
-from tests.support.crfsuite_models import features, random_model, small
+from tests.support.crfsuite_models import features, random_model, random_sentences, small
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
@@ -31,25 +31,15 @@ Tokens = list[Any]
 
 def data(seed: int, *, n: int = 60) -> tuple[list[Tokens], list[list[str]]]:
     """Sentences of lists and dicts, values and colons, characters of all widths."""
-    rng = np.random.default_rng(seed)
-    sentences: list[Tokens] = []
-    target: list[list[str]] = []
-    for _ in range(n):
-        label = 0
-        tokens: list[Any] = []
-        labels: list[str] = []
-        for _ in range(int(rng.integers(1, 9))):
-            label = int(rng.choice(5, p=np.roll([0.5, 0.2, 0.1, 0.1, 0.1], label)))
-            number = int(label * 3 + rng.integers(6))
-            if rng.random() < 0.5:
-                word = "äé漢🙂x"[number % 5] * number
-                tokens.append({"w": word, "n": float(rng.exponential()), "even": number % 2 == 0})
-            else:
-                tokens.append([f"w:{number}", "bias", f"s={number % 4}", "s=0"])
-            labels.append(("A", "B-é", "C:x", "D", "漢")[label])
-        sentences.append(tokens)
-        target.append(labels)
-    return sentences, target
+
+    def token(rng: np.random.Generator, label: int) -> tuple[Any, str]:
+        number, name = int(label * 3 + rng.integers(6)), ("A", "B-é", "C:x", "D", "漢")[label]
+        if rng.random() < 0.5:
+            word = "äé漢🙂x"[number % 5] * number
+            return {"w": word, "n": float(rng.exponential()), "even": number % 2 == 0}, name
+        return [f"w:{number}", "bias", f"s={number % 4}", "s=0"], name
+
+    return random_sentences(seed, n, token)
 
 
 def trained(path: Path, algorithm: str, **params: Any) -> Any:

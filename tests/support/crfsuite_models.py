@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,26 @@ WORDS = ("size", "type", "version", "features", "labels", "attributes")
 OFFSETS = ("features_at", "labels_at", "attributes_at", "label_refs_at", "attribute_refs_at")
 FIELDS = {name: 4 + 4 * k for k, name in enumerate((*WORDS, *OFFSETS))}
 """Where each word of the header stands."""
+
+
+def random_sentences(
+    seed: int, n: int, token: Callable[[np.random.Generator, int], tuple[Any, str]]
+) -> tuple[list[list[Any]], list[list[str]]]:
+    """Return tokens and labels of n sentences; `token` makes them of each of five labels.
+
+    Labels follow each other in part.
+    """
+    rng = np.random.default_rng(seed)
+    texts: list[list[Any]] = []
+    target: list[list[str]] = []
+    for _ in range(n):
+        label, made = 0, []
+        for _ in range(int(rng.integers(1, 9))):
+            label = int(rng.choice(5, p=np.roll([0.5, 0.2, 0.1, 0.1, 0.1], label)))
+            made.append(token(rng, label))
+        texts.append([one for one, _ in made])
+        target.append([name for _, name in made])
+    return texts, target
 
 
 def features(rows: list[tuple[int, int, int, float]]) -> NDArray[Any]:

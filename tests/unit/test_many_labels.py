@@ -19,7 +19,7 @@ from fstcrf.lattice import JointLattice, Lattice, product
 from fstcrf.model import structure
 from fstcrf.model.reading import allowed_labels, label_set
 from fstcrf.model.weights import Weights
-from fstcrf.topology import chain_topology, sparse_pays
+from fstcrf.topology import chain_topology, rests, sparse_pays
 from fstcrf.train import (
     Likelihood,
     ParameterSpace,
@@ -379,7 +379,7 @@ def test_lattices(
         for part in grammar:
             mine = mine & part
         with monkeypatch.context() as patch:
-            patch.setattr(topology, "sparse_pays", lambda *_args, **_options: False)
+            patch.setattr(rests, "sparse_pays", lambda *_args, **_options: False)
             for part in grammar:
                 its = its & part
             assert its.plan().axes[0].kind == "dense"
@@ -412,7 +412,7 @@ def test_compositions(
             return product((few, many) if first else (many, few))
 
         with monkeypatch.context() as patch:
-            patch.setattr(topology, "sparse_pays", lambda *_args, **_options: False)
+            patch.setattr(rests, "sparse_pays", lambda *_args, **_options: False)
             its = made(copied, k, scores)
             assert {axis.kind for axis in its.plan().axes} == {"dense"}
         mine = made(tagger, k, scores)

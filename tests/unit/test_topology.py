@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from numpy.typing import NDArray
 
-from fstcrf import topology
 from fstcrf.arrays import Floats
 from fstcrf.corpus.schemes import legal_transitions
 from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.topology import START, Topology, chain_topology
+from fstcrf.topology import START, Topology, chain_topology, chains
 from tests.support.strategies import topologies
 
 LABELS = ("O", "B", "I")
@@ -111,7 +110,7 @@ def test_options(arguments: dict[str, Any], words: str) -> None:
 
 
 def test_too_many_arcs_are_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topology, "MAX_ARCS", 11)
+    monkeypatch.setattr(chains, "MAX_ARCS", 11)
     with pytest.raises(OptionError, match="12 arcs, more than 11"):
         chain_topology(("a", "b"), 2)
 

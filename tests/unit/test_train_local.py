@@ -11,7 +11,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.train import LBFGS, fit
-from fstcrf.train.likelihood import LocalLikelihood, normalised
+from fstcrf.train.local import LocalLikelihood, normalised
 from tests.support.problems import BIO_CASES, Case, random_case
 
 

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -472,17 +473,16 @@ def _fitted(
     """Return the weights, float64 [space.size]."""
     labels = list(problem.topology.labels)
     last: list[Evaluation] = []
+    calls = count(1)
 
     def evaluate(theta: Floats) -> float:
         if held_out is not None:
             last[:] = [_evaluation(space, theta, held_out)]
-        evaluate.calls += 1  # type: ignore[attr-defined]
-        return float(evaluate.calls)  # type: ignore[attr-defined]
+        return float(next(calls))  # every iteration is the best so far
 
     def report(progress: Progress) -> None:
         log.iteration(progress, last[0] if last else None, labels)
 
-    evaluate.calls = 0  # type: ignore[attr-defined]
     began = time.perf_counter()
     try:
         start = np.zeros(space.size)

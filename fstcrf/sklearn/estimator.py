@@ -1,46 +1,43 @@
-"""A tagger as an estimator of scikit-learn: fit, predict, score, in pipelines and searches.
-
-What it learns from and tags is given in one of two forms, and answered in the same:
-
-- *sentences*: a list of sentences, each a list of feature dicts or attribute lists, of rows of
-  columns or of strings, a mapping of column to list, or a DataFrame; labels are a list for each;
-- a *table*: a DataFrame or an array [N, F] with a row for each token; labels are an array [N].
-  Where `sentence` names a column, successive rows with one value there are a sentence; else every
-  row is one.
-"""
+"""The estimator: its parameters, training, answers and scores."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from inspect import signature
-from itertools import groupby, pairwise
-from numbers import Integral, Number
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fstcrf.arrays import Floats, Longs
-from fstcrf.corpus import Corpus, Sentence, Span
+from fstcrf.arrays import Floats
+from fstcrf.corpus import Corpus, Span
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.features import TemplateSet, is_literal
+from fstcrf.features import TemplateSet
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition
 from fstcrf.lazy import optional
-from fstcrf.model.reading import Data
+from fstcrf.sklearn.reading import (
+    ADVICE,
+    Read,
+    boxed,
+    checked,
+    cut,
+    is_frame,
+    is_table,
+    named_labels,
+    read_sentences,
+    read_table,
+    utils,
+    validation,
+    values_of,
+)
 
-__all__ = ["CRFTagger"]
-
-_ADVICE = "fstcrf.sklearn needs scikit-learn 1.6 or later: pip install 'fstcrf[sklearn]'"
-joblib = optional("joblib", _ADVICE)
-multiclass = optional("sklearn.utils.multiclass", _ADVICE)
-utils = optional("sklearn.utils", _ADVICE)
-validation = optional("sklearn.utils.validation", _ADVICE)
+joblib = optional("joblib", ADVICE)
+multiclass = optional("sklearn.utils.multiclass", ADVICE)
 
 if TYPE_CHECKING:
 
@@ -64,14 +61,12 @@ if TYPE_CHECKING:
         """The same."""
 
 else:
-    _Estimator = optional("sklearn.base", _ADVICE).BaseEstimator
-    _Classifier = optional("sklearn.base", _ADVICE).ClassifierMixin
+    _Estimator = optional("sklearn.base", ADVICE).BaseEstimator
+    _Classifier = optional("sklearn.base", ADVICE).ClassifierMixin
 
-T = TypeVar("T")
 Labels: TypeAlias = Sequence[Sequence[Any]] | ArrayLike
 """A list of labels for each sentence; of a table, an array [N]."""
 
-_INTERCEPT = "(intercept)"  # an attribute that every row of numbers has
 # Options of training that are something else here.
 _OTHERWISE = (
     "data",
@@ -83,7 +78,6 @@ _OTHERWISE = (
     "threads",
     "seed",
 )
-_WORD = "word"  # the column of sentences that are lists of strings
 
 
 class CRFTagger(_Classifier, _Estimator):
@@ -233,7 +227,7 @@ class CRFTagger(_Classifier, _Estimator):
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
             weights = read.weights(given)
-        names, values = _named_labels(labels)
+        names, values = named_labels(labels)
         grammar = self._grammar()
         inside = self.grammar_in == "training"
         crf = CRF.train(
@@ -349,7 +343,7 @@ class CRFTagger(_Classifier, _Estimator):
             read.sentences, on_no_path=self.on_no_path, threads=_threads(self.n_jobs)
         )
         flat = self._sorted_classes()[answer.flat[0]]
-        return flat if read.table else _boxed(_cut(flat.tolist(), answer.offsets))
+        return flat if read.table else boxed(cut(flat.tolist(), answer.offsets))
 
     def _sorted_classes(self) -> NDArray[Any]:
         """Return the classes in the order of the labels of the tagger."""
@@ -376,13 +370,13 @@ class CRFTagger(_Classifier, _Estimator):
         tables = [np.ascontiguousarray(p[:, self._order]) for p in found]
         if read.table:
             return np.concatenate([np.empty((0, len(self._order))), *tables])
-        return _boxed(tables)
+        return boxed(tables)
 
     def predict_log_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """Return the natural logs of `predict_proba`; −inf for what is impossible."""
         found = self.predict_proba(X)
         with np.errstate(divide="ignore"):
-            return np.log(found) if found.dtype != object else _boxed([np.log(p) for p in found])
+            return np.log(found) if found.dtype != object else boxed([np.log(p) for p in found])
 
     def predict_spans(self, X: Any) -> list[Any]:  # noqa: N803
         """Return the spans of the best labels, each with its probability.
@@ -438,7 +432,7 @@ class CRFTagger(_Classifier, _Estimator):
         read = self._read(X)
         gold = [list(map(str, row)) for row in read.labels(y)]
         flat = self.predict(X)
-        rows = _cut(flat.tolist(), read.offsets) if read.table else flat.tolist()
+        rows = cut(flat.tolist(), read.offsets) if read.table else flat.tolist()
         predicted = [list(map(str, row)) for row in rows]
         spans = self.metric == "f" or (self.metric == "auto" and has_spans(self.crf_.labels))
         if sample_weight is None:
@@ -450,22 +444,22 @@ class CRFTagger(_Classifier, _Estimator):
 
     # --- Reading ------------------------------------------------------------------------------
 
-    def _read(self, X: Any, *, y: Any = None, fitting: bool = False) -> _Read:  # noqa: N803
+    def _read(self, X: Any, *, y: Any = None, fitting: bool = False) -> Read:  # noqa: N803
         """Return sentences or a table as what a CRF takes."""
-        if not fitting and _is_table(X) != self._table:
+        if not fitting and is_table(X) != self._table:
             forms = "a table", "a list of sentences"
             was, now = forms if self._table else forms[::-1]
             raise DataError(f"the tagger was fitted on {was}, and X is {now}")
         if isinstance(X, Corpus):
-            return _Read(X, X.offsets, table=False)
-        if not _is_table(X):
+            return Read(X, X.offsets, table=False)
+        if not is_table(X):
             if fitting:
                 vars(self).pop("n_features_in_", None)
-            return self._read_sentences(X)
-        if _is_frame(X):
+            return read_sentences(X, self.columns, texts=self.template is not None)
+        if is_frame(X):
             validation.validate_data(self, X, skip_check_array=True, reset=fitting)
             names = list(X.columns)
-            columns = {name: _checked(name, _values(X, name)) for name in names}
+            columns = {name: checked(name, values_of(X, name)) for name in names}
         else:
             kind = "numeric" if self.template is None else None
             extra = {} if y is None else {"y": y}
@@ -474,60 +468,7 @@ class CRFTagger(_Classifier, _Estimator):
             found = validation.validate_data(self, X, **extra, reset=fitting, dtype=kind)
             array = found if y is None else found[0]
             columns = {i: column.tolist() for i, column in enumerate(array.T)}
-        return self._read_table(columns)
-
-    def _read_table(self, columns: dict[Any, list[Any]]) -> _Read:
-        size = len(next(iter(columns.values()), []))
-        offsets = np.arange(size + 1)
-        if self.sentence is not None:
-            if self.sentence not in columns:
-                shown = ", ".join(map(repr, columns))
-                raise DataError(
-                    f"no column {self.sentence!r} to tell sentences by; there are {shown}"
-                )
-            offsets = _runs(columns.pop(self.sentence), self.sentence)
-        if self.template is not None:
-            texts = {str(name): list(map(str, values)) for name, values in columns.items()}
-            bounds = list(pairwise(offsets.tolist()))
-            given = [{name: v[a:b] for name, v in texts.items()} for a, b in bounds]
-            return _Read(Corpus.from_sentences(given), offsets, table=True)
-        names = [name if isinstance(name, str) else f"x{name}" for name in columns]
-        rows = [
-            {_INTERCEPT: 1.0, **dict(zip(names, row, strict=True))}
-            for row in zip(*columns.values(), strict=True)
-        ]
-        return _Read(_cut(rows, offsets), offsets, table=True)
-
-    def _read_sentences(self, X: Iterable[Any]) -> _Read:  # noqa: N803
-        try:
-            sentences = list(X)
-        except TypeError:
-            raise DataError(f"X is {type(X).__name__}, expected sentences or a table") from None
-        sentences = [self._columns(s) if _is_frame(s) else s for s in sentences]
-        for number, one in enumerate(sentences):
-            if isinstance(one, str) or not hasattr(one, "__len__"):
-                raise DataError(
-                    f"{one!r} is no sentence, expected a list with something for each token; "
-                    "Reshape your data: a table has a row for each token and two dimensions",
-                    sentence=number,
-                )
-        lengths = [len(_shaped(s)) for s in sentences]
-        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-        first = next((s for s in sentences if len(s)), None)
-        if first is None or is_literal(first):
-            return _Read(sentences, offsets, table=False)
-        names = self.columns
-        if not isinstance(first, Mapping | Sentence) and isinstance(first[0], str):
-            name = _WORD if names is None else names[0]
-            sentences = [{name: list(s)} for s in sentences]
-        return _Read(Corpus.from_sentences(sentences, names), offsets, table=False)
-
-    def _columns(self, frame: Any) -> Any:
-        """Return a sentence that is a DataFrame as columns, without a template as dicts."""
-        columns = {str(name): _checked(name, _values(frame, name)) for name in frame.columns}
-        if self.template is not None:
-            return {name: list(map(str, values)) for name, values in columns.items()}
-        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return read_table(columns, self.sentence, texts=self.template is not None)
 
     # --- What scikit-learn asks ---------------------------------------------------------------
 
@@ -546,154 +487,6 @@ class CRFTagger(_Classifier, _Estimator):
             wrapped = joblib.wrap_non_picklable_objects(self.grammar, keep_wrapper=False)
             state["grammar"] = wrapped
         return state
-
-
-# --- Sentences and tables -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What was given: B sentences with N tokens together, or a table of them."""
-
-    sentences: Data
-    offsets: Longs  # [B + 1]
-    table: bool  # what is answered is flat then
-
-    def labels(self, y: Any) -> list[list[Any]]:
-        """Return the labels of each sentence; DataError where they are not as many."""
-        if self.table:
-            flat = _flat_labels(y)
-            if len(flat) != self.offsets[-1]:
-                raise DataError(f"{len(flat)} labels for {self.offsets[-1]} rows")
-            return _cut(flat, self.offsets)
-        rows = list(y)
-        if len(rows) != len(self.offsets) - 1:
-            raise DataError(
-                f"labels of {len(rows)} sentences for {len(self.offsets) - 1} sentences: "
-                "y has a list for each sentence"
-            )
-        for number, (row, size) in enumerate(zip(rows, np.diff(self.offsets), strict=True)):
-            if isinstance(row, str) or not hasattr(row, "__len__"):
-                raise DataError(f"its labels are {row!r}, expected a list", sentence=number)
-            if len(row) != size:
-                raise DataError(f"{len(row)} labels for {size} tokens", sentence=number)
-            missing = next((t for t, label in enumerate(row) if _is_missing(label)), None)
-            if missing is not None:
-                raise DataError(
-                    "no label, or NaN; '_' is one that is not known", sentence=number, token=missing
-                )
-        return [row.tolist() if hasattr(row, "tolist") else list(row) for row in rows]
-
-    def weights(self, given: Floats) -> Floats:
-        """Return the weight of each sentence, float64 [B]."""
-        if self.table:
-            first = given[self.offsets[:-1]]
-            same = np.repeat(first, np.diff(self.offsets)) == given
-            if not same.all():
-                where = int(np.flatnonzero(~same)[0])
-                raise DataError(
-                    f"row {where} weighs {given[where]:g}, the first of its sentence something "
-                    "else: a sentence has one weight"
-                )
-            given = first
-        if not given.any():
-            raise DataError("sample_weight is zero everywhere: no sentence counts in training")
-        return given
-
-
-def _is_frame(given: Any) -> bool:
-    """Tell whether something is a DataFrame, of whatever library."""
-    return hasattr(given, "columns") and hasattr(given, "shape") and len(given.shape) == 2
-
-
-def _is_table(given: Any) -> bool:
-    if isinstance(given, Corpus):
-        return False
-    if _is_frame(given) or hasattr(given, "tocsr"):  # sparse: what checks arrays refuses it
-        return True
-    if not isinstance(given, Sequence) and hasattr(given, "__array__"):
-        array = np.asarray(given)
-        return array.ndim in {0, 2} or array.dtype != object
-    first = next(iter(given), None) if isinstance(given, Sequence) else None
-    return isinstance(first, Sequence) and bool(first) and isinstance(first[0], Number)
-
-
-def _values(frame: Any, name: Any) -> list[Any]:
-    column = frame[name]
-    values: list[Any] = column.to_list() if hasattr(column, "to_list") else list(column)
-    return values
-
-
-def _checked(name: Any, values: list[Any]) -> list[Any]:
-    """Return the values of a column; DataError where one is missing."""
-    for row, value in enumerate(values):
-        if _is_missing(value):
-            raise DataError(f"column {name!r}, row {row}: NaN; fill it, or leave the sentence out")
-    return [v.item() if isinstance(v, np.generic) else v for v in values]
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
-        return True
-    return isinstance(value, float | np.floating) and math.isnan(value)
-
-
-def _shaped(sentence: Any) -> Any:
-    """Return something as long as a sentence: of columns one of them."""
-    if isinstance(sentence, Mapping):
-        return next(iter(sentence.values()), ())
-    return sentence
-
-
-def _runs(keys: list[Any], name: Any) -> Longs:
-    """Return where runs of equal keys begin, int64 [B + 1]."""
-    runs = [(key, len(list(group))) for key, group in groupby(keys)]
-    offsets = np.concatenate([[0], np.cumsum([n for _, n in runs], dtype=np.int64)])
-    seen: set[Any] = set()
-    for (key, _), row in zip(runs, offsets.tolist(), strict=False):
-        if key in seen:
-            raise DataError(
-                f"row {row}: sentence {key!r} of column {name!r} comes back; its rows must stand "
-                "together: sort by that column"
-            )
-        seen.add(key)
-    return offsets.astype(np.int64)
-
-
-def _cut(flat: list[T], offsets: Longs) -> list[list[T]]:
-    return [flat[a:b] for a, b in pairwise(offsets.tolist())]
-
-
-def _boxed(items: Sequence[Any]) -> NDArray[Any]:
-    """Return an object array [n], also of items of equal length."""
-    boxes = np.empty(len(items), dtype=object)
-    for i, item in enumerate(items):  # all at once, arrays of one shape would be one array
-        boxes[i] = item
-    return boxes
-
-
-# --- Labels ---------------------------------------------------------------------------------------
-
-
-def _flat_labels(y: Any) -> list[Any]:
-    flat = validation.column_or_1d(y, warn=True)
-    if flat.dtype.kind == "f":
-        utils.assert_all_finite(flat, input_name="y")
-    values: list[Any] = flat.tolist()
-    return _checked("y", values)
-
-
-def _named_labels(rows: Sequence[Sequence[Any]]) -> tuple[list[list[str]], dict[str, Any]]:
-    """Return labels as strings, and the label that each string is."""
-    values: dict[str, Any] = {}
-    for label in {label: None for row in rows for label in row}:
-        if values.setdefault(str(label), label) != label:
-            raise DataError(f"labels {label!r} and {values[str(label)]!r} are one as a string")
-    kinds = {isinstance(value, str) for value in values.values()}
-    if len(kinds) > 1:
-        shown = ", ".join(repr(v) for v in list(values.values())[:4])
-        raise DataError(f"labels are strings and other things ({shown}), expected one of both")
-    return [list(map(str, row)) for row in rows], values
 
 
 def _weighted_score(
