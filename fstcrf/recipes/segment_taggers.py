@@ -28,9 +28,9 @@ MIDDLE = 0.5
 """The penalty that shapes are compared under."""
 
 QUICK: dict[str, dict[str, Value]] = {
-    "chunking, chain": {"l2": 0.5},
+    "chunking, chain": {"l2": 0.1},
     "chunking, shape": {"longest": 8, "strings": True},
-    "chunking, segments": {"l2": 0.5},
+    "chunking, segments": {"l2": 0.1},
 }
 """Settings of a quick run."""
 

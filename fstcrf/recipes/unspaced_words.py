@@ -66,8 +66,8 @@ ON_NOTHING: list[dict[str, Value]] = [{"costs": "none", "l2": l2} for l2 in (0.3
 TOP, NOTHING = "on MeCab's costs", "from nothing"
 QUICK: dict[str, dict[str, Value]] = {
     "entries": {"new_words": 2},
-    f"{TOP}, template": {"template": "words"},
-    TOP: {"costs": "scaled", "l2": 1.0},
+    f"{TOP}, template": {"template": "classes"},
+    TOP: {"costs": "fixed", "l2": 1.0},
     f"{NOTHING}, template": {"template": "strings"},
     NOTHING: {"costs": "none", "l2": 0.3},
 }

@@ -29,6 +29,7 @@ from fstcrf.train import (
     Step,
     fit,
 )
+from fstcrf.train.course import Course
 from fstcrf.train.loop import KIND, VERSION, saved_iteration
 from fstcrf.train.online import PerceptronSettings
 from fstcrf.train.sgd import L2SGDSettings
@@ -474,3 +475,14 @@ def test_a_checkpoint_that_cannot_be_written_fails_at_once(tmp_path: Path) -> No
     with pytest.raises(OSError, match="nowhere"):
         Checkpoint(tmp_path / "nowhere" / "run", fingerprint="f", resume=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_course_is_read_from_arguments() -> None:
+    def train(data: object, *, other: int = 3, **course: Any) -> Course:
+        return Course.of({**locals(), **vars(Course()), **course})
+
+    assert train(None, l2=0.25, threads=2) == Course(l2=0.25, threads=2)
+    with pytest.raises(OptionError, match="threads is 0"):
+        train(None, threads=0)
+    with pytest.raises(KeyError):
+        Course.of({"l2": 1.0})
