@@ -196,8 +196,8 @@ def test_with_the_tagger_held_it_is_learn_rules(tagger: CRF) -> None:
     class Held:
         size, evaluations = 3, 0
 
-        def __call__(self, weights: Floats) -> tuple[float, Floats]:
-            value, gradient = found(np.concatenate([tagger.theta, weights]))
+        def __call__(self, theta: Floats) -> tuple[float, Floats]:
+            value, gradient = found(np.concatenate([tagger.theta, theta]))
             return value, gradient[-3:].copy()
 
     settings = LBFGSSettings(l2=0.2, period=3, delta=1e-7)
