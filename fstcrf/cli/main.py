@@ -43,7 +43,7 @@ COMMANDS = {
     "pipeline": Listed("pipeline", "pipeline", "Train and use taggers in a row, each reading the "
                        "labels of those before it."),
     "rules": Listed("rules", "rules", "Learn the costs of rules, a grammar file, on top of a "
-                    "tagger."),
+                    "tagger or together with it."),
     "segments": Listed("segments", "segments", "Train and use taggers of segments: features of "
                        "whole stretches of tokens."),
     "consistency": Listed("documents", "consistency", "Estimate penalties for one token sequence "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fstcrf import corpus
-from fstcrf.errors import NumericError, OptionError, SchemeError
+from fstcrf.errors import DataError, NumericError, OptionError, SchemeError
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ def in_flags(command: click.Command) -> Iterator[None]:
         raise OptionError(spoken(str(error), command)) from None
     except (NumericError, SchemeError) as error:
         raise type(error)(spoken(str(error), command)) from None
+    except DataError as error:
+        if "on_missing=" not in error.message:
+            raise
+        raise DataError(spoken(str(error), command)) from None
 
 
 def given_options(context: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,24 +201,10 @@ _INPUT = (
 )
 
 
-def minimising(
-    l2: float = 1.0, max_iterations: int = 200, *, sparse: str = ""
-) -> tuple[Callable[[Any], Any], ...]:
-    """Return the options of what L-BFGS minimises, with these defaults.
-
-    ``sparse`` is said of the penalty that makes weights zero.
-    """
-    return (
-        shown("--l2", "X", AT_LEAST_0, l2, "Strength of the penalty l2 · |weights|²."),
-        shown("--l1", "X", AT_LEAST_0, 0.0, f"Strength of the penalty l1 · sum |weights|{sparse}."),
-        shown(
-            "--max-iterations", "N", click.IntRange(min=1), max_iterations, "Iterations at most."
-        ),
-    )
-
-
 QUASI_NEWTON = (
-    *minimising(),
+    shown("--l2", "X", AT_LEAST_0, 1.0, "Strength of the penalty l2 · |weights|²."),
+    shown("--l1", "X", AT_LEAST_0, 0.0, "Strength of the penalty l1 · sum |weights|."),
+    shown("--max-iterations", "N", click.IntRange(min=1), 200, "Iterations at most."),
     click.option("--checkpoint", metavar="FILE", help="Where the state of the run is saved."),
     click.option("--resume", is_flag=True, help="Go on from the checkpoint, if it exists."),
 )

@@ -58,7 +58,7 @@ export NO_VP = at_least[1, "VP", tape=chunk, <?>];
 SCHEME = "export SCHEME = bio;"
 
 TAGGER_L2 = (0.2, 0.5, 1.0)
-RULE_L2 = (0.1, 1.0, 10.0)
+RULE_L2 = (0.1, 1.0)
 """Penalties to choose from."""
 
 QUICK = 5

@@ -274,8 +274,7 @@ class RuleText:
             a, b = self.offsets[[first, last]].tolist()
             arc = self.arc if self.arc.ndim == 2 else self.arc[a:b]
             offsets = self.offsets[first : last + 1] - a
-            node, kind, gold = (of[a:b] for of in (self.node, self.kind, self.gold))
-            yield RuleText(self.chain, offsets, node, arc, kind, gold)
+            yield RuleText(self.chain, offsets, self.node[a:b], arc, self.kind[a:b], self.gold[a:b])
 
     def sums(self, automaton: CountingAutomaton, weights: Floats, *, gold: bool = False) -> Counts:
         """Return sums over all labellings, or over the gold ones alone."""

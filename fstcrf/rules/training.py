@@ -224,7 +224,7 @@ def _record(
     """Return the record of the tagger: that of before, where training did not change it."""
     earlier = model.record
     options: dict[str, Any] = {"order": order_of(model)} if earlier is None else earlier.options
-    method = {"objective": "likelihood", "method": "lbfgs", "l2": tagger_l2}
+    method: dict[str, Any] = {"objective": "likelihood", "method": "lbfgs", "l2": tagger_l2}
     names = ", ".join(rule.name for rule in file.rules)
     grammar = None if earlier is None else earlier.grammar
     return TrainingRecord(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +96,20 @@ def legal(n: int, seed: int) -> fstcrf.Corpus:
     return found.select(kept[:n])
 
 
+@cache
+def enumerated(tagger: CRF) -> tuple[fstcrf.Corpus, Enumerated]:
+    data = legal(5, 3)
+    return data, Enumerated(tagger, data)
+
+
 def penalty(tagger: CRF, l2: float, rule_l2: float) -> Floats:
     return np.repeat([l2, rule_l2], [tagger.space.size, len(OPEN)])
 
 
 @pytest.mark.parametrize("scale", [0.5, 12.0])
 def test_objective_and_gradients_are_those_of_enumeration(tagger: CRF, scale: float) -> None:
-    data = legal(5, 3)
-    wanted, found = Enumerated(tagger, data), objective(tagger, data, l2=0.2, rule_l2=0.7)
+    data, wanted = enumerated(tagger)
+    found = objective(tagger, data, l2=0.2, rule_l2=0.7)
     theta = scale * np.random.default_rng(1).normal(size=found.size)
     value, gradient = wanted(theta, penalty(tagger, 0.2, 0.7))
     own, slopes = found(theta)
@@ -112,8 +119,9 @@ def test_objective_and_gradients_are_those_of_enumeration(tagger: CRF, scale: fl
 
 def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of the counts, off by one part in a million, is noticed."""
-    tagger, data = TAGGERS["pairs"], legal(5, 3)
-    wanted, found = Enumerated(tagger, data), objective(tagger, data)
+    tagger = TAGGERS["pairs"]
+    data, wanted = enumerated(tagger)
+    found = objective(tagger, data)
     theta = np.random.default_rng(1).normal(size=found.size)
     value, gradient = wanted(theta, np.zeros(found.size))
     exact = counting.expected_steps
@@ -196,8 +204,8 @@ def test_with_the_tagger_held_it_is_learn_rules(tagger: CRF) -> None:
     class Held:
         size, evaluations = 3, 0
 
-        def __call__(self, weights: Floats) -> tuple[float, Floats]:
-            value, gradient = found(np.concatenate([tagger.theta, weights]))
+        def __call__(self, theta: Floats) -> tuple[float, Floats]:
+            value, gradient = found(np.concatenate([tagger.theta, theta]))
             return value, gradient[-3:].copy()
 
     settings = LBFGSSettings(l2=0.2, period=3, delta=1e-7)
@@ -250,3 +258,30 @@ def test_threads_and_a_run_in_two_parts_give_the_same_bits(tagger: CRF, tmp_path
     assert resumed.rules == whole.rules
     with pytest.raises(ModelFileError, match="other data or options"):
         run(l2=0.7, checkpoint=path, resume=True)
+
+
+def read_by(data: fstcrf.Corpus) -> fstcrf.Corpus:
+    pos = [["P" if word == "a" else "Q" for word in sentence["word"]] for sentence in data]
+    return data.with_column("pos", pos)
+
+
+@pytest.mark.parametrize("kind", ["tokens alone", "hashed", "under a grammar", "reads a tape"])
+def test_slopes_of_other_taggers(kind: str) -> None:
+    data = read_by(corpus(30, 9))
+    few = fstcrf.Grammar.from_text('export X = at_most[4, "NP"];')
+    first = CRF.train(data, "pos", "U:%x[0,word]")
+    chain = "U:%x[0,word]\nB"
+    given: dict[str, tuple[str, dict[str, Any]]] = {
+        "tokens alone": ("U:%x[0,word]", {"order": 0}),
+        "hashed": (chain, {"hash_bits": 10}),
+        "under a grammar": (chain, {"grammar": few}),
+        "reads a tape": (f"{chain}\nU1:%y[0,pos]", {"reads": [first]}),
+    }
+    template, options = given[kind]
+    tagger = CRF.train(data, "tag", template, l2=0.5, **options)
+    found = objective(tagger, data, ONE + HARD, l2=0.1, rule_l2=0.2)
+    rng = np.random.default_rng(4)
+    theta, direction = rng.normal(size=(2, found.size))
+    step = 1e-5 * direction
+    change = (found(theta + step)[0] - found(theta - step)[0]) / 2e-5
+    assert found(theta)[1] @ direction == pytest.approx(change, rel=1e-6)

@@ -182,6 +182,10 @@ def test_wrong_usage(files: list[str]) -> None:
     assert "--l1 is not for --joint" in wrong("--joint", "new", "--l1", "1")
     assert "--joint model would overwrite an input" in wrong("--joint", "model")
     assert "needs a file of its own" in wrong("--joint", "learned.grm")
+    Path("rules.grm").write_text(f'{RULE}\nexport ONE = at_most[1, "NP"];', "utf-8")
+    message = failure("rules", *files, "--joint", "new")
+    assert message.startswith("gold.txt:8: the gold labels of 1 of 3 sentences are forbidden")
+    assert "--on-missing='skip' leaves them out" in message
     assert not Path("new").exists()
     assert not Path("learned.grm").exists()
 
