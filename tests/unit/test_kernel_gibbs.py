@@ -86,7 +86,7 @@ def test_tables_of_another_document() -> None:
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_labels_that_no_state_follows_from_are_not_drawn(*, whole: bool) -> None:
-    """States are numbered as labels are, and their arcs exist, but no state follows from label 1."""
+    """States are numbered as labels are, and have arcs, but no state follows from label 1."""
     still = np.zeros(LABELS)
     graph = Graph(still, still, np.zeros(LABELS * LABELS))
     following = np.tile(np.asarray([0, -1], dtype=np.int32), (LABELS + 1, 1))
