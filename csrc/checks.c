@@ -62,7 +62,7 @@ static int arcs_ok(int64_t S, int64_t A, const int64_t *row, const int32_t *sour
                    const int32_t *target, int rising) {
     if (row == NULL || source == NULL || target == NULL || row[0] != 0 || row[S] != A) return 0;
     for (int64_t i = 0; i < S; i++) {
-        if (row[i] > row[i + 1]) return 0;
+        if (row[i] > row[i + 1] || row[i + 1] > A) return 0;
         for (int64_t a = row[i]; a < row[i + 1]; a++) {
             if (source[a] != i || target[a] < 0 || target[a] >= S) return 0;
             if (rising && a > row[i] && target[a - 1] >= target[a]) return 0;
@@ -75,7 +75,7 @@ static int arcs_ok(int64_t S, int64_t A, const int64_t *row, const int32_t *sour
 static int lists_ok(int64_t S, const int64_t *row, const int32_t *target) {
     if (row == NULL || target == NULL || row[0] != 0) return 0;
     for (int64_t i = 0; i < S; i++) {
-        if (row[i] > row[i + 1]) return 0;
+        if (row[i] > row[i + 1] || row[i + 1] > row[S]) return 0;
         for (int64_t k = row[i]; k < row[i + 1]; k++)
             if (target[k] < 0 || target[k] >= S || (k > row[i] && target[k - 1] >= target[k]))
                 return 0;

@@ -273,7 +273,8 @@ static int inside(const fc_surface *f, int64_t s) {
 
 fc_status fc_locate_forms(fc_surface *f, int64_t *where) {
     *where = -1;
-    if (f->S < 0 || f->M < 0 || f->N < 0 || f->position < 0) return FC_EINVAL;
+    if (f->S < 0 || f->M < 0 || f->N < 0 || f->position < 0 || f->position > INT32_MAX)
+        return FC_EINVAL;
     for (int64_t s = 0; s < f->S; s++) {
         *where = s;
         if (!inside(f, s)) return FC_EINVAL;

@@ -8,6 +8,8 @@ variant.h
     Gives every function the name of the instruction set that a file is compiled for.
 dispatch.c
     Every function by its own name: it calls that of the variant in use.
+checksum.h
+    The checksum of the contract, which the module keeps: a checkout that was not rebuilt says so.
 
 ``python -m csrc.stub`` writes the types of the module that cffi makes. So a function stands in
 three places: the contract, its body, and its wrapper under ``fstcrf/kernel``.
@@ -17,10 +19,11 @@ from __future__ import annotations
 
 import re
 import sys
+import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Function", "contract", "dispatch", "functions", "variant_names"]
+__all__ = ["Function", "checksum", "contract", "dispatch", "functions", "variant_names"]
 
 CSRC = Path(__file__).parent
 ONCE = {"fc_text", "fc_use", "fc_variant"}  # of `status.c`, which is compiled once
@@ -43,6 +46,15 @@ def contract() -> str:
     """Return the text of the whole contract."""
     files = _INCLUDE.findall((CSRC / "fstcrf.h").read_text())
     return "\n".join((CSRC / name).read_text() for name in files)
+
+
+def checksum(folder: Path = CSRC / "api") -> int:
+    """Return the checksum of the contract, comments and spaces aside.
+
+    `fstcrf.kernel.native.check_built` makes the same of the sources that it finds.
+    """
+    text = b"".join(path.read_bytes() for path in sorted(folder.glob("*.api.h")))
+    return zlib.crc32(re.sub(rb"/\*.*?\*/|\s+", b"", text, flags=re.DOTALL)) >> 1
 
 
 def functions(text: str) -> list[Function]:
@@ -86,9 +98,10 @@ def dispatch(text: str) -> str:
 
 
 def _main(folder: Path) -> None:
-    text = contract()
+    text, sum_of = contract(), f"#define FC_CONTRACT {checksum()}\n"
     made = {
-        "fstcrf.api.h": text,
+        "fstcrf.api.h": f"{text}{sum_of}",
+        "checksum.h": sum_of,
         "variant.h": variant_names(text),
         "dispatch.c": dispatch(text),
     }

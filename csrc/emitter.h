@@ -120,7 +120,7 @@ FC_INLINE MASK NAMED(read)(const NAMED(emitter) * w, int64_t place, REAL rest, R
         const int64_t whole = S / W * W;
         for (int64_t j = 0; j < whole; j += W) *(VEC *)(x + j) = *(const VEC *)(source + place + j);
         if (whole < S) {
-            MASK keep;
+            MASK keep = {0};
             for (int l = 0; l < W; l++) keep[l] = whole + l < S ? -1 : 0;
             const VEC some = *(const VEC *)(source + place + whole);
             *(VEC *)(x + whole) = (VEC)(((MASK)some & keep) | ((MASK)((VEC){0} + rest) & ~keep));

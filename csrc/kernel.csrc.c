@@ -1,1 +1,2 @@
 #include "fstcrf.h"
+#include "checksum.h"

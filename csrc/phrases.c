@@ -108,6 +108,7 @@ fc_status fc_phrase_weights(int64_t K, const fc_phrases *phrases, int64_t B, con
                 const int64_t from = p->row[own[i]], end = p->row[own[i] + 1];
                 if (end - from > extra[b + 1] - at) return fail(FC_EINVAL, b, where);
                 for (int64_t w = from; w < end; w++, at++) {
+                    if (p->label[w] < 0 || p->label[w] >= P) return fail(FC_EINVAL, b, where);
                     cell[at] = (int32_t)(i * P) + p->label[w];
                     what[at] = p->weight[w];
                 }

@@ -52,12 +52,24 @@ static inline void sampler_lay_out(sampler *g, double *work) {
     g->old = (int32_t *)(g->turned + S * S);
 }
 
+/* Whether states are labels, and each follows from its label wherever there is a step to it. */
+static inline int states_are_labels(const sampler *g) {
+    const int64_t S = g->machine->S, L = g->lab->L;
+    if (g->axis->moving || S != L) return 0;
+    for (int64_t i = 0; i < S; i++)
+        if (g->lab->label[i] != i) return 0;
+    for (int64_t k = 0; k < (S + 1) * L; k++) {
+        const double step = k < S * L ? g->axis->score[k] : g->machine->initial[k - S * L];
+        if (g->lab->next[k] != (step > FC_NEVER || g->lab->next[k] >= 0 ? k % L : -1)) return 0;
+    }
+    return 1;
+}
+
 /* Arcs that leave a label side by side, where states are labels. */
 static inline void turn_arcs(sampler *g) {
     const fc_machine *machine = g->machine;
     const int64_t S = machine->S;
-    g->direct = !g->axis->moving && S == g->lab->L;
-    for (int64_t i = 0; i < S; i++) g->direct &= g->lab->label[i] == i;
+    g->direct = states_are_labels(g);
     for (int64_t i = 0; g->direct && i < S; i++)
         for (int64_t j = 0; j < S; j++) g->turned[j * S + i] = g->axis->score[i * S + j];
 }

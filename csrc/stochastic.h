@@ -101,7 +101,7 @@ static int64_t lay_out_steps(stepper *e, const fc_machine *g, const fc_shard *s,
     lay_out_whole(w, g, T, &a);
     e->axis.score = e->score;
     e->machine.initial = e->ends;
-    e->machine.final = e->ends + S;
+    e->machine.final = e->ends == NULL ? NULL : e->ends + S;
     return a.used + 64;
 }
 

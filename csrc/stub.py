@@ -43,6 +43,7 @@ class _FFI:
     def unpack(self, cdata: CData, length: int) -> Any: ...
 
 class _Lib:
+    FC_CONTRACT: int
 """
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _ENUM = re.compile(r"enum\s*\{([^}]*)\}\s*(\w*)\s*;")

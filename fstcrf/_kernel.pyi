@@ -24,6 +24,7 @@ class _FFI:
     def unpack(self, cdata: CData, length: int) -> Any: ...
 
 class _Lib:
+    FC_CONTRACT: int
     FC_OK: int
     FC_EINVAL: int
     FC_ENUMERIC: int

@@ -27,7 +27,8 @@ fc_status fc_find_phrases(int64_t K, const fc_phrases *phrases, int64_t B, const
 
 /* The weights of what fc_find_phrases found; one trie after the other, from first token to last.
  *   cell [extra[B]] out  (s * D + d - 1) * P + label of a sentence
- *   what [extra[B]] out */
+ *   what [extra[B]] out
+ * FC_EINVAL: a node, or a label that is not below P. */
 fc_status fc_phrase_weights(int64_t K, const fc_phrases *phrases, int64_t B, const int64_t *offset,
                             int64_t D, int64_t P, const int32_t *node, const int64_t *extra,
                             int32_t *cell, int32_t *what, int64_t *where);

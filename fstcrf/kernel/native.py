@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import os
+import re
+import zlib
+from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from fstcrf import _kernel
 from fstcrf._kernel import ffi, lib
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 
@@ -19,6 +23,7 @@ __all__ = [
     "array_in",
     "array_out",
     "check",
+    "check_built",
     "ffi",
     "lib",
     "settle",
@@ -27,6 +32,24 @@ __all__ = [
     "variant",
     "variants",
 ]  # ffi and lib are offered to the other modules
+
+
+def check_built(contract: Path) -> None:
+    """Say so where this is a checkout whose kernel was built of another contract.
+
+    What is missing would show as names that cannot be imported, or as wrong arguments.
+    """
+    files = sorted(contract.glob("*.api.h"))
+    text = b"".join(path.read_bytes() for path in files)
+    code = re.sub(rb"/\*.*?\*/|\s+", b"", text, flags=re.DOTALL)
+    if files and getattr(lib, "FC_CONTRACT", None) != zlib.crc32(code) >> 1:
+        raise KernelError(
+            f"the compiled kernel, {_kernel.__file__}, is not that of these sources, which have "
+            f"changed since: build it again, by `make kernel` or `pip install -e .`"
+        )
+
+
+check_built(Path(__file__).parents[2] / "csrc" / "api")
 
 AnyArray = TypeVar("AnyArray", bound=np.ndarray[Any, Any])
 

@@ -88,10 +88,18 @@ def _checked(run: Run) -> LBFGSSettings:
         raise OptionError(f"with {where} training needs columns and a feature template")
     if run.memory_limit is not None and run.memory_limit < LEAST:
         raise OptionError(
-            f"a memory limit of {run.memory_limit / (1 << 20):,.0f} MiB: the work on one part "
-            f"takes up to {LEAST >> 20} MiB, beside index and weights"
+            f"a memory limit of {_size(run.memory_limit)}: the work on one part "
+            f"takes up to {_size(LEAST)}, beside index and weights"
         )
     return method
+
+
+def _size(bytes_: float) -> str:
+    """Return a number of bytes in the largest unit of which there is at least one."""
+    for shift, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
+        if bytes_ >= 1 << shift:
+            return f"{bytes_ / (1 << shift):.4g} {unit}"
+    return f"{bytes_:.0f} bytes"
 
 
 def _check_limit(run: Run, found: Gathered, method: LBFGSSettings) -> None:
@@ -106,8 +114,8 @@ def _check_limit(run: Run, found: Gathered, method: LBFGSSettings) -> None:
         needed = max(needed, _ENTRY_BYTES * each * start)
     if needed > run.memory_limit:
         raise OptionError(
-            f"a memory limit of {run.memory_limit >> 20} MiB: the work on a part, or the epochs "
-            f"that training starts with (stochastic_epochs), takes about {int(needed) >> 20} MiB "
+            f"a memory limit of {_size(run.memory_limit)}: the work on a part, or the epochs "
+            f"that training starts with (stochastic_epochs), takes about {_size(needed)} "
             "beside index and weights"
         )
 

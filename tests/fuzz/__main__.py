@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.fuzz import entries
+from tests.fuzz import entries, kept
 from tests.fuzz.coverage import Places, counted
 from tests.fuzz.entries import ENTRIES
 from tests.fuzz.running import Tally, run
@@ -49,11 +49,17 @@ def main() -> int:
         "--variant", choices=["base", "v3", "v4"], default="base", help="in entry points"
     )
     parser.add_argument("--counts", action="store_true", help="say how many inputs there were")
+    parser.add_argument(
+        "--keep", action="store_true", help="add those of the folder to tests/fuzz/counts.json"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the files")
     parser.add_argument("--only", type=int, metavar="N", help="the file of this number only")
     given = parser.parse_args()
-    if given.counts:
-        return _counts(given.folder)
+    if given.keep:
+        kept.keep(given.folder)
+    if given.counts or given.keep:
+        print(kept.table(given.folder), end="")
+        return int(kept.findings(given.folder) > 0)
     if given.files is None and given.only is None:
         names = given.target or [*TARGETS, *ENTRIES]
         return _watched(names, given.folder, given.seconds, given.turn, given.variant)
@@ -87,17 +93,6 @@ def _watched(names: list[str], folder: Path, seconds: int, turn: int, variant: s
     new = sum(counts.values()) - sum(before.values())
     print(f"{new:,} inputs, {sum(counts.values()):,} in all runs, of {len(counts)} targets")
     return int(failed)
-
-
-def _counts(folder: Path) -> int:
-    """Say how many inputs each target has had; 1 where something was found."""
-    counts, found = counted(folder), 0
-    for name, count in sorted(counts.items(), key=lambda one: -one[1]):
-        findings = len([p for p in Places(folder, name).findings.iterdir() if p.suffix != ".txt"])
-        print(f"{name:20} {count:12,} {findings:3} findings")
-        found += findings
-    print(f"{'all':20} {sum(counts.values()):12,} {found:3} findings")
-    return int(found > 0)
 
 
 def _turn(name: str, folder: Path, seconds: int) -> bool:

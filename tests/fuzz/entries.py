@@ -1,4 +1,4 @@
-"""The kernel's entry points without Python: ``entries.c``, built by Clang with its libFuzzer.
+"""The kernel's entry points without Python: ``csrc/entries``, built by Clang with its libFuzzer.
 
 An input costs some microseconds instead of milliseconds, so this is where most of them are. What
 is found is what the sanitizers say, or an answer that cannot be right: paths that are not best
@@ -20,26 +20,25 @@ from tests.fuzz.coverage import Places, counted
 __all__ = ["ENTRIES", "built", "turn"]
 
 ENTRIES = {
-    f"entry-{name}": name for name in ("acyclic", "machines", "emissions", "rows", "lines", "words")
+    f"entry-{name}": name
+    for name in (
+        *("acyclic", "machines", "emissions", "blocks", "spans", "search", "counting", "paired"),
+        *("rows", "lines", "forms", "words", "lookup", "phrases", "semimarkov", "gibbs"),
+        *("sweep", "steps", "learners", "feedback", "vectors"),
+    )
 }
-"""Targets, and what `entries.c` calls them."""
+"""Targets, and what `entries/main.c` calls them."""
 _VARIANTS = {
     "base": (),
     "v3": ("-march=x86-64-v3",),
     "v4": ("-march=x86-64-v4", "-mprefer-vector-width=512"),
 }
-_SOURCES = [
-    "acyclic",
-    "checks",
-    "columns",
-    "emissions",
-    "lookup",
-    "machines",
-    "packed",
-    "rows",
-    "words",
-]
 _CSRC = Path(__file__).parents[2] / "csrc"
+_SOURCES = sorted(
+    path
+    for path in (*_CSRC.glob("*.c"), *(_CSRC / "entries").glob("*.c"))
+    if path.name not in {"status.c", "coverage.c", "kernel.csrc.c"}
+)
 _CHECKED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _FLAGS = (
     *("-std=c11", "-g", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-omit-frame-pointer"),
@@ -47,7 +46,7 @@ _FLAGS = (
 )
 _LONGEST = 160
 _SECONDS = 120
-"""On the clock, after which an input hangs: `entries.c` looks at the time of the processor."""
+"""On the clock, after which an input hangs: `entries/main.c` looks at the time of the processor."""
 _MEGABYTES = 256
 """Of a process: what sanitizers hold back, the corpus, and an input's arrays."""
 _UNITS = re.compile(rb"stat::number_of_executed_units: (\d+)")
@@ -65,10 +64,12 @@ def built(folder: Path, variant: str = "base") -> Path | None:
     place.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, _CSRC / "contract.py", place], check=True)
     flags = [*_FLAGS, *_VARIANTS[variant], f"-DFC_TARGET={variant}", f"-I{_CSRC}", f"-I{place}"]
-    objects = [place / f"{name}.{variant}.o" for name in _SOURCES]
+    objects = [place / f"{path.parent.name}-{path.stem}.{variant}.o" for path in _SOURCES]
+    shared = max(s.stat().st_mtime for s in sources if s.suffix != ".c")
     commands: list[list[str | Path]] = [
-        [clang, *flags, "-c", _CSRC / f"{name}.c", "-o", made]
-        for name, made in zip(_SOURCES, objects, strict=True)
+        [clang, *flags, "-c", path, "-o", made]
+        for path, made in zip(_SOURCES, objects, strict=True)
+        if not made.exists() or made.stat().st_mtime <= max(shared, path.stat().st_mtime)
     ]
     linked: list[str | Path] = [
         clang,

@@ -304,3 +304,6 @@ def test_a_document_that_is_too_long() -> None:
             continue
         with pytest.raises(DataError, match="2,147,483,647 characters"):
             located_forms(forms, np.array([0, 1]), {}, opens, position)
+    for position in (-1, 2**31, 2**63 - 1):  # no place in a document
+        with pytest.raises(KernelError, match="finding forms"):
+            located_forms(forms, np.array([0, 1]), {}, opens, position)

@@ -13,6 +13,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Graph, native
+from fstcrf.kernel.native import array_in, ffi, lib
 
 STATES, TOKENS = 3, 5
 SOURCE = np.asarray([0, 0, 1, 2], dtype=np.int32)
@@ -353,3 +354,22 @@ def test_c_checks_for_itself() -> None:
     ]
     assert calls == [lib.FC_EINVAL] * 5
     assert where[0] == 1
+
+
+@pytest.mark.parametrize("row", [[0, 2**40, 2], [0, 3, 2], [0, -1, 2]])
+def test_rows_of_arcs_that_lead_beyond_them(row: list[int]) -> None:
+    """Nothing is read behind the arcs on the way to finding that a row does not rise."""
+    arrays = {
+        "row": np.asarray(row),
+        "source": np.zeros(2, dtype=np.int32),  # one behind them would be another arc of state 0
+        "target": np.arange(2, dtype=np.int32),
+        "score": np.zeros(2),
+    }
+    fields = {name: array_in(a, a.dtype.type, a.shape, name) for name, a in arrays.items()}
+    axis = ffi.new("fc_axis *", {"S": 2, "A": 2, "contexts": 1, **fields})
+    ends = array_in(np.zeros(2), np.float64, (2,), "ends")
+    given = {"axes": 1, "outer": 1, "S": 2, "axis": axis, "initial": ends, "final": ends}
+    machine, where = ffi.new("fc_machine *", given), ffi.new("int64_t *")
+    assert lib.fc_check_machine(machine, where) == lib.FC_EINVAL
+    arrays["row"][:] = [0, 2, 2]
+    assert lib.fc_check_machine(machine, where) == lib.FC_OK

@@ -82,3 +82,17 @@ def test_penalties_that_are_no_numbers(penalty: float) -> None:
 def test_tables_of_another_document() -> None:
     refused(ShapeError, values=values(tokens=TOKENS + 1))
     refused(ShapeError, words=words(tokens=TOKENS + 1))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_labels_that_no_state_follows_from_are_not_drawn(*, whole: bool) -> None:
+    """States are numbered as labels are, and have arcs, but no state follows from label 1."""
+    still = np.zeros(LABELS)
+    graph = Graph(still, still, np.zeros(LABELS * LABELS))
+    following = np.tile(np.asarray([0, -1], dtype=np.int32), (LABELS + 1, 1))
+    labelling = Labelling(np.arange(LABELS, dtype=np.int32), following)
+    gibbs = Gibbs(graph, np.asarray([0, TOKENS]), np.zeros((TOKENS, LABELS)), labelling)
+    path = np.zeros(TOKENS, dtype=np.int32)
+    draws = np.full((3, gibbs.n_draws), 0.99)
+    gibbs.sweep(MarkovChain(path, path.copy()), np.ones(3), np.full(3, whole), draws)
+    assert set(path) <= ({0, 1} if whole else {0})

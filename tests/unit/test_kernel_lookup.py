@@ -23,6 +23,7 @@ from fstcrf.kernel.lookup import (
     is_permutation,
 )
 from fstcrf.kernel.native import SLOT
+from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
 
 FIRINGS: tuple[Firing, ...] = ("every", "first", "last", "inner")
 
@@ -254,3 +255,17 @@ def test_numbers_of_keys_outside_what_they_may_be() -> None:
             check_keys(key, widths, limits)
     assert not is_permutation(np.array([0, -1], dtype=np.int32))
     assert not is_permutation(np.array([0, 2], dtype=np.int32))
+
+
+def test_a_phrase_of_a_label_that_is_none_is_refused() -> None:
+    one, root = np.ones(1, dtype=np.int32), np.zeros(1, dtype=np.int64)
+
+    def finder(label: int) -> PhraseFinder:
+        row, given = np.array([0, 0, 1]), np.full(1, label, dtype=np.int32)
+        return PhraseFinder([PhraseTrie(one, root, root, row, given, one)], depth=1, width=8)
+
+    sentence, token = np.array([0, 1]), np.zeros((1, 1), dtype=np.int32)
+    assert finder(7).extras(sentence, token).cell.tolist() == [7]
+    for wrong in (-1, 8, 2**31 - 1):
+        with pytest.raises(KernelError, match="weights of phrases"):
+            finder(wrong).extras(sentence, token)
