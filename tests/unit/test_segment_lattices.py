@@ -75,7 +75,8 @@ def test_arcs_come_in_any_order() -> None:
     first = SegmentLattice.from_arrays(6, *columns, names, pairs)
     for _ in range(5):
         order = generator.permutation(len(kept))
-        moved = SegmentLattice.from_arrays(6, *(c[order] for c in columns), names, pairs)
+        a, b, c, d = (column[order] for column in columns)
+        moved = SegmentLattice.from_arrays(6, a, b, c, d, names, pairs)
         assert moved.log_partition() == pytest.approx(first.log_partition(), abs=1e-12)
         assert moved.nbest(4) == first.nbest(4)
         assert [order[p.arcs].tolist() for p in moved.nbest(4)] == [
