@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from fstcrf._kernel import __file__ as _BUILT
+from fstcrf._kernel import __file__ as built_file
 from fstcrf._kernel import ffi, lib
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 
@@ -44,7 +44,7 @@ def check_built(contract: Path) -> None:
     code = re.sub(rb"/\*.*?\*/|\s+", b"", text, flags=re.DOTALL)
     if files and getattr(lib, "FC_CONTRACT", None) != zlib.crc32(code) >> 1:
         raise KernelError(
-            f"the compiled kernel, {_BUILT}, is not that of these sources, which have "
+            f"the compiled kernel, {built_file}, is not that of these sources, which have "
             f"changed since: build it again, by `make kernel` or `pip install -e .`"
         )
 
