@@ -92,7 +92,7 @@ def _span_type(*, is_text: bool) -> pa.DataType:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TapeColumns:
     """The labels and spans of a tape of B sentences with N tokens together, and M spans."""
 
     tape: str
@@ -108,7 +108,7 @@ def labels_found(
     outputs: Sequence[Output],
     least: float | None,
     known: Calibration | None,
-) -> Found:
+) -> TapeColumns:
     """Return the labels of a tape and its spans, without those that are too improbable."""
     names, ids = answer.label_sets[tape], answer[tape].flat[0]
     if not has_spans(names):
@@ -118,7 +118,7 @@ def labels_found(
             if known is not None:
                 p = known(np.minimum(p, 1.0), [names[i] for i in chosen.tolist()])
             ids = np.where(p < least, np.int32(-1), ids)
-        return Found(tape, ids, None, None)
+        return TapeColumns(tape, ids, None, None)
     spans, chances = answer[tape].span_arrays(), None
     if not is_conditional(tagger) and ("spans" in outputs or least is not None):
         chances = answer.posterior.span_probabilities(tape, spans, answer.offsets)
@@ -127,7 +127,7 @@ def labels_found(
             chances = known(np.minimum(chances, 1.0), types)
     if least is not None and chances is not None:
         ids, spans, chances = _sure(ids, names, spans, chances, least)
-    return Found(tape, ids, spans, chances)
+    return TapeColumns(tape, ids, spans, chances)
 
 
 def _lists(offsets: Longs, values: pa.Array, silent: Bools) -> pa.Array:
@@ -138,7 +138,7 @@ def _lists(offsets: Longs, values: pa.Array, silent: Bools) -> pa.Array:
     return arrow.ListArray.from_arrays(bounds, values, mask=mask)
 
 
-def label_lists(answer: Answer, found: Found, silent: Bools) -> pa.Array:
+def label_lists(answer: Answer, found: TapeColumns, silent: Bools) -> pa.Array:
     """Return the labels of sentences; null where nothing is said, as everywhere here."""
     arrow = pyarrow()
     names = arrow.array(answer.label_sets[found.tape], type=arrow.string())
@@ -154,7 +154,7 @@ def _marginals(answer: Answer, tape: str) -> Floats:
     return np.concatenate([np.empty(sizes), *answer.marginals(tape)])
 
 
-def probability_lists(answer: Answer, found: Found, silent: Bools) -> pa.Array:
+def probability_lists(answer: Answer, found: TapeColumns, silent: Bools) -> pa.Array:
     """Return the probability of each of these labels."""
     flat, nothing = np.maximum(found.ids, 0), found.ids < 0
     chosen: Floats = _marginals(answer, found.tape)[np.arange(len(flat)), flat]
@@ -179,7 +179,7 @@ def _sure(
     )
 
 
-def span_lists(answer: Answer, found: Found, silent: Bools, places: Ints | None) -> pa.Array:
+def span_lists(answer: Answer, found: TapeColumns, silent: Bools, places: Ints | None) -> pa.Array:
     """Return spans as structs; `places`, int32 [N, 2], are those of tokens in text."""
     arrow, spans = pyarrow(), found.spans
     assert spans is not None  # noqa: S101 (asked for)

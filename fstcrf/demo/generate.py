@@ -234,7 +234,7 @@ def _slip(word: str, draws: Draws) -> str:
 Notice: TypeAlias = list[list[Token]]
 
 
-class Split(NamedTuple):
+class DemoSplit(NamedTuple):
     """What a shipped part is made from."""
 
     seed: int
@@ -243,9 +243,9 @@ class Split(NamedTuple):
 
 
 SPLITS: Final = {
-    "train": Split(1, 1200, 0.0),
-    "dev": Split(2, 200, 0.2),
-    "test": Split(3, 300, 0.2),
+    "train": DemoSplit(1, 1200, 0.0),
+    "dev": DemoSplit(2, 200, 0.2),
+    "test": DemoSplit(3, 300, 0.2),
 }
 
 

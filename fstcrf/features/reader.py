@@ -198,7 +198,7 @@ def _source(macro: Macro) -> Source:
 _SPARSE = 4
 
 
-class Local(NamedTuple):
+class OffsetColumn(NamedTuple):
     """What is at one offset of every token."""
 
     numbers: Ints  # [N]: local numbers
@@ -221,7 +221,7 @@ class Reader:
         self._after = (np.repeat(corpus.offsets[1:], lengths) - 1 - places).astype(np.int32)
         self._columns: dict[str, Column] = {}
         self._made: dict[Source, list[list[str]]] = {}
-        self._local: dict[tuple[str, Position], Local] = {}
+        self._local: dict[tuple[str, Position], OffsetColumn] = {}
         # What is around tokens in the document: local numbers; -2 - k for the k-th pad.
         self._around: dict[tuple[str, int], Ints] = {}
 
@@ -264,7 +264,7 @@ class Reader:
         """Return the distinct strings that a source makes of the corpus."""
         return list(dict.fromkeys(chain.from_iterable(self.made(source))))
 
-    def at(self, source: Source, place: Position) -> Local:
+    def at(self, source: Source, place: Position) -> OffsetColumn:
         """Return the local numbers of the column of a source at an offset."""
         name = str(root(source))
         place = place._replace(pads=place.pads and self.reach > 0)
@@ -303,7 +303,7 @@ class Reader:
             tokens, rows = once(tokens, rows)
         return Block(tokens, rows, self._values(family, tokens))
 
-    def _shifted(self, ids: Ints, place: Position) -> Local:
+    def _shifted(self, ids: Ints, place: Position) -> OffsetColumn:
         size, step, n_pads = self.n_tokens, abs(place.offset), 2 * self.reach
         kept = max(size - step, 0)
         numbers = np.full(size, -1, dtype=np.int32)
@@ -315,9 +315,9 @@ class Reader:
             margin, first_pad = self._after, self.reach
         outside = np.flatnonzero(margin < step)
         numbers[outside] = first_pad + step - margin[outside] - 1 if place.pads else -1
-        return Local(numbers, place.pads or not len(outside))
+        return OffsetColumn(numbers, place.pads or not len(outside))
 
-    def _placed(self, ids: Ints, place: Position) -> Local:
+    def _placed(self, ids: Ints, place: Position) -> OffsetColumn:
         length = self._before + self._after + 1
         position = place.offset - 1 if place.offset > 0 else length + place.offset
         inside = (position >= 0) & (position < length)
@@ -325,13 +325,13 @@ class Reader:
         beyond = self.reach + position - length if place.offset > 0 else -1 - position
         outside = beyond if place.pads else np.int64(-1)
         numbers = np.where(inside, ids[tokens] + 2 * self.reach, outside).astype(np.int32)
-        return Local(numbers, place.pads or bool(inside.all()))
+        return OffsetColumn(numbers, place.pads or bool(inside.all()))
 
-    def _surrounding(self, name: str, place: Position) -> Local:
+    def _surrounding(self, name: str, place: Position) -> OffsetColumn:
         found = self._around[name, place.offset]
         outside = found < 0
         numbers = np.where(outside, -2 - found if place.pads else -1, found).astype(np.int32)
-        return Local(numbers, place.pads or not outside.any())
+        return OffsetColumn(numbers, place.pads or not outside.any())
 
     def _values(self, family: Family, tokens: Ints | None) -> Singles | None:
         """Return the value of each entry; None when all are 1."""
@@ -447,7 +447,7 @@ class _Symbols:
     known: Bools
     first: Longs | None = None
 
-    def present(self, local: Local) -> Bools | None:
+    def present(self, local: OffsetColumn) -> Bools | None:
         """Return where there may be a number; None for everywhere."""
         if self.first is not None:
             return None if local.complete else local.numbers >= 0

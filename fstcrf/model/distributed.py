@@ -18,7 +18,7 @@ from fstcrf.executors.executor import Executor, LocalExecutor
 from fstcrf.features import is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.model.model import Model
-from fstcrf.model.run import Fitting, Ready, Run, check_held_out
+from fstcrf.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.model.source import check_template
 from fstcrf.model.spread import Gathered, gathered
 from fstcrf.train.lbfgs import LBFGSSettings
@@ -34,7 +34,7 @@ LEAST = 256 << 20
 """Bytes that a limit of memory must leave for the work on a part."""
 
 
-def train_spread(run: Run) -> Model:
+def train_spread(run: TrainingCall) -> Model:
     """Train a CRF on parts of a text.
 
     OptionError: what needs the text in memory.
@@ -67,7 +67,7 @@ def train_spread(run: Run) -> Model:
         return _fitted(run, found, method, gold)
 
 
-def _checked(run: Run) -> LBFGSSettings:
+def _checked(run: TrainingCall) -> LBFGSSettings:
     """Refuse what is not done over parts; return the settings of the method."""
     settings, where = run.settings, "an executor or a limit of memory"
     method = settings.method
@@ -102,7 +102,7 @@ def _size(bytes_: float) -> str:
     return f"{bytes_:.0f} bytes"
 
 
-def _check_limit(run: Run, found: Gathered, method: LBFGSSettings) -> None:
+def _check_limit(run: TrainingCall, found: Gathered, method: LBFGSSettings) -> None:
     """Refuse a limit of memory that the work on a part, or on the start, does not keep."""
     if run.memory_limit is None:
         return
@@ -120,7 +120,7 @@ def _check_limit(run: Run, found: Gathered, method: LBFGSSettings) -> None:
         )
 
 
-def _data(run: Run) -> tuple[CorpusFiles | Corpus, str]:
+def _data(run: TrainingCall) -> tuple[CorpusFiles | Corpus, str]:
     """Return the text, and the column of its labels."""
     data, target = run.data, run.target
     if isinstance(data, CorpusFiles):
@@ -140,7 +140,7 @@ def _data(run: Run) -> tuple[CorpusFiles | Corpus, str]:
 
 
 @contextmanager
-def _variant(executor: Executor, run: Run) -> Iterator[None]:
+def _variant(executor: Executor, run: TrainingCall) -> Iterator[None]:
     """Let all workers compute by one variant of the kernel, on resuming by the same as before."""
     usual, known = kernel.variant(), executor.variants()
     if not known:
@@ -160,7 +160,7 @@ def _variant(executor: Executor, run: Run) -> Iterator[None]:
 
 
 def _fitted(
-    run: Run, found: Gathered, method: LBFGSSettings, gold: list[list[str]] | None
+    run: TrainingCall, found: Gathered, method: LBFGSSettings, gold: list[list[str]] | None
 ) -> Model:
     """Train on what was gathered."""
     evidence, space = found.evidence, found.space

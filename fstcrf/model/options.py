@@ -94,7 +94,7 @@ class Attributes(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labels(Settings):
+class LabelOptions(Settings):
     """How gold labels are read."""
 
     on_illegal: Annotated[
@@ -144,7 +144,7 @@ class Passing(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course(Settings):
+class CourseOptions(Settings):
     """How a run goes, whatever its method."""
 
     patience: Annotated[
@@ -162,7 +162,7 @@ class Course(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(Course, Passing, Labels, Attributes, Structure):
+class Options(CourseOptions, Passing, LabelOptions, Attributes, Structure):
     """All options of a run."""
 
     objective: ObjectiveSettings = dataclasses.field(default_factory=LikelihoodSettings)

@@ -1,8 +1,8 @@
 """A run of training, from what it is told to the model with its record.
 
 Text in memory (`training`) and text in parts (`distributed`) come to weights in ways of their own.
-What the call says (`Run`), what the text has come to (`Ready`), and what surrounds the optimiser,
-held-out scores, the checkpoint and the record (`Fitting`), are the same for both.
+What the call says (`TrainingCall`), what the text has come to (`Ready`), and what surrounds the
+optimiser, held-out scores, the checkpoint and the record (`Fitting`), are the same for both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class TrainingCall:
     """What a call of `train_crf` says; its options are `settings`."""
 
     data: Data | CorpusFiles
@@ -107,7 +107,7 @@ class Ready:
 class Fitting:
     """The optimiser of a run at work: held-out scores, checkpoint and record."""
 
-    def __init__(self, run: Run, ready: Ready) -> None:
+    def __init__(self, run: TrainingCall, ready: Ready) -> None:
         self._run, self._ready = run, ready
         self._evaluate, self._state = None, None
         start, gold = ready.start, ready.gold

@@ -48,8 +48,8 @@ from fstcrf.train.parts import part_bounds
 from fstcrf.train.problem import ParameterSpace, Problem, counted_often, supported_space
 from fstcrf.train.spool import ArrayFile, Spool
 from fstcrf.train.spread import (
-    Part,
     PartFacts,
+    SentencePart,
     SpreadEvidence,
     facts,
     part_support,
@@ -322,7 +322,7 @@ class Told:
     class_weights: Mapping[str, float] | None
 
 
-def part_of(text: TextPart, told: Told) -> Part:
+def part_of(text: TextPart, told: Told) -> SentencePart:
     """Return the problem of a part."""
     corpus, allowed = text.corpus(), text.allowed(told.labels)
     spool = None if text.folder is None else Spool(text.folder)
@@ -339,7 +339,7 @@ def part_of(text: TextPart, told: Told) -> Part:
             raise
         token = int(corpus.offsets[error.sentence]) + (error.token or 0)
         raise DataError(error.message, **corpus.where(token)) from None
-    return Part(problem, text.first, text.first_token, spool)
+    return SentencePart(problem, text.first, text.first_token, spool)
 
 
 def _spooled(index: FeatureIndex, corpus: Corpus, spool: Spool) -> Design:

@@ -29,7 +29,7 @@ from fstcrf.model.options import (
 )
 from fstcrf.model.reading import Data, Tape, label_set
 from fstcrf.model.reads import labels_for, ordered, record_of, tapes_read
-from fstcrf.model.run import Fitting, Ready, Run, check_held_out
+from fstcrf.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.model.source import Source, Target, read_source, sentence_weights
 from fstcrf.model.structure import (
     fingerprint,
@@ -242,13 +242,13 @@ def train_crf(
     _check_run(threads, checkpoint, checkpoint_every, resume=resume)
     name = tape or (target if isinstance(target, str) else "label")
     _check_reads(reads, name)
-    told = {field.name: given[field.name] for field in fields(Run) if field.name in given}
-    run = Run(**told | {"tape": name, "settings": settings})
+    told = {field.name: given[field.name] for field in fields(TrainingCall) if field.name in given}
+    run = TrainingCall(**told | {"tape": name, "settings": settings})
     in_parts = executor is not None or memory_limit is not None
     return train_spread(run) if in_parts else _trained_whole(run)
 
 
-def _trained_whole(run: Run) -> Model:
+def _trained_whole(run: TrainingCall) -> Model:
     """Train on text that is in memory as a whole."""
     settings, warm_start = run.settings, run.warm_start
     source = read_source(
@@ -361,7 +361,7 @@ def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequ
 def _problem(
     source: Source,
     labels: Sequence[str],
-    run: Run,
+    run: TrainingCall,
 ) -> Problem:
     settings = run.settings
     allowed = source.allowed(labels, partial=settings.partial)

@@ -42,7 +42,7 @@ from fstcrf.plans.folding import arc_ends
 from fstcrf.plans.program import Program
 
 __all__ = [
-    "Sentence",
+    "AllowedLabels",
     "check_consistent",
     "conflict",
     "no_path_error",
@@ -60,7 +60,7 @@ _SEARCHED = 5_000
 _NEVER = 1 << 20
 
 
-class Sentence:
+class AllowedLabels:
     """What a sentence allows.
 
     Parameters
@@ -274,7 +274,7 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
     # Without scores, ties are broken towards few different labels: that breaks few constraints.
     free = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
     try:
-        sentence = Sentence(free, [scaled(v, 0.0) for v in values])
+        sentence = AllowedLabels(free, [scaled(v, 0.0) for v in values])
         if any(not mask.any() for mask in sentence.allowed.values()):
             return ()
         first = sentence.too_many(program.conjuncts) or ()

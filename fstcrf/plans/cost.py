@@ -19,7 +19,7 @@ from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Allowance, Axis, Machine
 from fstcrf.topology import rest_cost
 
-__all__ = ["Cost", "allowance", "edges_of", "product_cost", "search_cost", "worst_cost"]
+__all__ = ["DecodingCost", "allowance", "edges_of", "product_cost", "search_cost", "worst_cost"]
 
 _LANES = 8
 """Cells of the last axis go together by so many."""
@@ -68,7 +68,7 @@ _FURTHER = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class DecodingCost:
     """What the best paths of a sentence take, for each of its tokens.
 
     Parameters
@@ -92,7 +92,7 @@ class Cost:
 
 def product_cost(
     machine: Machine, states: int = 1, edges: int = 0, *, reads_last: bool = False
-) -> Cost:
+) -> DecodingCost:
     """Return what best paths over a machine cost with an automaton that is multiplied out.
 
     Parameters
@@ -125,7 +125,7 @@ def product_cost(
         if axis.source is None and axis.n_arcs > _NEAR:
             total += rates.far_arc * axis.n_arcs * -(-rows // 4)
         rows *= axis.n_states
-    return Cost(states * padded, total, _FURTHER + _WALKED * machine.outer * machine.width)
+    return DecodingCost(states * padded, total, _FURTHER + _WALKED * machine.outer * machine.width)
 
 
 def _rest_cost(axis: Axis, before: int, vectors: int, axes: int) -> float:
@@ -147,17 +147,17 @@ def _rest_cost(axis: Axis, before: int, vectors: int, axes: int) -> float:
     return rest_cost(axis.n_states, count, vectors, turned=turned)
 
 
-def search_cost(machine: Machine) -> Cost:
+def search_cost(machine: Machine) -> DecodingCost:
     """Return what a search costs where the machine's own best paths are legal: the least."""
     free = product_cost(machine)
-    return Cost(free.cells, free.operations + _walk(machine), free.further)
+    return DecodingCost(free.cells, free.operations + _walk(machine), free.further)
 
 
 def _walk(machine: Machine) -> float:
     return _STEP + _STEP_CELL * machine.outer * machine.width
 
 
-def allowance(begun: float, cost: Cost, n: int) -> Allowance:
+def allowance(begun: float, cost: DecodingCost, n: int) -> Allowance:
     """Return what a search for n paths may do instead of a product.
 
     A search that has got far soon ends, as a rule; one that has not hardly ever does.
@@ -166,7 +166,7 @@ def allowance(begun: float, cost: Cost, n: int) -> Allowance:
     ----------
     begun : float
         Operations of the backward pass and the walk that come first: they count as done.
-    cost : Cost
+    cost : DecodingCost
         Of the product.
     n : int
     """
@@ -176,7 +176,7 @@ def allowance(begun: float, cost: Cost, n: int) -> Allowance:
     return Allowance(int(least), int(max(most * whole - begun, least)))
 
 
-def worst_cost(begun: float, cost: Cost) -> int:
+def worst_cost(begun: float, cost: DecodingCost) -> int:
     """Return the operations of a best path that a search gives up on: its own and the product's."""
     return int(begun + allowance(begun, cost, 1).most + cost.operations)
 

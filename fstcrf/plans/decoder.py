@@ -17,7 +17,7 @@ from fstcrf.arrays import Ints, Longs
 from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Allowance, Budget, Machine
 from fstcrf.once import made_once
-from fstcrf.plans.cost import Cost, allowance, search_cost
+from fstcrf.plans.cost import DecodingCost, allowance, search_cost
 
 __all__ = [
     "Decoder",
@@ -46,7 +46,7 @@ class Expansion:
     ----------
     free : kernel.Machine
         What it is without the grammar.
-    least : Cost
+    least : DecodingCost
         What it takes at least, known before anything is multiplied out.
     count : callable
         Returns what it takes; None where it has too many states.
@@ -57,8 +57,8 @@ class Expansion:
     def __init__(
         self,
         free: Machine,
-        least: Cost,
-        count: Callable[[], Cost | None],
+        least: DecodingCost,
+        count: Callable[[], DecodingCost | None],
         make: Callable[[], Machine | None],
     ) -> None:
         self._free, self._begun = free, search_cost(free).operations
@@ -66,7 +66,7 @@ class Expansion:
         self._worth: dict[int, Allowance] = {}  # never replaced: the same whoever counts
 
     @made_once
-    def cost(self) -> Cost | None:
+    def cost(self) -> DecodingCost | None:
         """What it takes; None where it is too large for a sentence of one token."""
         return self._count()
 
@@ -93,7 +93,7 @@ class Expansion:
         cost = self.cost
         return None if cost is None else (self.worth(n, cost), most_cells(budget) // cost.cells)
 
-    def worth(self, n: int, cost: Cost) -> Allowance:
+    def worth(self, n: int, cost: DecodingCost) -> Allowance:
         """Return what a search may do once the product is counted."""
         found = self._worth.get(n)
         if found is None:

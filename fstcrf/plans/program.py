@@ -28,7 +28,7 @@ from fstcrf.plans.chain import (
     scaled_chain,
     scaled_coupling,
 )
-from fstcrf.plans.cost import Cost, edges_of, product_cost, search_cost, worst_cost
+from fstcrf.plans.cost import DecodingCost, edges_of, product_cost, search_cost, worst_cost
 from fstcrf.plans.decoder import Decoder, Expansion, Search, most_cells, readers
 from fstcrf.plans.folding import (
     MAX_RESIDUAL,
@@ -180,7 +180,7 @@ class Program:
         conjunction = kernel.Conjunction(machine, beside)
         return Decoder(machine, conjunction, expansion, self.budget or Budget())
 
-    def _expanded_cost(self) -> Cost | None:
+    def _expanded_cost(self) -> DecodingCost | None:
         """Return what the product costs; None where its automaton is too large."""
         with suppress(TooLargeError):
             if self.automaton is not None:
@@ -226,7 +226,7 @@ class Program:
             end_potentials(axes, folded, "final"),
         )
 
-    def cost(self, automaton: Acceptor | None) -> Cost:
+    def cost(self, automaton: Acceptor | None) -> DecodingCost:
         """Return what best paths cost with an automaton; None: one of too many states to try."""
         machine = self._free
         if automaton is None:

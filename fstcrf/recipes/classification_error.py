@@ -237,7 +237,7 @@ def _options(
 _REMEMBERED = 2  # models of MAP, 0.2 GB each of entities; the others are kept in files
 
 
-class Trainer:
+class TaskTrainer:
     """The models of one task: those of MAP that others start from are trained once.
 
     Parameters
@@ -323,7 +323,7 @@ def chosen_tagset(
     """Choose labels, by what MCE-F from MAP can reach at C in the middle of the grids."""
 
     def held_out(settings: Mapping[str, Any]) -> float:
-        trainer = Trainer(TASKS[name](setting, Tagset(**settings)), setting)
+        trainer = TaskTrainer(TASKS[name](setting, Tagset(**settings)), setting)
         return max(trainer.course(_PROBE, Choice(_middle(_PROBE), None, _middle_start())))
 
     about = _PROBE.options, _CHUNKING, _AFFIXES, _ENTITIES  # what templates are made of
@@ -332,7 +332,7 @@ def chosen_tagset(
 
 
 def chosen(
-    protocol: Protocol, system: System, trainer: Trainer, about: object, *, full: bool
+    protocol: Protocol, system: System, trainer: TaskTrainer, about: object, *, full: bool
 ) -> Choice:
     """Choose the penalty, the start and the number of iterations of a system."""
     task = trainer.task
@@ -394,7 +394,7 @@ class Measured:
 
 
 def measured(
-    trainer: Trainer,
+    trainer: TaskTrainer,
     system: System,
     choice: Choice,
     test: Corpus,
@@ -459,7 +459,7 @@ def run(setting: Setting) -> Result:
     setting.course.until(0.6 if full else 0.05)
     for name in setting.course.each(TASKS):
         task = chosen_tagset(protocol, name, setting, _TAGSETS if full else _TAGSETS[:1])
-        trainer, about = Trainer(task, setting), (task.tagset, task.template)
+        trainer, about = TaskTrainer(task, setting), (task.tagset, task.template)
         choices = {
             system.name: chosen(protocol, system, trainer, (about, system.options), full=full)
             for system in setting.course.each(systems)
@@ -484,7 +484,7 @@ def run(setting: Setting) -> Result:
 
 def _tested(
     protocol: Protocol,
-    trainer: Trainer,
+    trainer: TaskTrainer,
     choices: Mapping[str, Choice],
     systems: Sequence[System],
     setting: Setting,

@@ -394,7 +394,7 @@ SMALL, MOST = 150, 40
 """Tokens of the documents that are solved exactly, and how many of them."""
 
 
-class Solved(msgspec.Struct, frozen=True):
+class SolvedDocument(msgspec.Struct, frozen=True):
     """A small document: scores that are natural logs, spans, seconds."""
 
     tokens: int
@@ -415,11 +415,13 @@ def _exact(
     tagger, model = one.trained(train, setting), models[one]
     about = (one, model, SMALL, MOST)
     make = partial(_solved_all, tagger, model, test, setting)
-    found = setting.kept("exact answers", make, list[Solved], about)
+    found = setting.kept("exact answers", make, list[SolvedDocument], about)
     return setting.rows("exact answers, rows", lambda: _of_solved(one.name, found), found)
 
 
-def _solved_all(tagger: CRF, model: Consistency, test: Corpus, setting: Setting) -> list[Solved]:
+def _solved_all(
+    tagger: CRF, model: Consistency, test: Corpus, setting: Setting
+) -> list[SolvedDocument]:
     found, whole = [], compose(tagger)
     small = [part for part in documents(test) if 0 < len(part) <= SMALL][:MOST]
     for document in small:
@@ -433,14 +435,16 @@ def _solved_all(tagger: CRF, model: Consistency, test: Corpus, setting: Setting)
         )
         spent = time.perf_counter() - begun
         if best is None:
-            found.append(Solved(len(document), None, 0.0, agree=False, seconds=spent))
+            found.append(SolvedDocument(len(document), None, 0.0, agree=False, seconds=spent))
             continue
         agree = best.score - best.sampled < 1e-6
-        found.append(Solved(len(document), best.score, best.sampled, agree=agree, seconds=spent))
+        found.append(
+            SolvedDocument(len(document), best.score, best.sampled, agree=agree, seconds=spent)
+        )
     return found
 
 
-def _of_solved(name: str, found: Sequence[Solved]) -> Iterator[Row]:
+def _of_solved(name: str, found: Sequence[SolvedDocument]) -> Iterator[Row]:
     name = f"{name}, exact answer for small documents"
     proven = [one for one in found if one.score is not None]
     yield Row(name, f"documents of at most {SMALL} tokens", len(found))

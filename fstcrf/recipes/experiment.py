@@ -147,7 +147,7 @@ def _plain(value: Any) -> Any:
 # --- What a recipe is, and what it is given -------------------------------------------------------
 
 
-class Course:
+class WorkCourse:
     """How far a run is: a share of its work, told at the ends of its parts.
 
     A recipe says with `until` at which share of the whole the work that comes now will end, and
@@ -193,7 +193,7 @@ class Setting:
         What is finished, of this run and of those before it that ended early.
     found : Result
         What has been found until now: the report of a run that ends early.
-    course : Course
+    course : WorkCourse
         How far the run is.
     """
 
@@ -204,7 +204,7 @@ class Setting:
     say: Callable[[str], None] = lambda _: None
     parts: Parts = field(default_factory=Parts)
     found: Result = field(default_factory=Result)
-    course: Course = field(default_factory=Course)
+    course: WorkCourse = field(default_factory=WorkCourse)
 
     def files(self, pattern: str) -> list[Path]:
         """Return the files of the data folder that a pattern names, sorted.

@@ -78,7 +78,7 @@ _SIZES = Sizes()
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class NetworkVocabulary:
     """Numbers of words (in lower case) and of characters; 0 is padding, 1 what is not known."""
 
     words: Mapping[str, int]
@@ -86,7 +86,7 @@ class Vocabulary:
     once: frozenset[int]  # words that occur once in training
 
     @classmethod
-    def of(cls, sentences: Sequence[Sequence[str]]) -> Vocabulary:
+    def of(cls, sentences: Sequence[Sequence[str]]) -> NetworkVocabulary:
         """Return the vocabulary of training sentences."""
         counts = Counter(word.lower() for sentence in sentences for word in sentence)
         words = {word: k for k, word in enumerate(sorted(counts), 2)}
@@ -126,7 +126,7 @@ class Network:
 
     Parameters
     ----------
-    vocabulary : Vocabulary
+    vocabulary : NetworkVocabulary
     labels : tuple of str
     loss : Loss
     grammar : Grammar
@@ -138,7 +138,7 @@ class Network:
 
     def __init__(
         self,
-        vocabulary: Vocabulary,
+        vocabulary: NetworkVocabulary,
         labels: tuple[str, ...],
         loss: Loss,
         grammar: Grammar,

@@ -35,7 +35,7 @@ from fstcrf.recipes.network import (
     Loss,
     Network,
     NetworkOptions,
-    Vocabulary,
+    NetworkVocabulary,
     read_parameters,
     write_parameters,
 )
@@ -90,7 +90,7 @@ def read(setting: Setting) -> EntityData:
 # --- Training -------------------------------------------------------------------------------------
 
 
-class Course(msgspec.Struct, frozen=True):
+class NetworkCourse(msgspec.Struct, frozen=True):
     """What is known of a training.
 
     Parameters
@@ -109,7 +109,7 @@ class Course(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class NetworkRun:
     """A network that is or can be trained."""
 
     loss: Loss
@@ -123,16 +123,16 @@ class Run:
         return f"{self.size} sentences, {self.loss}, seed {self.seed}"
 
 
-def trained(run: Run, data: EntityData, setting: Setting) -> tuple[Network, Course]:
+def trained(run: NetworkRun, data: EntityData, setting: Setting) -> tuple[Network, NetworkCourse]:
     """Train a network, or take what an earlier run has kept."""
     train = data.train[: run.size]
     words = train.column_lists("word")
     network = Network(
-        Vocabulary.of(words), data.labels, run.loss, data.grammar, run.options, run.seed
+        NetworkVocabulary.of(words), data.labels, run.loss, data.grammar, run.options, run.seed
     )
     path = setting.parts.file(run.name, "npz", run)
     if path is not None and path.exists():
-        course = setting.kept(run.name, partial(_fitted, network, data, train), Course, run)
+        course = setting.kept(run.name, partial(_fitted, network, data, train), NetworkCourse, run)
         network.set_parameters(read_parameters(path))
         return network, course
     setting.say(f"neural: {run.name}, training")
@@ -143,7 +143,7 @@ def trained(run: Run, data: EntityData, setting: Setting) -> tuple[Network, Cour
     return network, course
 
 
-def _fitted(network: Network, data: EntityData, train: Corpus) -> Course:
+def _fitted(network: Network, data: EntityData, train: Corpus) -> NetworkCourse:
     """Train until F on held-out sentences rises no more; leave the best parameters."""
     held_out = data.dev[: max(_LEAST_HELD_OUT, len(train))]
     began = time.process_time()
@@ -156,7 +156,7 @@ def _fitted(network: Network, data: EntityData, train: Corpus) -> Course:
         if count - at >= network.options.patience:
             break
     network.set_parameters(kept)
-    return Course(at, best, time.process_time() - began)
+    return NetworkCourse(at, best, time.process_time() - began)
 
 
 # --- Decoding -------------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ def run(setting: Setting) -> Result:
     protocol = Protocol(RECIPE.name, setting)
     options = _chosen_options(protocol, data, setting)
     runs = [
-        Run(loss, size, setting.seed + k, options)
+        NetworkRun(loss, size, setting.seed + k, options)
         for size in sizes
         for k in range(_runs(size, full=setting.full))
         for loss in LOSSES
@@ -319,7 +319,7 @@ def _chosen_options(protocol: Protocol, data: EntityData, setting: Setting) -> N
     """Choose step size and dropout for all networks, by F of the CRF layer."""
 
     def held_out(settings: Mapping[str, Any]) -> float:
-        one = Run("crf", _CHOSEN_ON, setting.seed, _made(**settings))
+        one = NetworkRun("crf", _CHOSEN_ON, setting.seed, _made(**settings))
         return trained(one, data, setting)[1].dev_f
 
     candidates = _OPTIONS if setting.full else [_QUICK_OPTIONS]
@@ -331,7 +331,7 @@ def _chosen_penalties(
     protocol: Protocol, size: int, options: NetworkOptions, data: EntityData, setting: Setting
 ) -> Mapping[str, Any]:
     """Choose the weights of the penalties, by F of the CRF layer of the first seed."""
-    network, _ = trained(Run("crf", size, setting.seed, options), data, setting)
+    network, _ = trained(NetworkRun("crf", size, setting.seed, options), data, setting)
     lattices = _emissions(
         network, data, network.scores(data.dev.column_lists("word")), ruled=True
     ).lattices
@@ -350,7 +350,7 @@ def _chosen_penalties(
 
 
 def _measured(
-    one: Run, data: EntityData, test: Corpus, penalties: Mapping[str, Any], setting: Setting
+    one: NetworkRun, data: EntityData, test: Corpus, penalties: Mapping[str, Any], setting: Setting
 ) -> dict[str, Decoded]:
     def make() -> dict[str, Decoded]:
         setting.say(f"neural: {one.name}, test file")
@@ -360,7 +360,7 @@ def _measured(
     return setting.kept(f"{one.name}, test", make, dict[str, Decoded], (one, dict(penalties)))
 
 
-def _worth(one: Run, data: EntityData, test: Corpus, setting: Setting) -> Worth:
+def _worth(one: NetworkRun, data: EntityData, test: Corpus, setting: Setting) -> Worth:
     """Measure the probabilities of spans under the grammar; the temperature is fitted on testa."""
 
     def make() -> Worth:
@@ -383,7 +383,7 @@ def _worth(one: Run, data: EntityData, test: Corpus, setting: Setting) -> Worth:
 
 
 def _rows(
-    found: Mapping[Run, Mapping[str, Decoded]], courses: Mapping[Run, Course]
+    found: Mapping[NetworkRun, Mapping[str, Decoded]], courses: Mapping[NetworkRun, NetworkCourse]
 ) -> Iterator[Row]:
     for one, ways in found.items():
         course = courses[one]
@@ -397,12 +397,14 @@ def _rows(
 
 
 def _of(
-    found: Mapping[Run, Mapping[str, Decoded]], size: int, loss: Loss, way: str
+    found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int, loss: Loss, way: str
 ) -> list[Decoded]:
     return [ways[way] for one, ways in found.items() if (one.size, one.loss) == (size, loss)]
 
 
-def _headline(found: Mapping[Run, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[Headline]:
+def _headline(
+    found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]
+) -> list[Headline]:
     lines = []
     for size in sizes:
         for loss in LOSSES:
@@ -416,7 +418,7 @@ def _headline(found: Mapping[Run, Mapping[str, Decoded]], sizes: Sequence[int]) 
     return lines
 
 
-def _tables(found: Mapping[Run, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[str]:
+def _tables(found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[str]:
     """Write what each way brings against free decoding, and what it costs."""
     sections = []
     for size in sizes:

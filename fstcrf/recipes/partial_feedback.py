@@ -34,8 +34,8 @@ from fstcrf.recipes.rewarded_systems import (
     PUBLISHED,
     SYSTEMS,
     LearningRun,
+    RewardedSentences,
     RewardedSystem,
-    Sentences,
     beginning,
     f_of,
     informed,
@@ -127,7 +127,7 @@ def run(setting: Setting) -> Result:
 
 
 def _chosen(
-    protocol: Protocol, system: RewardedSystem, data: Sentences, setting: Setting
+    protocol: Protocol, system: RewardedSystem, data: RewardedSentences, setting: Setting
 ) -> RewardedSystem:
     """Return a system with the rate that is best on the dev part; of a quick run, as it stands."""
     rates = system.rates if setting.full and system.rates else (system.rule.rate,)
@@ -145,7 +145,7 @@ def _at(system: RewardedSystem, rate: Value) -> RewardedSystem:
 
 
 def _runs(
-    system: RewardedSystem, data: Sentences, test: Corpus, setting: Setting
+    system: RewardedSystem, data: RewardedSentences, test: Corpus, setting: Setting
 ) -> list[LearningRun]:
     """Let a system learn from each seed."""
     passes, seeds = (FULL, SEEDS) if setting.full else (QUICK, 1)
@@ -162,7 +162,7 @@ def _runs(
     return over_seeds(setting, system.name, one, LearningRun, seeds=seeds, about=(system, passes))
 
 
-def _curve(system: RewardedSystem, data: Sentences, setting: Setting) -> list[float]:
+def _curve(system: RewardedSystem, data: RewardedSentences, setting: Setting) -> list[float]:
     """Return mean F on the dev part, in percent, after each number of ratings."""
     start, seeds = beginning(system, data), SEEDS if setting.full else 1
     found = over_seeds(
@@ -203,7 +203,9 @@ def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) 
             yield Row(name, "samples until F on dev is the paper's on test", float(np.mean(known)))
 
 
-def _beginnings(systems: Sequence[RewardedSystem], data: Sentences, test: Corpus) -> Iterator[Row]:
+def _beginnings(
+    systems: Sequence[RewardedSystem], data: RewardedSentences, test: Corpus
+) -> Iterator[Row]:
     """Yield how good the taggers are where systems begin that do not begin with nothing."""
     shown: dict[str, RewardedSystem] = {}
     for system in systems:
@@ -222,7 +224,7 @@ def _beginnings(systems: Sequence[RewardedSystem], data: Sentences, test: Corpus
         yield Row(name, "F, dev, %", f_of(start, data.dev))
 
 
-def _timed(data: Sentences) -> Iterator[Row]:
+def _timed(data: RewardedSentences) -> Iterator[Row]:
     """Yield updates a second, and what calls take."""
     blank = unlearned(data)
     for way, rate in _speeds(blank, data.train, 5).items():
@@ -263,7 +265,7 @@ def _draw(
 # --- Text -----------------------------------------------------------------------------------------
 
 
-def _reading(data: Sentences, test: Corpus, setting: Setting) -> str:
+def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
     passes, seeds = (FULL, SEEDS) if setting.full else (QUICK, 1)
     return (
         "## How to read this\n\n"
@@ -349,7 +351,7 @@ def _failures(runs: Runs) -> str:
     )
 
 
-def _stability(data: Sentences, setting: Setting) -> str:
+def _stability(data: RewardedSentences, setting: Setting) -> str:
     """Show for which rates learning fails with some seeds."""
     start, cells = unlearned(data), []
     setting.course.until(1.0)
@@ -371,7 +373,9 @@ def _stability(data: Sentences, setting: Setting) -> str:
     )
 
 
-def _dev(system: RewardedSystem, start: CRF, data: Sentences, passes: int, seed: int) -> float:
+def _dev(
+    system: RewardedSystem, start: CRF, data: RewardedSentences, passes: int, seed: int
+) -> float:
     """Return the best F on the dev part, in percent."""
     return 100.0 * (learnt(system, start, data, passes, seed)[1].dev or 0.0)
 
@@ -538,7 +542,7 @@ RATE_SEEDS = (100, 101)
 
 
 def tried(
-    system: RewardedSystem, data: Sentences, passes: int = 0, seeds: Sequence[int] = ()
+    system: RewardedSystem, data: RewardedSentences, passes: int = 0, seeds: Sequence[int] = ()
 ) -> list[float]:
     """Return the best F on the dev part for each seed, in percent; 0 passes: the usual number."""
     start = beginning(system, data)

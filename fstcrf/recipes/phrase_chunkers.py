@@ -104,7 +104,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingRun:
+class ChunkerRun:
     """A training run."""
 
     name: str
@@ -123,9 +123,9 @@ def _run(
     labels: list[list[str]],
     seconds: float,
     course: list[Point] | None = None,
-) -> TrainingRun:
+) -> ChunkerRun:
     f = f_of(corpus, labels)
-    return TrainingRun(name, model.space.size, f, labels, seconds, [] if course is None else course)
+    return ChunkerRun(name, model.space.size, f, labels, seconds, [] if course is None else course)
 
 
 def f_of(corpus: Corpus, labels: list[list[str]]) -> float:
@@ -163,7 +163,7 @@ def optimised(
     boundary: Boundary = "skip",
     seed: int = 0,
     threads: int = 1,
-) -> tuple[CRF, TrainingRun]:
+) -> tuple[CRF, ChunkerRun]:
     """Train by an optimiser, `limit` iterations at most; return the tagger and what is known of it.
 
     With `held_out` the dev part is left out, and scored on after every iteration.
@@ -212,7 +212,7 @@ def _point(progress: Progress, seconds: float, l2: float) -> Point:
 
 def perceptron(
     data: DataSplit, epochs: int, *, features: str = "supported", seed: int = 0
-) -> TrainingRun:
+) -> ChunkerRun:
     """Train the averaged perceptron."""
     began = time.perf_counter()
     options = _perceptron_options(features, seed)
@@ -242,7 +242,7 @@ def _perceptron_options(features: str, seed: int) -> dict[str, Any]:
     return {"method": "perceptron", "features": features, "seed": seed}
 
 
-def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> TrainingRun:
+def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> ChunkerRun:
     """Train the voted perceptron, with the features and structure of a CRF."""
     began = time.perf_counter()
     train, test = (problem_of(like, part, PHRASE) for part in (data.train, data.test))
@@ -252,7 +252,7 @@ def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> Trai
     return _run(f"voted perceptron, {epochs} epochs", like, data.test, labels, seconds)
 
 
-def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> TrainingRun:
+def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> ChunkerRun:
     """Train a locally normalised model with the features, structure and weights' places of a CRF.
 
     With `held_out` the dev part is left out, and scored on after every iteration.

@@ -26,7 +26,7 @@ BINS = 15
 _ABOVE = 0.01
 
 
-class Kept(msgspec.Struct, frozen=True):
+class ConfidentSpans(msgspec.Struct, frozen=True):
     """Spans at or above a probability.
 
     Parameters
@@ -52,7 +52,7 @@ class Worth(msgspec.Struct, frozen=True):
         What scores are divided by, fitted on other text; None: it was not.
     tempered : float or None
         Expected calibration error after that.
-    kept : list of Kept
+    kept : list of ConfidentSpans
         For each of the `THRESHOLDS`, before any temperature.
     oracle : list of float
         F, percent, of the best of the n best labellings of each sentence, for each n of `BEST`.
@@ -61,7 +61,7 @@ class Worth(msgspec.Struct, frozen=True):
     error: float
     temperature: float | None
     tempered: float | None
-    kept: list[Kept]
+    kept: list[ConfidentSpans]
     oracle: list[float]
 
 
@@ -101,14 +101,14 @@ def _error(events: Events) -> float:
     return reliability(events, bins=BINS).error if len(events) else 0.0
 
 
-def _kept(events: Events, threshold: float) -> Kept:
+def _kept(events: Events, threshold: float) -> ConfidentSpans:
     among = events.probability >= threshold
     right, wanted = (
         int(events.correct[among].sum()),
         int(events.correct.sum() + events.missed.sum()),
     )
     precision = 100.0 * right / int(among.sum()) if among.any() else None
-    return Kept(precision, 100.0 * right / max(wanted, 1))
+    return ConfidentSpans(precision, 100.0 * right / max(wanted, 1))
 
 
 def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> list[float]:

@@ -33,7 +33,7 @@ SEEDS = 5
 """Runs of whatever draws."""
 
 
-class Trial(msgspec.Struct, frozen=True):
+class HeldOutTrial(msgspec.Struct, frozen=True):
     """A candidate with its figure.
 
     Parameters
@@ -47,18 +47,18 @@ class Trial(msgspec.Struct, frozen=True):
     held_out: float
 
 
-class Choice(msgspec.Struct, frozen=True):
+class SettingChoice(msgspec.Struct, frozen=True):
     """What was chosen for one system.
 
     Parameters
     ----------
     settings : dict
-    trials : tuple of Trial
+    trials : tuple of HeldOutTrial
         All that was tried, in order; empty where there was nothing to choose from.
     """
 
     settings: dict[str, Value]
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[HeldOutTrial, ...] = ()
 
 
 class Frozen(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Frozen(msgspec.Struct, frozen=True):
     """
 
     recipe: str
-    choices: dict[str, Choice]
+    choices: dict[str, SettingChoice]
     sha256: str
     run: str = ""
 
@@ -102,7 +102,7 @@ class Protocol:
         path = None if setting.report is None else setting.report / FILE
         if path is not None and path.exists() and frozen(path).run != setting.parts.run:
             raise _of_another_run(path)
-        self._choices: dict[str, Choice] = {}
+        self._choices: dict[str, SettingChoice] = {}
         self._sha256 = ""
 
     def choose(
@@ -136,10 +136,10 @@ class Protocol:
         if self._sha256:
             raise RuntimeError(f"{name}: settings are chosen before they are frozen")
         if len(candidates) == 1:
-            choice = Choice(dict(candidates[0]))
+            choice = SettingChoice(dict(candidates[0]))
         else:
             trials = tuple(self._trial(name, dict(one), held_out, about) for one in candidates)
-            choice = Choice(max(trials, key=lambda trial: trial.held_out).settings, trials)
+            choice = SettingChoice(max(trials, key=lambda trial: trial.held_out).settings, trials)
         self._choices[name] = choice
         return choice.settings
 
@@ -149,7 +149,7 @@ class Protocol:
         settings: dict[str, Value],
         held_out: Callable[[Mapping[str, Value]], float],
         about: object,
-    ) -> Trial:
+    ) -> HeldOutTrial:
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
         part = f"{name}, held-out, {words}"
 
@@ -158,7 +158,7 @@ class Protocol:
             self._setting.say(f"{self._recipe}: {part}: {found:.2f}")
             return found
 
-        return Trial(settings, self._setting.kept(part, make, float, about))
+        return HeldOutTrial(settings, self._setting.kept(part, make, float, about))
 
     def freeze(self) -> str:
         """Write the settings down and return their SHA-256; from here on test data may be read.
@@ -212,7 +212,7 @@ class Protocol:
         return "\n\n".join(["## Settings", self.statement(), *blocks])
 
 
-def digest(recipe: str, choices: Mapping[str, Choice]) -> str:
+def digest(recipe: str, choices: Mapping[str, SettingChoice]) -> str:
     """Return the SHA-256 of settings, 64 hexadecimal digits."""
     plain = {"recipe": recipe, "choices": dict(choices)}
     return hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
@@ -268,7 +268,7 @@ def over_seeds(
     ]
 
 
-def _trials(choice: Choice) -> str:
+def _trials(choice: SettingChoice) -> str:
     names = list(choice.settings)
     body = [
         [*(_word(trial.settings[name]) for name in names), number(trial.held_out), mark]

@@ -53,17 +53,17 @@ TEMPLATE = _template()
 
 
 @dataclass(frozen=True, slots=True)
-class Sentences:
+class RewardedSentences:
     """What learners read: sentences to learn from, and those to choose by."""
 
     train: Corpus
     dev: Corpus
 
 
-def read(setting: Setting) -> Sentences:
+def read(setting: Setting) -> RewardedSentences:
     """Read the training file; `dev` is its first 1,000 sentences, `train` the others."""
     whole = noun_phrase_file(setting, "train")
-    return Sentences(whole[DEV_SENTENCES:], whole[:DEV_SENTENCES])
+    return RewardedSentences(whole[DEV_SENTENCES:], whole[:DEV_SENTENCES])
 
 
 # --- What is compared -----------------------------------------------------------------------------
@@ -329,14 +329,14 @@ class LearningRun:
         return "stands still" in self.ended or self.ended.startswith("diverged")
 
 
-def unlearned(data: Sentences, hash_bits: int | None = None) -> CRF:
+def unlearned(data: RewardedSentences, hash_bits: int | None = None) -> CRF:
     """Return the tagger to which all labellings are alike: order 2, complete features."""
     return untrained(
         data.train, PHRASES, TEMPLATE, order=2, scheme="iob2", hash_bits=hash_bits, tape=PHRASE
     )
 
 
-def beginning(system: RewardedSystem, data: Sentences) -> CRF:
+def beginning(system: RewardedSystem, data: RewardedSentences) -> CRF:
     """Return where a system begins."""
     start = unlearned(data, system.hash_bits)
     if system.begin == "ones":
@@ -366,7 +366,12 @@ def informed(
 
 
 def trained(
-    system: RewardedSystem, start: CRF, data: Sentences, test: Corpus, passes: int, seed: int
+    system: RewardedSystem,
+    start: CRF,
+    data: RewardedSentences,
+    test: Corpus,
+    passes: int,
+    seed: int,
 ) -> LearningRun:
     """Learn from rewards, in so many passes over the training part, times `longer`."""
     course: list[Look] = []
@@ -393,7 +398,7 @@ def trained(
 def learnt(
     system: RewardedSystem,
     start: CRF,
-    data: Sentences,
+    data: RewardedSentences,
     passes: int,
     seed: int,
     report: Callable[[Progress], None] | None = None,
@@ -435,13 +440,13 @@ def learnt(
         )
 
 
-def log_of(start: CRF, data: Sentences, seed: int) -> RewardLog:
+def log_of(start: CRF, data: RewardedSentences, seed: int) -> RewardLog:
     """Return one rewarded sample of a tagger for each sentence."""
     return collect_log(start, data.train, PHRASE, seed=seed)
 
 
 def shares_by_ratings(
-    system: RewardedSystem, start: CRF, data: Sentences, marks: tuple[int, ...], seed: int
+    system: RewardedSystem, start: CRF, data: RewardedSentences, marks: tuple[int, ...], seed: int
 ) -> list[float]:
     """Return F on the dev part, in percent, after each number of ratings; a pair has one."""
     problem, found, before = problem_of(start, data.train, PHRASE), [], 0

@@ -25,8 +25,8 @@ from fstcrf.recipes.seminars_systems import (
     FOLDS,
     SYSTEMS,
     Measured,
+    MessageSplit,
     Shared,
-    Split,
     SplitChoice,
     SplitOutcome,
     check_splits,
@@ -80,7 +80,9 @@ def run(setting: Setting) -> Result:
     common = shared(setting, messages)
     protocol = Protocol(RECIPE.name, setting)
     setting.course.until(0.35 if setting.full else 0.6)
-    splits = [[Split(k, one, setting, common) for one in (PAPER, MORE)] for k in range(count)]
+    splits = [
+        [MessageSplit(k, one, setting, common) for one in (PAPER, MORE)] for k in range(count)
+    ]
     choices = {one.name: one.chosen(protocol) for few in setting.course.each(splits) for one in few}
     protocol.freeze()
     rows = tagger_rows(setting, common, protocol)
@@ -104,7 +106,7 @@ def run(setting: Setting) -> Result:
 
 
 def _split(
-    several: Sequence[Split], protocol: Protocol, choices: Mapping[str, SplitChoice]
+    several: Sequence[MessageSplit], protocol: Protocol, choices: Mapping[str, SplitChoice]
 ) -> Measured:
     found = {}
     for one in several:

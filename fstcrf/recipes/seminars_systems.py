@@ -524,7 +524,7 @@ SYSTEMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class MessageSplit:
     """A split of the messages with one set of features."""
 
     number: int  # from 0
@@ -572,7 +572,7 @@ class Split:
         return self.setting.parts.file(f"{self.name}, {name}", "pipeline")
 
 
-def _measured(one: Split, study: SplitScores, choice: SplitChoice) -> SplitOutcome:
+def _measured(one: MessageSplit, study: SplitScores, choice: SplitChoice) -> SplitOutcome:
     taggers = one.taggers()
     one.say("no transfer")
     alone = taggers.alone()

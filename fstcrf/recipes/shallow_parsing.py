@@ -25,9 +25,9 @@ from fstcrf.recipes.phrase_chunkers import (
     EPOCHS_TRIED,
     OPTIMISERS,
     Boundary,
+    ChunkerRun,
     Point,
     PublishedOptimiser,
-    TrainingRun,
     local,
     optimised,
     perceptron,
@@ -93,7 +93,7 @@ _GIVEN = Choices(
 
 
 def chosen(
-    protocol: Protocol, preconditioned: TrainingRun, data: DataSplit, setting: Setting
+    protocol: Protocol, preconditioned: ChunkerRun, data: DataSplit, setting: Setting
 ) -> Choices:
     """Choose everything by F on the dev part; `preconditioned` was scored there."""
     full = setting.full
@@ -188,7 +188,7 @@ def run(setting: Setting) -> Result:
     setting.course.until(1.0)
     rows = setting.rows("table 3", lambda: _table3(whole), whole)
     rows += setting.rows("table 2", lambda: _table2(others), others)
-    fields: dict[str, list[TrainingRun]] = {}
+    fields: dict[str, list[ChunkerRun]] = {}
     for features in setting.course.each(_FEATURES):
         converged = partial(_converged, data, features)
         rows += setting.rows(f"CRF, {features}, sigma = 1", converged)
@@ -197,7 +197,7 @@ def run(setting: Setting) -> Result:
         make = partial(_perceptron_of, data, epochs, features)
         name = f"averaged perceptron, {features}"
         fields[name] = over_seeds(
-            setting, name, make, TrainingRun, seeds=_seeds(setting), about=epochs
+            setting, name, make, ChunkerRun, seeds=_seeds(setting), about=epochs
         )
     rows += setting.rows("chosen", partial(_chosen_rows, fields), (choices, _seeds(setting)))
     fields["MEMM"] = others[:1]
@@ -219,27 +219,27 @@ def _seeds(setting: Setting) -> int:
     return SEEDS if setting.full else 1
 
 
-def _seeded(features: str, stop: Stop, data: DataSplit, setting: Setting) -> list[TrainingRun]:
+def _seeded(features: str, stop: Stop, data: DataSplit, setting: Setting) -> list[ChunkerRun]:
     """Train the CRF as long as dev chose, from several seeds: its first epochs are drawn."""
 
-    def make(seed: int) -> TrainingRun:
+    def make(seed: int) -> ChunkerRun:
         setting.say(f"shallow-parsing: CRF, {features}, seed {seed}")
         options: dict[str, Any] = {"limit": stop.iterations, "l2": stop.l2, "seed": seed}
         options |= {"boundary": stop.boundary, "threads": THREADS}
         return optimised(_BEST, data, features=features, **options)[1]
 
     name = f"CRF, {features}, as chosen"
-    return over_seeds(setting, name, make, TrainingRun, seeds=_seeds(setting), about=stop)
+    return over_seeds(setting, name, make, ChunkerRun, seeds=_seeds(setting), about=stop)
 
 
-def _perceptron_of(data: DataSplit, epochs: int, features: str, seed: int) -> TrainingRun:
+def _perceptron_of(data: DataSplit, epochs: int, features: str, seed: int) -> ChunkerRun:
     return perceptron(data, epochs, features=features, seed=seed)
 
 
-def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[TrainingRun], TrainingRun]:
+def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[ChunkerRun], ChunkerRun]:
     """Return MEMM and voted perceptron, and the MEMM scored on the dev part."""
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
-    made: dict[str, Callable[[], TrainingRun]] = {
+    made: dict[str, Callable[[], ChunkerRun]] = {
         "MEMM": lambda: local(data, like),
         "voted perceptron": lambda: voted(data, like, seed=setting.seed),
         "MEMM, dev": lambda: local(data, like, held_out=True, limit=limit),
@@ -247,11 +247,11 @@ def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[Training
     runs = []
     for name, make in setting.course.each(made.items()):
         setting.say(f"shallow-parsing: {name}")
-        runs.append(setting.kept(name, make, TrainingRun))
+        runs.append(setting.kept(name, make, ChunkerRun))
     return runs[:-1], runs[-1]
 
 
-def _watched(data: DataSplit, setting: Setting) -> list[TrainingRun]:
+def _watched(data: DataSplit, setting: Setting) -> list[ChunkerRun]:
     """Train by every optimiser, and score on the dev part after every iteration."""
     runs = []
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
@@ -259,11 +259,11 @@ def _watched(data: DataSplit, setting: Setting) -> list[TrainingRun]:
         name = f"{optimiser.name}, dev"
         setting.say(f"shallow-parsing: {name}")
         train = partial(optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS)
-        runs.append(setting.kept(name, partial(_known, train), TrainingRun, optimiser.options))
+        runs.append(setting.kept(name, partial(_known, train), ChunkerRun, optimiser.options))
     return runs
 
 
-def _known(train: Callable[[], tuple[CRF, TrainingRun]]) -> TrainingRun:
+def _known(train: Callable[[], tuple[CRF, ChunkerRun]]) -> ChunkerRun:
     return train()[1]
 
 
@@ -278,14 +278,14 @@ def _with_switch(iterations: int) -> list[PublishedOptimiser]:
 
 def _trained(
     optimisers: Sequence[PublishedOptimiser], data: DataSplit, setting: Setting
-) -> tuple[CRF, list[TrainingRun]]:
+) -> tuple[CRF, list[ChunkerRun]]:
     """Train by every optimiser; return the last one's tagger, too."""
     runs = []
     for optimiser in setting.course.each(optimisers):
         setting.say(f"shallow-parsing: {optimiser.name}")
         limit = (GIS_FULL if setting.full else GIS) if optimiser.name == "GIS" else None
         make = partial(optimised, optimiser, data, limit=limit, threads=THREADS)
-        model, run = setting.trained(optimiser.name, make, TrainingRun, optimiser.options)
+        model, run = setting.trained(optimiser.name, make, ChunkerRun, optimiser.options)
         runs.append(run)
     return model, runs
 
@@ -304,13 +304,13 @@ def _converged(data: DataSplit, features: str) -> Iterator[Row]:
     yield Row(name, "passes over the data", last.passes, None, last.seconds)
 
 
-def _chosen_rows(fields: Mapping[str, Sequence[TrainingRun]]) -> Iterator[Row]:
+def _chosen_rows(fields: Mapping[str, Sequence[ChunkerRun]]) -> Iterator[Row]:
     for name, runs in fields.items():
         for k, one in enumerate(runs):
             yield Row(f"{name}, run {k + 1}", "F, test, %", one.f, None, one.seconds)
 
 
-def _headline(data: DataSplit, fields: Mapping[str, Sequence[TrainingRun]]) -> list[Headline]:
+def _headline(data: DataSplit, fields: Mapping[str, Sequence[ChunkerRun]]) -> list[Headline]:
     """Return F of the systems of table 2, by resampled sentences and runs."""
     gold = data.test.column_lists(PHRASE)
     paper = {f"CRF, {features}": f for features, f in PAPER_F.items()} | {"MEMM": PAPER_MEMM}
@@ -323,7 +323,7 @@ def _headline(data: DataSplit, fields: Mapping[str, Sequence[TrainingRun]]) -> l
     return lines
 
 
-def _table3(runs: Sequence[TrainingRun]) -> Iterator[Row]:
+def _table3(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
     """Yield the numbers of every optimiser, by the supported features."""
     target = CLOSE * max(run.course[-1].objective for run in runs)
     for optimiser, one in zip(OPTIMISERS, runs, strict=True):
@@ -343,7 +343,7 @@ def _table3(runs: Sequence[TrainingRun]) -> Iterator[Row]:
 PAPER_MEMM = 93.70
 
 
-def _table2(runs: Sequence[TrainingRun]) -> Iterator[Row]:
+def _table2(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
     for one in runs:
         paper = PAPER_MEMM if one.name == "MEMM" else None
         yield Row(one.name, "F, test, %", one.f, paper, one.seconds)
@@ -367,7 +367,7 @@ def _after(course: Sequence[Point], passes: int) -> Point | None:
     return known[-1] if known else None
 
 
-def courses(runs: Sequence[TrainingRun]) -> str:
+def courses(runs: Sequence[ChunkerRun]) -> str:
     """Return tables of the penalised log-likelihood, the gradient and F by passes."""
     parts = []
     shown: tuple[tuple[str, Callable[[Point], float | None]], ...] = (
@@ -389,14 +389,14 @@ def courses(runs: Sequence[TrainingRun]) -> str:
     return "\n\n".join(parts)
 
 
-def lowest(runs: Sequence[TrainingRun]) -> float | None:
+def lowest(runs: Sequence[ChunkerRun]) -> float | None:
     """Return where the panel of F begins: below the best F of the worst run; None for anywhere."""
     scores = [[point.dev for point in run.course if point.dev is not None] for run in runs]
     best = [max(course) for course in scores if course]
     return max(0.0, math.floor(min(best)) - 1.0) if best else None
 
 
-def _draw(runs: Sequence[TrainingRun], path: Path) -> None:
+def _draw(runs: Sequence[ChunkerRun], path: Path) -> None:
     """Draw log-likelihood, gradient and F on the dev part by passes over the data: the figures."""
 
     def curves(value: Callable[[Point], float | None]) -> list[Curve]:
@@ -438,7 +438,7 @@ def _reading(setting: Setting, data: DataSplit) -> str:
     )
 
 
-def _why_better(runs: Sequence[TrainingRun]) -> str:
+def _why_better(runs: Sequence[ChunkerRun]) -> str:
     """Say why the objective is better than the paper's, in numbers of this run."""
     by_name = {one.name: (one, published) for one, published in zip(runs, OPTIMISERS, strict=True)}
     ours, published = by_name["L-BFGS"]
@@ -458,7 +458,7 @@ def _why_better(runs: Sequence[TrainingRun]) -> str:
 
 
 def _significance(
-    data: DataSplit, systems: Mapping[str, TrainingRun], rows: list[Row], seed: int
+    data: DataSplit, systems: Mapping[str, ChunkerRun], rows: list[Row], seed: int
 ) -> str:
     """Compare systems pair by pair, as table 4; add p-values to the rows."""
     gold = data.test.column_lists(PHRASE)

@@ -24,7 +24,7 @@ from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Result, Row, gain, table
 from fstcrf.wordlattice import Annotation, LatticeCRF, read_words
 from fstcrf.wordlattice.annotation import label_of
-from fstcrf.wordlattice.candidates import Labels
+from fstcrf.wordlattice.candidates import CandidateLabels
 from fstcrf.wordlattice.crf import counted
 from fstcrf.wordlattice.entries import new_entries
 from fstcrf.wordlattice.templates import fields_of
@@ -137,7 +137,7 @@ class WordRun:
 
 
 @dataclass(frozen=True)
-class Options:
+class WordOptions:
     """How weights are learnt."""
 
     template: str  # one of TEMPLATES
@@ -146,12 +146,12 @@ class Options:
     new_words: int
 
     @classmethod
-    def of(cls, settings: Mapping[str, Value]) -> Options:
+    def of(cls, settings: Mapping[str, Value]) -> WordOptions:
         """Return the options that settings of the protocol are."""
         return msgspec.convert(dict(settings), cls)
 
 
-def _trained(task: WordTask, data: Sequence[Annotation], options: Options) -> LatticeCRF:
+def _trained(task: WordTask, data: Sequence[Annotation], options: WordOptions) -> LatticeCRF:
     with warnings.catch_warnings():  # what lattices lack is told once, by `_coverage`
         warnings.simplefilter("ignore", LabelWarning)
         return LatticeCRF.train(
@@ -169,7 +169,7 @@ def _trained(task: WordTask, data: Sequence[Annotation], options: Options) -> La
         )
 
 
-def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[Options, Options]:
+def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[WordOptions, WordOptions]:
     """Return the options of learning on MeCab's costs, and from nothing.
 
     How often a word must be lacked to become an entry is chosen with nothing learnt; then templates
@@ -179,10 +179,10 @@ def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[Options, 
     def entries(settings: Mapping[str, Value]) -> float:
         own = with_entries(task, task.train, int(settings["new_words"] or 0))
         answer = own.tag_all([one.text for one in task.held_out])
-        return 100.0 * counted(task.held_out, answer, Labels(own, LABEL)).f
+        return 100.0 * counted(task.held_out, answer, CandidateLabels(own, LABEL)).f
 
     @cache
-    def learnt(options: Options) -> float:
+    def learnt(options: WordOptions) -> float:
         return 100.0 * _trained(task, task.train, options).counts(task.held_out).f
 
     def several(name: str, candidates: list[dict[str, Value]]) -> list[dict[str, Value]]:
@@ -195,15 +195,15 @@ def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[Options, 
         for part, own in ((f"{name}, template", FEATURES), (name, candidates)):
             score = partial(_with, given, learnt)
             given |= protocol.choose(part, several(part, own), score, (TEMPLATES, dict(given)))
-        found.append(Options.of(given))
+        found.append(WordOptions.of(given))
     return found[0], found[1]
 
 
 def _with(
-    given: Mapping[str, Value], score: Callable[[Options], float], own: Mapping[str, Value]
+    given: Mapping[str, Value], score: Callable[[WordOptions], float], own: Mapping[str, Value]
 ) -> float:
     """Return the score of settings beside given ones."""
-    return score(Options.of({**given, **own}))
+    return score(WordOptions.of({**given, **own}))
 
 
 def with_entries(task: WordTask, data: Sequence[Annotation], least: int) -> Lexicon:
@@ -258,7 +258,7 @@ def entries_run(task: WordTask, least: int) -> WordRun:
 
 
 def trained_run(
-    task: WordTask, name: str, options: Options, data: Sequence[Annotation] | None = None
+    task: WordTask, name: str, options: WordOptions, data: Sequence[Annotation] | None = None
 ) -> WordRun:
     """Train on all of dev, or on other data."""
     began = time.process_time()
@@ -269,7 +269,7 @@ def trained_run(
     return WordRun(name, spans, model.record.weights, seconds, speed)
 
 
-def exported(task: WordTask, options: Options) -> tuple[int, int]:
+def exported(task: WordTask, options: WordOptions) -> tuple[int, int]:
     """Return for how many texts MeCab finds the words of a trained model, and how many there are.
 
     The model is written as a dictionary that MeCab loads.
@@ -352,7 +352,9 @@ def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Resu
     return Result(rows, sections)
 
 
-def _systems(task: WordTask, top: Options, nothing: Options) -> dict[str, Callable[[], WordRun]]:
+def _systems(
+    task: WordTask, top: WordOptions, nothing: WordOptions
+) -> dict[str, Callable[[], WordRun]]:
     """Return what makes each system's run."""
     learnt = {
         "learnt on MeCab's costs, no new entries": replace(top, new_words=0),
@@ -456,7 +458,7 @@ def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
     return f"## Significance\n\n{table(head, rows)}"
 
 
-def _curve(setting: Setting, task: WordTask, top: Options, runs: Sequence[WordRun]) -> str:
+def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[WordRun]) -> str:
     """Learn on MeCab's costs from parts of what dev says."""
     shares = (0.25, 0.5, 1.0) if setting.full else (0.5,)
     data, options = task.dev, replace(top, new_words=0)

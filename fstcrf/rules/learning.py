@@ -209,7 +209,7 @@ def learn_rules(
 # --- What is told of rules ------------------------------------------------------------------------
 
 
-class Told(NamedTuple):
+class RuleExpectations(NamedTuple):
     """What a model says of sentences: log-likelihood of their gold labels, expected counts."""
 
     likelihood: float
@@ -222,7 +222,11 @@ def as_written(weights: Floats) -> Floats:
 
 
 def learned(
-    file: RuleFile, sentences: RuleSentences, weights: Floats, before: Told, after: Told
+    file: RuleFile,
+    sentences: RuleSentences,
+    weights: Floats,
+    before: RuleExpectations,
+    after: RuleExpectations,
 ) -> dict[str, Any]:
     """Return the fields of `LearnedRules` but the reason."""
     numbers = zip(weights, sentences.counts, before.expected, after.expected, strict=True)
@@ -240,7 +244,7 @@ def learned(
     }
 
 
-def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: Told) -> None:
+def warn_of_idle(file: RuleFile, sentences: RuleSentences, before: RuleExpectations) -> None:
     """Warn of rules that never match, whatever the labels: nothing can be learned of them."""
     idle = (sentences.counts == 0.0) & (before.expected == 0.0)
     names = [rule.name for rule, alone in zip(file.open, idle, strict=True) if alone]
@@ -339,10 +343,10 @@ class RuleLikelihood:
         ended = np.sum([part.ended for part in parts], axis=0)
         return log_z, self._automaton.counted(read, ended)
 
-    def told(self, weights: Floats) -> Told:
+    def told(self, weights: Floats) -> RuleExpectations:
         """Return log-likelihood, without the penalty, and expected counts."""
         log_z, expected = self.expected(weights)
-        return Told(self.gold + float(weights @ self.observed) - log_z, expected)
+        return RuleExpectations(self.gold + float(weights @ self.observed) - log_z, expected)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at weights, float64 [open costs].

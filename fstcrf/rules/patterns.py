@@ -90,7 +90,7 @@ def written(weight: float) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Pattern:
+class CountedPattern:
     """What an open cost counts: cells of the automaton's steps, and its ends.
 
     Parameters
@@ -122,7 +122,7 @@ class CountingAutomaton:
         Score of the steps without the open costs.
     end : float64 [Q]
         Score of ending without them, −inf where a sentence may not end.
-    patterns : tuple of Pattern
+    patterns : tuple of CountedPattern
         One for each open cost.
     sizes : str
         States of each rule by itself, in words, the largest first.
@@ -132,7 +132,7 @@ class CountingAutomaton:
     target: Ints
     step: Floats
     end: Floats
-    patterns: tuple[Pattern, ...]
+    patterns: tuple[CountedPattern, ...]
     sizes: str = ""
 
     def scored(self, weights: Floats) -> tuple[Floats, Floats]:
@@ -210,7 +210,7 @@ def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutom
             ends += spread[k].final[states[:, k]]
             k += 1
         cell = np.flatnonzero(total)
-        patterns.append(Pattern(cell, total.reshape(-1)[cell], ends))
+        patterns.append(CountedPattern(cell, total.reshape(-1)[cell], ends))
     return CountingAutomaton(given, laid(target), step, end, tuple(patterns), told)
 
 

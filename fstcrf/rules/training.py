@@ -30,7 +30,7 @@ from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.model.model import Model, TrainingRecord
 from fstcrf.model.reading import Data, read_sentences
 from fstcrf.model.structure import order_of
-from fstcrf.rules.learning import LearnedRules, Told, as_written, learned, warn_of_idle
+from fstcrf.rules.learning import LearnedRules, RuleExpectations, as_written, learned, warn_of_idle
 from fstcrf.rules.patterns import CountingAutomaton, RuleFile, counting_automaton
 from fstcrf.rules.sentences import (
     OnMissing,
@@ -371,11 +371,11 @@ class JointLikelihood(SummedLikelihood):
         """Return the weights of the tagger, and those of the rules."""
         return theta[: self.space.size], theta[self.space.size :]
 
-    def told(self, theta: Floats) -> Told:
+    def told(self, theta: Floats) -> RuleExpectations:
         """Return log-likelihood, without the penalties, and expected counts of the rules."""
         log_z, expected = self._sums(theta)
         gold = kernel.dot(theta, self.observed.astype(np.float64)) + self._fixed
-        return Told(gold - log_z, self.split(expected)[1])
+        return RuleExpectations(gold - log_z, self.split(expected)[1])
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta, float64 [tagger's weights + rules].

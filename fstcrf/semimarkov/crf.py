@@ -25,7 +25,7 @@ from fstcrf.lattice import SegmentLattice
 from fstcrf.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.once import made_once
 from fstcrf.semimarkov import files
-from fstcrf.semimarkov.files import Kept, Record
+from fstcrf.semimarkov.files import SavedSegmentCRF, SegmentRecord
 from fstcrf.semimarkov.gold import (
     OnMissing,
     gold_segments,
@@ -127,7 +127,7 @@ class SegmentCRF:
     theta: Floats
     columns: tuple[str, ...]
     scheme: str
-    record: Record = field(repr=False)
+    record: SegmentRecord = field(repr=False)
 
     def __repr__(self) -> str:
         return (
@@ -163,7 +163,7 @@ class SegmentCRF:
         threads: int = Course.threads,
         report: Callable[[Progress], None] | None = Course.report,
         checkpoint: str | os.PathLike[str] | None = Course.checkpoint,
-        checkpoint_every: int = Course.checkpoint_every,
+        checkpoint_every: int | None = Course.checkpoint_every,
         resume: bool = Course.resume,
     ) -> SegmentCRF:
         """Train a tagger of segments.
@@ -420,7 +420,7 @@ class SegmentCRF:
             The file cannot be written.
         """
         parts = self.labels, self.index, self.features, self.space, self.theta
-        files.write(path, Kept(*parts, self.columns, self.scheme, self.record))
+        files.write(path, SavedSegmentCRF(*parts, self.columns, self.scheme, self.record))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SegmentCRF:
@@ -522,10 +522,12 @@ class _Corpus:
         """Return the columns of sentences that are given as rows."""
         return tuple(str(c) for c in self.sentences.columns if c != target)
 
-    def record(self, target: str, scheme: str, course: Course, outcome: Outcome | None) -> Record:
+    def record(
+        self, target: str, scheme: str, course: Course, outcome: Outcome | None
+    ) -> SegmentRecord:
         """Return what is known of a run: nothing before its end."""
         told = {"iterations": 0, "objective": 0.0, "dev_score": None, "reason": ""}
-        return Record(
+        return SegmentRecord(
             target=target,
             scheme=scheme,
             sentences=len(self.sentences),

@@ -20,7 +20,7 @@ KIND, VERSION = SEGMENTS, 1
 _TABLE = ("parent", "string", "depth", "row", "attribute")
 
 
-class Record(msgspec.Struct, frozen=True):
+class SegmentRecord(msgspec.Struct, frozen=True):
     """What was trained, and how."""
 
     target: str
@@ -43,10 +43,10 @@ class _Header(msgspec.Struct, frozen=True):
     rows: int
     names: tuple[str, ...]
     tables: tuple[tuple[str, tuple[str, ...]], ...]  # column, strings
-    record: Record
+    record: SegmentRecord
 
 
-class Kept(NamedTuple):
+class SavedSegmentCRF(NamedTuple):
     """What a file holds."""
 
     labels: tuple[str, ...]
@@ -56,10 +56,10 @@ class Kept(NamedTuple):
     theta: Floats
     columns: tuple[str, ...]
     scheme: str
-    record: Record
+    record: SegmentRecord
 
 
-def write(path: str | os.PathLike[str], kept: Kept) -> None:
+def write(path: str | os.PathLike[str], kept: SavedSegmentCRF) -> None:
     """Write a model, whole or not at all.
 
     Raises
@@ -95,7 +95,7 @@ def write(path: str | os.PathLike[str], kept: Kept) -> None:
     write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
 
 
-def read(path: str | os.PathLike[str]) -> Kept:
+def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
     """Read a model.
 
     Raises
@@ -133,7 +133,7 @@ def read(path: str | os.PathLike[str]) -> Kept:
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise ModelFileError(f"{os.fspath(path)}: damaged: {error}") from None
     parts = header.labels, index, features, space, arrays["theta"]
-    return Kept(*parts, header.columns, header.scheme, header.record)
+    return SavedSegmentCRF(*parts, header.columns, header.scheme, header.record)
 
 
 def _check_parts(space: SegmentSpace, features: SegmentFeatures, theta: Floats) -> None:

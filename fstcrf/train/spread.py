@@ -43,7 +43,7 @@ from fstcrf.train.spool import Spool
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SentencePart:
     """Some sentences of a text.
 
     Parameters
@@ -83,13 +83,13 @@ class PartFacts(NamedTuple):
 # --- Functions that go to parts -------------------------------------------------------------------
 
 
-def facts(part: Part) -> PartFacts:
+def facts(part: SentencePart) -> PartFacts:
     """Return what the other parts need not be asked for."""
     problem = part.problem
     return PartFacts(len(problem.node.index), not problem.partial.any(), digest(problem))
 
 
-def part_support(part: Part, features: Extent) -> Support:
+def part_support(part: SentencePart, features: Extent) -> Support:
     """Return which weights a part asks for."""
     return support(part.problem, features=features)
 
@@ -99,24 +99,24 @@ def supports_joined(one: Support, other: Support) -> Support:
     return one.joined(other)
 
 
-def part_prints(part: Part) -> NDArray[np.uint64]:
+def part_prints(part: SentencePart) -> NDArray[np.uint64]:
     """Return the prints of attributes."""
     return prints(part.problem.node, part.first_token)
 
 
-def part_observed(part: Part, space: ParameterSpace) -> Floats:
+def part_observed(part: SentencePart, space: ParameterSpace) -> Floats:
     """Return the feature counts of the gold paths."""
     return observed_counts(part.problem, space)
 
 
-def part_start(part: Part, step: int) -> Problem | None:
+def part_start(part: SentencePart, step: int) -> Problem | None:
     """Return the sentences that stochastic epochs begin with, their arrays copied."""
     first = part.first
     chosen = [*start_sentences(first, first + len(part.problem.weight), step)]
     return part.problem.chosen(np.asarray(chosen) - first) if chosen else None
 
 
-def part_tied(part: Part, keep: Bools, group: Ints) -> Part:
+def part_tied(part: SentencePart, keep: Bools, group: Ints) -> SentencePart:
     """Return a part in which tied attributes are one."""
     node = merged_attributes(part.problem.node, keep, group)
     problem = replace(part.problem, node=node)
@@ -147,7 +147,7 @@ class Engine(NamedTuple):
 class _MadeAnew(NamedTuple):
     """A general expectation whose scratch is not kept between two calls."""
 
-    part: Part
+    part: SentencePart
     space: ParameterSpace
     threads: int
 
@@ -168,7 +168,9 @@ def _workers(threads: int) -> Workers:
     return Workers(threads)
 
 
-def part_engine(part: Part, space: ParameterSpace, plan: SweepPlan | None, threads: int) -> Engine:
+def part_engine(
+    part: SentencePart, space: ParameterSpace, plan: SweepPlan | None, threads: int
+) -> Engine:
     """Return the engine of a part."""
     workers = _workers(threads)
     if part.spool is None:
@@ -231,7 +233,7 @@ class SpreadEvidence:
     Parameters
     ----------
     parts : Placement
-        Of `Part`.
+        Of `SentencePart`.
     space : ParameterSpace
     offsets : int64 [B + 1]
         Of all sentences.

@@ -23,12 +23,12 @@ from fstcrf.wordlattice.classes import WordClasses
 from fstcrf.wordlattice.machines import Shape, word_shape
 from fstcrf.wordlattice.templates import fields_of
 
-__all__ = ["Contexts", "Labels", "OnMissing", "Sentence", "sentences"]
+__all__ = ["CandidateLabels", "Contexts", "OnMissing", "TrainingLattice", "sentences"]
 
 OnMissing = Literal["error", "nearest", "skip", "add"]
 
 
-class Labels:
+class CandidateLabels:
     """Labels of the words of a lexicon, by their numbers."""
 
     def __init__(self, lexicon: Lexicon, fields: Sequence[int]) -> None:
@@ -121,7 +121,7 @@ class _Words(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sentence:
+class TrainingLattice:
     """One lattice to learn from.
 
     Parameters
@@ -144,12 +144,12 @@ class Sentence:
 def sentences(
     annotations: Sequence[Annotation],
     classes: WordClasses,
-    labels: Labels,
+    labels: CandidateLabels,
     contexts: tuple[Contexts, Contexts],
     *,
     costs: bool,
     on_missing: OnMissing = "error",
-) -> list[Sentence]:
+) -> list[TrainingLattice]:
     """Return the lattices of annotated texts; those without text are left out.
 
     Raises
@@ -190,7 +190,7 @@ class _Builder:
     def __init__(
         self,
         classes: WordClasses,
-        labels: Labels,
+        labels: CandidateLabels,
         contexts: tuple[Contexts, Contexts],
         *,
         costs: bool,
@@ -206,7 +206,7 @@ class _Builder:
             int(right.numbers(np.asarray([classes.ends[1]], dtype=np.int32), nothing)[0]),
         )
 
-    def of(self, number: int, given: Annotation) -> Sentence | None:
+    def of(self, number: int, given: Annotation) -> TrainingLattice | None:
         """Return the lattice of a text; None: left out, or wanting."""
         words = self._words(given.text)
         agrees = self._agrees(given, words)
@@ -232,7 +232,7 @@ class _Builder:
     def _agrees(self, given: Annotation, words: _Words) -> Bools:
         return given.agrees(words.start, words.end, lambda k: self._labels[int(words.word[k])])
 
-    def _made(self, text: str, words: _Words, agrees: Bools) -> Sentence | None:
+    def _made(self, text: str, words: _Words, agrees: Bools) -> TrainingLattice | None:
         start, end, word = words.table[2:].astype(np.int32)
         found = self._classes.of(text, start, end, word)
         entries = self._lexicon.entries(word)
@@ -250,7 +250,7 @@ class _Builder:
         if agreeing is None:
             return None
         base = -cost / self._lexicon.unit
-        return Sentence(whole_kept, agreeing, own.astype(np.int32), base, np.log(count))
+        return TrainingLattice(whole_kept, agreeing, own.astype(np.int32), base, np.log(count))
 
     # --- What is not there ------------------------------------------------------------------------
 

@@ -25,12 +25,12 @@ from fstcrf.wordlattice.templates import (
     fields_of,
 )
 
-__all__ = ["ClassTable", "Vocabulary", "WordClasses"]
+__all__ = ["ClassTable", "ClassVocabulary", "WordClasses"]
 
 _LENGTHS = MOST_CHARACTERS + 1
 
 
-class Vocabulary:
+class ClassVocabulary:
     """Numbers of strings, each of a template.
 
     Parameters
@@ -96,7 +96,7 @@ class ClassTable:
         return k
 
 
-class Found(NamedTuple):
+class FoundClasses(NamedTuple):
     """Classes of words: int32 [n] each."""
 
     own: Ints
@@ -112,7 +112,7 @@ class WordClasses:
     lexicon : Lexicon
     templates : WordTemplates
     rewrites : Rewrites
-    unigrams, firsts, seconds : Vocabulary
+    unigrams, firsts, seconds : ClassVocabulary
         Strings of words, and of the first and second words of pairs.
     """
 
@@ -121,7 +121,7 @@ class WordClasses:
         lexicon: Lexicon,
         templates: WordTemplates,
         rewrites: Rewrites,
-        vocabularies: tuple[Vocabulary, Vocabulary, Vocabulary],
+        vocabularies: tuple[ClassVocabulary, ClassVocabulary, ClassVocabulary],
     ) -> None:
         self.lexicon, self._templates, self._rewrites = lexicon, templates, rewrites
         self._unigrams, self._firsts, self._seconds = vocabularies
@@ -139,11 +139,13 @@ class WordClasses:
         self.ends = self._left(left), self._right(right)
         """Left and right class of what stands at both ends of a text."""
 
-    def of(self, text: str, start: Ints, end: Ints, word: Ints) -> Found:
+    def of(self, text: str, start: Ints, end: Ints, word: Ints) -> FoundClasses:
         """Return the classes of words at some characters of a text; errors as for many."""
         return self.of_all([text], np.asarray([0, len(word)]), start, end, word)
 
-    def of_all(self, texts: Sequence[str], row: Longs, start: Ints, end: Ints, word: Ints) -> Found:
+    def of_all(
+        self, texts: Sequence[str], row: Longs, start: Ints, end: Ints, word: Ints
+    ) -> FoundClasses:
         """Return the classes of words at some characters of texts: ``row[b] : row[b + 1]`` of each.
 
         Raises
@@ -159,7 +161,7 @@ class WordClasses:
                     if self._slots[0, s] < 0:
                         text = texts[int(np.searchsorted(row, k, side="right")) - 1]
                         self._add(s, int(word[k]), text[start[k] : end[k]])
-        return Found(*self._slots[:, slot])
+        return FoundClasses(*self._slots[:, slot])
 
     def of_word(self, word: int, surface: str) -> tuple[int, int, int]:
         """Return the classes of one word; the surface of an unknown one is not looked at."""

@@ -22,10 +22,16 @@ from fstcrf.train.loop import Progress
 from fstcrf.train.shards import Workers
 from fstcrf.wordlattice import files, sources
 from fstcrf.wordlattice.annotation import Annotation
-from fstcrf.wordlattice.candidates import Contexts, Labels, OnMissing, Sentence, sentences
-from fstcrf.wordlattice.classes import Vocabulary, WordClasses
+from fstcrf.wordlattice.candidates import (
+    CandidateLabels,
+    Contexts,
+    OnMissing,
+    TrainingLattice,
+    sentences,
+)
+from fstcrf.wordlattice.classes import ClassVocabulary, WordClasses
 from fstcrf.wordlattice.entries import new_entries
-from fstcrf.wordlattice.files import Kept, Record
+from fstcrf.wordlattice.files import LatticeRecord, SavedLatticeCRF
 from fstcrf.wordlattice.likelihood import LatticeProblem, WordLikelihood, WordSpace
 from fstcrf.wordlattice.scores import BestWords, WordScores, WordWeights
 from fstcrf.wordlattice.templates import Rewrites, WordTemplates
@@ -76,7 +82,7 @@ class LatticeCRF:
     rewrites: Rewrites
     weights: WordWeights
     label: tuple[int, ...]
-    record: Record = field(repr=False)
+    record: LatticeRecord = field(repr=False)
     classes: WordClasses | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
@@ -108,7 +114,7 @@ class LatticeCRF:
         threads: int = Course.threads,
         report: Callable[[Progress], None] | None = Course.report,
         checkpoint: str | os.PathLike[str] | None = Course.checkpoint,
-        checkpoint_every: int = Course.checkpoint_every,
+        checkpoint_every: int | None = Course.checkpoint_every,
         resume: bool = Course.resume,
     ) -> LatticeCRF:
         """Learn weights from annotated texts.
@@ -176,7 +182,7 @@ class LatticeCRF:
 
         def held_out(theta: Floats) -> float:
             tried = corpus.trial(chosen, theta, counts=counts)
-            record = Record(0, 0, 0, 0.0, None, "", l2, l1)
+            record = LatticeRecord(0, 0, 0, 0.0, None, "", l2, l1)
             parts = templates, rewrites, tried, tuple(label), record, corpus.classes
             return cls(lexicon, *parts).counts(dev or ()).f
 
@@ -188,7 +194,7 @@ class LatticeCRF:
             evaluate=None if dev is None else held_out,
         )
         texts = len(corpus.texts)
-        record = Record(texts=texts, weights=size, l2=l2, l1=l1, **known(outcome))
+        record = LatticeRecord(texts=texts, weights=size, l2=l2, l1=l1, **known(outcome))
         weights = corpus.weights(chosen, outcome.theta, counts=counts)
         return cls(lexicon, templates, rewrites, weights, tuple(label), record)
 
@@ -305,7 +311,7 @@ class LatticeCRF:
             The file cannot be written.
         """
         parts = self.lexicon, self.templates, self.rewrites, self.weights, self.label, self.record
-        files.write(path, Kept(*parts), lexicon=lexicon)
+        files.write(path, SavedLatticeCRF(*parts), lexicon=lexicon)
 
     @classmethod
     def load(
@@ -338,12 +344,12 @@ class LatticeCRF:
         return WordScores(self.lexicon, self.templates, self.rewrites, self.weights, self.classes)
 
     @made_once
-    def _labels(self) -> Labels:
-        return Labels(self.lexicon, self.label)
+    def _labels(self) -> CandidateLabels:
+        return CandidateLabels(self.lexicon, self.label)
 
 
 def counted(
-    data: Sequence[Annotation], answer: WordAnswer, labels: Labels | None = None
+    data: Sequence[Annotation], answer: WordAnswer, labels: CandidateLabels | None = None
 ) -> WordCounts:
     """Count the words of an answer that are those of annotations; with labels, or without."""
     right = found = there = 0
@@ -367,9 +373,9 @@ def counted(
 class _Corpus:
     """Lattices to learn from, the classes of their words, and what templates found in them."""
 
-    texts: list[Sentence]
+    texts: list[TrainingLattice]
     classes: WordClasses
-    vocabularies: tuple[Vocabulary, Vocabulary, Vocabulary]
+    vocabularies: tuple[ClassVocabulary, ClassVocabulary, ClassVocabulary]
     right: Longs  # class of each right context
     left: Longs
     problem: LatticeProblem
@@ -386,14 +392,14 @@ class _Corpus:
         costs: Costs,
         on_missing: OnMissing,
     ) -> _Corpus:
-        vocabularies = Vocabulary(), Vocabulary(), Vocabulary()
+        vocabularies = ClassVocabulary(), ClassVocabulary(), ClassVocabulary()
         classes = WordClasses(lexicon, templates, rewrites, vocabularies)
         counts = costs != "none"
         left, right = Contexts(costs=counts), Contexts(costs=counts)
         texts = sentences(
             data,
             classes,
-            Labels(lexicon, label),
+            CandidateLabels(lexicon, label),
             (left, right),
             costs=counts,
             on_missing=on_missing,

@@ -9,7 +9,7 @@ import numpy as np
 
 from fstcrf.lexicon import Entry, Lexicon
 from fstcrf.wordlattice.annotation import Annotation
-from fstcrf.wordlattice.candidates import Labels
+from fstcrf.wordlattice.candidates import CandidateLabels
 from fstcrf.wordlattice.templates import fields_of, joined
 
 __all__ = ["new_entries"]
@@ -34,7 +34,7 @@ def new_entries(
         Words that lattices lack fewer times are left out; so are those with a label that no word of
         both annotations and dictionaries has.
     """
-    labels = Labels(lexicon, label)
+    labels = CandidateLabels(lexicon, label)
     there: dict[str, Counter[int]] = {}
     absent: Counter[tuple[str, str]] = Counter()
     for one in data:
@@ -59,7 +59,7 @@ def new_entries(
 
 
 def _words_by_place(
-    lexicon: Lexicon, labels: Labels, text: str
+    lexicon: Lexicon, labels: CandidateLabels, text: str
 ) -> dict[tuple[int, int, str], list[int]]:
     """Return the words that may stand in a text by their characters and label."""
     words, _, start, end = lexicon.candidates(text)

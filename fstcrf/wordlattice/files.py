@@ -19,12 +19,12 @@ from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.wordlattice.scores import WordWeights
 from fstcrf.wordlattice.templates import Rewrites, WordTemplates
 
-__all__ = ["KIND", "Kept", "Record", "read", "write"]
+__all__ = ["KIND", "LatticeRecord", "SavedLatticeCRF", "read", "write"]
 
 KIND, VERSION = "fstcrf-words", 1
 
 
-class Record(msgspec.Struct, frozen=True):
+class LatticeRecord(msgspec.Struct, frozen=True):
     """What was trained, and how."""
 
     texts: int
@@ -53,10 +53,10 @@ class _Header(msgspec.Struct, frozen=True):
     costs: float
     lexicon: _LexiconHeader
     within: bool  # the lexicon is in the file
-    record: Record
+    record: LatticeRecord
 
 
-class Kept(NamedTuple):
+class SavedLatticeCRF(NamedTuple):
     """What a file holds."""
 
     lexicon: Lexicon
@@ -64,13 +64,13 @@ class Kept(NamedTuple):
     rewrites: Rewrites
     weights: WordWeights
     label: tuple[int, ...]
-    record: Record
+    record: LatticeRecord
 
 
 _PARTS = ("unigrams", "firsts", "seconds")
 
 
-def write(path: str | os.PathLike[str], kept: Kept, *, lexicon: bool) -> None:
+def write(path: str | os.PathLike[str], kept: SavedLatticeCRF, *, lexicon: bool) -> None:
     """Write a model, whole or not at all.
 
     Raises
@@ -102,7 +102,7 @@ def write(path: str | os.PathLike[str], kept: Kept, *, lexicon: bool) -> None:
 
 def read(
     path: str | os.PathLike[str], lexicon: Lexicon | None = None, *, mapped: bool | None = None
-) -> Kept:
+) -> SavedLatticeCRF:
     """Read or map a model.
 
     Raises
@@ -132,7 +132,7 @@ def read(
             f"{name}: trained with a lexicon of {header.lexicon.words} words; the one given has "
             f"{found.words}"
         )
-    return Kept(lexicon, templates, rewrites, weights, header.label, header.record)
+    return SavedLatticeCRF(lexicon, templates, rewrites, weights, header.label, header.record)
 
 
 def _weights(arrays: Mapping[str, Any], header: _Header, templates: WordTemplates) -> WordWeights:

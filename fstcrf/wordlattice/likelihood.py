@@ -18,7 +18,7 @@ from fstcrf.errors import NumericError
 from fstcrf.kernel import acyclic, dot
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.train.shards import N_SHARDS, Workers
-from fstcrf.wordlattice.candidates import Sentence
+from fstcrf.wordlattice.candidates import TrainingLattice
 from fstcrf.wordlattice.machines import Shape, chained
 
 __all__ = ["LatticeProblem", "WordLikelihood", "WordSpace"]
@@ -95,7 +95,7 @@ class _Chain:
     @classmethod
     def of(
         cls,
-        texts: Sequence[Sentence],
+        texts: Sequence[TrainingLattice],
         shapes: Sequence[Shape],
         pairs: Longs,
         base: Floats,
@@ -137,14 +137,14 @@ class LatticeProblem:
 
     Parameters
     ----------
-    texts : sequence of Sentence
+    texts : sequence of TrainingLattice
     pairs : int64 [pairs]
         Codes of the pairs of contexts that there are, ascending.
     base : float64 [pairs]
         The lexicon's score of each.
     """
 
-    texts: Sequence[Sentence]
+    texts: Sequence[TrainingLattice]
     pairs: Longs
     base: Floats
 

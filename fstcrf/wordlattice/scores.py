@@ -13,7 +13,7 @@ import numpy as np
 from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.lexicon import Lexicon, WordLattice
-from fstcrf.wordlattice.classes import Vocabulary, WordClasses
+from fstcrf.wordlattice.classes import ClassVocabulary, WordClasses
 from fstcrf.wordlattice.machines import Shape, word_shapes
 from fstcrf.wordlattice.templates import Rewrites, WordTemplates
 
@@ -146,7 +146,7 @@ class WordScores:
         self._lexicon, self._weights = lexicon, weights
         parts = weights.unigrams, weights.firsts, weights.seconds
         if classes is None:
-            unigrams, firsts, seconds = (Vocabulary(keys, grows=False) for keys in parts)
+            unigrams, firsts, seconds = (ClassVocabulary(keys, grows=False) for keys in parts)
             classes = WordClasses(lexicon, templates, rewrites, (unigrams, firsts, seconds))
         self.classes = classes
         self._words = np.append(weights.words, 0.0)

@@ -53,7 +53,7 @@ def joined(fields: Sequence[str]) -> str:
     return ",".join('"' + f.replace('"', '""') + '"' if {",", '"'} & {*f} else f for f in fields)
 
 
-class Part(NamedTuple):
+class TemplatePart(NamedTuple):
     """A piece of a template: an operator, and the number of a field; "" for text as it stands."""
 
     operator: str
@@ -72,11 +72,11 @@ class WordSeen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Template:
+class WordTemplate:
     """A template of words or of neighbours, in pieces."""
 
     source: str
-    parts: tuple[Part, ...]
+    parts: tuple[TemplatePart, ...]
 
     def of_word(self, word: WordSeen) -> str | None:
         """Return the feature of a word; None: it has none."""
@@ -90,11 +90,11 @@ class Template:
         """Return what a pair's feature has of its second word; None: there is no feature."""
         return self._spelled(self._of("Rl"), fields)
 
-    def _of(self, operators: str) -> tuple[Part, ...]:
+    def _of(self, operators: str) -> tuple[TemplatePart, ...]:
         return tuple(part for part in self.parts if part.operator and part.operator in operators)
 
     def _spelled(
-        self, parts: Sequence[Part], fields: Sequence[str], word: WordSeen | None = None
+        self, parts: Sequence[TemplatePart], fields: Sequence[str], word: WordSeen | None = None
     ) -> str | None:
         found = []
         for part in parts:
@@ -125,8 +125,8 @@ def _whole(operator: str, fields: Sequence[str], word: WordSeen | None) -> str |
 class WordTemplates:
     """The templates of a ``feature.def``: those of words, those of neighbours."""
 
-    unigrams: tuple[Template, ...]
-    bigrams: tuple[Template, ...]
+    unigrams: tuple[WordTemplate, ...]
+    bigrams: tuple[WordTemplate, ...]
 
     @classmethod
     def parse(cls, text: str, source: str = "template") -> WordTemplates:
@@ -137,7 +137,7 @@ class WordTemplates:
         DataError
             A line that is none, or no template at all; names the line.
         """
-        found: dict[str, list[Template]] = {name: [] for name in _OPERATORS}
+        found: dict[str, list[WordTemplate]] = {name: [] for name in _OPERATORS}
         for number, line in _rows(text):
             fields = line.split(None, 1)
             if len(fields) != 2 or fields[0] not in found:
@@ -146,7 +146,7 @@ class WordTemplates:
                     path=source,
                     line=number,
                 )
-            template = Template(fields[1].strip(), _parts(fields[1].strip(), source, number))
+            template = WordTemplate(fields[1].strip(), _parts(fields[1].strip(), source, number))
             known = _OPERATORS[fields[0]]
             for part in template.parts:
                 if part.operator and part.operator not in known:
@@ -185,8 +185,8 @@ class WordTemplates:
         return max((part.field + 1 for part in parts), default=0)
 
 
-def _parts(template: str, source: str, line: int) -> tuple[Part, ...]:
-    found: list[Part] = []
+def _parts(template: str, source: str, line: int) -> tuple[TemplatePart, ...]:
+    found: list[TemplatePart] = []
     at = 0
     while at < len(template):
         piece = _PART.match(template, at)
@@ -199,11 +199,11 @@ def _parts(template: str, source: str, line: int) -> tuple[Part, ...]:
             )
         operator, absent, field, whole, escaped, text = piece.groups()
         if operator:
-            found.append(Part(operator, field=int(field), present=bool(absent)))
+            found.append(TemplatePart(operator, field=int(field), present=bool(absent)))
         elif whole:
-            found.append(Part(whole))
+            found.append(TemplatePart(whole))
         else:
-            found.append(Part("", text or _ESCAPES.get(escaped, escaped)))
+            found.append(TemplatePart("", text or _ESCAPES.get(escaped, escaped)))
         at = piece.end()
     return tuple(found)
 
@@ -211,7 +211,7 @@ def _parts(template: str, source: str, line: int) -> tuple[Part, ...]:
 # --- Rewriting ------------------------------------------------------------------------------------
 
 
-class Rule(NamedTuple):
+class RewriteRule(NamedTuple):
     """What fields must be, and what becomes of them.
 
     size : int
@@ -239,9 +239,9 @@ class Rewrites:
     they are.
     """
 
-    unigram: tuple[Rule, ...] = ()
-    left: tuple[Rule, ...] = ()
-    right: tuple[Rule, ...] = ()
+    unigram: tuple[RewriteRule, ...] = ()
+    left: tuple[RewriteRule, ...] = ()
+    right: tuple[RewriteRule, ...] = ()
     source: str = ""
 
     @classmethod
@@ -253,7 +253,7 @@ class Rewrites:
         DataError
             A line outside sections, or one that is no rule; names it.
         """
-        rules: list[list[Rule]] = [[], [], []]
+        rules: list[list[RewriteRule]] = [[], [], []]
         section = -1
         for number, line in _rows(text):
             if line.strip() in _SECTIONS:
@@ -301,12 +301,14 @@ class Rewrites:
         return max((rule.size for rule in rules), default=0)
 
 
-def _rule(pattern: str, result: str, source: str, line: int) -> Rule:
+def _rule(pattern: str, result: str, source: str, line: int) -> RewriteRule:
     found = [(k, _accepted(text)) for k, text in enumerate(fields_of(pattern))]
     outcome = tuple(map(_pieces, fields_of(result)))
     if any(piece == -1 for pieces in outcome for piece in pieces):
         raise DataError("$0 in a rule: fields are counted from $1", path=source, line=line)
-    return Rule(len(found), tuple((k, some) for k, some in found if some is not None), outcome)
+    return RewriteRule(
+        len(found), tuple((k, some) for k, some in found if some is not None), outcome
+    )
 
 
 def _pieces(text: str) -> tuple[str | int, ...]:
@@ -321,7 +323,7 @@ def _accepted(pattern: str) -> frozenset[str] | None:
     return frozenset([pattern, *(pattern[1:-1].split("|") if several else ())])
 
 
-def _rewritten(rules: Sequence[Rule], fields: Sequence[str]) -> tuple[str, ...]:
+def _rewritten(rules: Sequence[RewriteRule], fields: Sequence[str]) -> tuple[str, ...]:
     size = len(fields)
     for rule in rules:
         if rule.size > size or any(fields[k] not in some for k, some in rule.wanted):

@@ -18,7 +18,7 @@ from fstcrf.recipes.network import (
     Loss,
     Network,
     NetworkOptions,
-    Vocabulary,
+    NetworkVocabulary,
     read_parameters,
     write_parameters,
 )
@@ -31,7 +31,7 @@ OPTIONS = NetworkOptions(rate=0.01, dropout=0.1, hidden=12, batch=2, rounds=2)
 
 
 def network(loss: Loss, seed: int = 0) -> Network:
-    vocabulary = Vocabulary.of(WORDS)
+    vocabulary = NetworkVocabulary.of(WORDS)
     return Network(vocabulary, LABELS, loss, constraints.bioes(), OPTIONS, seed)
 
 

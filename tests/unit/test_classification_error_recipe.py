@@ -18,7 +18,7 @@ from fstcrf.recipes.classification_error import (
     Choice,
     System,
     Tagset,
-    Trainer,
+    TaskTrainer,
     chosen,
     documents_of,
     penalty,
@@ -101,12 +101,12 @@ def test_settings_are_chosen_on_the_dev_part(folder: Path, monkeypatch: pytest.M
     assert not task.apart
     options = {"objective": "mce-f", "method": "quickprop"}
     system = System("MCE-F", options, {}, {}, (1e3, 1e4), (3, 5))
-    trainer, protocol = Trainer(task, setting), Protocol("mce", setting)
+    trainer, protocol = TaskTrainer(task, setting), Protocol("mce", setting)
     kept = {(c, n): trainer.held_out(system, Choice(c, n)) for c in (1e3, 1e4) for n in (3, 5)}
     courses = {c: trainer.course(system, Choice(c)) for c in (1e3, 1e4)}
     assert all(kept[c, n] == courses[c][n - 1] for c, n in kept)
     monkeypatch.setattr(CRF, "train", None)
-    monkeypatch.setattr(Trainer, "course", lambda *given: courses[given[2].C])
+    monkeypatch.setattr(TaskTrainer, "course", lambda *given: courses[given[2].C])
     found = chosen(protocol, system, trainer, None, full=True)
     assert kept[found.C or 0.0, found.iterations or 0] == max(kept.values())
 

@@ -268,7 +268,7 @@ def test_ctrl_c_in_the_shell(data: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_course_divides_what_is_left_among_parts_and_loops() -> None:
-    course = experiment.Course()
+    course = experiment.WorkCourse()
     seen: list[float] = []
     course.until(0.5)
     for _ in course.each("ab"):

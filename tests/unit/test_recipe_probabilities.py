@@ -12,7 +12,7 @@ from fstcrf.emissions import Emissions
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import span_counts
 from fstcrf.recipes import probabilities
-from fstcrf.recipes.probabilities import Kept, oracle_f, worth, worth_table
+from fstcrf.recipes.probabilities import ConfidentSpans, oracle_f, worth, worth_table
 
 LABELS = ("B-X", "I-X", "O")
 
@@ -29,7 +29,7 @@ def test_probabilities_by_hand() -> None:
     # conlleval reads a single I as a span, too: spans of 0.99, 0.61 and 0.97, the last one wrong.
     assert found.kept[0].precision == pytest.approx(200 / 3)
     assert found.kept[0].recall == 100.0
-    assert found.kept[1] == Kept(50.0, 50.0)
+    assert found.kept[1] == ConfidentSpans(50.0, 50.0)
     assert found.error == pytest.approx((2 * abs(0.98 - 0.5) + abs(0.61 - 1)) / 3)
     assert found.temperature is found.tempered is None
     assert found.oracle[1] == 100.0

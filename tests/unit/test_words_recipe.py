@@ -21,7 +21,7 @@ from fstcrf.recipes.unspaced_words import (
     ON_NOTHING,
     QUICK,
     TOP,
-    Options,
+    WordOptions,
     WordTask,
     choose,
     entries_run,
@@ -72,9 +72,9 @@ def task() -> WordTask:
 def test_options_are_chosen_on_held_out_texts(
     task: WordTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Options] = []
+    asked: list[WordOptions] = []
 
-    def trained(given: WordTask, data: object, options: Options) -> LatticeCRF:
+    def trained(given: WordTask, data: object, options: WordOptions) -> LatticeCRF:
         assert data is task.train
         asked.append(options)
         return real(given, task.train, options)
@@ -104,7 +104,7 @@ def test_a_quick_run_is_one_of_the_full_one() -> None:
 
 def test_systems_find_words_in_test_texts(task: WordTask) -> None:
     task = replace(task, test=task.read_test())
-    found = trained_run(task, "own", Options("words", "fixed", 0.1, 0))
+    found = trained_run(task, "own", WordOptions("words", "fixed", 0.1, 0))
     assert found.weights > 10
     runs = found, mecab_run(task), entries_run(task, 1)
     assert all(len(one.spans) == len(task.test) for one in runs)
