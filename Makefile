@@ -45,11 +45,12 @@ test-long: $(VENV)/.kernel
 test-without-pynini: $(VENV)/.kernel
 	HYPOTHESIS_PROFILE=check PYTHONPATH="$(abspath tests/absent)" $(PYTEST) -m "$(FAST)"
 
-# A wheel for this machine, its tag and its binary interface checked, in build/wheels.
+# A wheel for this machine, built of the source distribution, its tag and its binary interface checked, in build/wheels.
 wheel: $(VENV)/.packaging
 	rm -rf build/wheels
+	$(VENV)/bin/python -m build --sdist --no-isolation --outdir build/wheels/plain . >/dev/null
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(PIP) wheel --no-deps --no-build-isolation \
-	    --wheel-dir build/wheels/plain .
+	    --wheel-dir build/wheels/plain build/wheels/plain/*.tar.gz
 	PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/auditwheel repair --wheel-dir build/wheels \
 	    build/wheels/plain/*.whl 2>/dev/null
 	$(VENV)/bin/abi3audit --strict build/wheels/*.whl

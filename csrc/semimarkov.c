@@ -56,9 +56,10 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
         if (m->longest[l] < 1 || m->longest[l] > m->D) return FC_EINVAL;
     if (x->offset[0] != 0 || x->offset[x->B] != x->N || x->extra[0] != 0) return FC_EINVAL;
     for (int64_t b = 0; b < x->B; b++) {
-        const int64_t T = x->offset[b + 1] - x->offset[b];
         *where = b;
-        if (T < 0 || x->extra[b + 1] < x->extra[b]) return FC_EINVAL;
+        if (x->offset[b + 1] < x->offset[b] || x->offset[b + 1] > x->N) return FC_EINVAL;
+        if (x->extra[b + 1] < x->extra[b] || x->extra[b + 1] > x->extra[x->B]) return FC_EINVAL;
+        const int64_t T = x->offset[b + 1] - x->offset[b];
         const int64_t needed = fc_semimarkov_room(T, m->P, m->D);
         if (needed < 0 || needed > room) return FC_EFULL;
         for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++) {

@@ -96,7 +96,7 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
                         double *bound, int64_t *popped, double *work);
 
 /* Scores of paths, added up token by token: `count` paths of each sentence. Without a grammar (NULL), what
- * the machine alone scores.
+ * the machine alone scores. A residual of the machine is not read.
  *   path   [n][N] in
  *   count  [B]    in   at most n
  *   states [2][words]  scratch

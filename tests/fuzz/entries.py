@@ -108,7 +108,9 @@ def turn(program: Path, name: str, folder: Path, seconds: int) -> bool:
     units = _UNITS.search(places.log.read_bytes())
     if units:
         count = counted(folder).get(name, 0) + int(units[1])
-        places.count.write_bytes(struct.pack("<Q", count))
+        made = places.log.with_suffix(".count")  # another run may be reading it
+        made.write_bytes(struct.pack("<Q", count))
+        made.replace(places.count)
     for path in sorted(set(places.findings.iterdir()) - known):
         print(f"{name}: {path}: the process ended with {status}; see {places.log}", flush=True)  # noqa: T201  # noqa: T201
     return status != 0

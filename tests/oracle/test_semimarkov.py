@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import FstcrfError
 from fstcrf.kernel.rows import padded
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
 from fstcrf.lattice import SegmentLattice
@@ -151,3 +152,15 @@ def test_expectations_are_differences(seed: int) -> None:
             down = total()
             values[cell] = before
             assert gradient[cell] == pytest.approx((up - down) / (2 * step), abs=1e-7)
+
+
+@pytest.mark.parametrize("rows", [[0, 2**40, 1], [0, 2, 1], [0, -1, 1]])
+def test_extras_of_sentences_that_lead_beyond_them(rows: list[int]) -> None:
+    """Nothing is read behind the extras on the way to finding that their rows do not rise."""
+    zeros = np.zeros(8)
+    machine = SemiMarkov(np.ones(1, np.int32), np.zeros((3, 8)), np.zeros((1, 8)), zeros, zeros)
+    one = np.zeros(1, dtype=np.int32)
+    given = np.arange(3), np.zeros((2, 3, 8)), Extras(np.asarray(rows), one, one), np.zeros(1)
+    for ask in (segment_sums, best_segments):
+        with pytest.raises(FstcrfError):
+            ask(machine, *given)
