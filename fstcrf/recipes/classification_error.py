@@ -109,7 +109,8 @@ def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:
 
 # --- Systems --------------------------------------------------------------------------------------
 
-_LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4}
+# Without epochs of drawn sentences before it, so that likelihood is trained in one way only.
+_LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4, "stochastic_epochs": 0}
 _FROM_ZERO, _FROM_MAP = (40, 80, 120), (10, 20, 40)  # numbers of iterations to choose from
 _PATIENCE = 20  # iterations without a gain on dev after which a course is not followed further
 _STARTS = (2.5, 1.0, 0.5, 0.25)
@@ -152,6 +153,11 @@ class System:
     def is_likelihood(self) -> bool:
         """Is it trained for likelihood, not for few errors."""
         return bool(self.options["objective"] == "likelihood")
+
+    @property
+    def seeds(self) -> int:
+        """Runs of a full measurement: what begins at zero begins with epochs that are drawn."""
+        return 1 if self.is_likelihood or self.from_map else SEEDS
 
 
 def _each(chunking: T, entities: T) -> dict[str, T]:
@@ -274,21 +280,24 @@ class TaskTrainer:
             options["warm_start"] = self.likelihood(choice.start, task.train, seed)[0]
         return _timed(task, task.train, options)
 
-    def held_out(self, system: System, choice: Choice) -> float:
-        """Return F on the dev part, percent, of the first seed."""
+    def held_out(self, system: System, choice: Choice, longest: int | None = None) -> float:
+        """Return F on the dev part, percent, of the first seed; `longest` as of `course`."""
         if system is LIKELIHOOD:
             model, _ = self.likelihood(choice.C, self.task.part, self._setting.seed)
             return corpora.span_f(self.task.dev, self.task.target, model.tag_all(self.task.dev))
-        course = self.course(system, choice)
+        course = self.course(system, choice, longest)
         return course[min(choice.iterations or len(course), len(course)) - 1]
 
-    def course(self, system: System, choice: Choice) -> list[float]:
-        """Return F on the dev part after each iteration, until `_PATIENCE` of them gain nothing."""
-        task, longest = self.task, replace(choice, iterations=max(system.iterations))
+    def course(self, system: System, choice: Choice, longest: int | None = None) -> list[float]:
+        """Return F on the dev part after each iteration, until `_PATIENCE` of them gain nothing.
+
+        At most `longest` of them; None for as many as there are to choose from.
+        """
+        task, choice = self.task, replace(choice, iterations=longest or max(system.iterations))
         scores: list[float] = []
 
         def train() -> list[float]:
-            options = _options(system, task, task.part, longest, self._setting.seed)
+            options = _options(system, task, task.part, choice, self._setting.seed)
             if choice.start is not None:
                 start, _ = self.likelihood(choice.start, task.part, self._setting.seed)
                 options["warm_start"] = start
@@ -304,7 +313,7 @@ class TaskTrainer:
             return scores
 
         name = f"{task.name}, {system.name}, C {choice.C}, start {choice.start}, course"
-        about = (system.options, longest, task.tagset, task.template, _PATIENCE)
+        about = (system.options, choice, task.tagset, task.template, _PATIENCE)
         return self._setting.kept(name, train, list[float], about)
 
 
@@ -352,9 +361,17 @@ def chosen(
             )
         )
         start = best.start
+    grid = system.grid
+    if system.iterations and start is None:  # C by the first iterations, then how many
+        first = min(system.iterations)
+        few = [_settings(Choice(c, first)) for c in grid]
+        found = protocol.choose(
+            f"{name}, C", few, lambda s: trainer.held_out(system, _made(s), first), about
+        )
+        grid = (_made(found).C or grid[0],)
     candidates = [
         _settings(Choice(c, iterations, start))
-        for c in system.grid
+        for c in grid
         for iterations in system.iterations or (None,)
     ]
     found = protocol.choose(
@@ -504,7 +521,7 @@ def _tested(
             return measured(trainer, system, choice, test, probabilities=first, seed=seed)
 
         about = (system.options, choice, task.tagset, task.template)
-        seeds = SEEDS if setting.full else 1
+        seeds = system.seeds if setting.full else 1
         runs = over_seeds(setting, name, make, Measured, seeds=seeds, about=about)
         found[system.name] = runs
         rows += setting.rows(f"{name}, rows", partial(_rows, task, test, system.name, runs), about)
@@ -575,7 +592,9 @@ def _percent(ends: tuple[float, float]) -> tuple[float, float]:
 
 def _reading(*, full: bool) -> str:
     how = "in this run" if full else "before this run"
-    runs = f"{SEEDS} runs from different seeds" if full else "one run"
+    runs = "one run"
+    if full:
+        runs = f"{SEEDS} runs from different seeds where a system begins at zero, else one run"
     return (
         "## How to read this\n\n"
         "F is that of spans, as conlleval counts. ML and MAP maximise the likelihood, without and "
@@ -586,8 +605,8 @@ def _reading(*, full: bool) -> str:
         "MCE-F (gold segments) / C. Settings were chosen "
         f"{how}, on held-out data: the last 2,000 training sentences of CoNLL-2000, after which "
         "all of them are trained on, and testa of CoNLL-2003. A start is chosen first, then C and "
-        f"the number of iterations; no course is followed after {_PATIENCE} without a gain. "
-        f"Figures are means over {runs}; intervals are by resampled "
+        "the number of iterations, from zero the one after the other; no course is followed after "
+        f"{_PATIENCE} without a gain. Figures are means over {runs}; intervals are by resampled "
         "documents (CoNLL-2000 has none: sentences) and runs. The lines `-DOCSTART-` of CoNLL-2003 "
         "count as right sentences in the first table, as they do among the paper's 3,684; "
         "*All rows* has both."
