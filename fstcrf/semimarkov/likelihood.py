@@ -218,6 +218,7 @@ class SegmentLikelihood:
         self._gradient = np.zeros(len(space.cells))  # by the weights of attributes
         self._blocks = list(_row_blocks(problem.rows.transposed(), space))
         self.observed = observed(problem, space)
+        self._packed: tuple[PackedTable, tuple[Longs, Longs, Longs]] | None = None
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta, float64 [size].
@@ -255,7 +256,7 @@ class SegmentLikelihood:
     ) -> list[SegmentSums]:
         """Return the sums of all shards; what a function makes of tokens' counts is gathered."""
         space = self._space
-        machine, table = space.machine(theta), space.table(theta)
+        machine, table = space.machine(theta), self._table(theta)
         values = np.ascontiguousarray(space.parts(theta)[-1])
 
         def swept(shard: _Shard) -> SegmentSums:
@@ -270,6 +271,16 @@ class SegmentLikelihood:
         parts = list(self._workers.map(swept, self._shards))
         self._workers.each(self._gather, self._blocks)
         return parts
+
+    def _table(self, theta: Floats) -> PackedTable:
+        """Return the weights of attributes, in the table of the evaluation before."""
+        if self._packed is None:
+            table = self._space.table(theta)
+            self._packed = table, table.refilling(self._space.cells)
+        else:
+            table, at = self._packed
+            self._packed = table.refilled(self._space.parts(theta)[0], at), at
+        return self._packed[0]
 
     def _gather(self, block: _RowBlock) -> None:
         out = self._gradient[block.cells]

@@ -30,6 +30,24 @@ def test_the_same_sums_as_the_full_table(seed: int, width: int, valued: bool) ->
         )
 
 
+@given(st.integers(0, 2**32), st.sampled_from([8, 24, 56]))
+def test_other_weights_in_the_same_cells(seed: int, width: int) -> None:
+    rng = np.random.default_rng(seed)
+    n_rows = int(rng.integers(1, 60))
+    density = rng.choice([0.0, 0.05, 0.9], size=(n_rows, 1))
+    cells = np.flatnonzero(rng.random((n_rows, width)) < density)
+    first, second = rng.normal(size=(2, len(cells)))
+    packed = PackedTable.from_cells(n_rows, width, cells, first)
+    again = packed.refilled(second, packed.refilling(cells))
+    fresh = PackedTable.from_cells(n_rows, width, cells, second)
+    np.testing.assert_array_equal(again.place, fresh.place)
+    np.testing.assert_array_equal(again.table, fresh.table)
+    np.testing.assert_array_equal(again.entries["slot"], fresh.entries["slot"])
+    np.testing.assert_array_equal(again.entries["weight"][1:], fresh.entries["weight"][1:])
+    with pytest.raises(ShapeError, match="weights for"):
+        packed.refilled(np.ones(len(cells) + 1), packed.refilling(cells))
+
+
 def test_a_token_does_not_depend_on_its_neighbours() -> None:
     rng = np.random.default_rng(1)
     cells = np.flatnonzero(rng.random(500 * 24) < 0.1)
