@@ -249,7 +249,7 @@ void counting(void) {
     const int64_t size = fc_counter_room(longest_sentence(B, offsets), S, Q);
     int64_t where = 0;
     double *state = below(2) ? NEW(double, N *S) : NULL;
-    double *pair = below(2) ? ZEROS(double, S *S) : NULL;
+    double *pair = below(2) ? ZEROS(double, (c.moving ? N : 1) * S * S) : NULL;
     fc_counter_sums(&c, B, offsets, values(N * S), indices(N, C), NEW(double, B),
                     ZEROS(double, C * Q * L), ZEROS(double, Q), state, pair, size,
                     NEW(double, size), &where);
