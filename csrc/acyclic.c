@@ -120,9 +120,10 @@ fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, i
 /* --- Suffixes ---------------------------------------------------------------------------------- */
 
 fc_status fc_check_acyclic(const fc_acyclic *m, int64_t *where) {
+    *where = m->S; /* before targets are read up to row[S] */
+    if (m->S < 1 || m->A > INT32_MAX || m->row[m->S] != m->A) return FC_EINVAL;
     const fc_status status = check_arcs(m->S, m->row, m->target, where);
     if (status != FC_OK) return status;
-    if (m->row[m->S] != m->A || m->A > INT32_MAX) return FC_EINVAL;
     for (int64_t s = 0; s < m->S; s++)
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
             *where = a;

@@ -259,10 +259,10 @@ void counting(void) {
  * ----------------------------------------------------------------------------- */
 
 /* Numbers that rise at each node, mostly. */
-static const int32_t *rising(int64_t nodes, const int64_t *row, int64_t limit) {
-    int32_t *class = indices(row[nodes] > 0 && row[nodes] < 64 ? row[nodes] : 0, limit);
+static const int32_t *rising(int64_t nodes, const int64_t *row, int64_t size, int64_t limit) {
+    int32_t *class = indices(size, limit);
     for (int64_t n = 0; n < nodes; n++)
-        for (int64_t i = row[n] < 0 ? 0 : row[n]; i < row[nodes] - 1 && i + 1 < row[n + 1]; i++)
+        for (int64_t i = row[n] < 0 ? 0 : row[n]; i < size - 1 && i < row[n + 1] - 1; i++)
             if (below(8) && class[i] < INT32_MAX) class[i + 1] = class[i] + 1;
     return class;
 }
@@ -270,9 +270,10 @@ static const int32_t *rising(int64_t nodes, const int64_t *row, int64_t limit) {
 void paired(void) {
     fc_paired m = {.M = 1 + below(6), .A = below(12), .I = below(10), .X = 1 + below(10)};
     m.K = 1 + below(2), m.R = 1 + below(5), m.L = 1 + below(5);
-    m.entry_row = starts(m.M, m.I), m.exit_row = starts(m.M, m.X);
-    m.arc_row = starts(m.I, m.A);
-    m.left = rising(m.M, m.entry_row, m.L), m.right = rising(m.M, m.exit_row, m.R);
+    m.entry_row = counted_starts(m.M, m.I), m.exit_row = counted_starts(m.M, m.X);
+    m.arc_row = counted_starts(m.I, m.A);
+    m.left = rising(m.M, m.entry_row, m.I, m.L);
+    m.right = rising(m.M, m.exit_row, m.X, m.R);
     m.exit = indices(m.A, m.X), m.score = values(m.A), m.final = values(m.X);
     m.table = below(2) ? indices(m.M, m.K) : NULL;
     const int64_t cells = m.K * m.R * m.L, B = 1 + below(3);

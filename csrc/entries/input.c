@@ -98,6 +98,12 @@ int64_t *starts(int64_t parts, int64_t total) {
     return row;
 }
 
+int64_t *counted_starts(int64_t parts, int64_t total) {
+    int64_t *row = starts(parts, total);
+    if (take(1) == 255) row[parts] = take(1) % 2 ? total + 1 : (int64_t)take(8);
+    return row;
+}
+
 const uint8_t *input_rest(size_t *size) {
     *size = left;
     return data;
@@ -175,7 +181,7 @@ void draw_axis(fc_axis *a, int64_t S, int64_t N, int kinds) {
     *a = (fc_axis){.S = S, .contexts = 1, .moving = kinds & MAY_MOVE ? below(4) == 3 : 0};
     if ((kinds & MAY_BE_SPARSE) && below(3) == 2) {
         a->A = 1 + below(2 * S + 2);
-        int64_t *row = starts(S, a->A);
+        int64_t *row = counted_starts(S, a->A);
         int32_t *source = NEW(int32_t, a->A), *target = NEW(int32_t, a->A);
         for (int64_t k = 0; k < a->A; k++) source[k] = 0, target[k] = index_below(S);
         for (int64_t s = 0; s < S; s++)
@@ -194,7 +200,7 @@ static fc_residual *draw_residual(int64_t S) {
     fc_residual *r = NEW(fc_residual, 1);
     const int64_t Q = 1 + below(3), E = below(8);
     int32_t *source = NEW(int32_t, E), *target = NEW(int32_t, E);
-    int64_t *row = starts(Q, E);
+    int64_t *row = counted_starts(Q, E);
     double *x = NEW(double, E *S), *initial = NEW(double, Q);
     for (int64_t e = 0; e < E; e++) source[e] = 0, target[e] = index_below(Q);
     for (int64_t q = 0; q < Q; q++)

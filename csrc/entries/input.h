@@ -44,6 +44,8 @@ uint8_t *bits(int64_t n);
 
 /* Where parts begin, the end behind them; mostly in order. */
 int64_t *starts(int64_t parts, int64_t total);
+/* The same, for structures that hold the total themselves: even the last may be wrong. */
+int64_t *counted_starts(int64_t parts, int64_t total);
 
 /* Where sentences begin, each of 1 .. most tokens. */
 int64_t *sentences(int64_t B, int64_t most);

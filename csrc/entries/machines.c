@@ -23,6 +23,7 @@ void acyclic(void) {
     fc_topological(S, row, target, NEW(int32_t, S), &cycle, NEW(int32_t, 2 * S), &where);
     fc_connected(S, row, target, index_below(S), ends, keep, NEW(int64_t, S + 1),
                  NEW(int32_t, S + A), &where);
+    if (take(1) == 255) row[S] = A + 1 + below(3); /* A is told from here on */
     m.row = row, m.target = target, m.score = values(A), m.final = values(S);
     if (fc_check_acyclic(&m, &where) != FC_OK) return;
     int32_t *shortest = NEW(int32_t, S), *longest = NEW(int32_t, S);

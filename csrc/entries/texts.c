@@ -327,7 +327,7 @@ void lookup(void) {
 static void draw_trie(fc_phrases *p) {
     const int64_t n = below(6);
     *p = (fc_phrases){.strings = below(5), .nodes = 1 + below(6), .weights = below(8)};
-    p->first = indices(p->strings, p->nodes), p->row = starts(p->nodes, p->weights);
+    p->first = indices(p->strings, p->nodes), p->row = counted_starts(p->nodes, p->weights);
     uint64_t *key = NEW(uint64_t, n);
     int32_t *row = indices(n, p->nodes);
     for (int64_t k = 0; k < n; k++) key[k] = (uint64_t)below(p->nodes * (p->strings + 1) + 1);

@@ -13,6 +13,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Graph, native
+from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import array_in, ffi, lib
 
 STATES, TOKENS = 3, 5
@@ -373,3 +374,10 @@ def test_rows_of_arcs_that_lead_beyond_them(row: list[int]) -> None:
     assert lib.fc_check_machine(machine, where) == lib.FC_EINVAL
     arrays["row"][:] = [0, 2, 2]
     assert lib.fc_check_machine(machine, where) == lib.FC_OK
+
+
+@pytest.mark.parametrize("row", [[0, 1, 3], [0, 2**40, 2], [0, 1, -1], [0, 1, 2**62]])
+def test_rows_of_acyclic_machines_that_lead_beyond_them(row: list[int]) -> None:
+    """No target is read behind the arcs on the way to finding that there are fewer."""
+    with pytest.raises(ShapeError, match="rows"):
+        Acyclic(np.asarray(row), np.ones(2, dtype=np.int32), np.zeros(2), np.zeros(2))
