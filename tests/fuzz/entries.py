@@ -89,7 +89,9 @@ def turn(program: Path, name: str, folder: Path, seconds: int) -> bool:
     """Fuzz an entry point; tell whether something was found. Inputs are counted and kept."""
     places = Places(folder, name)
     known = set(places.findings.iterdir())
+    # By a shell: a process has the peak of its parent's memory for its own, and ours has libraries.
     command: list[str | Path] = [
+        *("sh", "-c", '"$@"; exit $?', "sh"),
         *(program, places.corpus, f"-max_total_time={seconds}", f"-max_len={_LONGEST}"),
         *(f"-timeout={_SECONDS}", f"-rss_limit_mb={_MEGABYTES}", "-print_final_stats=1"),
         *("-reload=0", "-verbosity=0", f"-artifact_prefix={places.findings}/"),
@@ -112,5 +114,5 @@ def turn(program: Path, name: str, folder: Path, seconds: int) -> bool:
         made.write_bytes(struct.pack("<Q", count))
         made.replace(places.count)
     for path in sorted(set(places.findings.iterdir()) - known):
-        print(f"{name}: {path}: the process ended with {status}; see {places.log}", flush=True)  # noqa: T201  # noqa: T201
+        print(f"{name}: {path}: the process ended with {status}; see {places.log}", flush=True)  # noqa: T201
     return status != 0
