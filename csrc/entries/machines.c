@@ -104,7 +104,7 @@ void emissions(void) {
             where = 0;
     for (int64_t s = 0; s < S; s++) label[s] = index_below(L);
     for (int64_t b = 0; b < B; b++) {
-        start[b] = b * T * L + (take(1) == 255 ? (int64_t)take(8) : 0);
+        start[b] = take(1) == 255 ? (int64_t)take(8) : b * T * L;
         length[b] = take(1) == 255 ? (int64_t)take(8) : below(T + 1);
         place[b] = 0;
     }
