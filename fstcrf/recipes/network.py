@@ -33,6 +33,7 @@ _UNKNOWN = 1  # number of what was not in training; 0 is padding
 _BATCH = 256  # sentences whose scores are computed at once
 STEPS = 100
 """Steps of a round, at least: of few sentences it has several passes."""
+_POOL = 20  # batches that are drawn together and sorted by length
 _FORGOTTEN = 0.3  # share of words that occur once and are taken for unknown ones, each time
 
 
@@ -163,7 +164,8 @@ class Network:
                     len(vocabulary.characters) + 2, sizes.character, padding_idx=0
                 ),
                 "filters": nn.Conv1d(sizes.character, sizes.filters, 3, padding=1),
-                "lstm": nn.LSTM(width, options.hidden, batch_first=True, bidirectional=True),
+                "onwards": nn.LSTM(width, options.hidden, batch_first=True),
+                "backwards": nn.LSTM(width, options.hidden, batch_first=True),
                 "scores": nn.Linear(2 * options.hidden, len(labels)),
                 "dropout": nn.Dropout(options.dropout),
             }
@@ -181,19 +183,35 @@ class Network:
         x = torch.nn.utils.rnn.pad_sequence(
             [torch.from_numpy(row) for row in rows], batch_first=True
         )
-        letters = layers["character"](x[..., 2:].flatten(0, 1)).transpose(1, 2)
-        spelt = layers["filters"](letters).amax(-1).relu().unflatten(0, x.shape[:2])
-        read = [layers["word"](x[..., 0]), layers["case"](x[..., 1]), spelt]
-        packed = torch.nn.utils.rnn.pack_padded_sequence(
-            layers["dropout"](torch.cat(read, -1)),
-            lengths,
-            batch_first=True,
-            enforce_sorted=False,
-        )
-        said = torch.nn.utils.rnn.pad_packed_sequence(layers["lstm"](packed)[0], batch_first=True)[
-            0
-        ]
+        read = [layers["word"](x[..., 0]), layers["case"](x[..., 1]), self._spelt(x[..., 2:])]
+        said = self._contexts(layers["dropout"](torch.cat(read, -1)), lengths)
         return layers["scores"](layers["dropout"](said)), lengths
+
+    def _spelt(self, letters: Any) -> Any:
+        """Return what the convolution says of each word's characters, [B, T, F].
+
+        It reads a word of the batch once, however often it occurs: half the work.
+        """
+        torch, layers = self._torch, self.layers
+        each = np.ascontiguousarray(letters.numpy()).view(f"V{8 * _LONGEST}").reshape(-1)
+        words, place = np.unique(each, return_inverse=True)
+        spelling = torch.from_numpy(words.view(np.int64).reshape(-1, _LONGEST))
+        found = layers["filters"](layers["character"](spelling).transpose(1, 2)).amax(-1).relu()
+        return found[torch.from_numpy(place)].unflatten(0, letters.shape[:2])
+
+    def _contexts(self, x: Any, lengths: Any) -> Any:
+        """Return what the two LSTMs say of each token, [B, T, 2H].
+
+        Each sentence is turned round for the second one, so that padding comes last for both:
+        padded batches take half the time of packed ones.
+        """
+        torch, layers = self._torch, self.layers
+        at = torch.arange(x.shape[1]).expand(x.shape[:2])
+        back = lengths[:, None] - 1 - at
+        back = torch.where(back >= 0, back, at)[..., None]
+        turned = layers["backwards"](x.gather(1, back.expand_as(x)))[0]
+        onwards = layers["onwards"](x)[0]
+        return torch.cat([onwards, turned.gather(1, back.expand_as(turned))], -1)
 
     def scores(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
         """Return the scores of each sentence, float32 [T, L]; of the softmax log probabilities."""
@@ -227,7 +245,7 @@ class Network:
         self._torch.manual_seed(self._seed)  # of dropout, whatever was drawn since
         rows = self.vocabulary.numbers(sentences)
         there = np.asarray([k for k, row in enumerate(rows) if len(row)])
-        adam = self._torch.optim.Adam(self.layers.parameters(), lr=self.options.rate)
+        adam = self._torch.optim.Adam(self.layers.parameters(), lr=self.options.rate, fused=True)
         steps = -(-len(there) // self.options.batch)
         passes = -(-STEPS // max(1, steps))
         tokens = max(1, passes * sum(map(len, rows)))
@@ -237,9 +255,8 @@ class Network:
 
     def _pass(self, rows: Sequence[Longs], tags: Sequence[Longs], there: Longs, adam: Any) -> float:
         """Take a step for each batch of sentences; return the sum of their losses."""
-        order, total = self._random.permutation(there), 0.0
-        for begin in range(0, len(order), self.options.batch):
-            batch = order[begin : begin + self.options.batch]
+        total = 0.0
+        for batch in self._batches(rows, there):
             loss = self._loss([rows[k] for k in batch], [tags[k] for k in batch])
             adam.zero_grad()
             (loss / len(batch)).backward()
@@ -247,6 +264,15 @@ class Network:
             adam.step()
             total += float(loss.detach())
         return total
+
+    def _batches(self, rows: Sequence[Longs], there: Longs) -> list[Longs]:
+        """Return drawn batches, each of sentences of similar lengths: padding is short."""
+        order, size = self._random.permutation(there), self.options.batch
+        found = []
+        for begin in range(0, len(order), _POOL * size):
+            pool = sorted(order[begin : begin + _POOL * size], key=lambda k: len(rows[k]))
+            found += [np.asarray(pool[at : at + size]) for at in range(0, len(pool), size)]
+        return [found[k] for k in self._random.permutation(len(found))]
 
     def _loss(self, rows: Sequence[Longs], tags: Sequence[Longs]) -> Any:
         torch = self._torch
