@@ -177,14 +177,18 @@ def potentials(values: ArrayLike, name: str, shapes: list[tuple[int | None, ...]
     """Return a copy of an array of potentials, checked; −inf is a legal "never"."""
     array = real_array(values, name)  # a copy: a lattice does not change behind its answers
     if array.shape not in shapes and not any(_fits(array.shape, shape) for shape in shapes):
-        wanted = " or ".join(
-            f"[{', '.join('T' if n is None else str(n) for n in shape)}]" for shape in shapes
-        )
+        wanted = " or ".join(f"[{', '.join(_sizes(shape))}]" for shape in shapes)
         raise ShapeError(f"{name} is {list(array.shape)}, expected {wanted}")
     if not np.maximum.reduce(array, axis=None, initial=-np.inf) < np.inf:
         place = np.argwhere(~(array < np.inf))[0].tolist()
         raise NumericError(f"{name} has NaN or +inf at {place}; -inf is the way to forbid")
     return array
+
+
+def _sizes(shape: tuple[int | None, ...]) -> list[str]:
+    """Return what an error calls the sizes of a shape: T tokens, L labels where any number goes."""
+    free = iter("TL")
+    return [next(free) if n is None else str(n) for n in shape]
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
