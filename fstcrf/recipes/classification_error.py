@@ -532,8 +532,42 @@ def _tested(
         _significance(task, test, found, setting.seed),
         f"## Probabilities, {task.name}\n\n{worth_table(known)}",
     ]
+    if setting.full:
+        sections.append(_other_labels(protocol, task, choices, setting))
     lines = [line for s in systems for line in _headline(task, test, s, found[s.name])]
     return Result(rows, sections, headline=lines)
+
+
+def _other_labels(
+    protocol: Protocol, task: LabellingTask, choices: Mapping[str, Choice], setting: Setting
+) -> str:
+    """Tell what all labels give, with the settings that were chosen for one of them."""
+
+    def f(tagset: Tagset, system: System) -> str:
+        other, choice = TASKS[task.name](setting, tagset), choices[system.name]
+        test = protocol.test(partial(read_test, other, setting))
+        name = f"{task.name}, {system.name}, {tagset.scheme}, {tagset.span_end}"
+
+        def make() -> float:
+            setting.say(f"mce: {name}")
+            model, _ = TaskTrainer(other, setting).trained(system, choice, setting.seed)
+            return corpora.span_f(test, task.target, model.tag_all(test, threads=THREADS))
+
+        about = (system.options, choice, tagset, task.template)
+        return number(setting.kept(name, make, float, about))
+
+    body = []
+    for tagset in (Tagset(**settings) for settings in _TAGSETS):
+        ends = {"inside": "inside its tokens", "next": "where the next label says so"}
+        title = f"{tagset.scheme.upper()}, a span ends {ends[tagset.span_end]}"
+        figures = (f(tagset, system) for system in (LIKELIHOOD, _PROBE))
+        body.append([title, *figures, "chosen" if tagset == task.tagset else ""])
+    head = ["F, test, %", LIKELIHOOD.name, _PROBE.name, ""]
+    return (
+        f"## Labels, {task.name}\n\n"
+        "What labels give, with the settings of those that held-out data chose; read after the "
+        f"choice:\n\n{table(head, body)}"
+    )
 
 
 _SENTENCES, _LINES = "sentences right, test, %", "sentences right, with document lines, test, %"
