@@ -226,8 +226,6 @@ def _text(data: bytes) -> str:
 def _check_entry(entry: Entry, contexts: tuple[int, int]) -> None:
     rights, lefts = contexts
     name = repr(entry.surface)
-    if not isinstance(entry.surface, str) or not isinstance(entry.feature, str):
-        raise DataError(f"a word {name} with the feature {entry.feature!r}: expected two strings")
     if not entry.surface or "\0" in entry.surface or "\0" in entry.feature:
         raise DataError(f"a word {name} with the feature {entry.feature!r}: empty, or a zero byte")
     if not 0 <= entry.left < lefts or not 0 <= entry.right < rights:
