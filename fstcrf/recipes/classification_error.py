@@ -533,17 +533,17 @@ def _tested(
         f"## Probabilities, {task.name}\n\n{worth_table(known)}",
     ]
     if setting.full:
-        sections.append(_other_labels(protocol, task, choices, setting))
+        sections.append(_labels(protocol, task, choices, setting))
     lines = [line for s in systems for line in _headline(task, test, s, found[s.name])]
     return Result(rows, sections, headline=lines)
 
 
-def _other_labels(
+def _labels(
     protocol: Protocol, task: LabellingTask, choices: Mapping[str, Choice], setting: Setting
 ) -> str:
-    """Tell what all labels give, with the settings that were chosen for one of them."""
+    """Tell what each labelling gives, with the settings that were chosen for one of them."""
 
-    def f(tagset: Tagset, system: System) -> str:
+    def figure(tagset: Tagset, system: System) -> str:
         other, choice = TASKS[task.name](setting, tagset), choices[system.name]
         test = protocol.test(partial(read_test, other, setting))
         name = f"{task.name}, {system.name}, {tagset.scheme}, {tagset.span_end}"
@@ -556,11 +556,10 @@ def _other_labels(
         about = (system.options, choice, tagset, task.template)
         return number(setting.kept(name, make, float, about))
 
-    body = []
+    body, ends = [], {"inside": "inside its tokens", "next": "where the next label says so"}
     for tagset in (Tagset(**settings) for settings in _TAGSETS):
-        ends = {"inside": "inside its tokens", "next": "where the next label says so"}
         title = f"{tagset.scheme.upper()}, a span ends {ends[tagset.span_end]}"
-        figures = (f(tagset, system) for system in (LIKELIHOOD, _PROBE))
+        figures = (figure(tagset, system) for system in (LIKELIHOOD, _PROBE))
         body.append([title, *figures, "chosen" if tagset == task.tagset else ""])
     head = ["F, test, %", LIKELIHOOD.name, _PROBE.name, ""]
     return (

@@ -43,6 +43,7 @@ class _File(msgspec.Struct, frozen=True):
     code: str
     value: msgspec.Raw
     seconds: float = 0.0  # of the processor, since the part before
+    run: str = ""  # the fingerprint of the run
 
 
 class Parts:
@@ -86,7 +87,7 @@ class Parts:
             return
         date = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         now = _processor_seconds()
-        kept = _File(name, repr(about), date, self._code, encoded, now - self._begun)
+        kept = _File(name, repr(about), date, self._code, encoded, now - self._begun, self.run)
         self._begun = now
         with atomic_write(path) as file:
             file.write(msgspec.json.encode(kept))
@@ -105,8 +106,17 @@ class Parts:
         return f"{len(self._earlier)} parts, from {first}, by fstcrf {codes}"
 
     def hours(self) -> float:
-        """Return the hours of the processor in this run and in what was taken from earlier ones."""
-        return (_processor_seconds() + sum(kept.seconds for kept in self._earlier)) / 3600.0
+        """Return the hours of the processor in this run and in all parts that the folder keeps.
+
+        A part that was made for another one need not be read again when that one is there: what is
+        counted is what was kept, each part once.
+        """
+        seconds = _processor_seconds() - self._begun
+        for path in () if self.folder is None else self.folder.glob("*.json"):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                kept = msgspec.json.decode(path.read_bytes(), type=_File)
+                seconds += kept.seconds if kept.run in ("", self.run) else 0.0
+        return seconds / 3600.0
 
     def _path(self, name: str, about: object, suffix: str, *, made: bool = False) -> Path | None:
         if self.folder is None:
