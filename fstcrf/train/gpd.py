@@ -1,8 +1,10 @@
 """Generalised probabilistic descent: stochastic gradients of a smooth count of errors.
 
 A few sentences at a time, with falling step sizes rate / (1 + t / (halving · B)), t the sentences
-seen. The penalty shrinks all weights by a factor that is kept apart from them. Source: Katagiri,
-Lee and Juang (1991).
+seen. None is longer than loss / |gradient|² of its sentences, Polyak's: further the gradient does
+not reach, and what lies behind is a sigmoid without a slope, where wrong labels stay. The penalty
+shrinks all weights by a factor that is kept apart from them. Sources: Katagiri, Lee and Juang
+(1991); Loizou, Vaswani, Laradji and Lacoste-Julien (2021) on the longest step.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ class Stochastic(Objective, Protocol):
         """Take notice of the weights that an epoch begins with."""
 
     def stochastic(self, sentences: Longs, tables: Tables, scale: float) -> tuple[float, Gradient]:
-        """Return what some sentences add to the value, and its gradient, without the penalty."""
+        """Return what some sentences add to the value, and its gradient, without the penalty.
+
+        It is not below 0.
+        """
 
 
 class GPD:
@@ -156,6 +161,7 @@ class GPD:
             loss += value
             if not np.isfinite(loss):
                 return np.inf
+            rate = min(rate, weights.reach(gradient, value))
             shrink = 1.0 - 2.0 * rate * self.objective.l2 * len(part) / self._size
             if shrink <= 0.0:
                 return np.inf
@@ -198,6 +204,14 @@ class _Weights:
         self._space, self.scale = space, scale
         self.theta = np.array(theta, dtype=np.float64)
         self.tables = space.tables(self.theta)
+        self._sum = np.zeros(space.size)
+
+    def reach(self, gradient: Gradient, loss: float) -> float:
+        """Return the step size at which a loss is 0 as far as its gradient knows."""
+        np.add.at(self._sum, gradient.index, gradient.value)  # a parameter may be there twice
+        length = float(gradient.value @ self._sum[gradient.index])
+        self._sum[gradient.index] = 0.0
+        return loss / length if length > 0.0 else np.inf
 
     def step(self, gradient: Gradient, rate: float, shrink: float) -> None:
         """Shrink all weights, then move some."""
@@ -255,8 +269,8 @@ class Descending(Penalised, Calibrated):
         share = min(1.0, self.calibration_sentences / max(1, sentences))
         entries = share * len(run.problem.node.index)
         difference = 32 * objective.moved * entries  # numbers and values, in pieces and as one
-        tried = table + 8 * run.space.size  # the weights of a trial, beside those of the start
-        return int(objective.at_rest(run) + tried + 24 * run.space.size + difference)
+        tried = table + 16 * run.space.size  # the weights of a trial, beside those of the start
+        return int(objective.at_rest(run) + tried + 32 * run.space.size + difference)
 
 
 @dataclass(frozen=True, kw_only=True)

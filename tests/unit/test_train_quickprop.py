@@ -21,6 +21,7 @@ from fstcrf.train import (
     Sigmoid,
     fit,
 )
+from fstcrf.train.competitors import Gradient
 from fstcrf.train.errors import SmoothCounts
 from fstcrf.train.gpd import GPDSettings
 from fstcrf.train.weightwise import QuickPropSettings
@@ -127,10 +128,40 @@ def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
 
 def test_steps_that_are_too_long_are_named() -> None:
     case = separable_case()
-    objective = likelihood_of_errors(case, 10.0)
-    optimiser = GPD(objective, case.space, np.zeros(case.space.size), GPDSettings(), first_rate=1e6)
+    learnt = 1e3 * lowest(case, 0.01)  # sure of all that is right: no gradient bounds a step
+    optimiser = GPD(
+        ClassificationError(case.problem, case.space, l2=10.0),
+        case.space,
+        learnt,
+        GPDSettings(),
+        first_rate=1e6,
+    )
     with pytest.raises(NumericError, match=r"epoch 1: steps of 1e\+06 are too long"):
         fit(optimiser, max_iterations=3)
+
+
+@pytest.mark.parametrize(("first_rate", "rate"), [(0.01, 0.01), (1.0, 0.5 / 20.0), (1e6, 0.025)])
+def test_no_step_goes_further_than_the_gradient_reaches(
+    first_rate: float, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = random_case(3)
+    objective = ClassificationError(case.problem, case.space, l2=0.0)
+    gradient = Gradient(np.asarray([0, 2, 0]), np.asarray([1.0, -4.0, 1.0]))  # |gradient|² = 20
+    monkeypatch.setattr(objective, "stochastic", lambda *_: (0.5, gradient))
+    start, settings = np.zeros(case.space.size), GPDSettings(batch=1000)
+    optimiser = GPD(objective, case.space, start, settings, first_rate=first_rate)
+    optimiser.step()
+    assert optimiser.theta()[:3] == pytest.approx([-2.0 * rate, 0.0, 4.0 * rate])
+
+
+def test_counts_of_errors_do_not_freeze_from_zero() -> None:
+    """With steps of any length the first sentences pushed all others behind the sigmoid's slope."""
+    case = separable_case(sentences=60)
+    objective = ClassificationError(case.problem, case.space, l2=0.0)
+    start = np.zeros(case.space.size)
+    optimiser = GPD(objective, case.space, start, GPDSettings(), first_rate=1e3)
+    objective(fit(optimiser, max_iterations=30).theta)
+    assert objective.errors == 0
 
 
 def test_options_out_of_range() -> None:
