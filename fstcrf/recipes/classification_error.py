@@ -1,327 +1,42 @@
-"""The recipe ``mce``: tables 1 and 2 of Suzuki, McDermott and Isozaki (2006).
-
-The penalty of the paper is |weights|² / 2C. The likelihood and the count of sentences have it as it
-is, l2 = 1 / 2C. F of segments has a ratio in the paper and that ratio times M = 2 · gold segments
-here (`fstcrf.train.errors`), so that l2 = M / 2C.
-"""
+"""The recipe ``mce``: tables 1 and 2 of Suzuki, McDermott and Isozaki (2006)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import numpy as np
 
 from fstcrf.arrays import Longs
 from fstcrf.calibration import lattices_of
-from fstcrf.corpus import Corpus, convert_column
+from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
 from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
+from fstcrf.recipes.error_systems import (
+    LIKELIHOOD,
+    PATIENCE,
+    PROBE,
+    STARTS,
+    SYSTEMS,
+    TAGSETS,
+    TASKS,
+    TEMPLATES,
+    Choice,
+    LabellingTask,
+    System,
+    Tagset,
+    TaskTrainer,
+    penalty,
+    read_test,
+)
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.probabilities import Worth, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
 from fstcrf.recipes.report import Headline, Result, Row, gain, number, table
-
-T = TypeVar("T")
-
-# --- Tasks ----------------------------------------------------------------------------------------
-
-_HELD_OUT = 2000
-
-# Kudo and Matsumoto (2001), and pairs of neighbours of one kind in a window of five. Chosen on the
-# dev parts: no pairs of neighbours' affixes, no pairs of what does not stand side by side.
-_CHUNKING = ("word", "pos")
-_AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
-_ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
-
-_Scheme = Literal["iob2", "bioes"]
-
-
-@dataclass(frozen=True, slots=True)
-class Tagset:
-    """What labels are, and what a span's measure looks at."""
-
-    scheme: _Scheme
-    span_end: Literal["inside", "next"]
-
-
-@dataclass(frozen=True, slots=True)
-class LabellingTask:
-    """A task, without its test part."""
-
-    name: str
-    target: str  # column of the labels
-    template: str
-    rate: float  # first step of stochastic epochs: about half over the attributes of a token
-    tagset: Tagset
-    train: Corpus  # all to train on
-    part: Corpus  # those to train on while something is chosen
-    dev: Corpus  # those to choose by
-
-    @property
-    def apart(self) -> bool:
-        """Is the dev part no training data in the end."""
-        return self.part is self.train
-
-
-def chunking(setting: Setting, tagset: Tagset) -> LabellingTask:
-    """Read the training file of CoNLL-2000; its last 2,000 sentences are the dev part."""
-    train = convert_column(corpora.chunk_file(setting, "train"), "chunk", "iob2", tagset.scheme)
-    cut = max(len(train) - _HELD_OUT, len(train) // 2)
-    template = _template(_CHUNKING)
-    return LabellingTask(
-        "chunking", "chunk", template, 0.03, tagset, train, train[:cut], train[cut:]
-    )
-
-
-def entities(setting: Setting, tagset: Tagset) -> LabellingTask:
-    """Read ``eng.train`` and ``eng.testa``, the dev part, of CoNLL-2003."""
-    train, dev = (
-        corpora.entities(setting, part, tagset.scheme, "entity") for part in ("train", "testa")
-    )
-    template = _template(_ENTITIES, _AFFIXES)
-    return LabellingTask("entities", "entity", template, 0.006, tagset, train, train, dev)
-
-
-_Read = Callable[[Setting, Tagset], LabellingTask]
-TASKS: Mapping[str, _Read] = {"chunking": chunking, "entities": entities}
-
-
-def read_test(task: LabellingTask, setting: Setting) -> Corpus:
-    """Read the test part."""
-    if task.name == "entities":
-        return corpora.entities(setting, "testb", task.tagset.scheme, task.target)
-    corpus = corpora.chunk_file(setting, "test")
-    return convert_column(corpus, task.target, "iob2", task.tagset.scheme)
-
-
-def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:
-    """Return a window of each source, and of pairs of all but those that stand alone."""
-    lines = [f"U{k}a:%x[-2..2,{source}]" for k, source in enumerate(sources + alone)]
-    lines += [f"U{k}b:%x[-2..1,{source}]/%x[-1..2,{source}]" for k, source in enumerate(sources)]
-    return "\n".join([*lines, "B"])
-
-
-# --- Systems --------------------------------------------------------------------------------------
-
-# Without epochs of drawn sentences before it, so that likelihood is trained in one way only.
-_LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4, "stochastic_epochs": 0}
-_FROM_ZERO, _FROM_MAP = (40, 80, 120), (10, 20, 40)  # numbers of iterations to choose from
-_PATIENCE = 20  # iterations without a gain on dev after which a course is not followed further
-_STARTS = (2.5, 1.0, 0.5, 0.25)
-"""C of the MAP that others may start from: l2 0.2, 0.5, 1, 2."""
-_TAGSETS: list[dict[str, Any]] = [
-    {"scheme": "bioes", "span_end": "inside"},
-    {"scheme": "iob2", "span_end": "inside"},
-    {"scheme": "iob2", "span_end": "next"},
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What was chosen on the dev part."""
-
-    C: float | None  # of the penalty |weights|² / 2C of the paper; None for no penalty
-    iterations: int | None = None  # None for as many as convergence takes
-    start: float | None = None  # C of the MAP that it starts from; None: from zero
-
-
-def _errors(objective: str, **options: Any) -> dict[str, Any]:
-    return {"objective": objective, "method": "quickprop", "delta": 1e-4, "epsilon": 0.0, **options}
-
-
-@dataclass(frozen=True, slots=True)
-class System:
-    """An objective, and where it starts."""
-
-    name: str
-    options: dict[str, Any]  # of `CRF.train`
-    # F and share of right sentences in the paper, in percent, of each task
-    paper: dict[str, tuple[float, float]]
-    given: dict[str, Choice]  # what a short run takes
-    grid: tuple[float, ...]  # values of C to choose from
-    iterations: tuple[int, ...] = ()  # numbers of iterations to choose from
-    from_map: bool = False  # it starts from the weights of MAP rather than from zero
-    quick: bool = False  # it is part of the short run
-
-    @property
-    def is_likelihood(self) -> bool:
-        """Is it trained for likelihood, not for few errors."""
-        return bool(self.options["objective"] == "likelihood")
-
-    @property
-    def seeds(self) -> int:
-        """Runs of a full measurement: what begins at zero begins with epochs that are drawn."""
-        return 1 if self.is_likelihood or self.from_map else SEEDS
-
-
-def _each(chunking: T, entities: T) -> dict[str, T]:
-    return {"chunking": chunking, "entities": entities}
-
-
-_MCE, _MCE_F = (10.0, 100.0, 1000.0), (1e4, 1e5, 1e6, 1e7)
-
-SYSTEMS = (
-    System(
-        "ML", _LIKELIHOOD, _each((93.19, 56.26), (82.39, 75.71)),
-        _each(Choice(None, 150), Choice(None, 150)), (),
-    ),
-    System(
-        "MAP", _LIKELIHOOD, _each((93.71, 59.15), (83.79, 77.39)),
-        _each(Choice(5.0), Choice(2.5)), (10.0, 5.0, *_STARTS), quick=True,
-    ),
-    System(
-        "MCE (log)", _errors("mce", smoothing="logistic"), _each((93.92, 60.19), (84.30, 78.02)),
-        _each(Choice(10.0, 80), Choice(10.0, 80)), _MCE, _FROM_ZERO,
-    ),
-    System(
-        "MCE (sig)", _errors("mce"), _each((93.85, 60.14), (83.82, 77.52)),
-        _each(Choice(10.0, 80), Choice(10.0, 80)), _MCE, _FROM_ZERO,
-    ),
-    System(
-        "MCE-F (sig)", _errors("mce-f"), _each((93.96, 60.44), (84.72, 78.72)),
-        _each(Choice(1e7, 80), Choice(1e6, 80)), _MCE_F, _FROM_ZERO,
-    ),
-    System(
-        "MCE (sig) from MAP", _errors("mce"), _each((93.97, 60.59), (84.57, 77.71)),
-        _each(Choice(10.0, 10, 0.5), Choice(10.0, 10, 0.5)), _MCE, _FROM_MAP, from_map=True,
-    ),
-    System(
-        "MCE-F (sig) from MAP", _errors("mce-f"), _each((94.03, 60.74), (85.29, 79.26)),
-        _each(Choice(1e7, 20, 0.5), Choice(1e6, 20, 0.5)), _MCE_F, _FROM_MAP, from_map=True,
-        quick=True,
-    ),
-)  # fmt: skip
-"""The systems of the paper's tables."""
-LIKELIHOOD = SYSTEMS[1]
-"""What the others are compared with, and start from: MAP."""
-_PROBE = SYSTEMS[-1]
-"""What labels are chosen with."""
-
-
-def penalty(system: System, task: LabellingTask, corpus: Corpus, c: float | None) -> float:
-    """Return l2 of a C of the paper; for F of segments it grows with those of the corpus."""
-    if c is None:
-        return 0.0
-    if system.options["objective"] != "mce-f":
-        return 1.0 / (2.0 * c)
-    labels = corpus.column_lists(task.target)
-    return 2.0 * int(span_counts(labels, labels).wanted.sum()) / (2.0 * c)
-
-
-def _options(
-    system: System, task: LabellingTask, corpus: Corpus, choice: Choice, seed: int
-) -> dict[str, Any]:
-    """Return the options of `CRF.train`, but for the start."""
-    options: dict[str, Any] = {
-        "scheme": task.tagset.scheme,
-        "l2": penalty(system, task, corpus, choice.C),
-        "seed": seed,
-        "features": "complete",
-        "threads": THREADS,
-        **system.options,
-    }
-    if system.options["objective"] == "mce-f":
-        options["span_end"] = task.tagset.span_end
-    if not system.is_likelihood and choice.start is None:
-        # With larger steps the first sentences push scores so far apart that a sigmoid has no slope
-        # left there, and what is wrong stays wrong.
-        options |= {"calibration_rate": task.rate, "calibration_trials": 1}
-    if choice.iterations is not None:
-        options["max_iterations"] = choice.iterations
-    return options
-
-
-# --- Training -------------------------------------------------------------------------------------
-
-
-_REMEMBERED = 2  # models of MAP, 0.2 GB each of entities; the others are kept in files
-
-
-class TaskTrainer:
-    """The models of one task: those of MAP that others start from are trained once.
-
-    Parameters
-    ----------
-    task : LabellingTask
-    setting : Setting
-    """
-
-    def __init__(self, task: LabellingTask, setting: Setting) -> None:
-        self.task, self._setting = task, setting
-        self._starts: dict[tuple[float | None, int, int], tuple[CRF, float]] = {}
-
-    def likelihood(self, c: float | None, corpus: Corpus, seed: int) -> tuple[CRF, float]:
-        """Return the model of MAP with a penalty, and the seconds of its training."""
-        key = c, len(corpus), seed
-        if key not in self._starts:
-            task, setting = self.task, self._setting
-            options = _options(LIKELIHOOD, task, corpus, Choice(c), seed)
-            name = f"{task.name}, MAP, C {c}, {len(corpus)} sentences, seed {seed}"
-            make = partial(_timed, task, corpus, options)
-            found = setting.trained(name, make, float, (task.tagset, task.template))
-            if len(self._starts) >= _REMEMBERED:
-                self._starts.pop(next(iter(self._starts)))
-            self._starts[key] = found
-        return self._starts[key]
-
-    def trained(self, system: System, choice: Choice, seed: int) -> tuple[CRF, float]:
-        """Train a system on all training sentences; return it and its seconds."""
-        task = self.task
-        if system is LIKELIHOOD:
-            return self.likelihood(choice.C, task.train, seed)
-        options = _options(system, task, task.train, choice, seed)
-        if choice.start is not None:
-            options["warm_start"] = self.likelihood(choice.start, task.train, seed)[0]
-        return _timed(task, task.train, options)
-
-    def held_out(self, system: System, choice: Choice, longest: int | None = None) -> float:
-        """Return F on the dev part, percent, of the first seed; `longest` as of `course`."""
-        if system is LIKELIHOOD:
-            model, _ = self.likelihood(choice.C, self.task.part, self._setting.seed)
-            return corpora.span_f(self.task.dev, self.task.target, model.tag_all(self.task.dev))
-        course = self.course(system, choice, longest)
-        return course[min(choice.iterations or len(course), len(course)) - 1]
-
-    def course(self, system: System, choice: Choice, longest: int | None = None) -> list[float]:
-        """Return F on the dev part after each iteration, until `_PATIENCE` of them gain nothing.
-
-        At most `longest` of them; None for as many as there are to choose from.
-        """
-        task, choice = self.task, replace(choice, iterations=longest or max(system.iterations))
-        scores: list[float] = []
-
-        def train() -> list[float]:
-            options = _options(system, task, task.part, choice, self._setting.seed)
-            if choice.start is not None:
-                start, _ = self.likelihood(choice.start, task.part, self._setting.seed)
-                options["warm_start"] = start
-            CRF.train(
-                task.part,
-                task.target,
-                task.template,
-                dev=task.dev,
-                patience=_PATIENCE,
-                report=lambda progress: scores.append(100.0 * (progress.dev or 0.0)),
-                **options,
-            )
-            return scores
-
-        name = f"{task.name}, {system.name}, C {choice.C}, start {choice.start}, course"
-        about = (system.options, choice, task.tagset, task.template, _PATIENCE)
-        return self._setting.kept(name, train, list[float], about)
-
-
-def _timed(task: LabellingTask, corpus: Corpus, options: dict[str, Any]) -> tuple[CRF, float]:
-    began = time.perf_counter()
-    model = CRF.train(corpus, task.target, task.template, **options)
-    return model, time.perf_counter() - began
-
 
 # --- Choices --------------------------------------------------------------------------------------
 
@@ -329,13 +44,13 @@ def _timed(task: LabellingTask, corpus: Corpus, options: dict[str, Any]) -> tupl
 def chosen_tagset(
     protocol: Protocol, name: str, setting: Setting, candidates: Sequence[Mapping[str, Any]]
 ) -> LabellingTask:
-    """Choose labels, by what MCE-F from MAP can reach at C in the middle of the grids."""
+    """Choose labels, by what MCE-F from MAP can reach with the weakest penalty."""
 
     def held_out(settings: Mapping[str, Any]) -> float:
         trainer = TaskTrainer(TASKS[name](setting, Tagset(**settings)), setting)
-        return max(trainer.course(_PROBE, Choice(_middle(_PROBE), None, _middle_start())))
+        return max(trainer.course(PROBE, Choice(_weakest(PROBE), None, _middle_start())))
 
-    about = _PROBE.options, _CHUNKING, _AFFIXES, _ENTITIES  # what templates are made of
+    about = PROBE.options, TEMPLATES[name]
     found: Mapping[str, Any] = protocol.choose(f"{name}, labels", candidates, held_out, about)
     return TASKS[name](setting, Tagset(**found))
 
@@ -351,7 +66,7 @@ def chosen(
         return _made(protocol.choose(name, [_settings(given)], lambda _: 0.0))
     start = None
     if system.from_map:
-        starts = [_settings(Choice(_middle(system), None, c)) for c in _STARTS]
+        starts = [_settings(Choice(_weakest(system), None, c)) for c in STARTS]
         best = _made(
             protocol.choose(
                 f"{name}, start",
@@ -388,12 +103,13 @@ def _made(settings: Mapping[str, Any]) -> Choice:
     return Choice(**settings)
 
 
-def _middle(system: System) -> float:
-    return system.grid[(len(system.grid) - 1) // 2]
+def _weakest(system: System) -> float:
+    """Return C of the penalty that hides least of what labels, or a start, are good for."""
+    return max(system.grid)
 
 
 def _middle_start() -> float:
-    return _STARTS[len(_STARTS) // 2]
+    return STARTS[len(STARTS) // 2]
 
 
 # --- Test -----------------------------------------------------------------------------------------
@@ -425,7 +141,7 @@ def measured(
     found = None
     if probabilities:
         lattices, gold = (partial(_lattices, model), partial(_gold, task.target))
-        other = (lattices(task.dev), gold(task.dev)) if task.apart else None
+        other = None if task.dev is None else (lattices(task.dev), gold(task.dev))
         found = worth(lattices(test), gold(test), other, threads=THREADS)
     objective = None if model.record is None else model.record.objective
     labels = model.tag_all(test, threads=THREADS)
@@ -475,7 +191,7 @@ def run(setting: Setting) -> Result:
     plans = []
     setting.course.until(0.6 if full else 0.05)
     for name in setting.course.each(TASKS):
-        task = chosen_tagset(protocol, name, setting, _TAGSETS if full else _TAGSETS[:1])
+        task = chosen_tagset(protocol, name, setting, TAGSETS if full else TAGSETS[:1])
         trainer, about = TaskTrainer(task, setting), (task.tagset, task.template)
         choices = {
             system.name: chosen(protocol, system, trainer, (about, system.options), full=full)
@@ -557,11 +273,11 @@ def _labels(
         return number(setting.kept(name, make, float, about))
 
     body, ends = [], {"inside": "inside its tokens", "next": "where the next label says so"}
-    for tagset in (Tagset(**settings) for settings in _TAGSETS):
+    for tagset in (Tagset(**settings) for settings in TAGSETS):
         title = f"{tagset.scheme.upper()}, a span ends {ends[tagset.span_end]}"
-        figures = (figure(tagset, system) for system in (LIKELIHOOD, _PROBE))
+        figures = (figure(tagset, system) for system in (LIKELIHOOD, PROBE))
         body.append([title, *figures, "chosen" if tagset == task.tagset else ""])
-    head = ["F, test, %", LIKELIHOOD.name, _PROBE.name, ""]
+    head = ["F, test, %", LIKELIHOOD.name, PROBE.name, ""]
     return (
         f"## Labels, {task.name}\n\n"
         "What labels give, with the settings of those that held-out data chose; read after the "
@@ -636,10 +352,11 @@ def _reading(*, full: bool) -> str:
         "QuickProp: from zero, after ten epochs of stochastic descent, or from the weights of "
         "MAP, whose training is not part of their seconds. C is the paper's: l2 = 1 / 2C, for "
         "MCE-F (gold segments) / C. Settings were chosen "
-        f"{how}, on held-out data: the last 2,000 training sentences of CoNLL-2000, after which "
-        "all of them are trained on, and testa of CoNLL-2003. A start is chosen first, then C and "
-        "the number of iterations, from zero the one after the other; no course is followed after "
-        f"{_PATIENCE} without a gain. Figures are means over {runs}; intervals are by resampled "
+        f"{how}, on held-out data: by three folds of the training sentences of CoNLL-2000, and by "
+        "testa of CoNLL-2003. Labels are chosen first, then a start, both with the weakest "
+        "penalty, then C and the number of iterations, from zero the one after the other; no "
+        f"course is followed after {PATIENCE} without a gain. Figures are means over {runs}; "
+        "intervals are by resampled "
         "documents (CoNLL-2000 has none: sentences) and runs. The lines `-DOCSTART-` of CoNLL-2003 "
         "count as right sentences in the first table, as they do among the paper's 3,684; "
         "*All rows* has both."

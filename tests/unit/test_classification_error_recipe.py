@@ -6,26 +6,27 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fstcrf.demo import corpus_path
 from fstcrf.joint import CRF
 from fstcrf.recipes import Setting, run_recipe
 from fstcrf.recipes import classification_error as recipe_module
-from fstcrf.recipes.classification_error import (
+from fstcrf.recipes import error_systems as systems_module
+from fstcrf.recipes.classification_error import chosen, documents_of, sentence_counts
+from fstcrf.recipes.corpora import entities as read_entities
+from fstcrf.recipes.error_systems import (
     SYSTEMS,
+    TAGSETS,
     TASKS,
     Choice,
     System,
     Tagset,
     TaskTrainer,
-    chosen,
-    documents_of,
     penalty,
     read_test,
-    sentence_counts,
 )
-from fstcrf.recipes.corpora import entities as read_entities
 from fstcrf.recipes.protocol import FILE, Protocol, frozen
 
 BIOES = Tagset("bioes", "inside")
@@ -75,10 +76,11 @@ def test_a_full_run_in_small(folder: Path, tmp_path: Path, monkeypatch: pytest.M
         for system in SYSTEMS
     )
     monkeypatch.setattr(recipe_module, "SYSTEMS", few)
-    monkeypatch.setattr(recipe_module, "LIKELIHOOD", few[1])
-    monkeypatch.setattr(recipe_module, "_PROBE", few[-1])
-    monkeypatch.setattr(recipe_module, "_STARTS", (1.0, 0.5))
-    monkeypatch.setattr(recipe_module, "SEEDS", 2)
+    for module in (recipe_module, systems_module):
+        monkeypatch.setattr(module, "LIKELIHOOD", few[1])
+        monkeypatch.setattr(module, "SEEDS", 2)
+    monkeypatch.setattr(recipe_module, "PROBE", few[-1])
+    monkeypatch.setattr(recipe_module, "STARTS", (1.0, 0.5))
     monkeypatch.setattr(recipe_module, "TASKS", {"entities": TASKS["entities"]})
     said: list[str] = []
     for _ in range(2):
@@ -91,24 +93,42 @@ def test_a_full_run_in_small(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     again = said[len(said) // 2 :]
     assert any("from an earlier run" in line for line in again)
     tried = frozen(tmp_path / FILE).choices
-    assert [one.settings for one in tried["entities, labels"].trials] == recipe_module._TAGSETS
+    assert [one.settings for one in tried["entities, labels"].trials] == TAGSETS
     assert len(tried["entities, MCE-F (sig) from MAP, start"].trials) == 2
     assert len(tried["entities, MCE-F (sig) from MAP"].trials) == 2 * 2
     assert len(tried["entities, MCE-F (sig), C"].trials) == 2
     assert len({trial.settings["C"] for trial in tried["entities, MCE-F (sig)"].trials}) == 1
 
 
-def test_settings_are_chosen_on_the_dev_part(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folds_are_what_is_trained_on_by_thirds(folder: Path) -> None:
+    task = TASKS["chunking"](Setting(folder), BIOES)
+    words = task.train.column_lists("word")
+    assert [word for _, dev in task.held_out for word in dev.column_lists("word")] == words
+    for part, dev in task.held_out:
+        assert len(part) + len(dev) == len(words)
+        assert abs(len(dev) - len(words) / 3) < 1
+        rest = part.column_lists("word")
+        assert sorted([*rest, *dev.column_lists("word")]) == sorted(words)
+    assert task.dev is None
+
+
+def test_settings_are_chosen_by_means_over_folds(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     setting = Setting(folder)
     task = TASKS["chunking"](setting, BIOES)
-    assert len(task.part) == len(task.dev) == len(task.train) // 2 > 20
-    assert not task.apart
     options = {"objective": "mce-f", "method": "quickprop"}
     system = System("MCE-F", options, {}, {}, (1e3, 1e4), (3, 5))
     trainer, protocol = TaskTrainer(task, setting), Protocol("mce", setting)
     kept = {(c, n): trainer.held_out(system, Choice(c, n)) for c in (1e3, 1e4) for n in (3, 5)}
     courses = {c: trainer.course(system, Choice(c)) for c in (1e3, 1e4)}
     assert all(kept[c, n] == courses[c][n - 1] for c, n in kept)
+    alone = [
+        TaskTrainer(replace(task, held_out=(fold,)), setting).course(system, Choice(1e3))
+        for fold in task.held_out
+    ]
+    assert [row[2] for row in alone] != [courses[1e3][2]] * 3
+    assert np.mean([row[2] for row in alone]) == pytest.approx(courses[1e3][2])
     monkeypatch.setattr(CRF, "train", None)
     monkeypatch.setattr(TaskTrainer, "course", lambda *given: courses[given[2].C])
     found = chosen(protocol, system, trainer, None, full=True)
@@ -152,8 +172,10 @@ def test_entities_are_read_in_bioes(folder: Path) -> None:
     task = TASKS["entities"](setting, BIOES)
     test = read_test(task, setting)
     assert {label[0] for row in test.column_lists("entity") for label in row} == set("BIOES")
-    assert task.apart
-    for corpus, part in ((task.train, "train"), (task.dev, "testa"), (test, "testb")):
-        shared = read_entities(setting, part, "bioes")  # the file as other recipes read it
+    ((part, dev),) = task.held_out
+    assert part is task.train
+    assert task.dev is dev
+    for corpus, name in ((task.train, "train"), (dev, "testa"), (test, "testb")):
+        shared = read_entities(setting, name, "bioes")  # the file as other recipes read it
         assert corpus.column_lists("entity") == shared.column_lists("ner")
         assert corpus.column_lists("word") == shared.column_lists("word")

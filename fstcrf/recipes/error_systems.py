@@ -1,0 +1,343 @@
+"""Tasks and systems of the recipe ``mce``: what labels are, each objective's options, training.
+
+The penalty of the paper is |weights|² / 2C. The likelihood and the count of sentences have it as it
+is, l2 = 1 / 2C. F of segments has a ratio in the paper and that ratio times M = 2 · gold segments
+here (`fstcrf.train.errors`), so that l2 = M / 2C.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from fstcrf.corpus import Corpus, convert_column
+from fstcrf.evaluate.significance import span_counts
+from fstcrf.joint import CRF
+from fstcrf.recipes import corpora
+from fstcrf.recipes.experiment import THREADS, Setting
+from fstcrf.recipes.protocol import SEEDS
+
+T = TypeVar("T")
+
+# --- Tasks ----------------------------------------------------------------------------------------
+
+_FOLDS = 3  # of training data, where there is no dev part
+
+# Kudo and Matsumoto (2001), and pairs of neighbours of one kind in a window of five. Chosen on the
+# dev parts: no pairs of neighbours' affixes, no pairs of what does not stand side by side.
+_CHUNKING = ("word", "pos")
+_AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
+_ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
+
+
+def _template(sources: tuple[str, ...], alone: tuple[str, ...] = ()) -> str:
+    """Return a window of each source, and of pairs of all but those that stand alone."""
+    lines = [f"U{k}a:%x[-2..2,{source}]" for k, source in enumerate(sources + alone)]
+    lines += [f"U{k}b:%x[-2..1,{source}]/%x[-1..2,{source}]" for k, source in enumerate(sources)]
+    return "\n".join([*lines, "B"])
+
+
+TEMPLATES = {"chunking": _template(_CHUNKING), "entities": _template(_ENTITIES, _AFFIXES)}
+
+_Scheme = Literal["iob2", "bioes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tagset:
+    """What labels are, and what a span's measure looks at."""
+
+    scheme: _Scheme
+    span_end: Literal["inside", "next"]
+
+
+@dataclass(frozen=True, slots=True)
+class LabellingTask:
+    """A task, without its test part."""
+
+    name: str
+    target: str  # column of the labels
+    template: str
+    tagset: Tagset
+    train: Corpus  # all to train on
+    held_out: tuple[tuple[Corpus, Corpus], ...]  # to train on and to choose by, of each fold
+
+    @property
+    def dev(self) -> Corpus | None:
+        """What is chosen by, where it is no training data in the end."""
+        ((part, dev), *others) = self.held_out
+        return dev if not others and part is self.train else None
+
+
+def chunking(setting: Setting, tagset: Tagset) -> LabellingTask:
+    """Read the training file of CoNLL-2000; what is chosen is chosen by three folds of it."""
+    train = convert_column(corpora.chunk_file(setting, "train"), "chunk", "iob2", tagset.scheme)
+    numbers = np.arange(len(train))
+    pieces = np.array_split(numbers, _FOLDS)
+    folds = tuple(
+        (train.select(np.setdiff1d(numbers, piece)), train.select(piece)) for piece in pieces
+    )
+    return LabellingTask("chunking", "chunk", TEMPLATES["chunking"], tagset, train, folds)
+
+
+def entities(setting: Setting, tagset: Tagset) -> LabellingTask:
+    """Read ``eng.train`` and ``eng.testa``, the dev part, of CoNLL-2003."""
+    train, dev = (
+        corpora.entities(setting, part, tagset.scheme, "entity") for part in ("train", "testa")
+    )
+    template = TEMPLATES["entities"]
+    return LabellingTask("entities", "entity", template, tagset, train, ((train, dev),))
+
+
+_Read = Callable[[Setting, Tagset], LabellingTask]
+TASKS: Mapping[str, _Read] = {"chunking": chunking, "entities": entities}
+
+
+def read_test(task: LabellingTask, setting: Setting) -> Corpus:
+    """Read the test part."""
+    if task.name == "entities":
+        return corpora.entities(setting, "testb", task.tagset.scheme, task.target)
+    corpus = corpora.chunk_file(setting, "test")
+    return convert_column(corpus, task.target, "iob2", task.tagset.scheme)
+
+
+# --- Systems --------------------------------------------------------------------------------------
+
+# Without epochs of drawn sentences before it, so that likelihood is trained in one way only.
+_LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4, "stochastic_epochs": 0}
+_FROM_ZERO, _FROM_MAP = (40, 80, 120), (10, 20, 40)  # numbers of iterations to choose from
+PATIENCE = 20
+"""Iterations without a gain on dev after which a course is not followed further."""
+STARTS = (2.5, 1.0, 0.5, 0.25)
+"""C of the MAP that others may start from: l2 0.2, 0.5, 1, 2."""
+TAGSETS: list[dict[str, Any]] = [
+    {"scheme": "bioes", "span_end": "inside"},
+    {"scheme": "iob2", "span_end": "inside"},
+    {"scheme": "iob2", "span_end": "next"},
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen on the dev part."""
+
+    C: float | None  # of the penalty |weights|² / 2C of the paper; None for no penalty
+    iterations: int | None = None  # None for as many as convergence takes
+    start: float | None = None  # C of the MAP that it starts from; None: from zero
+
+
+def _errors(objective: str, **options: Any) -> dict[str, Any]:
+    return {"objective": objective, "method": "quickprop", "delta": 1e-4, "epsilon": 0.0, **options}
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """An objective, and where it starts."""
+
+    name: str
+    options: dict[str, Any]  # of `CRF.train`
+    # F and share of right sentences in the paper, in percent, of each task
+    paper: dict[str, tuple[float, float]]
+    given: dict[str, Choice]  # what a short run takes
+    grid: tuple[float, ...]  # values of C to choose from
+    iterations: tuple[int, ...] = ()  # numbers of iterations to choose from
+    from_map: bool = False  # it starts from the weights of MAP rather than from zero
+    quick: bool = False  # it is part of the short run
+
+    @property
+    def is_likelihood(self) -> bool:
+        """Is it trained for likelihood, not for few errors."""
+        return bool(self.options["objective"] == "likelihood")
+
+    @property
+    def seeds(self) -> int:
+        """Runs of a full measurement: what begins at zero begins with epochs that are drawn."""
+        return 1 if self.is_likelihood or self.from_map else SEEDS
+
+
+def _each(chunking: T, entities: T) -> dict[str, T]:
+    return {"chunking": chunking, "entities": entities}
+
+
+_MCE, _MCE_F = (10.0, 100.0, 1000.0), (1e4, 1e5, 1e6, 1e7)
+
+SYSTEMS = (
+    System(
+        "ML", _LIKELIHOOD, _each((93.19, 56.26), (82.39, 75.71)),
+        _each(Choice(None, 150), Choice(None, 150)), (),
+    ),
+    System(
+        "MAP", _LIKELIHOOD, _each((93.71, 59.15), (83.79, 77.39)),
+        _each(Choice(5.0), Choice(2.5)), (10.0, 5.0, *STARTS), quick=True,
+    ),
+    System(
+        "MCE (log)", _errors("mce", smoothing="logistic"), _each((93.92, 60.19), (84.30, 78.02)),
+        _each(Choice(10.0, 80), Choice(10.0, 80)), _MCE, _FROM_ZERO,
+    ),
+    System(
+        "MCE (sig)", _errors("mce"), _each((93.85, 60.14), (83.82, 77.52)),
+        _each(Choice(10.0, 80), Choice(10.0, 80)), _MCE, _FROM_ZERO,
+    ),
+    System(
+        "MCE-F (sig)", _errors("mce-f"), _each((93.96, 60.44), (84.72, 78.72)),
+        _each(Choice(1e7, 80), Choice(1e6, 80)), _MCE_F, _FROM_ZERO,
+    ),
+    System(
+        "MCE (sig) from MAP", _errors("mce"), _each((93.97, 60.59), (84.57, 77.71)),
+        _each(Choice(10.0, 10, 0.5), Choice(10.0, 10, 0.5)), _MCE, _FROM_MAP, from_map=True,
+    ),
+    System(
+        "MCE-F (sig) from MAP", _errors("mce-f"), _each((94.03, 60.74), (85.29, 79.26)),
+        _each(Choice(1e7, 20, 0.5), Choice(1e6, 20, 0.5)), _MCE_F, _FROM_MAP, from_map=True,
+        quick=True,
+    ),
+)  # fmt: skip
+"""The systems of the paper's tables."""
+LIKELIHOOD = SYSTEMS[1]
+"""What the others are compared with, and start from: MAP."""
+PROBE = SYSTEMS[-1]
+"""What labels are chosen with."""
+
+
+def penalty(system: System, task: LabellingTask, corpus: Corpus, c: float | None) -> float:
+    """Return l2 of a C of the paper; for F of segments it grows with those of the corpus."""
+    if c is None:
+        return 0.0
+    if system.options["objective"] != "mce-f":
+        return 1.0 / (2.0 * c)
+    labels = corpus.column_lists(task.target)
+    return 2.0 * int(span_counts(labels, labels).wanted.sum()) / (2.0 * c)
+
+
+def _options(
+    system: System, task: LabellingTask, corpus: Corpus, choice: Choice, seed: int
+) -> dict[str, Any]:
+    """Return the options of `CRF.train`, but for the start."""
+    options: dict[str, Any] = {
+        "scheme": task.tagset.scheme,
+        "l2": penalty(system, task, corpus, choice.C),
+        "seed": seed,
+        "features": "complete",
+        "threads": THREADS,
+        **system.options,
+    }
+    if system.options["objective"] == "mce-f":
+        options["span_end"] = task.tagset.span_end
+    if choice.iterations is not None:
+        options["max_iterations"] = choice.iterations
+    return options
+
+
+# --- Training -------------------------------------------------------------------------------------
+
+
+_REMEMBERED = 2  # models of MAP, 0.2 GB each of entities; the others are kept in files
+
+
+class TaskTrainer:
+    """The models of one task: those of MAP that others start from are trained once.
+
+    Parameters
+    ----------
+    task : LabellingTask
+    setting : Setting
+    """
+
+    def __init__(self, task: LabellingTask, setting: Setting) -> None:
+        self.task, self._setting = task, setting
+        self._starts: dict[tuple[float | None, int | None], tuple[CRF, float]] = {}
+
+    def likelihood(self, c: float | None, fold: int | None = None) -> tuple[CRF, float]:
+        """Return the model of MAP with a penalty, and the seconds of its training.
+
+        Parameters
+        ----------
+        c : float or None
+            C of the penalty.
+        fold : int, optional
+            It is trained on what this fold leaves; on all training sentences when absent.
+        """
+        key = c, fold
+        if key not in self._starts:
+            task, setting = self.task, self._setting
+            # With a dev part, what is trained to choose by is what is trained in the end.
+            corpus = task.train if fold is None else task.held_out[fold][0]
+            where = "all" if corpus is task.train else f"fold {fold}"
+            options = _options(LIKELIHOOD, task, corpus, Choice(c), setting.seed)
+            make = partial(_timed, task, corpus, options)
+            name = f"{task.name}, MAP, C {c}, {where}"
+            found = setting.trained(name, make, float, (task.tagset, task.template, len(corpus)))
+            if len(self._starts) >= _REMEMBERED:
+                self._starts.pop(next(iter(self._starts)))
+            self._starts[key] = found
+        return self._starts[key]
+
+    def trained(self, system: System, choice: Choice, seed: int) -> tuple[CRF, float]:
+        """Train a system on all training sentences; return it and its seconds."""
+        task = self.task
+        if system is LIKELIHOOD:
+            return self.likelihood(choice.C)
+        options = _options(system, task, task.train, choice, seed)
+        if choice.start is not None:
+            options["warm_start"] = self.likelihood(choice.start)[0]
+        return _timed(task, task.train, options)
+
+    def held_out(self, system: System, choice: Choice, longest: int | None = None) -> float:
+        """Return F on held-out data, percent, of the first seed; `longest` as of `course`."""
+        if system is not LIKELIHOOD:
+            course = self.course(system, choice, longest)
+            return course[min(choice.iterations or len(course), len(course)) - 1]
+        found = []
+        for fold, (_, dev) in enumerate(self.task.held_out):
+            model, _ = self.likelihood(choice.C, fold)
+            labels = model.tag_all(dev, threads=THREADS)
+            found.append(corpora.span_f(dev, self.task.target, labels))
+        return float(np.mean(found))
+
+    def course(self, system: System, choice: Choice, longest: int | None = None) -> list[float]:
+        """Return F on held-out data after each iteration: the mean over folds.
+
+        At most `longest` of them, None for as many as there are to choose from; a fold is followed
+        until `PATIENCE` of them gain nothing, and stands for its last one from there on.
+        """
+        choice = replace(choice, iterations=longest or max(system.iterations))
+        courses = [
+            self._course_of_fold(system, choice, fold) for fold in range(len(self.task.held_out))
+        ]
+        length = max(map(len, courses))
+        rows = [course + course[-1:] * (length - len(course)) for course in courses]
+        return [float(mean) for mean in np.mean(rows, axis=0)]
+
+    def _course_of_fold(self, system: System, choice: Choice, fold: int) -> list[float]:
+        task, (part, dev) = self.task, self.task.held_out[fold]
+
+        def train() -> list[float]:
+            scores: list[float] = []
+            options = _options(system, task, part, choice, self._setting.seed)
+            if choice.start is not None:
+                options["warm_start"], _ = self.likelihood(choice.start, fold)
+            CRF.train(
+                part,
+                task.target,
+                task.template,
+                dev=dev,
+                patience=PATIENCE,
+                report=lambda progress: scores.append(100.0 * (progress.dev or 0.0)),
+                **options,
+            )
+            return scores
+
+        start = f"C {choice.C}, start {choice.start}"
+        name = f"{task.name}, {system.name}, {start}, course of fold {fold}"
+        about = (system.options, choice, task.tagset, task.template, PATIENCE, len(part))
+        return self._setting.kept(name, train, list[float], about)
+
+
+def _timed(task: LabellingTask, corpus: Corpus, options: dict[str, Any]) -> tuple[CRF, float]:
+    began = time.perf_counter()
+    model = CRF.train(corpus, task.target, task.template, **options)
+    return model, time.perf_counter() - began
