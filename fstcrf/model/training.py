@@ -126,6 +126,7 @@ def train_crf(
     calibration_sentences: int | None = None,
     calibration_candidates: int | None = None,
     calibration_trials: int | None = None,
+    first_rate: float | None = None,
     pa_variant: Variant | None = None,
     aggressiveness: float | None = None,
     error_sensitive: bool | None = None,

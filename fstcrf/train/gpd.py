@@ -1,10 +1,11 @@
 """Generalised probabilistic descent: stochastic gradients of a smooth count of errors.
 
-A few sentences at a time, with falling step sizes rate / (1 + t / (halving · B)), t the sentences
-seen. None is longer than loss / |gradient|² of its sentences, Polyak's: further the gradient does
-not reach, and what lies behind is a sigmoid without a slope, where wrong labels stay. The penalty
-shrinks all weights by a factor that is kept apart from them. Sources: Katagiri, Lee and Juang
-(1991); Loizou, Vaswani, Laradji and Lacoste-Julien (2021) on the longest step.
+A few sentences at a time, with falling step sizes first_rate / (1 + t / (halving · B)), t the
+sentences seen. None is longer than loss / |gradient|² of its sentences, Polyak's: further the
+gradient does not reach, and what lies behind is a sigmoid without a slope, where wrong labels stay.
+No step size is tried on a sample: from zero ties count as half an error, so that none may seem to
+help. The penalty shrinks all weights by a factor that is kept apart from them. Sources: Katagiri,
+Lee and Juang (1991); Loizou, Vaswani, Laradji and Lacoste-Julien (2021) on the longest step.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import NumericError, OptionError
+from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
 from fstcrf.train.competitors import Gradient
 from fstcrf.train.descent import QuasiNewton
@@ -28,8 +29,15 @@ from fstcrf.train.memory import quasi_newton
 from fstcrf.train.online import Orders, shuffled
 from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, Step, floats
 from fstcrf.train.problem import ParameterSpace, Tables
-from fstcrf.train.settings import Delta, MaxIterations, Penalised, TrainingRun, gained_little
-from fstcrf.train.sgd import BEGINNING, STEPS, Calibrated, calibrated_rate
+from fstcrf.train.settings import (
+    FROM_ZERO,
+    Delta,
+    MaxIterations,
+    Needs,
+    Penalised,
+    TrainingRun,
+    gained_little,
+)
 from fstcrf.train.weightwise import QuickPropSettings
 
 _SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
@@ -64,8 +72,6 @@ class GPD:
     theta : float64 [size]
         Where to start.
     settings : Descending
-    first_rate : float, optional
-        First step size; chosen on a sample when absent.
     seed : int
         Of the order of sentences, drawn anew for each epoch.
     orders : Orders, optional
@@ -74,9 +80,7 @@ class GPD:
     Raises
     ------
     OptionError
-        A first_rate outside what it may be.
-    NumericError
-        No candidate for the first step size converges.
+        A setting outside what it may be.
     """
 
     def __init__(
@@ -86,19 +90,15 @@ class GPD:
         theta: Floats,
         settings: Descending,
         *,
-        first_rate: float | None = None,
         seed: int = 0,
         orders: Orders | None = None,
     ) -> None:
-        if first_rate is not None and not 0.0 < first_rate < np.inf:
-            raise OptionError(f"first_rate is {first_rate}, expected a number above 0")
         self.objective, self.settings = objective, settings
         self._space, self._size = space, objective.n_sentences
         self._weights = _Weights(space, theta)
         self._orders = shuffled(seed, self._size) if orders is None else orders
         self._epoch = 0
         self._values: list[float] = []
-        self.first_rate = self._calibrate() if first_rate is None else first_rate
 
     def theta(self) -> Floats:
         """Return the parameters reached."""
@@ -110,11 +110,11 @@ class GPD:
         Raises
         ------
         NumericError
-            The steps are too long: the value is not finite any more.
+            The value is not finite any more.
         """
         self.objective.begin(self._weights.tables, self._weights.scale)
         order = self._orders(self._epoch)
-        loss = self._pass(self._weights, order, self.first_rate, self._epoch * self._size)
+        loss = self._pass(order)
         self._epoch += 1
         self.objective.evaluations += 1
         theta = self.theta()
@@ -122,12 +122,12 @@ class GPD:
         if not np.isfinite(value):
             raise NumericError(
                 f"the objective is {value} after epoch {self._epoch}: "
-                f"steps of {self.first_rate:g} are too long"
+                "lower first_rate, or scale the feature values"
             )
         self._values = [*self._values[-self.settings.period :], value]
         measures = {
             "norm": norm(theta),
-            "rate": self._rate(self.first_rate, self._epoch * self._size),
+            "rate": self._rate(self._epoch * self._size),
             "updates": float(self._epoch * -(-self._size // self.settings.batch)),
         }
         return Step(value, None, self.objective.evaluations, self._converged(), measures)
@@ -136,60 +136,33 @@ class GPD:
         """Return all that is needed to go on with the same bits."""
         return {
             "theta": self._weights.theta,
-            "scalars": np.asarray([self._weights.scale, self.first_rate]),
+            "scalars": np.asarray([self._weights.scale]),
             "counts": np.asarray([self._epoch, self.objective.evaluations]),
             "values": np.asarray(self._values),
         }
 
     def restore(self, state: State) -> None:
         """Go back to a state."""
-        scale, self.first_rate = state["scalars"].tolist()
-        self._weights = _Weights(self._space, floats(state["theta"]), scale)
+        self._weights = _Weights(self._space, floats(state["theta"]), float(state["scalars"][0]))
         self._epoch, self.objective.evaluations = state["counts"].tolist()
         self._values = state["values"].tolist()
 
-    def _rate(self, first: float, seen: int) -> float:
-        return first / (1.0 + seen / (self.settings.halving * self._size))
+    def _rate(self, seen: int) -> float:
+        return self.settings.first_rate / (1.0 + seen / (self.settings.halving * self._size))
 
-    def _pass(self, weights: _Weights, order: Longs, first: float, seen: int) -> float:
+    def _pass(self, order: Longs) -> float:
         """Go through sentences once; return what each cost before its own step."""
-        loss, size = 0.0, self.settings.batch
+        loss, size, seen = 0.0, self.settings.batch, self._epoch * self._size
         for begin in range(0, len(order), size):
-            part = order[begin : begin + size]
-            rate = self._rate(first, seen + begin)
+            part, weights = order[begin : begin + size], self._weights
             value, gradient = self.objective.stochastic(part, weights.tables, weights.scale)
             loss += value
             if not np.isfinite(loss):
                 return np.inf
-            rate = min(rate, weights.reach(gradient, value))
-            shrink = 1.0 - 2.0 * rate * self.objective.l2 * len(part) / self._size
-            if shrink <= 0.0:
-                return np.inf
-            weights.step(gradient, rate, shrink)
+            rate = min(self._rate(seen + begin), weights.reach(gradient, value))
+            penalty = 2.0 * self.objective.l2 * len(part) / self._size
+            weights.step(gradient, rate, 1.0 / (1.0 + rate * penalty))
         return loss
-
-    def _calibrate(self) -> float:
-        """Choose the first step size on a sample."""
-        sample = np.sort(self._orders(0)[: self.settings.calibration_sentences])
-        start = self.theta()
-
-        def value(weights: _Weights) -> float:
-            loss, _ = self.objective.stochastic(sample, weights.tables, weights.scale)
-            theta = weights.scale * weights.theta
-            share = len(sample) / self._size
-            return float(loss + share * self.objective.l2 * dot(theta, theta))
-
-        def trial(rate: float) -> float:
-            weights = _Weights(self._space, start)
-            self.objective.begin(weights.tables, weights.scale)
-            with np.errstate(over="ignore", invalid="ignore"):
-                try:
-                    passed = self._pass(weights, self._orders(0)[: len(sample)], rate, 0)
-                    return value(weights) if np.isfinite(passed) else np.inf
-                except NumericError:
-                    return np.inf
-
-        return calibrated_rate(trial, value(self._weights), self.settings)
 
     def _converged(self) -> str | None:
         if gained_little(self._values, self.settings):
@@ -214,13 +187,13 @@ class _Weights:
         return loss / length if length > 0.0 else np.inf
 
     def step(self, gradient: Gradient, rate: float, shrink: float) -> None:
-        """Shrink all weights, then move some."""
+        """Move some weights, then shrink all: a proximal step, stable with any penalty."""
+        np.subtract.at(self.theta, gradient.index, rate / self.scale * gradient.value)
+        self._show(gradient.index)
         self.scale *= shrink
         if self.scale < _SMALLEST_SCALE:
             self.theta *= self.scale
             self.scale, self.tables = 1.0, self._space.tables(self.theta)
-        np.subtract.at(self.theta, gradient.index, rate / self.scale * gradient.value)
-        self._show(gradient.index)
 
     def _show(self, index: Longs) -> None:
         """Copy weights into the tables."""
@@ -248,13 +221,33 @@ def _smooth(run: TrainingRun) -> SmoothErrors:
     return cast("SmoothErrors", run.objective)
 
 
+_STEPS = Needs(
+    lambda values: values.get("stochastic_epochs") != 0,
+    "needs stochastic_epochs above 0, or method 'gpd': it is about their steps",
+)
+_BEGINNING = Needs(
+    lambda values: (
+        not values.get("warm_start")
+        or values.get("stochastic_epochs") is not None  # asked for, they are made there, too
+        or values["method"] == "gpd"
+    ),
+    FROM_ZERO,
+)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Descending(Penalised, Calibrated):
+class Descending(Penalised):
     """Methods that make, or begin with, epochs of `GPD`."""
 
-    batch: Annotated[int, Meta(ge=1, description="sentences a step"), STEPS, BEGINNING] = 8
+    first_rate: Annotated[
+        float, Meta(gt=0, description="the first step size"), _STEPS, _BEGINNING
+    ] = 0.1
+    batch: Annotated[int, Meta(ge=1, description="sentences a step"), _STEPS, _BEGINNING] = 8
     halving: Annotated[
-        float, Meta(gt=0, description="epochs after which steps are half as long"), STEPS, BEGINNING
+        float,
+        Meta(gt=0, description="epochs after which steps are half as long"),
+        _STEPS,
+        _BEGINNING,
     ] = 5.0
 
     def gpd(self, run: TrainingRun) -> GPD:
@@ -263,14 +256,11 @@ class Descending(Penalised, Calibrated):
         return GPD(objective, run.space, run.theta, self, seed=run.seed)
 
     def epochs_bytes(self, run: TrainingRun) -> int:
-        """Return the bytes of such epochs: choosing the first step size takes most."""
+        """Return the bytes of such epochs."""
         objective, sentences = _smooth(run), len(run.problem.weight)
-        table = 8 * run.space.n_node_rows * run.space.width
-        share = min(1.0, self.calibration_sentences / max(1, sentences))
-        entries = share * len(run.problem.node.index)
+        entries = min(1.0, self.batch / max(1, sentences)) * len(run.problem.node.index)
         difference = 32 * objective.moved * entries  # numbers and values, in pieces and as one
-        tried = table + 16 * run.space.size  # the weights of a trial, beside those of the start
-        return int(objective.at_rest(run) + tried + 32 * run.space.size + difference)
+        return int(objective.at_rest(run) + 32 * run.space.size + difference)
 
 
 @dataclass(frozen=True, kw_only=True)

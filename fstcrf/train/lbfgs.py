@@ -26,8 +26,7 @@ from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, floats
 from fstcrf.train.parts import part_count, start_step
 from fstcrf.train.preconditioning import InUnits, Untied, arc_cells, tied_size
 from fstcrf.train.problem import ParameterSpace
-from fstcrf.train.settings import Needs, TrainingRun
-from fstcrf.train.sgd import FROM_ZERO
+from fstcrf.train.settings import FROM_ZERO, Needs, TrainingRun
 from fstcrf.train.shards import N_SHARDS, SERIAL, Workers, spans, sweep_counts
 
 _PARTS = 16  # of vectors, for threads

@@ -41,6 +41,10 @@ class Needs:
     text: str
 
 
+FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
+"""What `Needs` says of them."""
+
+
 @dataclass(frozen=True)
 class SettingField:
     """One setting: what it may be, what it means, what it is when it is not given."""

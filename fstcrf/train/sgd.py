@@ -26,24 +26,9 @@ from fstcrf.train.online import (
 )
 from fstcrf.train.optimiser import State, Step
 from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.settings import Delta, MethodSettings, Needs, Penalised, TrainingRun
+from fstcrf.train.settings import Delta, MethodSettings, Penalised, TrainingRun
 
 # --- The first step size of stochastic gradient descent -------------------------------------------
-STEPS = Needs(
-    lambda values: values.get("stochastic_epochs") != 0,
-    "needs stochastic_epochs above 0, or method 'gpd': it is about their steps",
-)
-
-FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
-BEGINNING = Needs(
-    lambda values: (
-        not values.get("warm_start")
-        or values.get("stochastic_epochs") is not None  # asked for, they are made there, too
-        or values["method"] in ("l2sgd", "asgd", "gpd")
-    ),
-    FROM_ZERO,
-)
-"""Both are of settings of stochastic steps, which batch methods may do without."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,20 +36,18 @@ class Calibrated(MethodSettings):
     """Methods whose first step size is chosen on a sample."""
 
     calibration_rate: Annotated[
-        float, Meta(gt=0, description="the first step size that is tried"), STEPS, BEGINNING
+        float, Meta(gt=0, description="the first step size that is tried")
     ] = 0.1
     calibration_factor: Annotated[
-        float, Meta(gt=1, description="from one step size tried to the next"), STEPS, BEGINNING
+        float, Meta(gt=1, description="from one step size tried to the next")
     ] = 2.0
     calibration_sentences: Annotated[
-        int, Meta(ge=1, description="sentences to try step sizes on"), STEPS, BEGINNING
+        int, Meta(ge=1, description="sentences to try step sizes on")
     ] = 1000
     calibration_candidates: Annotated[
-        int, Meta(ge=1, description="step sizes in each direction"), STEPS, BEGINNING
+        int, Meta(ge=1, description="step sizes in each direction")
     ] = 10
-    calibration_trials: Annotated[
-        int, Meta(ge=1, description="step sizes in all"), STEPS, BEGINNING
-    ] = 20
+    calibration_trials: Annotated[int, Meta(ge=1, description="step sizes in all")] = 20
 
 
 class _Search:

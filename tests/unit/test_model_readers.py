@@ -60,7 +60,7 @@ IGNORED: list[tuple[dict[str, Any], str]] = [
     ),
     *(
         ({"objective": "mce", "stochastic_epochs": 0, name: 3}, f"{name} needs stochastic_epochs")
-        for name in (*CALIBRATION, "batch", "halving")
+        for name in ("first_rate", "batch", "halving")
     ),
     ({"method": "quickprop", "stochastic_epochs": 3}, "stochastic_epochs needs method 'lbfgs'"),
     ({"objective": "mce", "method": "gpd", "epsilon": 0.1}, "epsilon needs method 'lbfgs' or"),
@@ -111,7 +111,7 @@ def test_defaults_are_read_by_every_run(objective: str, method: str) -> None:
     settings = checked_options({"objective": objective, "method": method})
     expected = Options(objective=OBJECTIVES[objective](), method=METHODS[objective][method]())
     assert settings == expected
-    unset = dict.fromkeys(("psi", "epsilon", "stochastic_epochs"))
+    unset = dict.fromkeys(("psi", "epsilon", "stochastic_epochs", "first_rate"))
     assert checked_options({**unset, "objective": objective, "method": method}) == settings
 
 
@@ -153,6 +153,7 @@ CHANGED: dict[str, Any] = {
     "f_gamma": 3.0,
     "span_end": "next",
     "growth": 3.0,
+    "first_rate": 1e-3,
     "batch": 1,
     "halving": 0.5,
 }
@@ -196,7 +197,7 @@ def test_what_a_warm_start_leaves_unread() -> None:
     for given in (
         {"stochastic_epochs": 2},
         {"objective": "mce", "batch": 2},
-        {"objective": "mce", "calibration_rate": 0.3},
+        {"objective": "mce", "first_rate": 0.3},
     ):
         with pytest.raises(OptionError, match="that starts from zero, not from warm_start"):
             CRF.train(SENTENCES, "y", TEMPLATE, warm_start=start, **given)

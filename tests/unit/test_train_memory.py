@@ -155,8 +155,7 @@ def test_the_peak_is_as_expected(options: str) -> None:
     ],
 )
 def test_the_peak_of_error_counts_is_as_expected(objective: str, options: str) -> None:
-    trials = "" if "epochs=0" in options else "calibration_trials=2, "
-    peak_is_as_expected(f"objective={objective!r}, {trials}{options}", sentences=200, values=2000)
+    peak_is_as_expected(f"objective={objective!r}, {options}", sentences=200, values=2000)
 
 
 def peak_is_as_expected(options: str, *, sentences: int, values: int) -> None:

@@ -10,7 +10,10 @@ import pytest
 from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
+from fstcrf.corpus import read_columns
+from fstcrf.demo import corpus_path
 from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.joint import CRF
 from fstcrf.train import (
     GPD,
     ClassificationError,
@@ -68,8 +71,7 @@ def test_all_sentences_in_one_step_of_gpd(kind: str) -> None:
         likelihood_of_errors(case, 0.5),
         case.space,
         np.zeros(case.space.size),
-        GPDSettings(batch=6, halving=1e6, delta=0.0),
-        first_rate=0.1,
+        GPDSettings(batch=6, halving=1e6, delta=0.0, first_rate=0.1),
     )
     outcome = fit(optimiser, max_iterations=400)
     assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
@@ -97,8 +99,7 @@ def test_states_resume_with_the_same_bits() -> None:
             SegmentF(case.problem, case.space, l2=0.1),
             case.space,
             start,
-            GPDSettings(batch=2),
-            first_rate=0.1,
+            GPDSettings(batch=2, first_rate=0.1),
         )
 
     def quickprop() -> QuickProp:
@@ -118,7 +119,7 @@ def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
     case = separable_case(sentences=10)
     start = np.ones(case.space.size)
     objective = ClassificationError(case.problem, case.space, l2=4.9)
-    optimiser = GPD(objective, case.space, start, GPDSettings(batch=1, halving=1e9), first_rate=1.0)
+    optimiser = GPD(objective, case.space, start, GPDSettings(batch=1, halving=1e9, first_rate=1.0))
     for _ in range(3):  # every step leaves 2 % of the weights
         optimiser.step()
     theta = optimiser.theta()
@@ -126,18 +127,22 @@ def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
     assert np.linalg.norm(theta) < 10.0
 
 
-def test_steps_that_are_too_long_are_named() -> None:
+def test_a_value_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     case = separable_case()
-    learnt = 1e3 * lowest(case, 0.01)  # sure of all that is right: no gradient bounds a step
-    optimiser = GPD(
-        ClassificationError(case.problem, case.space, l2=10.0),
-        case.space,
-        learnt,
-        GPDSettings(),
-        first_rate=1e6,
-    )
-    with pytest.raises(NumericError, match=r"epoch 1: steps of 1e\+06 are too long"):
+    objective = ClassificationError(case.problem, case.space, l2=0.0)
+    gradient = Gradient(np.asarray([0]), np.asarray([1.0]))
+    monkeypatch.setattr(objective, "stochastic", lambda *_: (np.inf, gradient))
+    optimiser = GPD(objective, case.space, np.zeros(case.space.size), GPDSettings())
+    with pytest.raises(NumericError, match=r"inf after epoch 1: lower first_rate"):
         fit(optimiser, max_iterations=3)
+
+
+def test_a_large_penalty_leaves_small_weights() -> None:
+    case = separable_case()
+    objective = ClassificationError(case.problem, case.space, l2=1e6)
+    optimiser = GPD(objective, case.space, np.ones(case.space.size), GPDSettings())
+    outcome = fit(optimiser, max_iterations=30)
+    assert 0.0 <= np.linalg.norm(outcome.theta) < 1e-3
 
 
 @pytest.mark.parametrize(("first_rate", "rate"), [(0.01, 0.01), (1.0, 0.5 / 20.0), (1e6, 0.025)])
@@ -148,8 +153,8 @@ def test_no_step_goes_further_than_the_gradient_reaches(
     objective = ClassificationError(case.problem, case.space, l2=0.0)
     gradient = Gradient(np.asarray([0, 2, 0]), np.asarray([1.0, -4.0, 1.0]))  # |gradient|² = 20
     monkeypatch.setattr(objective, "stochastic", lambda *_: (0.5, gradient))
-    start, settings = np.zeros(case.space.size), GPDSettings(batch=1000)
-    optimiser = GPD(objective, case.space, start, settings, first_rate=first_rate)
+    settings = GPDSettings(batch=1000, first_rate=first_rate)
+    optimiser = GPD(objective, case.space, np.zeros(case.space.size), settings)
     optimiser.step()
     assert optimiser.theta()[:3] == pytest.approx([-2.0 * rate, 0.0, 4.0 * rate])
 
@@ -159,7 +164,7 @@ def test_counts_of_errors_do_not_freeze_from_zero() -> None:
     case = separable_case(sentences=60)
     objective = ClassificationError(case.problem, case.space, l2=0.0)
     start = np.zeros(case.space.size)
-    optimiser = GPD(objective, case.space, start, GPDSettings(), first_rate=1e3)
+    optimiser = GPD(objective, case.space, start, GPDSettings(first_rate=1e3))
     objective(fit(optimiser, max_iterations=30).theta)
     assert objective.errors == 0
 
@@ -218,3 +223,22 @@ def test_sentences_without_spans_count_for_nothing() -> None:
     assert both.counts == first.counts
     assert both.counts.fp + both.counts.fn > 0.0
     assert SmoothCounts(0.0, 0.0, 0.0).f() == 1.0
+
+
+@pytest.mark.parametrize("objective", ["mce", "mce-f"])
+@pytest.mark.parametrize("method", ["gpd", "quickprop", "lbfgs"])
+def test_counts_of_errors_fall_from_zero(objective: str, method: str) -> None:
+    """Ties count as half an error, so that no step size that is tried may seem to help."""
+    notices = read_columns(corpus_path("train"), ("word", "tag", "field"))[:60]
+    values: list[float] = []
+    options: dict[str, Any] = {"objective": objective, "method": method}
+    CRF.train(
+        notices,
+        "field",
+        "U0:%x[-1..1,word]\nB",
+        l2=0.001,
+        max_iterations=30,
+        report=lambda progress: values.append(progress.value),
+        **options,
+    )
+    assert values[-1] < 0.7 * values[0]
