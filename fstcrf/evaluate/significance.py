@@ -18,7 +18,7 @@ from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import span_arrays
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate.spans import paired
 
 _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
@@ -94,19 +94,26 @@ class SpanCounts:
         Parameters
         ----------
         groups : int64 [S]
-            Number of each sentence's group, from 0.
+            Number of each sentence's group; groups without a sentence are none.
 
         Raises
         ------
         ShapeError
-            There are not as many numbers as sentences, or a negative one is among them.
+            There are not as many numbers as sentences.
+        DataError
+            Something that is no whole number.
         """
-        groups = np.asarray(groups, dtype=np.int64)
-        if groups.shape != self.wanted.shape or (groups < 0).any():
+        numbers = np.asarray(groups)
+        if numbers.shape != self.wanted.shape:
             raise ShapeError(
-                f"{groups.size} numbers of groups for {len(self)} sentences, "
-                "expected one from 0 for each"
+                f"{numbers.size} numbers of groups for {len(self)} sentences, expected one for each"
             )
+        if numbers.size and numbers.dtype.kind not in "iu":
+            raise DataError(
+                f"numbers of groups are {numbers.dtype}, expected whole numbers, such as those of "
+                "Corpus.documents"
+            )
+        _, groups = np.unique(numbers, return_inverse=True)
         each = (self.right, self.found, self.wanted)
         summed = (np.bincount(groups, weights=one).astype(np.int64) for one in each)
         return SpanCounts(*summed)
@@ -183,6 +190,7 @@ def bootstrapped_f(
     first: SpanCounts | Sequence[SpanCounts],
     second: SpanCounts | Sequence[SpanCounts] | None = None,
     *,
+    matched: bool = False,
     confidence: float = 0.95,
     resamples: int = 9_999,
     seed: int = 0,
@@ -196,6 +204,9 @@ def bootstrapped_f(
     first, second : SpanCounts or sequence of SpanCounts
         Of the same sentences. Several are runs of one system from several seeds: their mean F is
         what the interval is of, and as many runs of each side are drawn, with replacement.
+    matched : bool
+        Run k of the one side belongs to run k of the other, as where one network is decoded in two
+        ways: they are drawn together.
     confidence : float
         Share of intervals that hold the truth, in (0, 1).
     resamples : int
@@ -207,7 +218,8 @@ def bootstrapped_f(
     OptionError
         A confidence that is no share, or fewer than one resample.
     ShapeError
-        Fewer than two sentences, no run, or sides of different sentences.
+        Fewer than two sentences, no run, or sides of different sentences; runs that are matched,
+        and not as many on both sides.
     """
     from scipy.stats import bootstrap  # noqa: PLC0415
 
@@ -218,10 +230,16 @@ def bootstrapped_f(
         for one in runs:
             _pooled(sides[0][0], one)  # checks
     rng = np.random.default_rng(seed)
+    if matched and len({len(runs) for runs in sides}) > 1:
+        raise ShapeError(f"{len(sides[0])} runs against {len(sides[1])}, expected as many: matched")
 
     def statistic(drawn: Longs, axis: int) -> Floats:
-        means = [_mean_f(runs, np.moveaxis(drawn, axis, -1), rng) for runs in sides]
-        return means[0] - means[1] if len(means) > 1 else means[0]
+        each = [_each_f(runs, np.moveaxis(drawn, axis, -1)) for runs in sides]
+        if len(each) == 1:
+            return _drawn_mean(each[0], rng)
+        if matched:
+            return _drawn_mean(each[0] - each[1], rng)
+        return _drawn_mean(each[0], rng) - _drawn_mean(each[1], rng)
 
     result = bootstrap(
         (np.arange(len(sides[0][0])),),
@@ -243,14 +261,18 @@ def _runs(side: SpanCounts | Sequence[SpanCounts]) -> Sequence[SpanCounts]:
     return runs
 
 
-def _mean_f(runs: Sequence[SpanCounts], sentences: Longs, rng: np.random.Generator) -> Floats:
-    """Mean F of runs drawn with replacement, over drawn sentences [..., S]."""
-    each = np.stack([run.f_of(sentences) for run in runs])
-    if len(runs) == 1:
+def _each_f(runs: Sequence[SpanCounts], sentences: Longs) -> Floats:
+    """F of each run, [runs, ...], over drawn sentences [..., S]."""
+    return np.stack([run.f_of(sentences) for run in runs])
+
+
+def _drawn_mean(each: Floats, rng: np.random.Generator) -> Floats:
+    """Mean of figures of runs, [runs, ...], as many of which are drawn with replacement."""
+    if len(each) == 1:
         return np.asarray(each[0])
-    shape = each.shape[1:]
-    times = rng.multinomial(len(runs), np.full(len(runs), 1.0 / len(runs)), size=shape)
-    return np.asarray((np.moveaxis(times, -1, 0) * each).sum(0) / len(runs))
+    count, shape = len(each), each.shape[1:]
+    times = rng.multinomial(count, np.full(count, 1.0 / count), size=shape)
+    return np.asarray((np.moveaxis(times, -1, 0) * each).sum(0) / count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +313,8 @@ def resampled_t(differences: Sequence[float] | Floats, *, test_share: float) -> 
         A share that is none.
     ShapeError
         Fewer than two splits.
+    DataError
+        A difference that is not finite.
 
     Examples
     --------
@@ -303,6 +327,9 @@ def resampled_t(differences: Sequence[float] | Floats, *, test_share: float) -> 
     x = np.asarray(differences, dtype=np.float64)
     if x.ndim != 1 or len(x) < 2:
         raise ShapeError(f"{x.size} differences, expected a list of at least 2")
+    if not np.isfinite(x).all():
+        at = int(np.flatnonzero(~np.isfinite(x))[0])
+        raise DataError(f"difference {at} is {x[at]}, expected a finite number")
     if not 0.0 < test_share < 1.0:
         raise OptionError(f"test_share is {test_share}, expected a number between 0 and 1")
     mean = float(x.mean())
@@ -386,7 +413,8 @@ def compare(
     gold, first, second : sequence of sequences of str
         Labels of each sentence.
     documents : int64 [S], optional
-        Number of each sentence's document, from 0: documents are drawn and exchanged whole.
+        Number of each sentence's document, as in `Corpus.documents`: documents are drawn and
+        exchanged whole.
     resamples : int
         Of the randomisation and of the bootstrap.
     seed : int
@@ -395,6 +423,8 @@ def compare(
     ------
     ShapeError
         The labellings are not of the same tokens, or there are fewer than two sentences.
+    DataError
+        Numbers of documents that are no whole numbers.
     """
     one, two = span_counts(gold, first), span_counts(gold, second)
     sides = [paired(gold, labels) for labels in (first, second)]

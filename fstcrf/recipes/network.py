@@ -25,7 +25,8 @@ from fstcrf.lazy import optional
 Loss: TypeAlias = Literal["softmax", "crf", "crf under grammar"]
 """What a network is trained by."""
 
-LOSSES: tuple[Loss, ...] = ("softmax", "crf", "crf under grammar")
+UNDER_GRAMMAR: Loss = "crf under grammar"
+LOSSES: tuple[Loss, ...] = ("softmax", "crf", UNDER_GRAMMAR)
 
 _ADVICE = "the recipe neural needs PyTorch: pip install 'fstcrf[torch]'"
 _LONGEST = 20  # characters of a word that are read
@@ -171,7 +172,7 @@ class Network:
             }
         )
         if loss != "softmax":
-            ruled = grammar if loss == "crf under grammar" else None
+            ruled = grammar if loss == UNDER_GRAMMAR else None
             self.layers["crf"] = layers.CRFLayer(labels, ruled)
 
     # --- Forward ------------------------------------------------------------------------------

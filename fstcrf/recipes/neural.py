@@ -32,6 +32,7 @@ from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.network import (
     LOSSES,
+    UNDER_GRAMMAR,
     Loss,
     Network,
     NetworkOptions,
@@ -98,7 +99,8 @@ class NetworkCourse(msgspec.Struct, frozen=True):
     rounds : int
         Rounds until the best one.
     dev_f : float
-        F on the dev file of the best one, decoded freely, percent.
+        F on the held-out sentences of the best one, percent: under the grammar for a network that
+        is trained under it, else decoded freely.
     seconds : float
         Of the processor, for all rounds, held-out figures included.
     """
@@ -150,7 +152,7 @@ def _fitted(network: Network, data: EntityData, train: Corpus) -> NetworkCourse:
     best, at, kept = -1.0, 0, network.parameters()
     course = network.rounds(train.column_lists("word"), data.tags(train))
     for count, _ in enumerate(course, 1):
-        f = _f(held_out, _free(network, data, held_out))
+        f = _f(held_out, _as_trained(network, data, held_out))
         if f > best:
             best, at, kept = f, count, network.parameters()
         if count - at >= network.options.patience:
@@ -174,10 +176,10 @@ def _emissions(
     )
 
 
-def _free(network: Network, data: EntityData, corpus: Corpus) -> list[list[str]]:
-    """Return the best labels, whatever they are."""
+def _as_trained(network: Network, data: EntityData, corpus: Corpus) -> list[list[str]]:
+    """Return the best legal labels where only those are trained, else the best of all."""
     scores = network.scores(corpus.column_lists("word"))
-    return _best(_emissions(network, data, scores, ruled=False))
+    return _best(_emissions(network, data, scores, ruled=network.loss == UNDER_GRAMMAR))
 
 
 def _best(batch: Emissions) -> list[list[str]]:
@@ -304,8 +306,8 @@ def run(setting: Setting) -> Result:
     }
     courses = {one: trained(one, data, setting)[1] for one in runs}
     rows = setting.rows("all", partial(_rows, found, courses), (runs, penalties))
-    sections = [_reading(sizes), *_tables(found, sizes), _probabilities(probabilities)]
-    sections.append(protocol.section())
+    sections = [_reading(sizes), *_tables(found, sizes), _grammar_in_training(found, sizes)]
+    sections += [_probabilities(probabilities), protocol.section()]
     return Result(rows, sections, headline=_headline(found, sizes))
 
 
@@ -387,7 +389,7 @@ def _rows(
 ) -> Iterator[Row]:
     for one, ways in found.items():
         course = courses[one]
-        yield Row(one.name, "F, dev, free, %", course.dev_f, seconds=course.seconds)
+        yield Row(one.name, "F, held-out, %", course.dev_f, seconds=course.seconds)
         for way, answer in ways.items():
             name = f"{one.name}: {way}"
             yield Row(name, "F, test, %", answer.f, seconds=answer.seconds)
@@ -440,14 +442,40 @@ def _tables(found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[i
     return sections
 
 
+def _grammar_in_training(
+    found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]
+) -> str:
+    """Write what it brings to train under the grammar, where both are decoded under it."""
+    body = []
+    for size in sizes:
+        mine, other = (_of(found, size, loss, WAYS[1]) for loss in (UNDER_GRAMMAR, "crf"))
+        means = [statistics.fmean(one.f for one in side) for side in (mine, other)]
+        gain = _difference(mine, other, matched=False)
+        errors = [
+            statistics.fmean(one.error for one in side if one.error is not None)
+            for side in (mine, other)
+        ]
+        body.append([f"{size:,}", *map(number, means[::-1]), gain, *map(number, errors[::-1])])
+    head = ["sentences", "crf: F, %", "crf under grammar: F, %", "difference (95 % interval)"]
+    head += ["crf: calibration error", "crf under grammar: calibration error"]
+    return (
+        "## The grammar in training\n\n"
+        "Both decoded under the grammar: what it brings that only legal labellings are summed "
+        f"over in training, too.\n\n{table(head, body)}"
+    )
+
+
+def _difference(mine: Sequence[Decoded], other: Sequence[Decoded], *, matched: bool) -> str:
+    """Write a difference of mean F with its interval over documents and seeds, in percent."""
+    sides = [[one.counts() for one in side] for side in (mine, other)]
+    low, high = (100.0 * x for x in bootstrapped_f(*sides, matched=matched, resamples=1999))
+    apart = statistics.fmean(one.f for one in mine) - statistics.fmean(one.f for one in other)
+    return f"{apart:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
 def _cells(mine: Sequence[Decoded], free: Sequence[Decoded], way: str) -> list[str]:
     mean = statistics.fmean(one.f for one in mine)
-    gain = ""
-    if way != "free":
-        sides = [[one.counts() for one in side] for side in (mine, free)]
-        low, high = (100.0 * x for x in bootstrapped_f(*sides, resamples=1999))
-        apart = mean - statistics.fmean(one.f for one in free)
-        gain = f"{apart:+.2f} ({low:+.2f} to {high:+.2f})"
+    gain = "" if way == "free" else _difference(mine, free, matched=True)
     errors = [one.error for one in mine if one.error is not None]
     return [
         number(mean),
@@ -480,7 +508,8 @@ def _reading(sizes: Sequence[int]) -> str:
         "*consistency*: labels drawn for whole documents, with penalties estimated from the "
         "whole training file for equal strings of different types. Training ends when F on testa "
         f"(as many of its sentences as training has, and at least {_LEAST_HELD_OUT}) no longer "
-        f"rises, and its best round is kept. Figures are means over {SEEDS} seeds "
+        "rises, and its best round is kept: decoded under the grammar where the network is "
+        f"trained under it, else freely. Figures are means over {SEEDS} seeds "
         f"({FEW_SEEDS} with all sentences; 2 in a quick run). Intervals are by resampled documents "
         "and seeds. An illegal sentence has labels that are no BIOES; F reads them as conlleval "
         "does. The calibration error is that of probabilities of spans, in 15 bins. Seconds are "

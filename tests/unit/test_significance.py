@@ -9,7 +9,7 @@ import pytest
 import scipy.stats
 
 from fstcrf.corpus import Column
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import (
     McNemar,
@@ -182,10 +182,20 @@ def test_documents_are_drawn_whole() -> None:
     assert bootstrapped_f(one, two, seed=1)[0] < one.f - two.f < bootstrapped_f(one, two, seed=1)[1]
 
 
-@pytest.mark.parametrize("documents", [[0, 1], [0, -1, 0, 1]])
-def test_documents_of_other_sentences(documents: list[int]) -> None:
-    with pytest.raises(ShapeError, match="numbers of groups for 4 sentences"):
-        compare(GOLD, FIRST, SECOND, documents=np.asarray(documents), resamples=10)
+def test_documents_of_other_sentences() -> None:
+    with pytest.raises(ShapeError, match="2 numbers of groups for 4 sentences"):
+        compare(GOLD, FIRST, SECOND, documents=np.asarray([0, 1]), resamples=10)
+    for numbers in ([0.5, 1.0, 1.5, 2.0], ["a", "a", "b", "b"]):
+        with pytest.raises(DataError, match="expected whole numbers"):
+            compare(GOLD, FIRST, SECOND, documents=np.asarray(numbers), resamples=10)
+
+
+def test_any_whole_numbers_name_documents() -> None:
+    counts = span_counts(GOLD, FIRST)
+    for numbers in ([-1, 7, 7, 10**12], [5, 5, 3, 2]):
+        grouped = counts.grouped(np.asarray(numbers))
+        assert len(grouped) == 3
+        assert grouped.f == counts.f
 
 
 def test_comparing_by_documents() -> None:
@@ -213,6 +223,19 @@ def test_runs_are_drawn_with_the_sentences() -> None:
         bootstrapped_f([])
     with pytest.raises(ShapeError, match="different sentences"):
         bootstrapped_f([runs[0], random_counts(rng, wanted + 1)])
+
+
+def test_runs_that_belong_together_are_drawn_together() -> None:
+    """One side is as far above the other in every run: seeds add nothing to the difference."""
+    wanted = np.full(50, 4)
+    worse = [SpanCounts(np.full(50, k), wanted, wanted) for k in (0, 1, 2)]
+    better = [SpanCounts(np.full(50, k + 1), wanted, wanted) for k in (0, 1, 2)]
+    assert bootstrapped_f(better, worse, matched=True) == pytest.approx((0.25, 0.25))
+    low, high = bootstrapped_f(better, worse)
+    assert low < 0.0
+    assert high > 0.5
+    with pytest.raises(ShapeError, match="3 runs against 2"):
+        bootstrapped_f(better, worse[:2], matched=True)
 
 
 def test_overlapping_splits_against_simulation() -> None:
@@ -243,3 +266,8 @@ def test_the_corrected_test_by_hand() -> None:
 def test_what_the_corrected_test_refuses(differences: list[float], share: float) -> None:
     with pytest.raises((OptionError, ShapeError), match=r"differences|test_share"):
         resampled_t(differences, test_share=share)
+
+
+def test_differences_that_are_no_numbers() -> None:
+    with pytest.raises(DataError, match="difference 1 is nan"):
+        resampled_t([0.1, float("nan")], test_share=0.5)
