@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fstcrf.arrays import Ints
 from fstcrf.calibration import Events, label_events, lattices_of, span_events
 from fstcrf.corpus import Corpus, Span, spans
 from fstcrf.corpus.batches import batches
@@ -15,11 +16,14 @@ from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, InexactWarning, NoPathError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.significance import bootstrapped_f, span_counts
+from fstcrf.evaluate.spans import written_alike
 from fstcrf.joint import CRF, Tagger, compose
 from fstcrf.joint.batches import surrounded
 
 _ABOVE = 0.01
 """Least probability of a span, or of a label, that counts as said."""
+_ENOUGH = 10
+"""Documents below which sentences are what is drawn."""
 _TOGETHER = 20_000
 """Tokens after which somebody is told."""
 
@@ -98,7 +102,8 @@ class Analysis:
     f : float
         F of all spans; of labels that are none, the accuracy.
     f_interval : (float, float)
-        It holds 19 times of 20, by the bootstrap over sentences.
+        It holds 19 times of 20, by the bootstrap over documents where there are ten, else over
+        sentences.
     types : tuple of TypeScore
         Most frequent first.
     confusions : tuple of (str, str, int)
@@ -128,6 +133,11 @@ class Analysis:
     events: Events | None
     repair: Repair | None
     unproven: int
+
+    @property
+    def units(self) -> Ints | None:
+        """Number of each sentence's document, where there are enough to draw; else None."""
+        return _units(self.corpus)
 
     def curve(self) -> tuple[list[float], list[float], list[float]]:
         """Return thresholds, and the precision and recall of what is at least so probable.
@@ -161,6 +171,9 @@ def analyse(
 ) -> Analysis:
     """Decode a corpus and look at what is wrong.
 
+    Where the tagger writes spans in another scheme than the gold labels have, what it found is
+    written in theirs (`written_alike`), so that tokens can be compared.
+
     Parameters
     ----------
     tagger : Tagger
@@ -191,7 +204,8 @@ def analyse(
         raise DataError("no tokens: nothing to analyse")
     wanted = corpus.column_lists(gold) if isinstance(gold, str) else [list(row) for row in gold]
     parts = 2 if tagger.without_grammar() is None else 3
-    found, unproven = _decided(tagger, corpus, name, threads, lambda share: told(share / parts))
+    decided, unproven = _decided(tagger, corpus, name, threads, lambda share: told(share / parts))
+    found, _ = written_alike(wanted, decided)
     of_spans = has_spans({label for labels in wanted for label in labels})
     events, chances = _probabilities(tagger, corpus, name, wanted, found, of_spans, threads)
     told(2 / parts)
@@ -200,7 +214,9 @@ def analyse(
     if of_spans:
         f = evaluate_spans(wanted, found).f
         if len(wanted) > 1:
-            interval = bootstrapped_f(span_counts(wanted, found), resamples=resamples, seed=seed)
+            counts, units = span_counts(wanted, found), _units(corpus)
+            counts = counts if units is None else counts.grouped(units)
+            interval = bootstrapped_f(counts, resamples=resamples, seed=seed)
     else:
         interval = _wilson(tokens.correct, tokens.tokens)
     return Analysis(
@@ -218,7 +234,7 @@ def analyse(
         _errors(wanted, found, chances, of_spans=of_spans),
         events,
         _repaired(
-            *(tagger, corpus, name, wanted, found),
+            *(tagger, corpus, name, wanted, decided),
             threads=threads,
             of_spans=of_spans,
             told=lambda share: told((2 + share) / parts),
@@ -228,6 +244,12 @@ def analyse(
 
 
 # --- How it is found ------------------------------------------------------------------------------
+
+
+def _units(corpus: Corpus) -> Ints | None:
+    documents = corpus.documents
+    return documents if len(np.unique(documents)) >= _ENOUGH else None
+
 
 _Key = tuple[int, int, int, str]  # sentence, start, end, type or label
 
@@ -378,15 +400,16 @@ def _repaired(
         return None
     other, _ = _decided(free, corpus, tape, threads, told)
     changed = tuple(k for k, (a, b) in enumerate(zip(found, other, strict=True)) if a != b)
-    sides = [
+    with_it, without = (written_alike(gold, side)[0] for side in (found, other))
+    right, before = (
         np.asarray(
             [w == s for a, b in zip(gold, side, strict=True) for w, s in zip(a, b, strict=True)]
         )
-        for side in (found, other)
-    ]
+        for side in (with_it, without)
+    )
     scores = [
         evaluate_spans(gold, side).f if of_spans else evaluate_tokens(gold, side).accuracy
-        for side in (found, other)
+        for side in (with_it, without)
     ]
-    mended, spoilt = int((sides[0] & ~sides[1]).sum()), int((sides[1] & ~sides[0]).sum())
+    mended, spoilt = int((right & ~before).sum()), int((before & ~right).sum())
     return Repair(changed, mended, spoilt, *scores)

@@ -78,8 +78,10 @@ def report_page(
         called += ["other"] * (2 - len(called))
     parts = [_scores(sides, called)]
     if second is not None:
-        found = compare(first.gold, first.found, second.found, seed=seed)
-        parts.append(_compared(found, called, of_spans=first.spans))
+        sides_found = first.found, second.found
+        found = compare(first.gold, *sides_found, documents=first.units, seed=seed)
+        drawn = "sentences" if first.units is None else "documents"
+        parts.append(_compared(found, called, drawn, of_spans=first.spans))
     for name, side in zip(called, sides, strict=True):
         head = f" of {escape(name)}" * (len(sides) > 1)
         parts += [_types(side, head), _confusions(side, head), _repaired(side, head)]
@@ -227,7 +229,7 @@ def _scores(sides: Sequence[Analysis], names: Sequence[str]) -> str:
     return f"<h2>Scores</h2><p>{size}</p>{_table(heads, rows)}"
 
 
-def _compared(found: Comparison, names: Sequence[str], *, of_spans: bool) -> str:
+def _compared(found: Comparison, names: Sequence[str], drawn: str, *, of_spans: bool) -> str:
     tests = [("tokens (McNemar)", found.tokens), ("sentences (McNemar)", found.sentences)]
     rows = [
         [name, f"{test.first:,}", f"{test.second:,}", f"{test.exact:.4g}"] for name, test in tests
@@ -239,7 +241,7 @@ def _compared(found: Comparison, names: Sequence[str], *, of_spans: bool) -> str
         low, high = (f"{100 * end:+.2f}" for end in found.interval)
         told = (
             f"<p>F of {escape(names[0])} minus F of {escape(names[1])}: 95 % of bootstrap samples "
-            f"from {low} to {high}.</p>"
+            f"from {low} to {high}. What is drawn, and exchanged, are {drawn}.</p>"
         )
     heads = ["right", f"only {escape(names[0])}", f"only {escape(names[1])}", "p"]
     return f"<h2>The two compared</h2>{_table(heads, rows)}{told}"

@@ -23,6 +23,7 @@ from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.corpus import check_writable
 from fstcrf.corpus.schemes import has_spans
+from fstcrf.errors import DataError
 
 
 @click.command()
@@ -48,6 +49,12 @@ from fstcrf.corpus.schemes import has_spans
     help="Print for each type the least calibrated probability from which so many are right.",
 )
 @click.option(
+    "--level",
+    metavar="C",
+    type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
+    help="With --precision: so sure must it be that the precision is reached, such as 0.95.",
+)
+@click.option(
     "--bins",
     metavar="K",
     type=click.IntRange(min=1),
@@ -68,6 +75,7 @@ def calibrate(
     target: str | None,
     method: Any,
     precision: float | None,
+    level: float | None,
     bins: int,
     plot: str | None,
     as_json: bool,
@@ -84,6 +92,8 @@ def calibrate(
     fstcrf calibrate ner.fstcrf dev.txt -o ner.json
     fstcrf tag ner.fstcrf new.txt --calibration ner.json --min-confidence 0.9
     """
+    if level is not None and precision is None:
+        raise click.UsageError("--level needs --precision")
     for target_file in (output, plot):
         if target_file is not None:
             check_writable(target_file)
@@ -96,6 +106,8 @@ def calibrate(
     gold = data.column_lists(column)
     check_columns(model, data)
     spans = has_spans(model.label_sets[name])
+    if spans and not has_spans({label for labels in gold for label in labels}):
+        raise DataError(f"column {column!r} holds no spans, of which tape {name!r} is", path=path)
     with progress(f"weighing {len(data):,} sentences", "", 3) as meter:
         lattices = lattices_of(model, data, tape=name, threads=threads)
         meter.add()
@@ -106,7 +118,7 @@ def calibrate(
         calibration = Calibration.fit(events, method)
         after = Calibration.crossed(events, method)
     tables = reliability(events, bins=bins), reliability(after, bins=bins)
-    thresholds = None if precision is None else precision_thresholds(after, precision)
+    thresholds = None if precision is None else precision_thresholds(after, precision, level=level)
     if output is not None:
         calibration.save(output)
     if plot is not None:
@@ -119,7 +131,8 @@ def calibrate(
     click.echo(f"as the model says\n{tables[0]}\n\ncalibrated, on the other folds\n{tables[1]}")
     for type_, least in (thresholds or {}).items():
         text = "none" if least is None else f"{least:.4f}"
-        click.echo(f"precision {precision:g} of {type_}: {text}")
+        count = len(after.of_type(type_))
+        click.echo(f"precision {precision:g} of {type_}: {text}  ({count} {what})")
 
 
 def _tape(label_sets: dict[str, tuple[str, ...]], tape: str | None) -> str:

@@ -22,7 +22,7 @@ from fstcrf.corpus.batches import batches
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
-from fstcrf.evaluate.spans import LEAST, label_share
+from fstcrf.evaluate.spans import LEAST, label_share, written_alike
 from fstcrf.joint import Composition
 
 _NAMED = 5
@@ -147,10 +147,17 @@ class _Style:
         """Score labels."""
         values = {label for sentence in labels.gold for label in sentence}
         self.check(values)
-        if self._spans(values):
-            scheme, strict = self.scheme, self.strict
-            return evaluate_spans(labels.gold, labels.predicted, scheme=scheme, strict=strict)
-        return evaluate_tokens(labels.gold, labels.predicted)
+        if not self._spans(values):
+            return evaluate_tokens(labels.gold, labels.predicted)
+        if self.strict:
+            return evaluate_spans(labels.gold, labels.predicted, scheme=self.scheme, strict=True)
+        predicted, schemes = written_alike(labels.gold, labels.predicted)
+        if schemes is not None:
+            say(
+                f"the labels found are {schemes[0]}, those wanted {schemes[1]}: "
+                f"token by token, they are compared as {schemes[1]}"
+            )
+        return evaluate_spans(labels.gold, predicted)
 
     def _spans(self, gold: Iterable[str]) -> bool:
         if self.as_spans is not None:

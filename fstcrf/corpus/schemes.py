@@ -506,12 +506,20 @@ def convert(
     ------
     SchemeError, OptionError
         As `spans` and `labels_from_spans`.
+    LabelError
+        A label that is none of spans, such as ``NN``: it would be lost.
 
     Examples
     --------
     >>> convert(["I-NP", "I-NP", "B-NP", "O"], "iob1", "bioes")
     ['B-NP', 'E-NP', 'S-NP', 'O']
     """
+    if isinstance(labels, str):
+        raise LabelError(f"labels {labels!r} are one string, expected a list of labels")
+    conlleval = named_scheme("conlleval")
+    for label in labels:
+        if split_label(label, conlleval)[0] == "?":
+            raise LabelError(f"label {label!r} is none of spans: {expected(_IOB2)}, or the like")
     return labels_from_spans(spans(labels, source, illegal=illegal), len(labels), target)
 
 
@@ -531,7 +539,7 @@ def convert_column(
         With ``illegal="raise"``: the first label that breaks the scheme, with its file and line.
     DataError
         No such column.
-    OptionError
+    OptionError, LabelError
         As `convert`.
     """
     sentences = corpus.column_lists(column)

@@ -244,7 +244,18 @@ class Consistency(DeclaredModel):
         """Return the model with its penalties, or those of one relation, times a factor.
 
         The factor is the model's weight in the product with the tagger.
+
+        Raises
+        ------
+        OptionError
+            A factor that is negative or not finite, which would make penalties rewards; no such
+            relation.
         """
+        if not 0.0 <= factor < float("inf"):
+            raise OptionError(f"factor is {factor:g}, expected a number of at least 0")
+        if relation is not None and relation not in RELATIONS:
+            known = ", ".join(map(repr, RELATIONS))
+            raise OptionError(f"relation {relation!r}, expected one of {known}")
         changed = [
             replace(v, penalty=v.penalty * factor) if relation in {None, v.relation} else v
             for v in self.violations

@@ -20,7 +20,7 @@ from fstcrf.documents.consistency import Consistency
 from fstcrf.documents.document import Document, SpanTables, each_a, span_tables
 from fstcrf.documents.fields import Fields
 from fstcrf.documents.sampler import Annealing, DocumentChain
-from fstcrf.documents.scores import LocalScores
+from fstcrf.documents.scores import LocalScores, check_types
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.lattice import Lattice
 
@@ -59,7 +59,7 @@ def exact_labels(
     most: int = 500,
     seconds: float = 60.0,
 ) -> ExactLabels | None:
-    """Return the best labels of a document; None where that takes more than is allowed.
+    """Return the best labels of a document, proven; None where that takes more than is allowed.
 
     Parameters
     ----------
@@ -83,6 +83,8 @@ def exact_labels(
         Lattices of other sentences.
     OptionError
         Other models, a penalty above 0, or values that are counted together.
+    LabelError
+        A model names a type that no label has.
     """
     _check(lattices, document, models)
     (tape,) = lattices[0].tapes
@@ -110,11 +112,17 @@ def _check(lattices: Sequence[Lattice], document: Document, models: Sequence[Mod
     if [len(lattice) for lattice in lattices] != np.diff(document.offsets).tolist():
         raise ShapeError("lattices of other sentences than those of the document")
     each_a("models", models, Consistency, Fields)
-    for violation in (v for model in models for v in model.violations):
-        if violation.penalty > 0:
-            raise OptionError(f"a penalty is {violation.penalty:g}, expected at most 0")
-        if getattr(violation, "counting", "pairs") != "pairs":
-            raise OptionError("values that are counted together are no sum over pairs of spans")
+    (tape,) = lattices[0].tapes
+    for model in models:
+        check_types(model, {tape: lattices[0].program.labels(tape)})
+        for violation in model.violations:
+            if violation.penalty > 0:
+                raise OptionError(f"a penalty is {violation.penalty:g}, expected at most 0")
+            if getattr(violation, "counting", "pairs") != "pairs":
+                raise OptionError(
+                    f"{type(model).__name__} counts values, not pairs of spans, and only pairs "
+                    "have an exact answer: counting='pairs', or agreed_labels, which samples"
+                )
 
 
 Candidate: TypeAlias = tuple[Sequence[str], float]

@@ -1,6 +1,17 @@
 """Scores of labellings; sees labels only, never models."""
 
-from fstcrf.evaluate.significance import Comparison, compare
+from fstcrf.evaluate.significance import (
+    Comparison,
+    McNemar,
+    ResampledT,
+    SpanCounts,
+    bootstrapped_f,
+    compare,
+    mcnemar,
+    randomised_f,
+    resampled_t,
+    span_counts,
+)
 from fstcrf.evaluate.spans import (
     LabelScore,
     SpanReport,
@@ -8,15 +19,25 @@ from fstcrf.evaluate.spans import (
     TokenReport,
     evaluate_spans,
     evaluate_tokens,
+    written_alike,
 )
 
 __all__ = [
     "Comparison",
     "LabelScore",
+    "McNemar",
+    "ResampledT",
+    "SpanCounts",
     "SpanReport",
     "SpanScore",
     "TokenReport",
+    "bootstrapped_f",
     "compare",
     "evaluate_spans",
     "evaluate_tokens",
+    "mcnemar",
+    "randomised_f",
+    "resampled_t",
+    "span_counts",
+    "written_alike",
 ]

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fstcrf import display
-from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import span_arrays
 from fstcrf.errors import DataError, OptionError, ShapeError
-from fstcrf.evaluate.spans import paired
+from fstcrf.evaluate.spans import paired, written_alike
 
 _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
 
@@ -88,7 +88,7 @@ class SpanCounts:
         right, both = self.right[sentences].sum(-1), (self.found + self.wanted)[sentences].sum(-1)
         return np.asarray(2.0 * right / np.maximum(both, 1))
 
-    def grouped(self, groups: Longs) -> SpanCounts:
+    def grouped(self, groups: Longs | Ints) -> SpanCounts:
         """Return the counts of groups of sentences, such as documents.
 
         Parameters
@@ -402,11 +402,13 @@ def compare(
     first: Sequence[Sequence[str]],
     second: Sequence[Sequence[str]],
     *,
-    documents: Longs | None = None,
+    documents: Longs | Ints | None = None,
     resamples: int = 9_999,
     seed: int = 0,
 ) -> Comparison:
     """Compare two labellings of the same sentences.
+
+    Spans in another scheme than the gold labels have are written in theirs first.
 
     Parameters
     ----------
@@ -426,6 +428,7 @@ def compare(
     DataError
         Numbers of documents that are no whole numbers.
     """
+    first, second = (written_alike(gold, labels)[0] for labels in (first, second))
     one, two = span_counts(gold, first), span_counts(gold, second)
     sides = [paired(gold, labels) for labels in (first, second)]
     tokens = [side.right for side in sides]

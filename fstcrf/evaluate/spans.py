@@ -17,7 +17,15 @@ from fstcrf import display
 from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus import named_scheme
 from fstcrf.corpus.corpus import Column
-from fstcrf.corpus.schemes import OUTSIDE, Scheme, SpanArrays, span_arrays, split_label
+from fstcrf.corpus.schemes import (
+    OUTSIDE,
+    Scheme,
+    SpanArrays,
+    convert,
+    has_spans,
+    span_arrays,
+    split_label,
+)
 from fstcrf.errors import OptionError, ShapeError
 
 # --- Two labellings, interned together ------------------------------------------------------------
@@ -330,6 +338,64 @@ def _counts(wanted: SpanArrays, found: SpanArrays, n_tokens: int) -> Longs:
             for types in (found.type[correct], found.type, wanted.type)
         ]
     )
+
+
+# --- Labels of two schemes ------------------------------------------------------------------------
+
+# What labels are taken for where several schemes would do: the first.
+_LIKELY = ("iob2", "bioes", "bilou", "iob1")
+
+
+def written_alike(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> tuple[Sequence[Sequence[str]], tuple[str, str] | None]:
+    """Return the predicted labels in the scheme of the gold ones, so that tokens can be compared.
+
+    Spans are read as conlleval reads them, whatever the scheme; single labels are not. Labels are
+    written anew only where most predicted spans are not well formed in the scheme that suits the
+    gold labels best, and are in another.
+
+    Parameters
+    ----------
+    gold, predicted : sequence of sequences of str
+        Labels of each sentence.
+
+    Returns
+    -------
+    predicted : sequence of sequences of str
+        As they are, or written anew.
+    schemes : (str, str) or None
+        What they were and what they are, where they were written anew.
+
+    Raises
+    ------
+    ShapeError
+        The labellings are not of the same tokens.
+
+    Examples
+    --------
+    >>> written_alike([["I-PER", "I-PER", "O"]], [["B-PER", "E-PER", "O"]])
+    ([['I-PER', 'I-PER', 'O']], ('bioes', 'iob1'))
+    """
+    pairs = paired(gold, predicted)
+    wanted, found = (
+        {name: _well_formed(column, pairs.offsets, name) for name in _LIKELY}
+        for column in (pairs.gold, pairs.predicted)
+    )
+    target, source = (max(_LIKELY, key=shares.__getitem__) for shares in (wanted, found))
+    if found[target] > 0.5 or found[source] <= 0.5 or not has_spans(pairs.gold.strings()):
+        return predicted, None
+    return [convert(labels, source, target) for labels in predicted], (source, target)
+
+
+def _well_formed(column: Column, offsets: Longs, scheme: str) -> float:
+    """Return the share of the spans, as conlleval reads them, that a scheme reads alike."""
+    read, strict = (
+        span_arrays(column, offsets, scheme, illegal=illegal) for illegal in ("repair", "drop")
+    )
+    if not len(read.start):
+        return 1.0
+    return float(_counts(read, strict, int(offsets[-1]))[0].sum() / len(read.start))
 
 
 # --- Tokens ---------------------------------------------------------------------------------------

@@ -103,13 +103,17 @@ class FeedbackLearner:
         Raises
         ------
         OptionError
-            The folder is not empty; a control that needs sentences to come again; a negative seed.
+            The folder is not empty; a control that needs several rewards of a sentence; a
+            negative seed.
         OSError
             The folder cannot be written.
         """
-        if aim.control in {"sentence", "leave-one-out"}:
+        if aim.control == "sentence":
+            raise OptionError("control 'sentence' is for sentences that come again: use 'mean'")
+        if aim.control == "leave-one-out":
             raise OptionError(
-                f"control {aim.control!r} is for sentences that come again: use 'mean'"
+                "control 'leave-one-out' needs several rewards of a sentence before any is learnt "
+                "from, and here one is asked for: use 'mean'"
             )
         folder = LearnerFolder.new(path, sync)
         try:

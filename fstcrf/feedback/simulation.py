@@ -176,7 +176,7 @@ def simulate(
     epochs : int
         At most so many steps of `samples` samples.
     samples : int, optional
-        One for each sentence when absent.
+        An epoch; one for each sentence when absent, or as many as it has draws.
     batch : int
         Rewards that are asked for at a time.
     dev : Corpus, optional

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Bools, Longs
-from fstcrf.corpus.schemes import Scheme, legal_transitions, named_scheme
+from fstcrf.corpus.schemes import OUTSIDE, Scheme, expected, legal_transitions, named_scheme
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.grammar.acceptor import Acceptor, either, is_empty, minimise, trim
 from fstcrf.grammar.labels import (
@@ -326,7 +326,24 @@ def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
     table = named_scheme(scheme)
     name = "bio" if table.name == "iob2" else table.name
     content = "scheme", table, options
-    return _touching(f"{name}()", lambda labels: legal_transitions(labels, table), options, content)
+    return _touching(f"{name}()", partial(_legal_in, table), options, content)
+
+
+def _legal_in(scheme: Scheme, labels: tuple[str, ...]) -> Bools:
+    """Return the successions that a scheme allows, of labels some of which can be a whole span."""
+    legal = legal_transitions(labels, scheme)
+    after, before = legal[-1, :-1].copy(), legal[:-1, -1].copy()
+    for _ in labels:  # those that a legal sentence reaches, and those that reach its end
+        after |= legal[:-1, :-1][after].any(axis=0)
+        before |= legal[:-1, :-1][:, before].any(axis=1)
+    spanning = np.asarray([label != OUTSIDE for label in labels])
+    if spanning.any() and not (after & before & spanning).any():
+        some = ", ".join(label for label in labels if label != OUTSIDE)
+        raise LabelError(
+            f"{scheme.name} allows no span of {some}: none of them can both begin and end one; "
+            f"{expected(scheme)}"
+        )
+    return legal
 
 
 def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:

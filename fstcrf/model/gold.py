@@ -60,6 +60,11 @@ def legal_gold(
             f"{len(token):,} illegal labels in {int(broken.sum()):,} of {len(corpus):,} sentences"
         )
         advice = _advice(corpus, column, masks, labels, source, target, len(token))
+        if (unknown & broken[sentence]).any():
+            advice = (
+                "some of their labels are not known, so that they cannot be written anew: correct "
+                "them, or on_illegal 'skip' leaves the sentences out"
+            )
         raise fault.error(f", the first of {count}: {advice}")
     kept = every if settings.on_illegal == "repair" else ~broken
     if settings.on_illegal == "repair":

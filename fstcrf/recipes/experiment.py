@@ -423,8 +423,11 @@ def _leave(
     interrupted = isinstance(error, KeyboardInterrupt)
     why = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
     folder, found = setting.report, setting.found
-    if folder is None or not (found.rows or found.sections):
+    if folder is None:
+        setting.say("nothing is kept without --report: the same command begins anew")
         return
-    write(_report(recipe, found, facts, f"{why} after {facts['wall clock']}"), folder)
-    kept = f"; finished parts that are kept: {setting.parts.count}" if setting.parts.count else ""
-    setting.say(f"{folder}: report.md, results.json of what was found until now{kept}")
+    kept = f"{setting.parts.count} finished parts are kept: the same command goes on from there"
+    if found.rows or found.sections:
+        write(_report(recipe, found, facts, f"{why} after {facts['wall clock']}"), folder)
+        kept = f"report.md, results.json of what was found until now; {kept}"
+    setting.say(f"{folder}: {kept}")

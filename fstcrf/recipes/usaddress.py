@@ -55,14 +55,18 @@ def run(setting: Setting) -> Result:
         systems.append(_System(name, parser, parser.search(texts)))
         setting.say(f"usaddress: {name}: done")
     setting.course.until(0.7)
-    times = timed(peer, [system.parser for system in systems], texts, 25 if setting.full else 5)
+    parsers, rounds = [system.parser for system in systems], 25 if setting.full else 5
+    times = setting.kept("times", lambda: timed(peer, parsers, texts, rounds), Timing)
     rows = [
-        row for k, s in enumerate(systems) for row in _rows(gold, peer, systems[0], s, times, k)
+        row
+        for k, s in enumerate(systems)
+        for row in setting.rows(s.name, partial(_rows, gold, peer, systems[0], s, times, k))
     ]
     setting.course.until(1.0)
     for system in setting.course.each(systems[1:] if setting.full else systems[-1:]):
         setting.say(f"usaddress: {system.name}: how sure its answers are")
-        rows += _sure_rows(peer, system, setting.seed)
+        sure = partial(_sure_rows, peer, system, setting.seed)
+        rows += setting.rows(f"{system.name}, how sure", sure)
     kinds, examples = (len(texts), len(texts)) if setting.full else (8, 2)
     sections = [_reading(gold, peer, systems)]
     sections += [_changes(systems[0], s, gold, kinds, examples) for s in systems[1:]]

@@ -218,7 +218,7 @@ class Bandit:
         What rewards mean, and how far a step goes.
     schedule : Schedule, optional
     samples : int, optional
-        Samples a step; one for each sentence when absent.
+        Samples a step; one for each sentence when absent, or as many as it has draws.
     batch : int
         Samples whose rewards are asked for at a time, all drawn from the same weights. With 1,
         rewards are those of `judge` and everything happens in the kernel; to leave one out, the
@@ -260,11 +260,13 @@ class Bandit:
         seed: int = 0,
     ) -> None:
         sentences = len(problem.weight)
-        self.samples = sentences if samples is None else samples
+        self.samples = sentences * aim.draws if samples is None else samples
         if batch < 1 or self.samples < 1:
             raise OptionError(f"{self.samples} samples in batches of {batch}: expected at least 1")
         if rewards is not None and batch == 1:
             raise OptionError("rewards of your own are asked for in batches: give batch=")
+        if aim.cap and log is None:
+            raise OptionError(f"cap is {aim.cap:g}, which only rewards of a log need: give log=")
         if self.samples % aim.draws:
             raise OptionError(f"{self.samples} samples: expected a multiple of {aim.draws} draws")
         if batch == 1:

@@ -17,7 +17,7 @@ from fstcrf.documents import (
     Violation,
     exact_labels,
 )
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import LabelError, OptionError, ShapeError
 from tests.support.document_cases import Exact, document_of
 
 SEQUENCES = Consistency(
@@ -87,9 +87,14 @@ def test_what_takes_too_long_is_nothing() -> None:
 
 def test_wrong_models() -> None:
     exact, lattices = problem(1, SEQUENCES, 1.0)
-    with pytest.raises(OptionError, match="a penalty is 1, expected at most 0"):
-        exact_labels(lattices, exact.document, [SEQUENCES.scaled(-1 / 0.7, "within")])
-    with pytest.raises(OptionError, match="counted together"):
+    for violation, words in (
+        (Violation("within", ("X", "Y"), 1.0), "a penalty is 1, expected at most 0"),
+        (Violation("same", ("X", "Z"), -1.0), "no label is of the type Z"),
+    ):
+        model = SEQUENCES.with_violations([violation])
+        with pytest.raises((OptionError, LabelError), match=words):
+            exact_labels(lattices, exact.document, [model])
+    with pytest.raises(OptionError, match="Fields counts values, not pairs"):
         exact_labels(lattices, exact.document, [Fields([Differing("X", counting="values")])])
     with pytest.raises(ShapeError):
         exact_labels(lattices[:2], exact.document, [SEQUENCES])

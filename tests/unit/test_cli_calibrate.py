@@ -155,3 +155,14 @@ def test_a_calibration_decides_what_is_too_improbable() -> None:
     chain = failure("tag", "chain", "dev.txt", "--min-confidence", 0.5, status=2)
     assert "--min-confidence needs a transducer" in chain
     assert "1.5" in failure("tag", "field", "dev.txt", "--min-confidence", 1.5, status=2)
+
+
+def test_how_sure_the_precision_is() -> None:
+    how = ["field", "dev.txt", "--method", "temperature", "--precision", 0.8]
+    plain = json.loads(done("calibrate", *how, "--json"))["thresholds"]
+    safe = json.loads(done("calibrate", *how, "--level", 0.95, "--json"))["thresholds"]
+    assert all(at is None or at >= plain[kind] for kind, at in safe.items())
+    assert safe != plain
+    line = failure("calibrate", "field", "dev.txt", "--level", 0.9, status=2)
+    assert line.startswith("--level needs --precision")
+    assert "holds no spans" in failure("calibrate", "field", "dev.txt", "--target", "pos")

@@ -133,7 +133,8 @@ def test_columns_of_two_tasks(rows: str, warned: bool) -> None:
     result = run("eval", "--pred", "-", given=rows)
     assert result.exit_code == 0
     assert ("have hardly one in common" in result.stderr) == warned
-    assert result.stderr.count("\n") == warned
+    assert ("compared as iob2" in result.stderr) == ("S-NP" in rows)
+    assert result.stderr.count("\n") == (warned or "S-NP" in rows)
 
 
 def test_columns_of_two_tasks_are_named() -> None:
@@ -249,3 +250,22 @@ def test_demo_copies_its_files() -> None:
     assert Path("a/b/dev.txt").read_bytes() == corpus_path("dev").read_bytes()
     Path("file").touch()
     assert failure("demo", "--copy", "file").startswith("file: ")
+
+
+def test_a_model_in_another_scheme_than_the_gold_labels(tmp_path: Path) -> None:
+    """Conll's accuracy of IOB1 against IOB2 would be that of the schemes."""
+    text = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:150]
+    test = fstcrf.corpus.convert_column(
+        fstcrf.read_columns(corpus_path("test"), COLUMNS)[:60], "field", "iob2", "iob1"
+    )
+    fstcrf.write_columns(test, tmp_path / "iob1.txt")
+    fstcrf.write_columns(
+        fstcrf.corpus.convert_column(test, "field", "iob1", "iob2"), tmp_path / "iob2.txt"
+    )
+    CRF.train(text, "field", template_path("field"), max_iterations=10).save("m.fstcrf")
+    same = run("eval", "m.fstcrf", "iob2.txt")
+    other = run("eval", "m.fstcrf", "iob1.txt")
+    assert "compared as" not in same.stderr
+    assert "the labels found are iob2, those wanted iob1" in other.stderr
+    assert same.stdout.splitlines()[0] == other.stdout.splitlines()[0]
+    assert same.stdout.splitlines()[-1] == other.stdout.splitlines()[-1]

@@ -168,6 +168,9 @@ def test_case_and_incomplete_spans_are_options(corpus: Corpus, tmp_path: Path) -
     assert Consistency.load(tmp_path / "names.json") == wide
     assert {v.relation for v in wide.violations} == {"same", "within", "incomplete"}
     assert wide.scaled(2.0).ignore_case
+    for factor, relation, words in ((-1.0, None, "factor is -1"), (2.0, "foo", "relation 'foo'")):
+        with pytest.raises(OptionError, match=words):
+            wide.scaled(factor, relation)  # type: ignore[arg-type]
     made = tmp_path / "made.json"
     options = ["--columns", "word,ner", "--target", "ner", "--ignore-case", "--incomplete"]
     program.run("consistency", str(tmp_path / "text.txt"), "-o", str(made), *options)

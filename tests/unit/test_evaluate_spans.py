@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
+from fstcrf.corpus import convert, labels_from_spans
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.evaluate import SpanScore, evaluate_spans
+from fstcrf.evaluate import SpanScore, compare, evaluate_spans, written_alike
 
 GOLD = [["B-NP", "I-NP", "B-VP", "O"], ["B-NP", "B-NP", "I-NP"], ["O"], []]
 PREDICTED = [["B-NP", "I-NP", "B-PP", "O"], ["B-NP", "I-NP", "I-NP"], ["O"], []]
@@ -109,3 +111,38 @@ def test_options() -> None:
         evaluate_spans([], [], scheme="xyz", strict=True)
     with pytest.raises(OptionError, match="scheme 'xyz'"):
         evaluate_spans([], [], scheme="xyz")
+
+
+SCHEMES = ("iob1", "iob2", "bioes", "bilou")
+
+
+@pytest.mark.parametrize("mine", SCHEMES)
+@pytest.mark.parametrize("other", SCHEMES)
+def test_labels_are_compared_in_the_scheme_of_the_gold_ones(mine: str, other: str) -> None:
+    rng = np.random.default_rng(1)
+    gold, found = [], []
+    for _ in range(40):
+        places = np.sort(rng.choice(9, 4, replace=False)).tolist()
+        spans = [(places[0], places[1], "X"), (places[2], places[3], str(rng.choice(["X", "Y"])))]
+        gold.append(labels_from_spans(spans, 9, mine))
+        found.append(labels_from_spans(spans[: rng.integers(1, 3)], 9, mine))
+    foreign = [convert(labels, mine, other) for labels in found]
+    written, schemes = written_alike(gold, foreign)
+    assert written == found
+    assert schemes == (None if mine == other else (other, mine))
+    first, second = (
+        compare(gold, foreign, gold, resamples=9),
+        compare(gold, found, gold, resamples=9),
+    )
+    assert first.tokens == second.tokens
+
+
+def test_labels_that_stay_as_they_are() -> None:
+    for gold, found in (
+        ([["DT", "NN"]], [["NN", "VB"]]),
+        ([["O", "O"]], [["B-X", "O"]]),
+        ([["B-X", "I-X"]], [["O", "O"]]),
+        ([["B-X", "I-X"]], [["B-X", "O"]]),
+        ([["B-X", "I-X", "B-Y"]], [["B-X", "O", "I-Y"]]),  # a tagger that breaks IOB2, at times
+    ):
+        assert written_alike(gold, found) == (found, None)

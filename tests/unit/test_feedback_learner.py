@@ -695,7 +695,7 @@ def test_folders(folder: Path, start: CRF, learner: FeedbackLearner, tmp_path: P
     with pytest.raises(OptionError, match="sentences that come again"):
         FeedbackLearner.create(tmp_path / "other", start, aim=Aim(control="sentence"))
     others = Aim(control="leave-one-out", draws=2)
-    with pytest.raises(OptionError, match="sentences that come again"):
+    with pytest.raises(OptionError, match="needs several rewards of a sentence"):
         FeedbackLearner.create(tmp_path / "other", start, aim=others)
     with pytest.raises(FileNotFoundError, match=r"nothing'$"):
         FeedbackLearner.open(tmp_path / "nothing")

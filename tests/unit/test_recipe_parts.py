@@ -78,7 +78,7 @@ def test_a_run_that_ends_early_leaves_a_report_and_is_taken_up(
     assert f"**Not complete**: {why} after " in page
     assert said[0] == "first: F, % 93.5 (published 94)"
     assert said[1] == "second: weights 7"
-    assert "what was found until now; finished parts that are kept: 1" in said[-1]
+    assert "what was found until now; 1 finished parts are kept: the same command" in said[-1]
 
     report = run_recipe(recipe(toy), Setting(data, out, say=said.append))
     assert toy.made == ["first", "second", "second", "third"]

@@ -183,3 +183,16 @@ def test_no_sentences_at_all() -> None:
     empty = Corpus({"label": Column.from_strings([])}, np.zeros(1, dtype=np.int64))
     assert len(span_arrays(empty.column("label"), empty.offsets).start) == 0
     assert len(convert_column(empty, "label", "iob1", "iob2")) == 0
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["B-X", "_"], "label '_' is none of spans"),
+        (["NN", "O"], "label 'NN' is none of spans"),
+        ("B-X", "labels 'B-X' are one string"),
+    ],
+)
+def test_labels_that_a_conversion_would_lose(labels: list[str], message: str) -> None:
+    with pytest.raises(LabelError, match=message):
+        convert(labels, "iob2", "bioes")
