@@ -15,8 +15,8 @@ from fstcrf.corpus.batches import batches
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, InexactWarning, NoPathError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.evaluate.labellings import written_alike
 from fstcrf.evaluate.significance import bootstrapped_f, span_counts
-from fstcrf.evaluate.spans import written_alike
 from fstcrf.joint import CRF, Tagger, compose
 from fstcrf.joint.batches import surrounded
 

@@ -22,7 +22,7 @@ from fstcrf.corpus.batches import batches
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
-from fstcrf.evaluate.spans import LEAST, label_share, written_alike
+from fstcrf.evaluate.labellings import LEAST, label_share, written_alike
 from fstcrf.joint import Composition
 
 _NAMED = 5

@@ -168,7 +168,10 @@ def scheme_pair(text: str) -> tuple[str, str]:
     source, colon, target = text.partition(":")
     if not colon:
         target = source
-    named_scheme(source)
+    for name in (source, target):
+        if name not in _SCHEMES:
+            others = "" if colon else "; or two of them, such as iob1:bioes; or observed"
+            raise OptionError(f"scheme {name!r}, expected one of {', '.join(STRICT)}{others}")
     if not named_scheme(target).strict:
         raise OptionError(
             f"scheme {text!r}: {target} accepts every label; expected one of {', '.join(STRICT)}"

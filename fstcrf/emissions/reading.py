@@ -69,7 +69,10 @@ def host_array(values: Any, name: str) -> Array:
     try:
         return given.astype(np.float64)
     except (TypeError, ValueError):
-        raise ShapeError(f"{name} is no array of numbers: its dtype is {given.dtype}") from None
+        advice = ": numpy.load(path)['scores'] reads one" * (kind == "U")
+        raise ShapeError(
+            f"{name} is no array of numbers, its dtype is {given.dtype}{advice}"
+        ) from None
 
 
 def _on_host(values: Any, name: str) -> Array:

@@ -1,5 +1,6 @@
 """Scores of labellings; sees labels only, never models."""
 
+from fstcrf.evaluate.labellings import best_of, written_alike
 from fstcrf.evaluate.significance import (
     Comparison,
     McNemar,
@@ -19,7 +20,6 @@ from fstcrf.evaluate.spans import (
     TokenReport,
     evaluate_spans,
     evaluate_tokens,
-    written_alike,
 )
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "SpanReport",
     "SpanScore",
     "TokenReport",
+    "best_of",
     "bootstrapped_f",
     "compare",
     "evaluate_spans",

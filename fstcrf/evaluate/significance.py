@@ -19,7 +19,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import span_arrays
 from fstcrf.errors import DataError, OptionError, ShapeError
-from fstcrf.evaluate.spans import paired, written_alike
+from fstcrf.evaluate.labellings import paired, written_alike
 
 _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
 

@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.corpus import atomic_write, check_writable
-from fstcrf.errors import DataError
+from fstcrf.errors import DataError, OptionError
 from fstcrf.joint import CRF
 from fstcrf.recipes.report import FILES, Report, Result, Row, provenance, write
 
@@ -370,6 +370,8 @@ def run_recipe(recipe: Recipe, setting: Setting) -> Report:
     ------
     DataError
         The data folder lacks what the recipe needs.
+    OptionError
+        The folder of the report is a file.
     OSError
         The report cannot be written.
     """
@@ -377,6 +379,8 @@ def run_recipe(recipe: Recipe, setting: Setting) -> Report:
     folder = setting.report
     new = folder is not None and not folder.exists()
     if folder is not None:  # what cannot be written should be known before the work
+        if folder.exists() and not folder.is_dir():
+            raise OptionError(f"{folder} is a file, expected a folder for the report")
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:
             check_writable(folder / name)

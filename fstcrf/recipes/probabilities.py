@@ -7,14 +7,12 @@ and how many of the gold ones these are; and the F of the best of n labellings.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
-import numpy as np
 
-from fstcrf.arrays import Longs
 from fstcrf.calibration import Events, fit_temperature, reliability, span_events
-from fstcrf.corpus.schemes import Span, spans
+from fstcrf.evaluate import best_of, span_counts
 from fstcrf.lattice import Lattice, nbest
 from fstcrf.recipes.report import number, table
 
@@ -112,31 +110,12 @@ def _kept(events: Events, threshold: float) -> ConfidentSpans:
 
 
 def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> list[float]:
-    """Return F, percent, of the best of the n best labellings, for each n of `BEST`.
-
-    The best one of a sentence has the fewest wrong spans, missed ones and those found wrongly.
-    """
-    ranked = nbest(lattices, max(BEST), threads=threads)
-    found = np.zeros((len(BEST), 2), dtype=np.int64)  # right, found
-    wanted = 0
-    for paths, labels in zip(ranked, gold, strict=True):
-        there = set(spans(labels, "conlleval"))
-        wanted += len(there)
-        counts = np.asarray(list(_counts((path.labels for path in paths), there)))
-        for k, n in enumerate(BEST):
-            mine = counts[:n]
-            found[k] += mine[(2 * mine[:, 0] - mine[:, 1]).argmax()]
-    return [100.0 * _f(right, both + wanted) for right, both in found.tolist()]
-
-
-def _counts(labellings: Iterator[Sequence[str]], there: set[Span]) -> Iterator[Longs]:
-    for labels in labellings:
-        mine = spans(labels, "conlleval")
-        yield np.asarray([sum(span in there for span in mine), len(mine)], dtype=np.int64)
-
-
-def _f(right: int, both: int) -> float:
-    return 2.0 * right / both if both else 1.0
+    """Return F, percent, of the best of the n best labellings, for each n of `BEST`."""
+    ranked = [
+        [path.labels for path in paths] for paths in nbest(lattices, max(BEST), threads=threads)
+    ]
+    chosen = (best_of(gold, [several[:n] for several in ranked]) for n in BEST)
+    return [100.0 * span_counts(gold, labels).f for labels in chosen]
 
 
 def worth_table(found: Mapping[str, Worth]) -> str:

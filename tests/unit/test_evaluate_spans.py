@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf.corpus import convert, labels_from_spans
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.evaluate import SpanScore, compare, evaluate_spans, written_alike
+from fstcrf.evaluate import SpanScore, best_of, compare, evaluate_spans, written_alike
 
 GOLD = [["B-NP", "I-NP", "B-VP", "O"], ["B-NP", "B-NP", "I-NP"], ["O"], []]
 PREDICTED = [["B-NP", "I-NP", "B-PP", "O"], ["B-NP", "I-NP", "I-NP"], ["O"], []]
@@ -146,3 +146,18 @@ def test_labels_that_stay_as_they_are() -> None:
         ([["B-X", "I-X", "B-Y"]], [["B-X", "O", "I-Y"]]),  # a tagger that breaks IOB2, at times
     ):
         assert written_alike(gold, found) == (found, None)
+
+
+def test_the_best_of_several_labellings() -> None:
+    gold = [["B-X", "I-X"], ["O"], ["B-X", "B-Y"]]
+    ranked = [
+        [["O", "O"], ["B-X", "O"], ["B-X", "I-X"]],
+        [["B-X"], ["O"]],
+        [["B-X", "O"], ["O", "B-Y"]],
+    ]
+    assert best_of(gold, ranked) == [["B-X", "I-X"], ["O"], ["B-X", "O"]]
+    assert best_of(gold, [several[:2] for several in ranked])[0] == ["O", "O"]  # B-X is wrong, too
+    with pytest.raises(ShapeError, match="sentence 1: expected at least one labelling"):
+        best_of(gold, [ranked[0], [], ranked[2]])
+    with pytest.raises(ShapeError, match="3 gold sentences, 1 with labellings"):
+        best_of(gold, ranked[:1])

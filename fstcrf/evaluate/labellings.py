@@ -1,0 +1,213 @@
+"""Labellings of the same tokens beside each other: interned, in one scheme, of one task.
+
+What is right of them is counted in `spans`, what may be chance in `significance`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+import numpy as np
+
+from fstcrf.arrays import Bools, Longs
+from fstcrf.corpus import named_scheme, spans
+from fstcrf.corpus.corpus import Column
+from fstcrf.corpus.schemes import OUTSIDE, convert, has_spans, span_arrays, split_label
+from fstcrf.errors import ShapeError
+
+# --- Two labellings, interned together ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPairs:
+    """Gold and predicted labels of the same N tokens; both columns share their values."""
+
+    # gold, predicted: the labels
+    gold: Column
+    predicted: Column
+    offsets: Longs  # int64 [S + 1], sentence ``s`` owns the tokens ``offsets[s] : offsets[s + 1]``
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens, N."""
+        return int(self.offsets[-1])
+
+    @property
+    def n_sentences(self) -> int:
+        """Number of sentences, S."""
+        return len(self.offsets) - 1
+
+    @property
+    def right(self) -> Bools:
+        """Whether each token has the right label, bool [N]."""
+        return np.equal(self.gold.ids, self.predicted.ids)
+
+    @property
+    def correct_tokens(self) -> int:
+        """Number of tokens with the right label."""
+        return int(np.count_nonzero(self.right))
+
+    @property
+    def correct_sentences(self) -> int:
+        """Number of sentences with all labels right; an empty one is right."""
+        wrong = np.concatenate([[0], np.cumsum(~self.right)])[self.offsets]
+        return int(np.count_nonzero(np.diff(wrong) == 0))
+
+
+def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> LabelPairs:
+    """Intern two labellings, given as one list of labels per sentence."""
+    if len(gold) != len(predicted):
+        raise ShapeError(f"{len(gold)} gold sentences, {len(predicted)} predicted")
+    lengths = [len(sentence) for sentence in gold]
+    for number, (length, sentence) in enumerate(zip(lengths, predicted, strict=True)):
+        if length != len(sentence):
+            raise ShapeError(f"sentence {number}: {length} gold labels, {len(sentence)} predicted")
+    labels = Column.from_strings(chain.from_iterable((*gold, *predicted)))
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    n_tokens = int(offsets[-1])
+    return LabelPairs(
+        Column(labels.ids[:n_tokens], labels.values),
+        Column(labels.ids[n_tokens:], labels.values),
+        offsets,
+    )
+
+
+# --- Labels of two schemes ------------------------------------------------------------------------
+
+# What labels are taken for where several schemes would do: the first.
+_LIKELY = ("iob2", "bioes", "bilou", "iob1")
+
+
+def written_alike(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> tuple[Sequence[Sequence[str]], tuple[str, str] | None]:
+    """Return the predicted labels in the scheme of the gold ones, so that tokens can be compared.
+
+    Spans are read as conlleval reads them, whatever the scheme; single labels are not. Labels are
+    written anew only where most predicted spans are not well formed in the scheme that suits the
+    gold labels best, and are in another.
+
+    Parameters
+    ----------
+    gold, predicted : sequence of sequences of str
+        Labels of each sentence.
+
+    Returns
+    -------
+    predicted : sequence of sequences of str
+        As they are, or written anew.
+    schemes : (str, str) or None
+        What they were and what they are, where they were written anew.
+
+    Raises
+    ------
+    ShapeError
+        The labellings are not of the same tokens.
+
+    Examples
+    --------
+    >>> written_alike([["I-PER", "I-PER", "O"]], [["B-PER", "E-PER", "O"]])
+    ([['I-PER', 'I-PER', 'O']], ('bioes', 'iob1'))
+    """
+    pairs = paired(gold, predicted)
+    wanted, found = (
+        {name: _well_formed(column, pairs.offsets, name) for name in _LIKELY}
+        for column in (pairs.gold, pairs.predicted)
+    )
+    target, source = (max(_LIKELY, key=shares.__getitem__) for shares in (wanted, found))
+    if found[target] > 0.5 or found[source] <= 0.5 or not has_spans(pairs.gold.strings()):
+        return predicted, None
+    return [convert(labels, source, target) for labels in predicted], (source, target)
+
+
+def _well_formed(column: Column, offsets: Longs, scheme: str) -> float:
+    """Return the share of the spans, as conlleval reads them, that a scheme reads alike."""
+    read, strict = (
+        _spans(column, offsets, scheme, illegal=illegal) for illegal in ("repair", "drop")
+    )
+    return len(read & strict) / len(read) if read else 1.0
+
+
+def _spans(
+    column: Column, offsets: Longs, scheme: str, *, illegal: Literal["repair", "drop"]
+) -> set[tuple[int, int, str]]:
+    found = span_arrays(column, offsets, scheme, illegal=illegal)
+    kinds = [found.types[k] for k in found.type.tolist()]
+    return set(zip(found.start.tolist(), found.end.tolist(), kinds, strict=True))
+
+
+# --- The best of several --------------------------------------------------------------------------
+
+
+def best_of(
+    gold: Sequence[Sequence[str]], ranked: Sequence[Sequence[Sequence[str]]]
+) -> list[list[str]]:
+    """Return for each sentence that of several labellings which somebody who knows would choose.
+
+    It is the one with the fewest wrong spans, missed and found wrongly, the first of equals. F of
+    the best of n labellings says what is lost when only the first is looked at.
+
+    Parameters
+    ----------
+    gold : sequence of B label sequences
+    ranked : sequence of B sequences of label sequences
+        At least one for each sentence, such as those of `Lattice.nbest`.
+
+    Raises
+    ------
+    ShapeError
+        Another number of sentences, or of labels in one; a sentence without a labelling.
+
+    Examples
+    --------
+    >>> best_of([["B-X", "O"]], [[["O", "O"], ["B-X", "O"], ["B-X", "B-X"]]])
+    [['B-X', 'O']]
+    """
+    if len(gold) != len(ranked):
+        raise ShapeError(f"{len(gold)} gold sentences, {len(ranked)} with labellings")
+    chosen = []
+    for number, (labels, several) in enumerate(zip(gold, ranked, strict=True)):
+        if not several or any(len(one) != len(labels) for one in several):
+            raise ShapeError(
+                f"sentence {number}: expected at least one labelling, each of {len(labels)} labels"
+            )
+        there = set(spans(labels, "conlleval"))
+        wrong = [len(there.symmetric_difference(spans(one, "conlleval"))) for one in several]
+        chosen.append(list(several[wrong.index(min(wrong))]))
+    return chosen
+
+
+# --- Whether two columns can be labels of one task at all -----------------------------------------
+
+LEAST = 0.1
+"""Below this share of tokens, two columns hardly have a label in common."""
+
+
+def label_share(gold: Mapping[str, int], predicted: Mapping[str, int]) -> float:
+    """Return the share, in [0, 1], of tokens whose label occurs in the other column, too.
+
+    Of a label of spans its type counts, so that columns in two schemes are of one task; ``O``,
+    which most tasks have, does not count. The larger one of the two columns' shares decides: a
+    tagger that says one label everywhere has that in common with the labels wanted, however few
+    they are there. 1 where a column has no label but ``O``, of which nothing can be said.
+    """
+    columns = _said(gold), _said(predicted)
+    if not all(columns):
+        return 1.0
+    both = columns[0].keys() & columns[1].keys()
+    return max(sum(c[label] for label in both) / c.total() for c in columns)
+
+
+def _said(labels: Mapping[str, int]) -> Counter[tuple[bool, str]]:
+    """Count types of spans, and other labels."""
+    found: Counter[tuple[bool, str]] = Counter()
+    for label, tokens in labels.items():
+        letter, kind = split_label(label, named_scheme("conlleval"))
+        if label != OUTSIDE and tokens:
+            span = bool(kind) and letter != "?"
+            found[span, kind if span else label] += tokens
+    return found
