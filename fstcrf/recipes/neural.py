@@ -74,6 +74,10 @@ class EntityData:
     train: Corpus
     dev: Corpus
 
+    def held_out(self, size: int) -> Corpus:
+        """Return what so many training sentences are chosen by: as many of the dev file's."""
+        return self.dev[: max(_LEAST_HELD_OUT, size)]
+
     def tags(self, corpus: Corpus) -> list[Longs]:
         """Return the labels of each sentence as numbers."""
         place = {label: k for k, label in enumerate(self.labels)}
@@ -147,7 +151,7 @@ def trained(run: NetworkRun, data: EntityData, setting: Setting) -> tuple[Networ
 
 def _fitted(network: Network, data: EntityData, train: Corpus) -> NetworkCourse:
     """Train until F on held-out sentences rises no more; leave the best parameters."""
-    held_out = data.dev[: max(_LEAST_HELD_OUT, len(train))]
+    held_out = data.held_out(len(train))
     began = time.process_time()
     best, at, kept = -1.0, 0, network.parameters()
     course = network.rounds(train.column_lists("word"), data.tags(train))
@@ -191,9 +195,9 @@ def _f(corpus: Corpus, labels: Sequence[Sequence[str]]) -> float:
     return corpora.span_f(corpus, corpora.ENTITY, labels)
 
 
-def consistency(data: EntityData, settings: Mapping[str, Any]) -> Consistency:
-    """Return the model of entities that agree, its penalties weighted."""
-    model = Consistency.estimate(data.train, corpora.ENTITY, scheme=SCHEME)
+def consistency(data: EntityData, size: int, settings: Mapping[str, Any]) -> Consistency:
+    """Return the model of entities that agree in so many training sentences, weighted."""
+    model = Consistency.estimate(data.train[:size], corpora.ENTITY, scheme=SCHEME)
     return model.scaled(settings["same"], "same").scaled(settings["within"], "within")
 
 
@@ -233,7 +237,7 @@ WAYS = ("free", "grammar", "grammar, consistency")
 
 
 def decoded(
-    network: Network, data: EntityData, test: Corpus, penalties: Mapping[str, Any], seed: int
+    one: NetworkRun, network: Network, data: EntityData, test: Corpus, penalties: Mapping[str, Any]
 ) -> dict[str, Decoded]:
     """Decode the test file in each of the `WAYS`."""
     scores = network.scores(test.column_lists("word"))
@@ -251,9 +255,9 @@ def decoded(
     labels = agreed_labels(
         batch.lattices,
         test,
-        [consistency(data, penalties)],
+        [consistency(data, one.size, penalties)],
         annealing=Annealing(_SWEEPS),
-        seed=seed,
+        seed=one.seed,
     )
     found[WAYS[2]] = _decoded(test, labels, None, time.process_time() - began)
     return found
@@ -334,19 +338,19 @@ def _chosen_penalties(
 ) -> Mapping[str, Any]:
     """Choose the weights of the penalties, by F of the CRF layer of the first seed."""
     network, _ = trained(NetworkRun("crf", size, setting.seed, options), data, setting)
-    lattices = _emissions(
-        network, data, network.scores(data.dev.column_lists("word")), ruled=True
-    ).lattices
+    held = data.held_out(size)
+    scores = network.scores(held.column_lists("word"))
+    lattices = _emissions(network, data, scores, ruled=True).lattices
 
     def held_out(settings: Mapping[str, Any]) -> float:
         labels = agreed_labels(
             lattices,
-            data.dev,
-            [consistency(data, settings)],
+            held,
+            [consistency(data, size, settings)],
             annealing=Annealing(_SWEEPS),
             seed=setting.seed,
         )
-        return _f(data.dev, labels)
+        return _f(held, labels)
 
     return protocol.choose(f"penalties, {size} sentences", _PENALTIES, held_out, options)
 
@@ -357,7 +361,7 @@ def _measured(
     def make() -> dict[str, Decoded]:
         setting.say(f"neural: {one.name}, test file")
         network, _ = trained(one, data, setting)
-        return decoded(network, data, test, penalties, one.seed)
+        return decoded(one, network, data, test, penalties)
 
     return setting.kept(f"{one.name}, test", make, dict[str, Decoded], (one, dict(penalties)))
 
@@ -506,8 +510,9 @@ def _reading(sizes: Sequence[int]) -> str:
         "(`fstcrf.torch.CRFLayer`); *crf under grammar*: only legal labellings are summed over in "
         "training. *free*: the best labels, whatever they are; *grammar*: the best legal ones; "
         "*consistency*: labels drawn for whole documents, with penalties estimated from the "
-        "whole training file for equal strings of different types. Training ends when F on testa "
-        f"(as many of its sentences as training has, and at least {_LEAST_HELD_OUT}) no longer "
+        "training sentences for equal strings of different types. Step size, dropout and the "
+        "penalties' weights are chosen by the crf, and are the others', too. Training ends when F "
+        f"on testa (as many of its sentences as training has, and at least {_LEAST_HELD_OUT}) no longer "
         "rises, and its best round is kept: decoded under the grammar where the network is "
         f"trained under it, else freely. Figures are means over {SEEDS} seeds "
         f"({FEW_SEEDS} with all sentences; 2 in a quick run). Intervals are by resampled documents "
