@@ -203,7 +203,8 @@ def bootstrapped_f(
     ----------
     first, second : SpanCounts or sequence of SpanCounts
         Of the same sentences. Several are runs of one system from several seeds: their mean F is
-        what the interval is of, and as many runs of each side are drawn, with replacement.
+        what the interval is of, and as many runs of each side are drawn, with replacement; their
+        deviations from the mean are widened by √(k / (k − 1)), for k runs.
     matched : bool
         Run k of the one side belongs to run k of the other, as where one network is decoded in two
         ways: they are drawn together.
@@ -236,7 +237,7 @@ def bootstrapped_f(
     def statistic(drawn: Longs, axis: int) -> Floats:
         each = [_each_f(runs, np.moveaxis(drawn, axis, -1)) for runs in sides]
         if len(each) == 1:
-            return _drawn_mean(each[0], rng)
+            return np.clip(_drawn_mean(each[0], rng), 0.0, 1.0)
         if matched:
             return _drawn_mean(each[0] - each[1], rng)
         return _drawn_mean(each[0], rng) - _drawn_mean(each[1], rng)
@@ -267,12 +268,17 @@ def _each_f(runs: Sequence[SpanCounts], sentences: Longs) -> Floats:
 
 
 def _drawn_mean(each: Floats, rng: np.random.Generator) -> Floats:
-    """Mean of figures of runs, [runs, ...], as many of which are drawn with replacement."""
+    """Mean of figures of runs, [runs, ...], as many of which are drawn with replacement.
+
+    Drawn from k runs, a mean varies (k − 1) / k as much as it should: deviations are widened.
+    """
     if len(each) == 1:
         return np.asarray(each[0])
     count, shape = len(each), each.shape[1:]
     times = rng.multinomial(count, np.full(count, 1.0 / count), size=shape)
-    return np.asarray((np.moveaxis(times, -1, 0) * each).sum(0) / count)
+    middle = each.mean(axis=0)
+    apart = (np.moveaxis(times, -1, 0) * each).sum(0) / count - middle
+    return np.asarray(middle + apart * np.sqrt(count / (count - 1)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,6 +322,10 @@ def _headline(
     )
     right = [sentence_counts(test, task.target, one.labels, document_lines=True) for one in runs]
     shares = tuple(100.0 * one.f for one in right)
+    if documents_of(test) is not None:
+        lines = np.flatnonzero([bool(header) for header in test.document_headers])
+        places = np.append(test.documents, test.first_document + lines).astype(np.int64)
+        right = [one.grouped(places) for one in right]
     ends = _percent(bootstrapped_f(right, resamples=1999))
     yield Headline(name, "sentences right, %", shares, sentences, ends)
 
@@ -407,7 +411,9 @@ def _significance(
     head += ["McNemar, tokens", "sentences", "randomised F"]
     return (
         f"## Significance, {task.name}\n\n"
-        "The gain in F, and p-values; of the first runs, but for the interval with all:\n\n"
+        "The gain in F, and p-values; of the first runs, but for the interval with all. Tokens of "
+        "a sentence, and sentences of a document, are not independent, so that McNemar's are too "
+        "small:\n\n"
         f"{table(head, body)}"
     )
 

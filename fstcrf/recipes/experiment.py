@@ -58,7 +58,8 @@ class Parts:
     def __init__(self, folder: Path | None = None, run: str = "", code: str = "") -> None:
         self.folder, self.run, self._code = folder, run, code
         self.count = 0
-        self._earlier: list[_File] = []
+        self._earlier: dict[Path, _File] = {}
+        self._made: set[Path] = set()
         self._begun = _processor_seconds()
 
     def get(self, name: str, kind: type[T], about: object = None) -> T:
@@ -75,8 +76,9 @@ class Parts:
             value = msgspec.json.decode(kept.value, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise KeyError(name) from None
-        self._earlier.append(kept)
-        self.count += 1
+        if path not in self._made:
+            self.count += path not in self._earlier
+            self._earlier[path] = kept
         return value
 
     def put(self, name: str, value: object, about: object = None) -> None:
@@ -91,7 +93,8 @@ class Parts:
         self._begun = now
         with atomic_write(path) as file:
             file.write(msgspec.json.encode(kept))
-        self.count += 1
+        self.count += path not in self._made
+        self._made.add(path)
 
     def file(self, name: str, suffix: str, about: object = None) -> Path | None:
         """Return where a part goes that is a file of its own, such as a model; None for nowhere."""
@@ -101,8 +104,8 @@ class Parts:
         """Tell what was taken from earlier runs, and what code made it; empty for nothing."""
         if not self._earlier:
             return ""
-        codes = ", ".join(sorted({kept.code for kept in self._earlier}))
-        first = min(kept.date for kept in self._earlier)
+        codes = ", ".join(sorted({kept.code for kept in self._earlier.values()}))
+        first = min(kept.date for kept in self._earlier.values())
         return f"{len(self._earlier)} parts, from {first}, by fstcrf {codes}"
 
     def hours(self) -> float:

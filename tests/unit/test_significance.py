@@ -225,6 +225,16 @@ def test_runs_are_drawn_with_the_sentences() -> None:
         bootstrapped_f([runs[0], random_counts(rng, wanted + 1)])
 
 
+def test_the_mean_of_runs_varies_as_student_says() -> None:
+    """Where runs alone differ: the variance of the drawn mean is s² / k, with s² over k − 1."""
+    figures = np.asarray([0.40, 0.45, 0.48, 0.52, 0.60])
+    wanted = np.full(30, 100)
+    runs = [SpanCounts(np.full(30, round(100 * x)), wanted, wanted) for x in figures]
+    low, high = bootstrapped_f(runs, confidence=0.6827, resamples=20_000)
+    error = np.sqrt(figures.var(ddof=1) / 5)
+    assert (high - low) / 2 == pytest.approx(error, rel=0.05)
+
+
 def test_runs_that_belong_together_are_drawn_together() -> None:
     """One side is as far above the other in every run: seeds add nothing to the difference."""
     wanted = np.full(50, 4)
