@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Longs
 from fstcrf.calibration import lattices_of
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
@@ -175,12 +174,6 @@ def sentence_counts(
     return SpanCounts(hits, np.ones_like(hits), np.ones_like(hits))
 
 
-def documents_of(test: Corpus) -> Longs | None:
-    """Return the number of each sentence's document, from 0; None where there is but one."""
-    numbers = np.unique(test.documents, return_inverse=True)[1].astype(np.int64)
-    return numbers if len(numbers) and numbers.max() > 0 else None
-
-
 # --- The run --------------------------------------------------------------------------------------
 
 
@@ -322,7 +315,7 @@ def _headline(
     )
     right = [sentence_counts(test, task.target, one.labels, document_lines=True) for one in runs]
     shares = tuple(100.0 * one.f for one in right)
-    if documents_of(test) is not None:
+    if corpora.documents_of(test) is not None:
         lines = np.flatnonzero([bool(header) for header in test.document_headers])
         places = np.append(test.documents, test.first_document + lines).astype(np.int64)
         right = [one.grouped(places) for one in right]
@@ -331,7 +324,7 @@ def _headline(
 
 
 def _span_counts(task: LabellingTask, test: Corpus, runs: Sequence[Measured]) -> list[SpanCounts]:
-    gold, documents = test.column_lists(task.target), documents_of(test)
+    gold, documents = test.column_lists(task.target), corpora.documents_of(test)
     counts = [span_counts(gold, one.labels) for one in runs]
     return counts if documents is None else [one.grouped(documents) for one in counts]
 
@@ -389,7 +382,7 @@ def _significance(
     task: LabellingTask, test: Corpus, found: Mapping[str, Sequence[Measured]], seed: int
 ) -> str:
     """Compare every system with ML and with MAP: the first runs, and F of all."""
-    gold, documents = test.column_lists(task.target), documents_of(test)
+    gold, documents = test.column_lists(task.target), corpora.documents_of(test)
     body = []
     for name, runs in found.items():
         for other in ("ML", "MAP"):

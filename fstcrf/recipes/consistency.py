@@ -17,7 +17,7 @@ from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Consistency, DocumentTagger, exact_labels
 from fstcrf.documents.consistency import PairCounts, count_pairs
-from fstcrf.documents.document import documents
+from fstcrf.documents.document import Document, documents
 from fstcrf.evaluate import SpanReport, evaluate_spans
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
 from fstcrf.joint import CRF, compose
@@ -135,6 +135,8 @@ def run(setting: Setting) -> Result:
         more, lines = _table5(one, models[one], train, test, setting)
         rows += more
         headline += lines
+    make = partial(_between, systems, train, test, setting)
+    rows += setting.rows("features compared", make, tuple(systems))
     rows += _exact(systems[-1 if not setting.full else 1], models, train, test, setting)
     setting.course.until(1.0)
     more, lines = announcements.results(protocol, messages, setting)
@@ -167,9 +169,14 @@ def _systems(protocol: Protocol, train: Corpus, dev: Corpus, setting: Setting) -
         held_out(lambda settings: of({**features, **settings})),
         about=dict(features),
     )
+    plain = protocol.choose(
+        f"{PLAIN}, labels and prior",
+        LABELS if setting.full else [QUICK["labels and prior"]],
+        held_out(of),
+    )
     kinds = {**features, **labels}
     mine = Local(CHOSEN, LocalFeatures.of(kinds), str(kinds["scheme"]), float(str(kinds["l2"])))
-    found = [Local(PLAIN), mine]
+    found = [Local(PLAIN, LocalFeatures(), str(plain["scheme"]), float(str(plain["l2"]))), mine]
     if setting.full:
         more = LocalFeatures.of({**kinds, "more": True})
         found.append(Local(MORE, more, mine.scheme, mine.l2))
@@ -310,7 +317,7 @@ def _table1(train: Corpus, test: Corpus, setting: Setting) -> list[Row]:
         runs = _random(name, tagger, test, setting, about, **options)
         scores = [one.f for one in runs]
         rows.append(Row(name, "F, test, %: mean", statistics.fmean(scores), 85.51, runs[0].seconds))
-        rows.append(Row(name, "F, test, %: standard deviation", float(np.std(scores)), 0.01))
+        rows.append(Row(name, "F, test, %: standard deviation", statistics.stdev(scores), 0.01))
         apart = statistics.fmean(scores) - viterbi.f
         rows.append(Row(name, "F, test, %: mean less Viterbi's", apart, 0.0))
     return setting.rows("table 1", lambda: rows, rows)
@@ -335,7 +342,7 @@ def _table5(
 ) -> tuple[list[Row], list[Headline]]:
     """Return the rows of a local model and of consistency on top of it."""
     tagger, about = one.trained(train, setting), (one, model)
-    viterbi = setting.kept(f"{one.name}, Viterbi", lambda: _scored(tagger, test), Scored, one)
+    viterbi = _locally(one, train, test, setting)
     name = f"{one.name}, Gibbs, penalties weighted on dev"
     runs = _sampled(name, tagger, model, test, setting, about)
     rows = setting.rows(
@@ -357,6 +364,26 @@ def _table5(
         values = tuple(each.f for each in several)
         lines.append(Headline(row, "F, test, %", values, paper, interval))
     return rows, lines
+
+
+def _locally(one: Local, train: Corpus, test: Corpus, setting: Setting) -> Scored:
+    def make() -> Scored:
+        return _scored(one.trained(train, setting), test)
+
+    return setting.kept(f"{one.name}, Viterbi", make, Scored, one)
+
+
+def _between(
+    systems: Sequence[Local], train: Corpus, test: Corpus, setting: Setting
+) -> Iterator[Row]:
+    """Yield what more features bring to the local model, over documents."""
+    for fewer, more in itertools.pairwise(systems):
+        one, other = (_locally(system, train, test, setting) for system in (more, fewer))
+        name = f"{more.name}, Viterbi, less {fewer.name}"
+        yield Row(name, "F, test, %", one.f - other.f)
+        ends = bootstrapped_f(one.counts(), other.counts(), resamples=1999)
+        for side, end in zip(("lower", "upper"), ends, strict=True):
+            yield Row(name, f"F, test, %: {side} end (95 %, documents)", 100 * end)
 
 
 def _by_type(
@@ -391,8 +418,8 @@ def _against(name: str, viterbi: Scored, runs: Sequence[Scored]) -> Iterator[Row
 
 # --- An exact answer beside sampling --------------------------------------------------------------
 
-SMALL, MOST = 150, 40
-"""Tokens of the documents that are solved exactly, and how many of them."""
+SMALL, FEW = 150, 40
+"""Most tokens of the documents that are solved exactly, and how many of them a quick run solves."""
 
 
 class SolvedDocument(msgspec.Struct, frozen=True):
@@ -414,17 +441,19 @@ def _exact(
 ) -> list[Row]:
     """Return how near sampling comes to the best labels of small documents."""
     tagger, model = one.trained(train, setting), models[one]
-    about = (one, model, SMALL, MOST)
-    make = partial(_solved_all, tagger, model, test, setting)
+    small = [part for part in documents(test) if 0 < len(part) <= SMALL]
+    some = small if setting.full else small[:FEW]
+    make = partial(_solved_all, tagger, model, some, setting)
+    about = (one, model, SMALL, len(some))
     found = setting.kept("exact answers", make, list[SolvedDocument], about)
-    return setting.rows("exact answers, rows", lambda: _of_solved(one.name, found), found)
+    name = f"{one.name}, exact answers of {len(some)} of {len(small)} small documents"
+    return setting.rows("exact answers, rows", lambda: _of_solved(name, found), (name, found))
 
 
 def _solved_all(
-    tagger: CRF, model: Consistency, test: Corpus, setting: Setting
+    tagger: CRF, model: Consistency, small: Sequence[Document], setting: Setting
 ) -> list[SolvedDocument]:
     found, whole = [], compose(tagger)
-    small = [part for part in documents(test) if 0 < len(part) <= SMALL][:MOST]
     for document in small:
         setting.say(f"consistency: exact answer, document of {len(document)} tokens")
         full = [k for k, size in enumerate(np.diff(document.corpus.offsets).tolist()) if size]
@@ -446,7 +475,6 @@ def _solved_all(
 
 
 def _of_solved(name: str, found: Sequence[SolvedDocument]) -> Iterator[Row]:
-    name = f"{name}, exact answer for small documents"
     proven = [one for one in found if one.score is not None]
     yield Row(name, f"documents of at most {SMALL} tokens", len(found))
     yield Row(name, "solved: best labels proven", len(proven))

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from fstcrf.arrays import Longs
 from fstcrf.corpus import Column, Corpus, convert_column, read_columns, spans
 from fstcrf.errors import DataError
 from fstcrf.evaluate import evaluate_spans
@@ -218,6 +219,12 @@ def _labels(message: Message, bounds: Sequence[tuple[int, int]]) -> list[str]:
     return labels
 
 
+def documents_of(test: Corpus) -> Longs | None:
+    """Return the number of each sentence's document, from 0; None where there is but one."""
+    numbers = np.unique(test.documents, return_inverse=True)[1].astype(np.int64)
+    return numbers if len(numbers) and numbers.max() > 0 else None
+
+
 def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:
     """Return words and labels of a corpus, its words cut as those of messages are.
 
@@ -237,6 +244,9 @@ def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:
     return Corpus(
         {name: Column.from_strings(strings) for name, strings in columns.items()},
         np.asarray(offsets, dtype=np.int64),
+        documents=corpus.documents,
+        document_headers=corpus.document_headers,
+        first_document=corpus.first_document,
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
-from fstcrf.evaluate.significance import SpanCounts, randomised_f, span_counts
+from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
 from fstcrf.feedback.folder import Sync
 from fstcrf.feedback.learner import FeedbackLearner
 from fstcrf.feedback.simulation import problem_of
@@ -31,7 +31,9 @@ from fstcrf.recipes.rewarded_systems import (
     CLIPPED,
     L2,
     LONGER,
+    PLAINLY,
     PUBLISHED,
+    SHARED_RATE,
     SYSTEMS,
     LearningRun,
     RewardedSentences,
@@ -86,7 +88,12 @@ def run(setting: Setting) -> Result:
     every = (*SYSTEMS, *((*LONGER, *PUBLISHED, *CLIPPED) if setting.full else ()))
     protocol = Protocol(RECIPE.name, setting)
     setting.course.until(0.2 if setting.full else 0.01)
-    systems = [_chosen(protocol, one, data, setting) for one in setting.course.each(every)]
+    chosen: dict[str, RewardedSystem] = {}
+    for one in setting.course.each(every):
+        like = chosen.get(SHARED_RATE.get(one.name, ""))
+        at = _chosen(protocol, one, data, setting) if like is None else _at(one, like.rule.rate)
+        chosen[one.name] = at
+    systems = list(chosen.values())
     protocol.freeze()
     test = protocol.test(lambda: noun_phrase_file(setting, "test"))
     setting.course.until(0.25 if setting.full else 0.1)
@@ -177,7 +184,9 @@ def _curve(system: RewardedSystem, data: RewardedSentences, setting: Setting) ->
 
 
 def _headline(system: RewardedSystem, group: Sequence[LearningRun]) -> Headline:
-    return Headline(system.name, "F, test, %", tuple(one.test for one in group), system.paper[0])
+    ends = bootstrapped_f([one.spans for one in group], resamples=1999)
+    values, interval = tuple(one.test for one in group), (100.0 * ends[0], 100.0 * ends[1])
+    return Headline(system.name, "F, test, %", values, system.paper[0], interval)
 
 
 def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) -> Iterator[Row]:
@@ -277,7 +286,8 @@ def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
         "which is better (binary), or by how much the first is ahead (graded).\n\n"
         f"Each learner had {passes * len(data.train):,} samples ({passes} passes)"
         f"{_LONGER if setting.full else ''}, and {seeds} "
-        f"{'seed' if seeds == 1 else 'seeds'}. The weights that do best on dev are kept; the "
+        f"{'seed' if seeds == 1 else 'seeds'}. Rates were chosen by {RATE_PASSES} passes; with "
+        "more, lower ones may be better. The weights that do best on dev are kept; the "
         "samples until then are counted, as in the paper, which stops where dev is best. A row "
         "says how many runs stood still (sure of labels that are rated low) or diverged.\n\n"
         "Of pairs, the second is a sample of the opposite distribution, as in the paper, or (same) "
@@ -416,41 +426,58 @@ def _differences(
     systems: Sequence[RewardedSystem], runs: Runs, best: SpanCounts, sentences: int
 ) -> str:
     """Compare each learner that has a control with the same without, and with full information."""
-    known = {system.name: (system, runs[system.name][0]) for system in systems}
+    known = {system.name: system for system in systems}
     cells = []
-    for name, (system, one) in known.items():
-        _, base = known[name.partition(", control")[0].partition(", leave one")[0]]
-        if base is one or "noisy" in name:
+    for name, plain in PLAINLY.items():
+        if not {name, plain} <= runs.keys():
             continue
-        without, mine = base.spans, one.spans
-        needed = samples_until(system, one, base.dev, sentences)
+        mine, base = runs[name], runs[plain]
+        reached = float(np.mean([one.dev for one in base]))
+        needed = [samples_until(known[name], one, reached, sentences) for one in mine]
         cells.append(
             [
                 name,
-                number(100 * without.f),
-                number(100 * mine.f),
-                number(randomised_f(without, mine)),
-                f"{base.samples:,}",
-                "not reached" if needed is None else f"{needed:,}",
-                number(randomised_f(mine, best)),
+                plain,
+                number(float(np.mean([one.test for one in base]))),
+                number(float(np.mean([one.test for one in mine]))),
+                _between(mine, [one.spans for one in base]),
+                f"{float(np.mean([one.samples for one in base])):,.0f}",
+                _needed(needed),
+                _between(mine, [best]),
             ]
         )
     head = [
         "",
+        "without",
         "F without, %",
         "F with, %",
-        "p",
+        "gain (95 %)",
         "samples to the best dev F without",
         "with, to the same F",
-        "p against full information",
+        "less full information (95 %)",
     ]
     return (
         "## What a control brings\n\n"
         "The same objective, as many samples, each with the rate that is best for it on the dev "
-        "part. F on the test part; p of approximate randomisation over sentences, of the first "
-        "seed; the samples until the best F on the dev part that was reached without a control.\n\n"
-        + table(head, cells)
+        "part. F on the test part, means over seeds; intervals by resampled sentences and seeds; "
+        "the samples until the mean of the best F on the dev part that was reached without a "
+        "control.\n\n" + table(head, cells)
     )
+
+
+def _between(mine: Sequence[LearningRun], others: Sequence[SpanCounts]) -> str:
+    sides = [one.spans for one in mine], others
+    low, high = (100.0 * x for x in bootstrapped_f(*sides, resamples=1999))
+    apart = 100.0 * float(np.mean([one.f for one in sides[0]]) - np.mean([one.f for one in others]))
+    return f"{apart:+.2f} ({low:+.2f} to {high:+.2f})"
+
+
+def _needed(samples: Sequence[int | None]) -> str:
+    known = [n for n in samples if n is not None]
+    if not known:
+        return "not reached"
+    few = "" if len(known) == len(samples) else f" ({len(known)} of {len(samples)} runs)"
+    return f"{float(np.mean(known)):,.0f}{few}"
 
 
 # --- How many samples a second, on one core -------------------------------------------------------

@@ -100,8 +100,8 @@ class RewardedSystem:
     rater: Rater | None = None  # who gives the rewards; what gold labels say when absent
     logged: bool = False  # learn from a log of the tagger where it begins
     clipped: float | None = None  # the share of clipped samples that was published, in percent
-    # rates from which that of the rule was chosen, on the dev part; none where it is that of the
-    # expected loss
+    # rates from which that of the rule is chosen, on the dev part; none where it is given, or that
+    # of another (`SHARED_RATE`)
     rates: tuple[float, ...] = ()
 
 
@@ -183,6 +183,13 @@ SYSTEMS = (
     RewardedSystem("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
     _fixed("expected loss, hashed", Aim(), 0.01, hash_bits=19),
     _fixed("expected loss, warm start", Aim(), 0.01, warm=200),
+    RewardedSystem(
+        "expected loss, ADADELTA, rho 0.9999",
+        Aim(),
+        Rule("adadelta", rate=0.01, rho=0.9999),
+        rates=(0.001, 0.01, 0.1),
+    ),
+    _fixed("cross-entropy, clip 0.05", Aim("cross-entropy", clip=0.05), 1e-4, (*_TINY, *_LOW)),
     _fixed("expected loss, leave one out of 4", _OTHERS, 0.1, _LONG),
     _fixed("logistic", _LOGISTIC, 0.1, _LONG),
     _fixed("logistic, graded", _LOGISTIC, 0.3, (*_LONG, 1.0, 3.0), graded=True),
@@ -208,6 +215,27 @@ SYSTEMS = (
         passes=1,
     ),
 )
+
+
+PLAINLY = {
+    "expected loss, control: mean": "expected loss",
+    "expected loss, control: sentence": "expected loss",
+    "expected loss, leave one out of 4": "expected loss",
+    "preference, binary, control: mean": "preference, binary",
+    "preference, binary, same, control: mean": "preference, binary, same",
+    "preference, binary, same, control: sentence": "preference, binary, same",
+    "preference, graded, control: mean": "preference, graded",
+    "preference, graded, control: sentence": "preference, graded",
+    "cross-entropy, control: mean": "cross-entropy",
+    "cross-entropy, control: sentence": "cross-entropy, clip 0.05",
+    "expected loss, ADADELTA, control: mean": "expected loss, ADADELTA, rho 0.9999",
+}
+"""Of each learner with a control the one that differs in that alone, and in its rate."""
+
+SHARED_RATE = {
+    f"expected loss, {what}": "expected loss" for what in ("annealed", "L2", "hashed", "warm start")
+}
+"""Learners that have the rate that is chosen for another one."""
 
 
 def _longer(name: str, rate: float, rates: tuple[float, ...]) -> RewardedSystem:

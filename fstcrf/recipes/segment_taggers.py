@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-from fstcrf.corpus import Corpus
+from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate import compare
 from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
@@ -24,10 +24,14 @@ SHAPES: list[dict[str, Value]] = [
 ]
 """Tokens of the longest segment without a tail; whether strings of whole segments are features."""
 
+LABELS: list[dict[str, Value]] = [{"scheme": "iob2"}, {"scheme": "bioes"}]
+"""Of a chain: with BIOES it has weights for the last token of a span, as segments have."""
+
 MIDDLE = 0.5
-"""The penalty that shapes are compared under."""
+"""The penalty that shapes, and labels, are compared under."""
 
 QUICK: dict[str, dict[str, Value]] = {
+    "chunking, labels": {"scheme": "iob2"},
     "chunking, chain": {"l2": 0.1},
     "chunking, shape": {"longest": 8, "strings": True},
     "chunking, segments": {"l2": 0.1},
@@ -98,6 +102,7 @@ def entities(setting: Setting) -> SegmentTask:
 def chain(task: SegmentTask, data: Corpus, settings: Settings) -> CRF:
     """Train a chain."""
     l2 = float(settings["l2"] or 0.0)
+    data = convert_column(data, task.target, "iob2", str(settings["scheme"]))
     return CRF.train(data, task.target, task.template + "B", l2=l2, ends=True, threads=THREADS)
 
 
@@ -122,7 +127,7 @@ TRAIN: dict[str, Callable[[SegmentTask, Corpus, Settings], CRF | SegmentCRF]] = 
 
 
 def choose(protocol: Protocol, task: SegmentTask, *, full: bool) -> dict[str, Settings]:
-    """Return the settings of each system: of segments the shape first, then the penalty."""
+    """Return the settings of each system: labels of chains, shape of segments; then penalties."""
 
     @cache
     def f(system: str, items: tuple[tuple[str, Value], ...]) -> float:
@@ -140,9 +145,10 @@ def choose(protocol: Protocol, task: SegmentTask, *, full: bool) -> dict[str, Se
         several = candidates if full else [QUICK[name]]
         return {**given, **protocol.choose(name, several, held_out, about)}
 
+    labels = chosen("labels", CHAIN, LABELS, {"l2": MIDDLE})
     shape = chosen("shape", SEGMENTS, SHAPES, {"l2": MIDDLE})
     return {
-        CHAIN: chosen(CHAIN, CHAIN, PENALTIES, {}),
+        CHAIN: chosen(CHAIN, CHAIN, PENALTIES, labels),
         SEGMENTS: chosen(SEGMENTS, SEGMENTS, PENALTIES, shape),
     }
 
@@ -224,12 +230,13 @@ def _rows(task: SegmentTask, one: SegmentRun, tokens: int) -> Iterator[Row]:
 
 _READING = (
     "## How to read this\n\n"
-    "A chain has a label for each token (IOB2), a segment tagger one for each segment of up to so "
-    "many tokens (`longest`), with a tail for longer ones. Both read the same templates at every "
-    "token: the chain for B- and I-, the other for the first token of a segment, tokens within it, "
-    "and its last one. What a chain cannot have are weights of lengths, and the strings of whole "
-    f"segments as features (`strings`). Of CoNLL-2000, the last {HELD_OUT:,} sentences of the "
-    "training file are held out, of CoNLL-2003 testa. Candidates learn from every "
+    "A chain has a label for each token (IOB2 or BIOES), a segment tagger one for each segment of "
+    "up to so many tokens (`longest`), with a tail for longer ones. Both read the same templates "
+    "at every token: the chain for each label, the other for the first token of a segment, tokens "
+    "within it, and its last one. What a chain cannot have are weights of lengths, and the "
+    "strings of whole segments as features (`strings`). Of CoNLL-2000, the last "
+    f"{HELD_OUT:,} sentences of the training file are held out, of CoNLL-2003 testa. Candidates "
+    "learn from every "
     f"{EVERY}rd sentence of the rest of the training file, the systems from all of it; what "
     f"chooses is F in percent. Shapes are compared with l2 {MIDDLE:g}, then penalties with the "
     "shape that "
@@ -242,9 +249,10 @@ _READING = (
 def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], seed: int) -> str:
     """Compare every tagger with the chain."""
     gold, reference = test.column_lists(task.target), found[0]
+    documents = corpora.documents_of(test)
     body = []
     for one in found[1:]:
-        pair = compare(gold, one.labels, reference.labels, seed=seed)
+        pair = compare(gold, one.labels, reference.labels, documents=documents, seed=seed)
         chances = pair.tokens.exact, pair.sentences.exact, pair.randomised
         body.append([one.name, gain(pair), *(f"{p:.3g}" for p in chances)])
     head = [
@@ -254,7 +262,9 @@ def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], 
         "sentences",
         "randomised F",
     ]
-    heading = f"## Significance, {task.name}\n\np-values against the chain, and the gain in F:"
+    drawn = "sentences" if documents is None else "documents"
+    heading = f"## Significance, {task.name}\n\np-values against the chain, and the gain in F; "
+    heading += f"what is drawn and exchanged are {drawn}:"
     return f"{heading}\n\n{table(head, body)}"
 
 

@@ -201,8 +201,8 @@ def run(setting: Setting) -> Result:
         )
     rows += setting.rows("chosen", partial(_chosen_rows, fields), (choices, _seeds(setting)))
     fields["MEMM"] = others[:1]
-    systems = {"CRF": fields["CRF, complete"][0], "MEMM": others[0]}
-    systems["perceptron"] = fields["averaged perceptron, supported"][0]
+    systems = {"CRF": fields["CRF, complete"], "MEMM": fields["MEMM"]}
+    systems["perceptron"] = fields["averaged perceptron, supported"]
     sections = [
         _reading(setting, data),
         _significance(data, systems, rows, setting.seed),
@@ -458,17 +458,19 @@ def _why_better(runs: Sequence[ChunkerRun]) -> str:
 
 
 def _significance(
-    data: DataSplit, systems: Mapping[str, ChunkerRun], rows: list[Row], seed: int
+    data: DataSplit, systems: Mapping[str, Sequence[ChunkerRun]], rows: list[Row], seed: int
 ) -> str:
     """Compare systems pair by pair, as table 4; add p-values to the rows."""
     gold = data.test.column_lists(PHRASE)
     cells = []
     for (first, second), paper in PAPER_PAIRS.items():
         if second not in systems:
-            cells.append([f"{first} against {second}", number(paper), *[""] * 3, "not trained", ""])
+            cells.append([f"{first} against {second}", number(paper), "not trained", *[""] * 5])
             continue
         one, two = systems[first], systems[second]
-        found = compare(gold, one.labels, two.labels, seed=seed)
+        found = compare(gold, one[0].labels, two[0].labels, seed=seed)
+        sides = [[span_counts(gold, run.labels) for run in runs] for runs in (one, two)]
+        low, high = (100.0 * x for x in bootstrapped_f(*sides, resamples=1999, seed=seed))
         rows.append(Row(f"{first} against {second}", "McNemar's p", found.tokens.exact, paper))
         cells.append(
             [
@@ -478,15 +480,18 @@ def _significance(
                 f"{found.tokens.chi_square:.3g}",
                 f"{found.tokens.first} / {found.tokens.second}",
                 gain(found),
+                f"{low:+.2f} to {high:+.2f}",
                 f"{found.randomised:.3g}",
             ]
         )
     head = ["", "paper's p", "McNemar, exact", "χ²", "labels that one alone has right"]
-    head += ["difference in F (95 % by bootstrap)", "approximate randomisation"]
+    head += ["difference in F (95 % by bootstrap)", "interval with all runs"]
+    head += ["approximate randomisation"]
     return (
         "## Is the difference more than chance\n\n"
-        "Table 4. CRF: the complete features, as chosen; perceptron: the averaged one; the first "
-        f"run of each.\n\n{table(head, cells)}"
+        "Table 4. CRF: the complete features, as chosen; perceptron: the averaged one, its epochs "
+        "chosen; MEMM: trained to the end, nothing chosen. The first run of each, but for the "
+        f"interval with all.\n\n{table(head, cells)}"
     )
 
 

@@ -14,7 +14,8 @@ from fstcrf.joint import CRF
 from fstcrf.recipes import Setting, run_recipe
 from fstcrf.recipes import classification_error as recipe_module
 from fstcrf.recipes import error_systems as systems_module
-from fstcrf.recipes.classification_error import chosen, documents_of, sentence_counts
+from fstcrf.recipes.classification_error import chosen, sentence_counts
+from fstcrf.recipes.corpora import documents_of
 from fstcrf.recipes.corpora import entities as read_entities
 from fstcrf.recipes.error_systems import (
     SYSTEMS,
