@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 import tempfile
 import time
 import warnings
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -20,7 +21,7 @@ from fstcrf.evaluate import compare
 from fstcrf.lazy import optional
 from fstcrf.lexicon import Lexicon
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
-from fstcrf.recipes.protocol import Protocol, Value
+from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
 from fstcrf.recipes.report import Result, Row, gain, table
 from fstcrf.wordlattice import Annotation, LatticeCRF, read_words
 from fstcrf.wordlattice.annotation import label_of
@@ -466,20 +467,39 @@ def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[Wo
     for what, part in (("words", some_words), ("boundaries", some_boundaries)):
         for share in shares:
             name = f"{what} known: {share:.0%}"
-            setting.say(f"words: {name}")
-            one = setting.kept(
-                name,
-                partial(trained_run, task, name, options, part(data, share, setting.seed)),
-                WordRun,
-                (TEMPLATES, options),
-            )
-            rows.append([what, f"{share:.0%}", *_both(task, one.spans)])
+            make = partial(_partly, setting, task, options, name, partial(part, data, share))
+            seeds = SEEDS if setting.full and share < 1.0 else 1
+            about = (TEMPLATES, options)
+            several = over_seeds(setting, name, make, WordRun, seeds=seeds, about=about)
+            rows.append([what, f"{share:.0%}", *_means(task, several)])
     head = ["known of dev", "share", "F of words, %", "F of words with labels, %"]
     return (
         "## Annotations in part\n\nLearnt on MeCab's costs without new entries, with the settings "
         "above, from all texts of dev, of each of which only a share is known: words with their "
-        f"labels, or boundaries between characters and no word at all.\n\n{table(head, rows)}"
+        "labels, or boundaries between characters and no word at all. Means over "
+        f"{SEEDS if setting.full else 1} draws, ± their standard deviation.\n\n{table(head, rows)}"
     )
+
+
+_Draw: TypeAlias = Callable[[int], list[Annotation]]
+
+
+def _partly(
+    setting: Setting, task: WordTask, options: WordOptions, name: str, draw: _Draw, seed: int
+) -> WordRun:
+    """Learn from what a seed draws of the annotations."""
+    setting.say(f"words: {name}, seed {seed}")
+    return trained_run(task, name, options, draw(seed))
+
+
+def _means(task: WordTask, runs: Sequence[WordRun]) -> list[str]:
+    """Return F of words and of words with labels: means, and standard deviations if any."""
+    cells = []
+    for labels in (False, True):
+        found = [_f(task, one.spans, labels=labels) for one in runs]
+        apart = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
+        cells.append(f"{statistics.fmean(found):.2f}{apart}")
+    return cells
 
 
 def _both(task: WordTask, spans: Sequence[Any]) -> list[str]:

@@ -17,6 +17,7 @@ from fstcrf.recipes.protocol import FILE, Protocol, frozen
 from fstcrf.recipes.segment_taggers import (
     CHAIN,
     EVERY,
+    LABELS,
     PENALTIES,
     QUICK,
     SEGMENTS,
@@ -92,14 +93,14 @@ def test_settings_are_chosen_on_held_out_sentences(
         monkeypatch.setitem(segment_taggers.TRAIN, system, trained(system))
     settings = choose(Protocol("segments", Setting(folder)), task, full=True)
     assert settings == {
-        CHAIN: {"l2": 0.1},
+        CHAIN: {"l2": 0.1, "scheme": "iob2"},
         SEGMENTS: {"l2": 0.1, "longest": 8, "strings": False},
     }
-    assert len(asked) == 4 + 4 + 3  # what was tried as a shape is not trained again
+    assert len(asked) == 2 + 3 + 4 + 3  # what was tried as labels, or a shape, is not trained again
 
 
 def test_a_quick_run_is_one_of_the_full_one() -> None:
-    full = {"chain": PENALTIES, "shape": SHAPES, "segments": PENALTIES}
+    full = {"labels": LABELS, "chain": PENALTIES, "shape": SHAPES, "segments": PENALTIES}
     for name, settings in QUICK.items():
         assert settings in full[name.removeprefix("chunking, ")]
 
@@ -112,7 +113,7 @@ def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
     )
     rows = json.loads((out / "results.json").read_text("utf-8"))
     assert len(rows) == 2 * 2 * 6
-    assert len(frozen(out / FILE).choices) == 2 * 3
+    assert len(frozen(out / FILE).choices) == 2 * 4
     page = (out / "report.md").read_text("utf-8")
     assert "randomised F" in page
     assert "Significance, entities" in page
