@@ -350,6 +350,9 @@ class Recipe:
         Setting → result; raises DataError where a file is missing, or is not what it should be.
     packages : tuple of str
         Packages whose versions belong into the report.
+    revision : int
+        Raised where parts that an earlier version kept are no longer what this one would make:
+        they are then made anew. Nothing else tells, since a part is known by its settings and data.
     """
 
     name: str
@@ -358,6 +361,7 @@ class Recipe:
     paper: str
     run: Callable[[Setting], Result]
     packages: tuple[str, ...] = ()
+    revision: int = 1
 
 
 # --- Running --------------------------------------------------------------------------------------
@@ -391,6 +395,7 @@ def run_recipe(recipe: Recipe, setting: Setting) -> Report:
     setting = replace(setting, found=Result())
     if folder is not None:
         options = {"recipe": recipe.name, "full": setting.full, "seed": setting.seed}
+        options |= {"revision": recipe.revision} if recipe.revision > 1 else {}
         run = fingerprint(files, options | {"version": facts["fstcrf"].partition(",")[0]})
         parts = Parts(folder / f"work-seed-{setting.seed}", run, facts["fstcrf"])
         setting = replace(setting, parts=parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -87,6 +87,25 @@ def test_a_run_that_ends_early_leaves_a_report_and_is_taken_up(
     assert report.result.rows[0] == Row("first", "F, %", 93.5, paper=94.0, seconds=1.5)
     assert report.facts["of earlier runs"].startswith("1 parts, from 2")
     assert "Not complete" not in (out / "report.md").read_text("utf-8")
+
+
+def test_parts_of_another_revision_are_made_anew(data: Path, tmp_path: Path) -> None:
+    toy, out = Toy(), tmp_path / "out"
+    for revision, made in ((1, 3), (1, 3), (2, 6), (2, 6)):
+        run_recipe(replace(recipe(toy), revision=revision), Setting(data, out))
+        assert len(toy.made) == made
+
+
+def test_what_a_run_reads_again_of_itself_is_not_of_an_earlier_one(
+    data: Path, tmp_path: Path
+) -> None:
+    def twice(setting: Setting) -> Result:
+        rows = setting.rows("first", lambda: [Row("a", "F, %", 1.0)])
+        return Result([*rows, *setting.rows("first", list)])
+
+    out = tmp_path / "out"
+    assert "of earlier runs" not in run_recipe(recipe(twice), Setting(data, out)).facts
+    assert run_recipe(recipe(twice), Setting(data, out)).facts["of earlier runs"].startswith("1 ")
 
 
 def test_kept_parts_are_those_of_the_same_run(data: Path, tmp_path: Path) -> None:
