@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_both_taggers_learn(folder: Path) -> None:
     for task in (chunking(Setting(folder)), entities(Setting(folder))):
         test = task.read_test()
-        settings = {"l2": 0.5, "longest": 4, "strings": True, "scheme": "bioes"}
+        settings: dict[str, Any] = {"l2": 0.5, "longest": 4, "strings": True, "scheme": "bioes"}
         runs = [measured(task, system, settings, test) for system in (CHAIN, SEGMENTS)]
         assert all(run.f > 50.0 and run.weights > 100 for run in runs)
         assert [len(labels) for labels in runs[1].labels] == [len(s) for s in test]
