@@ -63,7 +63,7 @@ def test_any_order_chains_and_grammars() -> None:
     assert joint.tapes == ("field", "pos")
     assert joint.normalize == "chain"
     assert [acceptor.tapes for acceptor in joint.conjuncts] == [("field",)] * 8
-    done("compose", "joint", "-o", "again", "--grammar", "field=bioes", "--normalize", "product")
+    done("compose", "joint", "-o", "again", "--grammar", "field=iob1", "--normalize", "product")
     again = fstcrf.load("again")
     assert isinstance(again, fstcrf.Composition)
     assert again.normalize == "product"
