@@ -416,14 +416,28 @@ static inline void fill_answers(const tensor *m, int64_t T, double value, const 
     }
 }
 
+/* Arcs are added to sums on the way; where that way is lost, they are as they were before it. */
+static inline void copy_sums(const tensor *m, const answers *out, int back) {
+    double *kept = m->before;
+    for (int64_t c = 0; c < m->n && !m->single; c++) {
+        const int64_t arcs = m->axis[c].arcs;
+        if (out->sum[c] == NULL) continue;
+        memcpy(back ? out->sum[c] : kept, back ? kept : out->sum[c], (size_t)arcs * sizeof *kept);
+        kept += arcs;
+    }
+}
+
 /* log Z and posteriors of a sentence in the domain that holds both. */
 static inline outcome sentence_marginals(tensor *m, int64_t first, int64_t T, fc_domain domain,
                                          double *log_z, const answers *out) {
     semiring K;
     outcome result = backward_sums(m, first, T, domain, &K, log_z);
+    const int may_lose = domain == FC_AUTO && K == SUM_TIMES;
+    if (result == DONE && may_lose) copy_sums(m, out, 0);
     if (result == DONE) result = forward(m, K, first, T, out);
-    if (result == LOST && domain == FC_AUTO && K == SUM_TIMES) {
+    if (result == LOST && may_lose) { /* on the way forward: backward sums had the other domain */
         double again; /* log Z stays what fc_machine_log_partition says, to the bit */
+        copy_sums(m, out, 1);
         result = backward(m, LOG_PLUS, first, T, &again);
         if (result == DONE) result = forward(m, LOG_PLUS, first, T, out);
     }

@@ -49,6 +49,7 @@ typedef struct {
     double *begun;      /* [longest][P] single: F_t (x) node_t, where paths into t + 1 come from */
     double *outer_sum;  /* single: sums of outer products along arcs, laid out like weights */
     double *outer_one;  /* ... of a sentence; else [arcs] of an axis at a token */
+    double *before;     /* else sums of the arcs of all axes before a sentence */
     double *norm;       /* [longest] sums (LOG_PLUS: their logs) of F_t (x) G_t */
     double *initial;    /* [plane] */
     double *final;      /* [plane] */
@@ -104,7 +105,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->loaded = 0;
     m->forgets = m->whole = 0;
     m->lost = m->static_lost = 0;
-    int64_t pre = 1, widest = 0, arcs = 0;
+    int64_t pre = 1, widest = 0, arcs = 0, all = 0;
     for (int64_t c = 0; c < m->n; c++) {
         loaded_axis *a = &m->axis[c];
         a->axis = &machine->axis[c];
@@ -122,6 +123,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
         lay_out_rest(a, &work);
         widest = a->S > widest ? a->S : widest;
         arcs = a->size > arcs ? a->size : arcs;
+        all += a->arcs;
     }
     m->initial = take(&work, m->plane);
     m->final = take(&work, m->plane);
@@ -144,6 +146,7 @@ static inline int64_t lay_out_tensor(tensor *m, const fc_machine *machine, int64
     m->begun = take(&work, m->single ? longest * m->P : 0);
     m->outer_sum = take(&work, m->single ? arcs : 0);
     m->outer_one = take(&work, arcs);
+    m->before = take(&work, m->single ? 0 : all);
     m->norm = take(&work, longest);
     m->asked = m->out = 0;
     m->lead_by = take(&work, m->pruned ? one->S * one->S : 0);

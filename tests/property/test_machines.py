@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given
 
 from fstcrf import kernel
@@ -402,3 +403,39 @@ def test_both_halves_meet_in_the_max_marginals(variant: str, case: Case) -> None
         others = tuple(k for k in range(1, len(shape)) if k != c + 2)
         best = whole.reshape(case.tokens, whole.shape[1], *case.sizes).max(axis=others)
         assert_near(best, node, scale=case.scale * case.tokens)
+
+
+@pytest.mark.parametrize("tokens", [2, 3, 5])
+@pytest.mark.parametrize("before", [0, 1])
+def test_sums_of_a_sentence_that_the_linear_domain_loses_on_the_way(
+    tokens: int, before: int
+) -> None:
+    """What was added before it was lost is not added twice; other sentences keep theirs."""
+    machine = Machine(
+        axes=(
+            Axis(2, None, None, np.asarray([[200.0, 128.0, 0.0, -256.0]]), None, 1, None, None),
+            Axis(
+                1,
+                np.zeros(1, dtype=np.int32),
+                np.zeros(1, dtype=np.int32),
+                np.asarray([[300.0], [0.0]]),
+                np.asarray([0, 1], dtype=np.int32),
+                2,
+                None,
+                None,
+            ),
+        ),
+        factors=(),
+        residual=None,
+        initial=np.zeros((2, 1)),
+        final=np.zeros((2, 1)),
+    )
+    lengths = [2] * before + [tokens]
+    case = Case(machine=machine, offsets=np.cumsum([0, *lengths]), per_token=())
+    found = kernel.axis_expectations(case.bound)
+    each = kernel.axis_posterior(case.bound, arcs=(0, 1))
+    for total, arc in zip(found.arc, each.arc, strict=True):
+        assert total is not None
+        assert arc is not None
+        np.testing.assert_allclose(total, arc.sum(axis=0), rtol=1e-9, atol=1e-12)
+        assert total.sum() == pytest.approx(sum(lengths) - len(lengths))  # an arc between tokens
