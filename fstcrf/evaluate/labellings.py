@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 
@@ -114,30 +113,40 @@ def written_alike(
     ([['I-PER', 'I-PER', 'O']], ('bioes', 'iob1'))
     """
     pairs = paired(gold, predicted)
-    wanted, found = (
-        {name: _well_formed(column, pairs.offsets, name) for name in _LIKELY}
-        for column in (pairs.gold, pairs.predicted)
-    )
-    target, source = (max(_LIKELY, key=shares.__getitem__) for shares in (wanted, found))
-    if found[target] > 0.5 or found[source] <= 0.5 or not has_spans(pairs.gold.strings()):
+    if not has_spans(pairs.gold.strings()):
+        return predicted, None
+    target, _ = _likeliest(pairs.gold, pairs.offsets)
+    if _well_formed(pairs.predicted, pairs.offsets, target) > 0.5:
+        return predicted, None
+    source, share = _likeliest(pairs.predicted, pairs.offsets)
+    if share <= 0.5:
         return predicted, None
     return [convert(labels, source, target) for labels in predicted], (source, target)
 
 
+def _likeliest(column: Column, offsets: Longs) -> tuple[str, float]:
+    """Return the scheme in which most spans are well formed, and their share."""
+    best, most = _LIKELY[0], -1.0
+    for name in _LIKELY:
+        share = _well_formed(column, offsets, name)
+        if share > most:
+            best, most = name, share
+        if share == 1.0:
+            break
+    return best, most
+
+
 def _well_formed(column: Column, offsets: Longs, scheme: str) -> float:
     """Return the share of the spans, as conlleval reads them, that a scheme reads alike."""
-    read, strict = (
-        _spans(column, offsets, scheme, illegal=illegal) for illegal in ("repair", "drop")
+    read = span_arrays(column, offsets, scheme, illegal="repair")
+    strict = span_arrays(column, offsets, scheme, illegal="drop")
+    if not len(read.start):
+        return 1.0
+    _, mine, other = np.intersect1d(
+        read.start, strict.start, assume_unique=True, return_indices=True
     )
-    return len(read & strict) / len(read) if read else 1.0
-
-
-def _spans(
-    column: Column, offsets: Longs, scheme: str, *, illegal: Literal["repair", "drop"]
-) -> set[tuple[int, int, str]]:
-    found = span_arrays(column, offsets, scheme, illegal=illegal)
-    kinds = [found.types[k] for k in found.type.tolist()]
-    return set(zip(found.start.tolist(), found.end.tolist(), kinds, strict=True))
+    alike = (read.end[mine] == strict.end[other]) & (read.type[mine] == strict.type[other])
+    return int(alike.sum()) / len(read.start)  # types of one column are numbered alike
 
 
 # --- The best of several --------------------------------------------------------------------------

@@ -332,18 +332,26 @@ def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
 def _legal_in(scheme: Scheme, labels: tuple[str, ...]) -> Bools:
     """Return the successions that a scheme allows, of labels some of which can be a whole span."""
     legal = legal_transitions(labels, scheme)
-    after, before = legal[-1, :-1].copy(), legal[:-1, -1].copy()
-    for _ in labels:  # those that a legal sentence reaches, and those that reach its end
-        after |= legal[:-1, :-1][after].any(axis=0)
-        before |= legal[:-1, :-1][:, before].any(axis=1)
+    inner = legal[:-1, :-1]
+    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
     spanning = np.asarray([label != OUTSIDE for label in labels])
-    if spanning.any() and not (after & before & spanning).any():
+    if spanning.any() and not (occurring & spanning).any():
         some = ", ".join(label for label in labels if label != OUTSIDE)
         raise LabelError(
             f"{scheme.name} allows no span of {some}: none of them can both begin and end one; "
             f"{expected(scheme)}"
         )
     return legal
+
+
+def _reached(follows: Bools, first: Bools) -> Bools:
+    """Return the labels that come behind some first ones, these among them: bool [L]."""
+    found = first
+    while True:
+        more = found | follows[found].any(axis=0)
+        if (more == found).all():
+            return found
+        found = more
 
 
 def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:

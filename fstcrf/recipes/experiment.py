@@ -436,7 +436,10 @@ def _leave(
     why = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
     folder, found = setting.report, setting.found
     if folder is None:
-        setting.say("nothing is kept without --report: the same command begins anew")
+        if interrupted:
+            setting.say("nothing is kept without --report: the same command begins anew")
+        return
+    if not (setting.parts.count or found.rows or found.sections):
         return
     kept = f"{setting.parts.count} finished parts are kept: the same command goes on from there"
     if found.rows or found.sections:

@@ -268,8 +268,7 @@ def _decoded(
 ) -> Decoded:
     illegal = sum(not _legal(row) for row in labels)
     counts = span_counts(test.column_lists(corpora.ENTITY), labels)
-    documents = np.asarray(test.documents, dtype=np.int64)
-    by_document = counts.grouped(documents - documents[0])
+    by_document = counts.grouped(test.documents)
     lists = (getattr(by_document, name).tolist() for name in ("right", "found", "wanted"))
     return Decoded(_f(test, labels), illegal, error, seconds, *lists)
 
