@@ -68,7 +68,10 @@ def mcnemar(first: Bools, second: Bools) -> McNemar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpanCounts:
-    """Spans right, found and wanted of each sentence, [S]."""
+    """Spans right, found and wanted of each sentence, [S]; or of T types, [T, S].
+
+    F of types apart is the mean of theirs.
+    """
 
     right: Longs
     found: Longs
@@ -76,7 +79,7 @@ class SpanCounts:
 
     def __len__(self) -> int:
         """Return the number of sentences, S."""
-        return len(self.wanted)
+        return int(self.wanted.shape[-1])
 
     @property
     def f(self) -> float:
@@ -85,8 +88,10 @@ class SpanCounts:
 
     def f_of(self, sentences: Longs) -> Floats:
         """Return F over sentences, some perhaps several times, along the last axis."""
-        right, both = self.right[sentences].sum(-1), (self.found + self.wanted)[sentences].sum(-1)
-        return np.asarray(2.0 * right / np.maximum(both, 1))
+        right, both = self.right, self.found + self.wanted
+        right, both = (each[..., sentences].sum(-1) for each in (right, both))
+        each = np.asarray(2.0 * right / np.maximum(both, 1))
+        return np.asarray(each.mean(axis=0)) if self.wanted.ndim > 1 else each
 
     def grouped(self, groups: Longs | Ints) -> SpanCounts:
         """Return the counts of groups of sentences, such as documents.
@@ -104,7 +109,7 @@ class SpanCounts:
             Something that is no whole number.
         """
         numbers = np.asarray(groups)
-        if numbers.shape != self.wanted.shape:
+        if numbers.shape != (len(self),):
             raise ShapeError(
                 f"{numbers.size} numbers of groups for {len(self)} sentences, expected one for each"
             )
@@ -114,9 +119,14 @@ class SpanCounts:
                 "Corpus.documents"
             )
         _, groups = np.unique(numbers, return_inverse=True)
-        each = (self.right, self.found, self.wanted)
-        summed = (np.bincount(groups, weights=one).astype(np.int64) for one in each)
-        return SpanCounts(*summed)
+        count = int(groups.max(initial=-1)) + 1
+
+        def summed(one: Longs) -> Longs:
+            found = np.zeros((*one.shape[:-1], count), dtype=np.int64)
+            np.add.at(found.T, groups, one.T)
+            return found
+
+        return SpanCounts(summed(self.right), summed(self.found), summed(self.wanted))
 
 
 def span_counts(
@@ -362,7 +372,7 @@ def _pooled(first: SpanCounts, second: SpanCounts) -> SpanCounts:
     if not np.array_equal(first.wanted, second.wanted):
         raise ShapeError("the two sides want different spans: they are of different sentences")
     names = "right", "found", "wanted"
-    return SpanCounts(*(np.append(getattr(first, n), getattr(second, n)) for n in names))
+    return SpanCounts(*(np.append(getattr(first, n), getattr(second, n), axis=-1) for n in names))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,11 @@ from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.documents.fields import Counting
+from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f
 from fstcrf.joint import CRF
 from fstcrf.recipes.corpora import (
     TWINS,
-    Tally,
     all_messages,
-    mean_f,
     token_counts,
     without_breaks,
 )
@@ -99,11 +98,19 @@ class FoldChoice(msgspec.Struct, frozen=True):
     held_out: float  # mean F of the fields, Viterbi, in the fold of training
 
 
+class Tokens(msgspec.Struct, frozen=True):
+    """Tokens of each field, in the order of `ORDER`, in each of M messages, [4][M]."""
+
+    right: list[list[int]]
+    found: list[list[int]]
+    there: list[list[int]]
+
+
 class Fold(msgspec.Struct):
-    """What was measured on a fold: for each system and run the counts of each field."""
+    """What was measured on a fold: for each system the tokens of each run."""
 
     choice: FoldChoice
-    counts: dict[str, list[dict[str, Tally]]] = {}
+    tokens: dict[str, list[Tokens]] = {}
     seconds: dict[str, float] = {}
 
 
@@ -161,9 +168,12 @@ _PICKED = "features of the paper, tokens chosen in the training folds"
 
 def _headline(found: Sequence[Fold]) -> Iterator[Headline]:
     for system, paper in ((LOCAL, VITERBI), (CHOSEN, NON_LOCAL)):
-        values = tuple(100 * mean_f(run) for run in _all_runs(found, system))
+        runs = _all_runs(found, system)
+        values = tuple(100 * run.f for run in runs)
+        low, high = (100 * end for end in bootstrapped_f(runs, resamples=1999))
         name = f"announcements, {_PICKED}, {system}"
-        yield Headline(name, "token F, %: mean of the fields", values, paper[-1])
+        metric = "token F, %: mean of the fields"
+        yield Headline(name, metric, values, paper[-1], (low, high))
 
 
 def _all_rows(prefix: str, found: Sequence[Fold]) -> Iterator[Row]:
@@ -181,10 +191,10 @@ def _table6(
 ) -> Iterator[Row]:
     runs = _all_runs(found, system)
     name = f"{prefix}, {system}"
-    for field, published in zip(ORDER, paper, strict=False):
-        mean = 100 * float(np.mean([run[field].f for run in runs]))
+    for k, (field, published) in enumerate(zip(ORDER, paper, strict=False)):
+        mean = 100 * float(np.mean([_of_field(run, k).f for run in runs]))
         yield Row(name, f"token F, %: {field}", mean, published)
-    overall = [100 * mean_f(run) for run in runs]
+    overall = [100 * run.f for run in runs]
     seconds = sum(fold.seconds[system] for fold in found)
     yield Row(name, "token F, %: mean of the fields", float(np.mean(overall)), paper[-1], seconds)
     if len(runs) > 1:
@@ -192,27 +202,35 @@ def _table6(
     published = SECONDS[system in (HAND, CHOSEN)]
     yield Row(name, "seconds for all messages", seconds, published)
     if system != LOCAL:
+        viterbi = _all_runs(found, LOCAL)
+        gain = float(np.mean(overall)) - 100 * viterbi[0].f
+        yield Row(name, "token F, %: gain over Viterbi", gain, paper[-1] - VITERBI[-1])
+        ends = bootstrapped_f(runs, viterbi, resamples=1999)
+        for side, end in zip(("lower", "upper"), ends, strict=True):
+            yield Row(name, f"token F, %: gain, {side} end (95 %, messages and runs)", 100 * end)
         times = seconds / sum(fold.seconds[LOCAL] for fold in found)
         yield Row(name, "times Viterbi", times, SECONDS[1] / SECONDS[0])
 
 
-def _all_runs(found: Sequence[Fold], system: str) -> list[dict[str, Tally]]:
-    """Return the counts of each run, all folds together."""
-    return [_pooled([fold.counts[system][r] for fold in found]) for r in _runs(found, system)]
+def _all_runs(found: Sequence[Fold], system: str) -> list[SpanCounts]:
+    """Return the tokens of each run, [4, M], all folds together."""
+    each = [fold.tokens[system] for fold in found]
+    return [_pooled(parts) for parts in zip(*each, strict=False)]  # as many as all have
 
 
-def _runs(found: Sequence[Fold], system: str) -> range:
-    return range(min(len(fold.counts[system]) for fold in found))
+def _pooled(parts: Sequence[Tokens]) -> SpanCounts:
+    each = ([getattr(one, name) for one in parts] for name in _COUNTS)
+    return SpanCounts(*(np.concatenate(lists, axis=-1, dtype=np.int64) for lists in each))
 
 
-def _pooled(parts: Sequence[dict[str, Tally]]) -> dict[str, Tally]:
-    return {field: sum((p[field] for p in parts), Tally()) for field in ORDER}
+def _of_field(counts: SpanCounts, k: int) -> SpanCounts:
+    return SpanCounts(counts.right[k], counts.found[k], counts.wanted[k])
 
 
 def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
     """Yield what is known of one fold: a run that ends early has no others."""
-    for system, runs in fold.counts.items():
-        mean = 100 * float(np.mean([mean_f(run) for run in runs]))
+    for system in fold.tokens:
+        mean = 100 * float(np.mean([run.f for run in _all_runs([fold], system)]))
         yield Row(f"{name}: {system}", "token F, %: mean of the fields", mean)
 
 
@@ -268,7 +286,7 @@ class _Part:
         held = self._where(self.number == (self.k + 1) % FOLDS)
 
         def local(settings: Mapping[str, Value]) -> float:
-            return 100 * mean_f(_counted(self._inner(_number(settings["l2"])), held))
+            return _mean_f(self._inner(_number(settings["l2"])), held)
 
         full = self.setting.full
         priors: list[dict[str, Value]] = [{"l2": l2} for l2 in self.features.priors]
@@ -284,7 +302,7 @@ class _Part:
                 cast(Counting, settings["counting"]),
                 _number(settings["names"]),
             )
-            return 100 * mean_f(_counted(_documents(self._inner(l2), model), held))
+            return _mean_f(_documents(self._inner(l2), model), held)
 
         about = self.features, l2, SWEEPS
         found: Mapping[str, Value] = {"names": 0.0}
@@ -311,7 +329,9 @@ class _Part:
             _measure_all(found, tagger, test, self.setting)
             return found
 
-        found = self.setting.kept(self.name, make, Fold, (self.features, choice, BY_HAND, SWEEPS))
+        found = self.setting.kept(
+            self.name, make, Fold, (self.features, choice, BY_HAND, SWEEPS, Tokens)
+        )
         self.setting.rows(f"{self.name}, scores", partial(_of_fold, self.name, found), found)
         return found
 
@@ -338,17 +358,24 @@ def _measure(
     found: Fold, system: str, taggers: Sequence[CRF | DocumentTagger], test: Corpus
 ) -> None:
     started = time.perf_counter()
-    found.counts[system] = [_counted(tagger, test) for tagger in taggers]
+    found.tokens[system] = [_counted(tagger, test) for tagger in taggers]
     found.seconds[system] = (time.perf_counter() - started) / len(taggers)
 
 
-def _counted(tagger: CRF | DocumentTagger, test: Corpus) -> dict[str, Tally]:
-    """Return the counts of each field; line breaks are not scored."""
+def _mean_f(tagger: CRF | DocumentTagger, held: Corpus) -> float:
+    """Return the mean F of the fields, in percent."""
+    return 100 * _pooled([_counted(tagger, held)]).f
+
+
+def _counted(tagger: CRF | DocumentTagger, test: Corpus) -> Tokens:
+    """Return the tokens of each field in each message; line breaks are not scored."""
     words = test.column_lists("word")
-    gold, labels = (
-        without_breaks(words, rows) for rows in (test.column_lists("field"), tagger.tag_all(test))
-    )
-    return token_counts(gold, labels, ORDER)
+    both = (without_breaks(words, r) for r in (test.column_lists("field"), tagger.tag_all(test)))
+    each = [token_counts([gold], [labels], ORDER) for gold, labels in zip(*both, strict=True)]
+    return Tokens(*([[getattr(one[f], n) for one in each] for f in ORDER] for n in _COUNTS))
+
+
+_COUNTS = "right", "found", "there"
 
 
 def _model(times: float, counting: Counting, names: float) -> Fields:

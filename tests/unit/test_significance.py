@@ -29,9 +29,8 @@ SECOND = [["B-NP", "O", "O"], ["B-VP"], ["O", "B-NP", "I-NP", "I-NP"], []]
 
 def random_counts(rng: np.random.Generator, wanted: np.ndarray) -> SpanCounts:
     found = rng.integers(0, 4, len(wanted))
-    return SpanCounts(
-        np.minimum(rng.integers(0, 4, len(wanted)), np.minimum(found, wanted)), found, wanted
-    )
+    right = np.minimum(rng.integers(0, 4, len(wanted)), np.minimum(found, wanted))
+    return SpanCounts(right, found, wanted)
 
 
 def test_spans_of_each_sentence() -> None:
@@ -180,6 +179,34 @@ def test_documents_are_drawn_whole() -> None:
     alone = np.diff(bootstrapped_f(copied, seed=1))
     assert alone < 0.6 * np.diff(bootstrapped_f(same, seed=1))
     assert bootstrapped_f(one, two, seed=1)[0] < one.f - two.f < bootstrapped_f(one, two, seed=1)[1]
+
+
+def test_types_apart_have_the_mean_of_their_f() -> None:
+    rng = np.random.default_rng(8)
+    wanted = rng.integers(0, 4, (3, 40))
+    sides = [
+        [random_counts(rng, each) for each in wanted],
+        [random_counts(rng, each) for each in wanted],
+    ]
+    names = "right", "found", "wanted"
+    apart = [
+        SpanCounts(*(np.stack([getattr(one, n) for one in side]) for n in names)) for side in sides
+    ]
+    assert len(apart[0]) == 40
+    assert apart[0].f == pytest.approx(np.mean([one.f for one in sides[0]]))
+    documents = np.repeat(np.arange(10), 4)
+    grouped = apart[0].grouped(documents)
+    assert len(grouped) == 10
+    assert (grouped.right[1] == sides[0][1].grouped(documents).right).all()
+    drawn = rng.integers(0, 40, (500, 40))
+    each = [np.mean([one.f_of(drawn) for one in side], axis=0) for side in sides]
+    assert bootstrapped_f(apart[0], seed=1) == pytest.approx(
+        np.quantile(each[0], [0.025, 0.975]), abs=0.02
+    )
+    assert bootstrapped_f(*apart, seed=1) == pytest.approx(
+        np.quantile(each[0] - each[1], [0.025, 0.975]), abs=0.03
+    )
+    assert 0 < randomised_f(*apart, shuffles=99) <= 1
 
 
 def test_documents_of_other_sentences() -> None:
