@@ -529,7 +529,7 @@ def _reading(setting: Setting) -> str:
         "than in the paper, whose folds are not known either; line breaks, where they are tokens, "
         "are not scored. The prior, penalties and how they count, and whether line breaks are "
         "tokens, are chosen for each fold by a tagger trained on three of the other four, on the "
-        "fourth."
+        "fourth; penalties by one seed of sampling. Intervals are by resampled messages and seeds."
     )
 
 
