@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,11 +96,10 @@ def run(setting: Setting) -> Result:
     test = protocol.test(lambda: noun_phrase_file(setting, "test"))
     setting.course.until(0.25 if setting.full else 0.1)
     setting.say("partial-feedback: full information")
-    began = time.perf_counter()
     full = setting.tagger("full information", lambda: informed(data.train, l2=L2, dev=data.dev), L2)
-    seconds, best = time.perf_counter() - began, f_of(full, data.dev)
+    best = f_of(full, data.dev)
     rows = [
-        Row("full information", "F, test, %", f_of(full, test), 93.5, seconds),
+        Row("full information", "F, test, %", f_of(full, test), 93.5),
         Row("full information", "F, dev, %", best),
     ]
     setting.course.until(0.8)
@@ -133,6 +130,17 @@ def run(setting: Setting) -> Result:
     return Result(rows, sections, setting.drawn("partial-feedback.svg", plot), headline)
 
 
+# --- The choice of rates, on the dev part alone ---------------------------------------------------
+#
+# Every rate of every system learns from a share of the samples, with two seeds that no table of
+# results uses; those with more samples than others have three times as many here, and one seed. The
+# rate with the best mean F on the dev part is the system's: a full run chooses so, and freezes what
+# it chose before it reads the test part; a quick one has the rates of the table of systems.
+
+RATE_PASSES, LONG_RATE_PASSES = 20, 60
+RATE_SEEDS = (100, 101)
+
+
 def _chosen(
     protocol: Protocol, system: RewardedSystem, data: RewardedSentences, setting: Setting
 ) -> RewardedSystem:
@@ -147,8 +155,20 @@ def _chosen(
     return _at(system, found["rate"])
 
 
+def tried(system: RewardedSystem, data: RewardedSentences) -> list[float]:
+    """Return the best F on the dev part, in percent, for each seed that rates are chosen by."""
+    start = beginning(system, data)
+    more = system.longer > 1 or system.samples is not None
+    passes, seeds = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if more else (RATE_PASSES, RATE_SEEDS)
+    system = replace(system, samples=None)
+    return [_dev(system, start, data, passes, seed) for seed in seeds]
+
+
 def _at(system: RewardedSystem, rate: Value) -> RewardedSystem:
     return replace(system, rule=replace(system.rule, rate=float(rate or 0.0)))
+
+
+# --- Runs and their rows --------------------------------------------------------------------------
 
 
 def _runs(
@@ -161,8 +181,7 @@ def _runs(
     def one(seed: int) -> LearningRun:
         found = trained(system, start, data, test, passes, seed)
         setting.say(
-            f"partial-feedback: {system.name}, seed {seed}: F {found.dev:.2f} on the dev part, "
-            f"{found.seconds:.0f} s"
+            f"partial-feedback: {system.name}, seed {seed}: F {found.dev:.2f} on the dev part"
         )
         return found
 
@@ -193,8 +212,7 @@ def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) 
     """Yield the numbers of a system: means over seeds."""
     name, (paper, samples) = system.name, system.paper
     tests = np.asarray([one.test for one in group])
-    seconds = float(np.mean([one.seconds for one in group]))
-    yield Row(name, "F, test, %", float(tests.mean()), paper, seconds)
+    yield Row(name, "F, test, %", float(tests.mean()), paper)
     if len(group) > 1:
         yield Row(name, f"its standard deviation over {len(group)} seeds", float(tests.std(ddof=1)))
     yield Row(name, "F, dev, %", float(np.mean([one.dev for one in group])))
@@ -554,54 +572,3 @@ RECIPE = Recipe(
     paper="Sokolov et al. (2016)",
     run=run,
 )
-
-
-# --- The choice of rates, on the dev part alone ---------------------------------------------------
-#
-# Every rate of every system learns from a share of the samples, with two seeds that no table of
-# results uses; those with more samples than others have three times as many here, and one seed. The
-# rate with the best mean F on the dev part is the system's: a full run chooses so, and freezes what
-# it chose before it reads the test part; a quick one has the rates of the table of systems.
-# `python -m fstcrf.recipes.partial_feedback DATA` writes the table of all rates.
-
-RATE_PASSES, LONG_RATE_PASSES = 20, 60
-RATE_SEEDS = (100, 101)
-
-
-def tried(
-    system: RewardedSystem, data: RewardedSentences, passes: int = 0, seeds: Sequence[int] = ()
-) -> list[float]:
-    """Return the best F on the dev part for each seed, in percent; 0 passes: the usual number."""
-    start = beginning(system, data)
-    more = system.longer > 1 or system.samples is not None
-    usual = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if more else (RATE_PASSES, RATE_SEEDS)
-    passes, seeds = passes or usual[0], seeds or usual[1]
-    if system.samples is not None:
-        system = replace(system, samples=None)
-    return [_dev(system, start, data, passes, seed) for seed in seeds]
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a table of all rates."""
-    parser = argparse.ArgumentParser(description="Choose rates on the dev part.")
-    parser.add_argument("data", type=Path, help="folder with conll2000/train.txt and test.txt")
-    parser.add_argument("systems", nargs="*", help="names of systems; all when absent")
-    parser.add_argument("--passes", type=int, default=0, help="over the training part")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[], help="one run for each")
-    given = parser.parse_args(arguments)
-    data = read(Setting(given.data))
-    write = sys.stdout.write
-    write("| system | rate | F, dev, %, of each seed | mean |\n| --- | --- | --- | --- |\n")
-    for system in (*SYSTEMS, *LONGER, *PUBLISHED):
-        if given.systems and system.name not in given.systems:
-            continue
-        for rate in system.rates:
-            found = tried(_at(system, rate), data, given.passes, given.seeds)
-            each = ", ".join(f"{f:.2f}" for f in found)
-            mean = sum(found) / len(found)
-            write(f"| {system.name} | {rate:g} | {each} | {mean:.2f} |\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -5,7 +5,6 @@ Data, features and the learners' table of the recipe ``partial-feedback``.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -340,7 +339,6 @@ class LearningRun:
     dev: float
     test: float
     samples: int  # up to the best weights
-    seconds: float  # wall clock of all samples, looks at the dev part included
     course: list[Look]
     counts: list[list[int]]  # of each sentence of the test part: spans right, found, wanted
     ended: str  # why it ended, and whether it stood still
@@ -408,9 +406,7 @@ def trained(
         told = {name: x for name, x in progress.measures.items() if np.isfinite(x)}
         course.append(Look(progress.iteration, progress.dev, told))
 
-    began = time.perf_counter()
     model, outcome = learnt(system, start, data, passes, seed, seen)
-    seconds = time.perf_counter() - began
     found = span_counts(test.column_lists(PHRASE), model.tag_all(test))
     counts = [part.tolist() for part in (found.right, found.found, found.wanted)]
     samples = len(data.train) * system.passes * outcome.best_iteration
@@ -418,9 +414,7 @@ def trained(
     if system.hash_bits is not None and isinstance(model.index, FeatureIndex):
         collisions = str(model.index.collisions(data.train))
     dev = f_of(model, data.dev)
-    return LearningRun(
-        dev, 100.0 * found.f, samples, seconds, course, counts, outcome.reason, collisions
-    )
+    return LearningRun(dev, 100.0 * found.f, samples, course, counts, outcome.reason, collisions)
 
 
 def learnt(
