@@ -32,7 +32,7 @@ from fstcrf.recipes.corpora import (
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import FURTHER, windows
 from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import Headline, Row
+from fstcrf.recipes.report import Headline, Row, chance_of_no_gain
 
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
 SCHEME = "bioes"
@@ -208,6 +208,8 @@ def _table6(
         ends = bootstrapped_f(runs, viterbi, resamples=1999)
         for side, end in zip(("lower", "upper"), ends, strict=True):
             yield Row(name, f"token F, %: gain, {side} end (95 %, messages and runs)", 100 * end)
+        if system != SAMPLED:
+            yield from chance_of_no_gain(name, overall, 100 * viterbi[0].f)
         times = seconds / sum(fold.seconds[LOCAL] for fold in found)
         yield Row(name, "times Viterbi", times, SECONDS[1] / SECONDS[0])
 

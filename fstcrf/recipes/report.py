@@ -9,7 +9,7 @@ import os
 import platform
 import statistics
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -222,6 +222,18 @@ def gain(pair: Comparison) -> str:
 # --- Where numbers come from ----------------------------------------------------------------------
 
 _CPU = Path("/proc/cpuinfo")
+
+
+def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterator[Row]:
+    """Yield the p-value of a t-test over runs against a figure without any; nothing for equal ones.
+
+    It knows nothing of other documents.
+    """
+    from scipy.stats import ttest_1samp  # noqa: PLC0415 (slow to import)
+
+    if len(set(runs)) > 1:
+        p = float(ttest_1samp(runs, other).pvalue)
+        yield Row(name, "p of no gain, t-test over runs", p, 0.05)
 
 
 def provenance(packages: Sequence[str] = ()) -> dict[str, str]:
