@@ -93,7 +93,8 @@ def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """More seeds and systems, rates that are chosen; test data is read when they are frozen."""
     some = (systems.SYSTEMS[0], systems.SYSTEMS[2], systems.SYSTEMS[-2])
     published = [replace(one, samples=500, passes=5) for one in systems.PUBLISHED[3:5]]
-    names = {"SYSTEMS": some, "PUBLISHED": published, "CLIPPED": systems.CLIPPED[:1]}
+    clipped = [replace(systems.CLIPPED[0], samples=500, passes=5)]
+    names = {"SYSTEMS": some, "PUBLISHED": published, "CLIPPED": clipped}
     numbers = {"FULL": 5, "SEEDS": 2, "RATE_PASSES": 5, "LONG_RATE_PASSES": 10}
     longer = [replace(one, passes=5, longer=2) for one in systems.LONGER[:1]]
     for name, value in {**names, **numbers, "LONGER": longer}.items():
@@ -114,7 +115,7 @@ def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert "held-out" not in line or not order, "a rate was chosen after test data was read"
 
     report = run_recipe(RECIPES["partial-feedback"], Setting(corpora, full=True, seed=4, say=say))
-    everything = (*some, *longer, *published, systems.CLIPPED[0])
+    everything = (*some, *longer, *published, *clipped)
     for system in everything:
         lines = [line for line in said if line.startswith(f"partial-feedback: {system.name}, seed")]
         assert [line.partition(", seed ")[2][0] for line in lines] == ["4", "5"]
@@ -125,7 +126,9 @@ def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert spread == [s.name for s in everything]
     assert any(r.row == "supported weights of 1, nothing learnt" for r in rows)
     assert any(r.row == "the log" for r in rows)
-    assert "## Rates and seeds" in report.markdown()
+    assert all(words in report.markdown() for words in ("## Rates and seeds", "## Clips"))
+    assert not any("clip" in line.row for line in report.result.headline)
+    assert sum("full information, held-out, l2" in line for line in said) == len(systems.L2S)
 
 
 def test_the_choice_of_rates(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
