@@ -1,9 +1,11 @@
 """Make the evidence: every recipe in full, and the pages of their reports.
 
 ``python docs/evidence.py --data FOLDER [NAME...]``: reports lie under ``build/evidence``, where an
-interrupted run goes on. Pages are written when all recipes have ended, so that each report names
-the same clean commit. What is written by hand on a page stands between `BY_HAND` with the date of
-the report that it is about, and `END`; above another report it is left out, and told.
+interrupted run goes on. Nothing is run with changes that are not committed, and pages are written
+when all recipes have ended, so that each report names a clean commit; parts that another commit had
+made are told, there and here. The settings that were frozen stand beside the page. What is written
+by hand on a page stands between `BY_HAND` with the date of the report that it is about, and `END`;
+above another report it is left out, and told.
 """
 
 from __future__ import annotations
@@ -30,6 +32,12 @@ _BY_HAND = re.compile(
 _FACT = re.compile(r"^\| ([a-z ]+) \| (.*) \|$", re.MULTILINE)
 _TABLE_OF_FACTS = re.compile(r"^\|  \|  \|\n(?:\|.*\n)+", re.MULTILINE)
 _PICTURE = re.compile(r"!\[([^]]*)\]\(plots/([^)]+)\)")
+
+UNPAGED = {"usaddress"}
+"""Recipes without a page: their reports quote the corpus."""
+
+SETTINGS = "settings.json"
+_MADE_BY = re.compile(r"commit ([0-9a-f]+)")
 
 HOURS_BEGIN, HOURS_END = "<!-- hours: python docs/evidence.py -->", "<!-- end of hours -->"
 
@@ -62,6 +70,7 @@ def page_of(name: str, report: str, old: str) -> tuple[str, str]:
     date = facts(report).get("date", "")
     page = report.replace(f"`fstcrf recipe {name}`", f"`fstcrf recipe {name} --full`", 1)
     page = _PICTURE.sub(lambda m: f"![{m[1]}]({picture(name, m[2])})", page)
+    page = page.replace(f"frozen in `{SETTINGS}`", f"frozen in [`{SETTINGS}`]({frozen(name)})")
     written = _BY_HAND.search(old)
     if written is None or not date:
         return page, ""
@@ -78,10 +87,32 @@ def picture(name: str, file: str) -> str:
     return f"results-{name}.{suffix}" if stem == name else f"results-{name}-{stem}.{suffix}"
 
 
+def frozen(name: str) -> str:
+    """Return what the settings of a recipe are called beside its page."""
+    return f"results-{name}-{SETTINGS}"
+
+
+def made_elsewhere(report: str) -> list[str]:
+    """Return the commits, beside that of a report, that made parts of it."""
+    known = facts(report)
+    own, parts = (_MADE_BY.findall(known.get(fact, "")) for fact in ("fstcrf", "of earlier runs"))
+    return sorted(set(parts) - set(own))
+
+
+def uncommitted() -> str:
+    """Return what is not committed, one line; empty where the tree is clean."""
+    command = ["git", "status", "--porcelain", "--untracked-files=no"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603
+    return ", ".join(line[3:] for line in found.stdout.splitlines())
+
+
 def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[str]:
     """Write the pages of finished reports; yield a line on each that is not as it was wanted."""
     for name in names:
         path = reports / name / "report.md"
+        if name in UNPAGED:
+            yield f"{name}: no page, for its report quotes the corpus"
+            continue
         if not path.exists():
             yield f"{name}: no report"
             continue
@@ -91,6 +122,8 @@ def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[st
         page.write_text(text, "utf-8")
         for plot in sorted((reports / name).glob("plots/*")):
             shutil.copy(plot, pages / picture(name, plot.name))
+        if (reports / name / SETTINGS).exists():
+            shutil.copy(reports / name / SETTINGS, pages / frozen(name))
         if "**Not complete**" in report:
             yield f"{name}: its run was not complete"
         if left_out:
@@ -100,14 +133,16 @@ def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[st
 def hours(pages: Path) -> str:
     """Return the table of what each page is from: commit, date, hours."""
     lines = ["| recipe | commit | date | hours of a processor |", "| --- | --- | --- | --- |"]
+    together = 0.0
     for name in sorted(RECIPES):
         path = pages / f"results-{name}.md"
         known = facts(path.read_text("utf-8")) if path.exists() else {}
         if "processor" in known:
             commit = known["fstcrf"].partition("commit ")[2]
             time = known["processor"].partition(" h")[0]
+            together += float(time)
             lines.append(f"| `{name}` | {commit} | {known['date'][:10]} | {time} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, f"| together | | | {together:.2f} |"])
 
 
 def renewed(index: str, table: str) -> str:
@@ -124,15 +159,21 @@ def main() -> int:
     parser.add_argument("--reports", type=Path, default=REPORTS, help="folder of the reports")
     parser.add_argument("--pages-only", action="store_true", help="from reports that are there")
     options = parser.parse_args()
-    names = options.names or list(RECIPES)
+    names = options.names or [name for name in RECIPES if name not in UNPAGED]
     if unknown := sorted(set(names) - set(RECIPES)):
         parser.error(f"no such recipe: {', '.join(unknown)}; there are {', '.join(RECIPES)}")
+    if not options.pages_only and (changed := uncommitted()):
+        parser.error(f"not committed: {changed}; commit first, so that reports name what made them")
     problems = []
     for name in [] if options.pages_only else names:
         sys.stderr.write(f"== {name}\n")
         if status := run(name, options.data, options.reports):
             problems.append(f"{name}: ended with {status}")
     problems += write_pages(names, options.reports, PAGES)
+    for name in names:
+        path = options.reports / name / "report.md"
+        if path.exists() and (commits := made_elsewhere(path.read_text("utf-8"))):
+            sys.stderr.write(f"{name}: parts of it were made by {', '.join(commits)}\n")
     INDEX.write_text(renewed(INDEX.read_text("utf-8"), hours(PAGES)), "utf-8")
     sys.stderr.writelines(f"{line}\n" for line in problems)
     return 1 if problems else 0

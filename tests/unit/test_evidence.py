@@ -25,6 +25,8 @@ Made by `fstcrf recipe mce`.
 | MAP | 93.7 |
 
 ![plots/curve.svg](plots/curve.svg)
+
+Chosen and frozen in `settings.json` before.
 """
 HAND = "<!-- about the report of 2026-01-02T03:04:05+00:00 -->\n\n- It is good.\n\n<!-- end -->"
 
@@ -34,6 +36,7 @@ def test_a_report_becomes_a_page() -> None:
     assert not left_out
     assert "Made by `fstcrf recipe mce --full`." in page
     assert "![plots/curve.svg](results-mce-curve.svg)" in page
+    assert "frozen in [`settings.json`](results-mce-settings.json) before" in page
 
 
 def test_what_is_about_this_report_stays_below_its_facts() -> None:
@@ -59,20 +62,49 @@ def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
     (reports / "mce" / "plots").mkdir(parents=True)
     (reports / "mce" / "report.md").write_text(REPORT, "utf-8")
     (reports / "mce" / "plots" / "mce.svg").write_text("<svg/>", "utf-8")
+    (reports / "mce" / "settings.json").write_text("{}", "utf-8")
     (reports / "rules").mkdir()
     (reports / "rules" / "report.md").write_text("**Not complete**: interrupted.\n", "utf-8")
-    told = list(PROGRAM["write_pages"](["mce", "rules", "words"], reports, pages))
-    assert told == ["rules: its run was not complete", "words: no report"]
+    names = ["mce", "rules", "usaddress", "words"]
+    told = list(PROGRAM["write_pages"](names, reports, pages))
+    assert told == [
+        "rules: its run was not complete",
+        "usaddress: no page, for its report quotes the corpus",
+        "words: no report",
+    ]
     assert {path.name for path in pages.iterdir()} == {
+        "results-mce-settings.json",
         "results-mce.md",
         "results-mce.svg",
         "results-rules.md",
     }
     table = PROGRAM["hours"](pages)
-    assert table.splitlines()[2:] == ["| `mce` | 0123456789ab | 2026-01-02 | 1.25 |"]
+    assert table.splitlines()[2:] == [
+        "| `mce` | 0123456789ab | 2026-01-02 | 1.25 |",
+        "| together | | | 1.25 |",
+    ]
     begin, end = PROGRAM["HOURS_BEGIN"], PROGRAM["HOURS_END"]
     index = PROGRAM["renewed"](f"before\n\n{begin}\nold\n{end}\nafter\n", table)
     assert index == f"before\n\n{begin}\n\n{table}\n\n{end}\nafter\n"
+
+
+def test_parts_of_other_commits_are_known() -> None:
+    assert PROGRAM["made_elsewhere"](REPORT) == []
+    line = "| of earlier runs | 3 parts, by fstcrf 0.1.0, commit 0123456789ab, 0.1.0, commit fe98 |"
+    after = "earlier runs among it |\n"
+    report = REPORT.replace(after, f"{after}{line}\n")
+    assert PROGRAM["made_elsewhere"](report) == ["fe98"]
+
+
+def test_nothing_is_run_with_changes_that_are_not_committed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = PROGRAM["main"]
+    monkeypatch.setitem(main.__globals__, "uncommitted", lambda: "fstcrf/x.py")
+    monkeypatch.setattr("sys.argv", ["evidence.py", "--data", "x", "mce"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "not committed: fstcrf/x.py" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [["--data", "x", "nothing"], []])
