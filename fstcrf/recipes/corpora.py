@@ -17,6 +17,7 @@ from fstcrf.arrays import Longs
 from fstcrf.corpus import Column, Corpus, convert_column, read_columns, spans
 from fstcrf.errors import DataError
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import LAYOUT, MARKS, layout, marks
 
@@ -329,6 +330,32 @@ def values(
     ]
 
 
+def field_counts(
+    words: Sequence[Sequence[str]],
+    gold: Sequence[Sequence[str]],
+    labels: Sequence[Sequence[str]],
+    policy: str = "first",
+) -> SpanCounts:
+    """Return, [4, M], whether a message's value of a field is right, is found, is there.
+
+    Examples
+    --------
+    >>> words, gold = [["7", "pm"], ["noon"]], [["B-stime", "I-stime"], ["O"]]
+    >>> counts = field_counts(words, gold, [["B-stime", "O"], ["O"]])
+    >>> FIELDS[0], counts.right[0].tolist(), counts.found[0].tolist(), counts.wanted[0].tolist()
+    ('stime', [0, 0], [1, 0], [1, 0])
+    """
+    guesses = values(words, labels, policy)
+    mentions = [_mentions(w, y) for w, y in zip(words, gold, strict=True)]
+    pairs = list(zip(guesses, mentions, strict=True))
+    each = [
+        [(guess.get(field) in true[field], field in guess, bool(true[field])) for field in FIELDS]
+        for guess, true in pairs
+    ]
+    counts = np.array(each, dtype=np.int64).reshape(len(pairs), len(FIELDS), 3)
+    return SpanCounts(*(np.ascontiguousarray(counts[..., k].T) for k in range(3)))
+
+
 def scored(
     words: Sequence[Sequence[str]],
     gold: Sequence[Sequence[str]],
@@ -336,14 +363,13 @@ def scored(
     policy: str = "first",
 ) -> dict[str, Tally]:
     """Count the messages whose value of a field is right, that were given one, that have one."""
-    right, found, there = Counter[str](), Counter[str](), Counter[str]()
-    guesses = values(words, labels, policy)
-    for w, y, guess in zip(words, gold, guesses, strict=True):
-        for field, true in _mentions(w, y).items():
-            there[field] += bool(true)
-            found[field] += field in guess
-            right[field] += guess.get(field) in true
-    return {field: Tally(right[field], found[field], there[field]) for field in FIELDS}
+    return tallies(field_counts(words, gold, labels, policy))
+
+
+def tallies(counts: SpanCounts) -> dict[str, Tally]:
+    """Return the sums over all messages of what `field_counts` found."""
+    sums = (each.sum(axis=-1).tolist() for each in (counts.right, counts.found, counts.wanted))
+    return {field: Tally(*each) for field, *each in zip(FIELDS, *sums, strict=True)}
 
 
 def _mentions(words: Sequence[str], labels: Sequence[str]) -> dict[str, list[_Words]]:

@@ -347,8 +347,13 @@ def windows(columns: Collection[str]) -> str:
 
 _TABLE1 = windows(_WINDOWS.values())
 
-# The paper's lists are of names and honorifics; those of places and roles are ours.
-_OWN = {**_WINDOWS, "L": 'find(list,"^[flh]+")'}
+# Digits, times without a dash, lists of places and of roles are not in the paper.
+_OWN = {
+    **_WINDOWS,
+    "P": 'find(pattern,"^[1-5]+")',
+    "L": 'find(list,"^[flh]+")',
+    "T": 'find(time,"^[abd]+")',
+}
 _PAPER_TABLE1 = _prefixed("".join(f"{n}:%x[-4..4,{c}]\n" for n, c in _OWN.items()))
 _PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _OWN.items()) + "E:%y[0,ner]\n"
 

@@ -24,6 +24,7 @@ from fstcrf.documents import Fields
 from fstcrf.documents.document import documents
 from fstcrf.errors import DataError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF
 from fstcrf.lattice import Lattice, nbest
@@ -36,9 +37,11 @@ from fstcrf.recipes.corpora import (
     POLICIES,
     TWINS,
     entities,
+    field_counts,
     mean_f,
     retokenised,
     scored,
+    tallies,
     token_f,
 )
 from fstcrf.recipes.experiment import Setting
@@ -50,7 +53,12 @@ from fstcrf.recipes.report import Row
 
 _FAST = {"method": "ap", "max_iterations": 8}
 _BEST = {"scheme": "iob2", "max_iterations": 100}
-DECLARED = (TAGS, _FAST, NAMES, _BEST, PAPER.alone, PAPER.options)
+
+
+def declared(features: Features) -> tuple[object, ...]:
+    """Return what the taggers are made by that go with features of the field tagger."""
+    names = (PAPER.alone, PAPER.options) if features.name == PAPER.name else (NAMES, _BEST)
+    return TAGS, _FAST, *names
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,7 @@ def tagger_rows(setting: Setting, common: Shared, protocol: Protocol) -> list[Ro
             f = evaluate_spans(names.column_lists("ner"), ner.tag_all(names)).f
             yield Row(name, "F on CoNLL-2003's test part, %", 100 * f)
 
-    return setting.rows("taggers", rows, about=DECLARED)
+    return setting.rows("taggers", rows, about=(declared(PAPER), declared(MORE)))
 
 
 def _ewt(setting: Setting, part: str) -> Corpus:
@@ -123,9 +131,16 @@ class SplitOutcome(msgspec.Struct):
     """What was measured on a split: for each system, F by ``field/policy``, and more."""
 
     scores: dict[str, dict[str, float]] = {}
+    # of each system, by policy: right, found, wanted, each [4, M]
+    messages: dict[str, dict[str, list[list[list[int]]]]] = {}
     chosen: dict[str, str] = {}
     host: dict[str, int] = {}
     seconds: dict[str, float] = {}
+
+    def counts(self, system: str) -> SpanCounts:
+        """Return the counts of each message, [4, M], by the policy that was chosen."""
+        parts = self.messages[system][self.chosen["policy"]]
+        return SpanCounts(*(np.asarray(part, dtype=np.int64) for part in parts))
 
 
 class SplitTaggers:
@@ -192,8 +207,12 @@ class SplitScores:
         name = self._features.named(system)
         self.found.seconds[name] = seconds
         found = {"tokens": token_f(self._gold, labels)}
+        self.found.messages[name] = {}
         for policy in POLICIES:
-            scores = scored(self._words, self._gold, labels, policy)
+            counts = field_counts(self._words, self._gold, labels, policy)
+            parts = (counts.right, counts.found, counts.wanted)
+            self.found.messages[name][policy] = [part.tolist() for part in parts]
+            scores = tallies(counts)
             found |= {f"{field}/{policy}": score.f for field, score in scores.items()}
             found[f"overall/{policy}"] = mean_f(scores)
         self.found.scores[name] = found
@@ -558,18 +577,20 @@ class MessageSplit:
             test = protocol.test(lambda: self._half("test"))
             return _measured(self, SplitScores(self.features, test), choice)
 
-        return self.setting.kept(self.name, make, SplitOutcome, about=(*self._about, choice))
+        name = f"{self.name}, by message"
+        return self.setting.kept(name, make, SplitOutcome, about=(*self._about, choice))
 
     @property
     def _about(self) -> tuple[object, ...]:
-        return self.features, (GRID, PRICES, PENALTIES), DECLARED
+        return self.features, (GRID, PRICES, PENALTIES), declared(self.features)
 
     def _half(self, part: Literal["train", "test"]) -> Corpus:
         messages = self.common.messages
         return messages.select(getattr(split(len(messages), self.setting.seed, self.number), part))
 
     def _place(self, name: str) -> Path | None:
-        return self.setting.parts.file(f"{self.name}, {name}", "pipeline")
+        about = self.features, declared(self.features)
+        return self.setting.parts.file(f"{self.name}, {name}", "pipeline", about)
 
 
 def _measured(one: MessageSplit, study: SplitScores, choice: SplitChoice) -> SplitOutcome:

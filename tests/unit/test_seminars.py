@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ from fstcrf.recipes.corpora import (
     Message,
     all_messages,
     corpus_of,
+    field_counts,
     mean_f,
     read_message,
     retokenised,
@@ -35,7 +37,14 @@ from fstcrf.recipes.experiment import Parts
 from fstcrf.recipes.message_features import MORE, PAPER, layout, marks
 from fstcrf.recipes.protocol import frozen
 from fstcrf.recipes.report import Report
-from fstcrf.recipes.seminars_systems import agreeing, check_splits, grammars, shared, split
+from fstcrf.recipes.seminars_systems import (
+    SplitOutcome,
+    agreeing,
+    check_splits,
+    grammars,
+    shared,
+    split,
+)
 
 TEXT = (
     "Time: <stime>3:30</stime> - <etime>5:00 pm</etime>\n"
@@ -217,6 +226,7 @@ def test_one_value_is_taken_by_a_policy() -> None:
     assert scored(WORDS, GOLD, FOUND, "frequent")["stime"].f == 0
     assert scored(WORDS, GOLD, FOUND)["speaker"].f == 0
     assert mean_f(scored(WORDS, GOLD, FOUND)) == 0.25
+    assert field_counts(WORDS, GOLD, FOUND).f == 0.25
     assert token_f(GOLD, FOUND) == pytest.approx(2 / 5)
     assert token_f([["O"]], [["O"]]) == 0
 
@@ -308,7 +318,19 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
     page = (setting.report / "report.md").read_text("utf-8")
     assert page.count("| (paper: joint) | 99.10 | 96 | 85.30 | 76.30 | 89.20 |") == 1
     assert "`Host:`" in page
-    (lost,) = (setting.report / "work-seed-0").glob("split-2-more-features-????????????.json")
+    clean = [line for line in first.result.headline if "split 1 alone" in line.row]
+    parts = setting.report / "work-seed-0"
+    assert len(clean) == 2
+    for line in clean:
+        system = line.row.removesuffix(", split 1 alone: overall")
+        features = "more-features" if system.startswith("more") else "features-of-the-paper"
+        (path,) = parts.glob(f"split-1-{features}-by-message-*.json")
+        outcome = msgspec.convert(msgspec.json.decode(path.read_bytes())["value"], SplitOutcome)
+        overall = outcome.scores[system][f"overall/{outcome.chosen['policy']}"]
+        assert line.values[0] == pytest.approx(100 * overall)
+        assert line.interval is not None
+        assert line.interval[0] <= line.values[0] <= line.interval[1]
+    (lost,) = parts.glob("split-2-more-features-by-message-*.json")
     lost.unlink()
     told.clear()
     run_recipe(RECIPES["seminars"], setting)
