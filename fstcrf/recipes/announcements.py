@@ -169,11 +169,9 @@ _PICKED = "features of the paper, tokens chosen in the training folds"
 def _headline(found: Sequence[Fold]) -> Iterator[Headline]:
     for system, paper in ((LOCAL, VITERBI), (CHOSEN, NON_LOCAL)):
         runs = _all_runs(found, system)
-        values = tuple(100 * run.f for run in runs)
-        low, high = (100 * end for end in bootstrapped_f(runs, resamples=1999))
         name = f"announcements, {_PICKED}, {system}"
         metric = "token F, %: mean of the fields"
-        yield Headline(name, metric, values, paper[-1], (low, high))
+        yield Headline.of_f(name, metric, runs, paper[-1])
 
 
 def _all_rows(prefix: str, found: Sequence[Fold]) -> Iterator[Row]:

@@ -362,10 +362,8 @@ def _table5(
         (f"{one.name}, Viterbi", [viterbi], VITERBI[-1]),
         (f"{one.name}, with consistency", runs, NON_LOCAL[-1]),
     ):
-        ends = bootstrapped_f([each.counts() for each in several], resamples=1999)
-        interval = 100.0 * ends[0], 100.0 * ends[1]
-        values = tuple(each.f for each in several)
-        lines.append(Headline(row, "F, test, %", values, paper, interval))
+        counts = [each.counts() for each in several]
+        lines.append(Headline.of_f(row, "F, test, %", counts, paper))
     return rows, lines
 
 

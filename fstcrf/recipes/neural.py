@@ -411,12 +411,9 @@ def _headline(found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int) -> l
     lines = []
     for loss in LOSSES:
         for way in WAYS:
-            mine = _of(found, size, loss, way)
-            ends = bootstrapped_f([one.counts() for one in mine], resamples=1999)
-            interval = 100.0 * ends[0], 100.0 * ends[1]
-            values = tuple(one.f for one in mine)
+            counts = [one.counts() for one in _of(found, size, loss, way)]
             name = f"{size:,} sentences, {loss}, {way}"
-            lines.append(Headline(name, "F, test, %", values, interval=interval))
+            lines.append(Headline.of_f(name, "F, test, %", counts))
     return lines
 
 

@@ -146,10 +146,8 @@ def _rows(name: str, draws: Sequence[Draw]) -> Iterator[Row]:
 
 def _headline(name: str, draws: Sequence[Draw]) -> Iterator[Headline]:
     for system in SYSTEMS:
-        ends = bootstrapped_f([draw.of(system) for draw in draws], resamples=1999)
-        interval = 100.0 * ends[0], 100.0 * ends[1]
-        values = _values(draws, system)
-        yield Headline(f"{name}, {system}", "F, test, %", values, interval=interval)
+        counts = [draw.of(system) for draw in draws]
+        yield Headline.of_f(f"{name}, {system}", "F, test, %", counts)
 
 
 def _cells(draws: Sequence[Draw], system: str) -> list[str]:

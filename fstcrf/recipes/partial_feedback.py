@@ -129,7 +129,10 @@ def run(setting: Setting) -> Result:
     ]
     plot = partial(_draw, systems, runs, curves, len(data.train), best)
     published = [one for one in systems if one.paper[0] is not None and one.clipped is None]
-    headline = [_headline(one, runs[one.name]) for one in published]
+    headline = [
+        Headline.of_f(one.name, "F, test, %", [each.spans for each in runs[one.name]], one.paper[0])
+        for one in published
+    ]
     return Result(rows, sections, setting.drawn("partial-feedback.svg", plot), headline)
 
 
@@ -228,12 +231,6 @@ def _curve(system: RewardedSystem, data: RewardedSentences, setting: Setting) ->
         about=(replace(system, rates=()), MARKS),
     )
     return [float(mean) for mean in np.mean(found, axis=0)]
-
-
-def _headline(system: RewardedSystem, group: Sequence[LearningRun]) -> Headline:
-    ends = bootstrapped_f([one.spans for one in group], resamples=1999)
-    values, interval = tuple(one.test for one in group), (100.0 * ends[0], 100.0 * ends[1])
-    return Headline(system.name, "F, test, %", values, system.paper[0], interval)
 
 
 def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) -> Iterator[Row]:

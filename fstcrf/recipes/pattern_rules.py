@@ -12,13 +12,14 @@ import msgspec
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
+from fstcrf.evaluate.significance import span_counts
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF
 from fstcrf.joint.tagger import Tagger
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import Result, Row, gain, table
+from fstcrf.recipes.report import Headline, Result, Row, gain, table
 from fstcrf.rules import learn_rules, train_with_rules
 
 _SMALL = """\
@@ -229,6 +230,15 @@ def run(setting: Setting) -> Result:
     return Result(
         rows,
         [_reading(*size), protocol.section(), _significance(runs, test, setting), _weights(runs)],
+        headline=[
+            Headline.of_f(
+                f"{name}: {system}",
+                "F, test, %",
+                [span_counts(test.column_lists("chunk"), run.labels)],
+            )
+            for name, found in runs.items()
+            for system, run in found.items()
+        ],
     )
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.corpus import atomic_write
 from fstcrf.evaluate import Comparison
+from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f
 from fstcrf.lazy import optional
 
 FILES = ("report.md", "results.json")
@@ -74,6 +75,15 @@ class Headline:
     values: tuple[float, ...]
     paper: float | None = None
     interval: tuple[float, float] | None = None
+
+    @classmethod
+    def of_f(
+        cls, row: str, metric: str, runs: Sequence[SpanCounts], paper: float | None = None
+    ) -> Headline:
+        """Return F of runs, in percent, with the interval over what they count apart, and runs."""
+        low, high = bootstrapped_f(runs, resamples=1999)
+        values = tuple(100.0 * run.f for run in runs)
+        return cls(row, metric, values, paper, (100.0 * low, 100.0 * high))
 
     @property
     def mean(self) -> float:

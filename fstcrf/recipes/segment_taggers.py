@@ -9,11 +9,13 @@ from functools import cache, partial
 
 from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate import compare
+from fstcrf.evaluate.labellings import written_alike
+from fstcrf.evaluate.significance import span_counts
 from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import Result, Row, gain, table
+from fstcrf.recipes.report import Headline, Result, Row, gain, table
 from fstcrf.semimarkov import SegmentCRF
 
 Settings = Mapping[str, Value]
@@ -202,6 +204,7 @@ def run(setting: Setting) -> Result:
     protocol.freeze()
     setting.course.until(1.0)
     rows: list[Row] = []
+    headline: list[Headline] = []
     sections = [_READING, protocol.section()]
     for task, chosen in setting.course.each(list(zip(tasks, settings, strict=True))):
         test = protocol.test(task.read_test)
@@ -215,7 +218,15 @@ def run(setting: Setting) -> Result:
             rows += setting.rows(name, partial(_rows, task, one, test.n_tokens), (about, one.f))
             found.append(one)
         sections.append(_significance(task, test, found, setting.seed))
-    return Result(rows, sections)
+        headline += [_headline(task, test, one) for one in found]
+    return Result(rows, sections, headline=headline)
+
+
+def _headline(task: SegmentTask, test: Corpus, one: SegmentRun) -> Headline:
+    gold, documents = test.column_lists(task.target), corpora.documents_of(test)
+    counts = span_counts(gold, written_alike(gold, one.labels)[0])
+    counts = counts if documents is None else counts.grouped(documents)
+    return Headline.of_f(f"{task.name}: {one.name}", "F, test, %", [counts])
 
 
 def _rows(task: SegmentTask, one: SegmentRun, tokens: int) -> Iterator[Row]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus
-from fstcrf.evaluate.significance import bootstrapped_f, resampled_t
+from fstcrf.evaluate.significance import resampled_t
 from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, scored
 from fstcrf.recipes.experiment import Recipe, Setting
@@ -226,10 +226,8 @@ def _headline(found: Sequence[Measured]) -> list[Headline]:
     best = "joint, chosen with a grammar"
     for system in (best, MORE.named(best)):
         counts = SYSTEMS[system].outcome(found[0]).counts(system)
-        low, high = (100.0 * x for x in bootstrapped_f(counts, resamples=1999))
         name = f"{system}, split 1 alone: overall"
-        paper = TABLE_2["joint"][4]
-        lines.append(Headline(name, "F, %", (100.0 * counts.f,), paper, (low, high)))
+        lines.append(Headline.of_f(name, "F, %", [counts], TABLE_2["joint"][4]))
     return lines
 
 

@@ -317,9 +317,8 @@ def _headline(data: DataSplit, fields: Mapping[str, Sequence[ChunkerRun]]) -> li
     paper |= {f"averaged perceptron, {features}": f for features, f in PAPER_PERCEPTRON.items()}
     lines = []
     for name, runs in fields.items():
-        low, high = bootstrapped_f([span_counts(gold, one.labels) for one in runs], resamples=1999)
-        values = tuple(one.f for one in runs)
-        lines.append(Headline(name, "F, test, %", values, paper[name], (100.0 * low, 100.0 * high)))
+        counts = [span_counts(gold, one.labels) for one in runs]
+        lines.append(Headline.of_f(name, "F, test, %", counts, paper[name]))
     return lines
 
 

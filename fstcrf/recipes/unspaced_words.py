@@ -18,11 +18,12 @@ import numpy as np
 
 from fstcrf.errors import LabelWarning
 from fstcrf.evaluate import compare
+from fstcrf.evaluate.significance import span_counts
 from fstcrf.lazy import optional
 from fstcrf.lexicon import Lexicon
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
-from fstcrf.recipes.report import Result, Row, gain, table
+from fstcrf.recipes.report import Headline, Result, Row, gain, table
 from fstcrf.wordlattice import Annotation, LatticeCRF, read_words
 from fstcrf.wordlattice.annotation import label_of
 from fstcrf.wordlattice.candidates import CandidateLabels
@@ -350,7 +351,8 @@ def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Resu
             f"by MeCab itself: on {same} of {there} texts it finds the same words with the same "
             "labels. Costs are whole numbers there."
         )
-    return Result(rows, sections)
+    headline = [_headline(task, one, labels=own) for one in runs for own in (False, True)]
+    return Result(rows, sections, headline=headline)
 
 
 def _systems(
@@ -380,6 +382,13 @@ def _f(task: WordTask, spans: Sequence[Sequence[tuple[int, int, str]]], *, label
         found += len(words)
         there += len(gold)
     return 200.0 * right / max(1, found + there)
+
+
+def _headline(task: WordTask, one: WordRun, *, labels: bool) -> Headline:
+    gold = _spelled(task, [each.words for each in task.test], labels=labels)
+    counts = span_counts(gold, _spelled(task, one.spans, labels=labels))
+    metric = f"F of words{' with labels' if labels else ''}, test, %"
+    return Headline.of_f(one.name, metric, [counts])
 
 
 def _rows(task: WordTask, one: WordRun) -> Iterator[Row]:
@@ -438,17 +447,21 @@ def _characters(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
     return labels
 
 
+def _spelled(
+    task: WordTask, several: Sequence[Sequence[tuple[int, int, str | None]]], *, labels: bool
+) -> list[list[str]]:
+    """Words of all texts as spans over characters, with their labels or all alike."""
+    return [
+        _characters(text, [(s, e, (label or "") if labels else "W") for s, e, label in words])
+        for text, words in zip(task.texts, several, strict=True)
+    ]
+
+
 def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
     """Compare systems with MeCab: words with labels, words alone."""
     rows = []
     for labels in (True, False):
-
-        def spelled(several: Sequence[Any], *, own: bool = labels) -> list[list[str]]:
-            return [
-                _characters(text, [(s, e, (label or "") if own else "W") for s, e, label in words])
-                for text, words in zip(task.texts, several, strict=True)
-            ]
-
+        spelled = partial(_spelled, task, labels=labels)
         gold = spelled([one.words for one in task.test])
         reference = spelled(runs[0].spans)
         for one in runs[1:]:

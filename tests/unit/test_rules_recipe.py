@@ -11,6 +11,7 @@ import pytest
 import tests.support.command as program
 from fstcrf.recipes import Setting, corpora
 from fstcrf.recipes.pattern_rules import FROZEN, JOINT, PLAIN, TEMPLATES, Chunker
+from fstcrf.recipes.report import number
 
 CHUNKS = (
     "the DT B-NP\ndog NN I-NP",
@@ -60,4 +61,9 @@ def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
     assert len(rows) == 2 * 4 * 2
     page = (tmp_path / "out" / "report.md").read_text("utf-8")
     assert "frozen in `settings.json`" in page
+    headline = page[: page.index("<details>")]
+    for row in rows:
+        if row["metric"] == "F, test, %":
+            line = f"| {row['row']} | F, test, % |  | {number(row['value'])} |"
+            assert headline.count(line) == 1
     assert "| NO_VP |" in page

@@ -14,6 +14,7 @@ from fstcrf.corpus import Corpus
 from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting, segment_taggers
 from fstcrf.recipes.protocol import FILE, Protocol, frozen
+from fstcrf.recipes.report import number
 from fstcrf.recipes.segment_taggers import (
     CHAIN,
     EVERY,
@@ -117,3 +118,8 @@ def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
     page = (out / "report.md").read_text("utf-8")
     assert "randomised F" in page
     assert "Significance, entities" in page
+    headline = page[: page.index("<details>")]
+    for row in rows:
+        if row["metric"] == "F, test, %":
+            line = f"| {row['row']} | F, test, % |  | {number(row['value'])} |"
+            assert headline.count(line) == 1

@@ -126,6 +126,11 @@ def test_the_whole_run(task: WordTask, tmp_path: Path) -> None:
     values = {(row.row, row.metric): row.value for row in result.rows}
     metric = "F of words with labels, test, %"
     assert values["learnt on MeCab's costs", metric] > values["MeCab", metric]
+    assert len(result.headline) == 2 * 5
+    for line in result.headline:
+        assert line.mean == pytest.approx(values[line.row, line.metric])
+        assert line.interval is not None
+        assert line.interval[0] <= line.mean <= line.interval[1]
     text = "\n".join(result.sections)
     for heading in ("Settings", "What lattices lack", "Significance", "Annotations in part"):
         assert f"## {heading}" in text
