@@ -32,6 +32,7 @@ from fstcrf.recipes.rewarded_systems import (
     NOTHING,
     PLAINLY,
     PUBLISHED,
+    SEEDS_OF_LONG,
     SHARED_RATE,
     SYSTEMS,
     LearningRun,
@@ -163,7 +164,7 @@ def _chosen(
 
 def _penalty(protocol: Protocol, data: RewardedSentences, setting: Setting) -> float:
     """Choose L2 of the tagger that gold labels give."""
-    several: list[dict[str, Value]] = [{"l2": l2} for l2 in (L2S if setting.full else L2S[2:3])]
+    several: list[dict[str, Value]] = [{"l2": l2} for l2 in (L2S if setting.full else L2S[3:4])]
 
     def held_out(settings: Mapping[str, Value]) -> float:
         return f_of(_informed(data, float(settings["l2"] or 0.0), setting), data.dev)
@@ -199,7 +200,7 @@ def _runs(
     system: RewardedSystem, data: RewardedSentences, test: Corpus, setting: Setting
 ) -> list[LearningRun]:
     """Let a system learn from each seed."""
-    passes, seeds = (FULL, SEEDS) if setting.full else (QUICK, 1)
+    passes, seeds = (FULL, system.seeds) if setting.full else (QUICK, 1)
     start = beginning(system, data)
 
     def one(seed: int) -> LearningRun:
@@ -322,7 +323,8 @@ def _draw(
 
 
 def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
-    passes, seeds = (FULL, SEEDS) if setting.full else (QUICK, 1)
+    passes = FULL if setting.full else QUICK
+    seeds = f"{SEEDS} seeds, {SEEDS_OF_LONG} of those with more" if setting.full else "1 seed"
     return (
         "## How to read this\n\n"
         f"Train: {len(data.train):,} sentences; dev: the first 1,000 of the training file; test: "
@@ -332,8 +334,8 @@ def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
         "of one sentence, 1 where neither it nor the gold labelling has one. Of pairs they see "
         "which is better (binary), or by how much the first is ahead (graded).\n\n"
         f"Each learner had {passes * len(data.train):,} samples ({passes} passes)"
-        f"{_LONGER if setting.full else ''}, and {seeds} "
-        f"{'seed' if seeds == 1 else 'seeds'}. Rates were chosen by {RATE_PASSES} passes; with "
+        f"{_LONGER if setting.full else ''}, and {seeds}. "
+        f"Rates were chosen by {RATE_PASSES} passes; with "
         "more, lower ones may be better. The weights that do best on dev are kept; the "
         "samples until then are counted, as in the paper, which stops where dev is best. A row "
         "says how many runs stood still (sure of labels that are rated low) or diverged.\n\n"

@@ -28,6 +28,7 @@ from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
 from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.protocol import SEEDS
 from fstcrf.train import Bandit, Outcome, Progress, Rater, Schedule, parameter_space
 
 # --- Data and features ----------------------------------------------------------------------------
@@ -74,6 +75,9 @@ CROSS_ENTROPY = (89.1, 5_900_000)
 NOTHING = (None, None)
 
 
+SEEDS_OF_LONG = 3
+"""Seeds of those that take millions of samples."""
+
 Beginning = Literal["zeros", "ones"]
 """All weights, zero, or those that gold labels support, one: so does ChRisF begin."""
 
@@ -102,6 +106,11 @@ class RewardedSystem:
     # rates from which that of the rule is chosen, on the dev part; none where it is given, or that
     # of another (`SHARED_RATE`)
     rates: tuple[float, ...] = ()
+
+    @property
+    def seeds(self) -> int:
+        """From how many seeds it learns in a full run."""
+        return SEEDS_OF_LONG if self.longer > 1 or self.samples is not None else SEEDS
 
 
 # Rates to choose from.
@@ -209,7 +218,7 @@ SYSTEMS = (
         "cross-entropy, log",
         replace(_LESS_CLIPPED, control="mean"),
         0.0002,
-        (2e-5, 5e-5, *_LOW),
+        (5e-6, 1e-5, 2e-5, 5e-5, *_LOW),
         warm=200,
         logged=True,
         passes=1,
@@ -324,7 +333,7 @@ CLIPPED = tuple(
 
 # --- Learning -------------------------------------------------------------------------------------
 
-L2S = (0.05, 0.1, 0.2, 0.5, 1.0)
+L2S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Penalties to choose that of full information from."""
 _WARM_L2 = 0.2  # of the few gold labels that some learners begin with; not chosen
 
