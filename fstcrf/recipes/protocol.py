@@ -9,7 +9,7 @@ drawn is drawn from several seeds (`over_seeds`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -270,12 +270,23 @@ def over_seeds(
 
 def _trials(choice: SettingChoice) -> str:
     names = list(choice.settings)
+    edges = ", ".join(_edges(choice))
+    chosen = f"chosen; {edges} at the edge of what was tried" if edges else "chosen"
     body = [
         [*(_word(trial.settings[name]) for name in names), number(trial.held_out), mark]
         for trial in choice.trials
-        for mark in ["chosen" if trial.settings == choice.settings else ""]
+        for mark in [chosen if trial.settings == choice.settings else ""]
     ]
     return table([*names, "held-out", ""], body)
+
+
+def _edges(choice: SettingChoice) -> Iterator[str]:
+    """Yield the settings whose value is the smallest or largest number of three or more."""
+    for name, value in choice.settings.items():
+        tried = {trial.settings[name] for trial in choice.trials}
+        numbers = [x for x in tried if isinstance(x, int | float) and not isinstance(x, bool)]
+        if len(numbers) > 2 and value in (min(numbers), max(numbers)):
+            yield name
 
 
 def _words(settings: Mapping[str, Value]) -> str:

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from fstcrf import kernel
+from fstcrf.arrays import Floats
 from fstcrf.corpus import atomic_write
 from fstcrf.evaluate import Comparison
-from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f
+from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, resampled_t
 from fstcrf.lazy import optional
 
 FILES = ("report.md", "results.json")
@@ -176,9 +177,13 @@ class Report:
         ]
 
     def json(self) -> str:
-        """Return the rows as JSON: a list of objects."""
-        rows = [asdict(row) for row in self.result.rows]
-        return json.dumps(rows, indent=1, default=float) + "\n"
+        """Return facts, headline and rows as JSON; of a headline every run's figure."""
+        found = {
+            "facts": dict(self.facts),
+            "headline": [asdict(line) for line in self.result.headline],
+            "rows": [asdict(row) for row in self.result.rows],
+        }
+        return json.dumps(found, indent=1, default=float) + "\n"
 
 
 def write(report: Report, folder: Path) -> list[Path]:
@@ -232,6 +237,19 @@ def gain(pair: Comparison) -> str:
 # --- Where numbers come from ----------------------------------------------------------------------
 
 _CPU = Path("/proc/cpuinfo")
+
+
+def gain_over_splits(differences: Floats, *, test_share: float) -> str:
+    """Write a mean difference over splits that overlap, with its interval and p-value.
+
+    Of fewer than three splits the mean alone; `test_share` as of `resampled_t`.
+    """
+    mean = f"{round(float(np.mean(differences)), 2) + 0.0:+.2f}"
+    if len(differences) < 3:
+        return mean
+    test = resampled_t(differences, test_share=test_share)
+    low, high = test.interval
+    return f"{mean} ({low:+.2f} to {high:+.2f}; p = {test.p:.3f})"
 
 
 def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterator[Row]:

@@ -28,7 +28,6 @@ from fstcrf.joint import CRF
 from fstcrf.kernel import Aim, Rule
 from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
-from fstcrf.recipes.protocol import SEEDS
 from fstcrf.train import Bandit, Outcome, Progress, Rater, Schedule, parameter_space
 
 # --- Data and features ----------------------------------------------------------------------------
@@ -75,9 +74,6 @@ CROSS_ENTROPY = (89.1, 5_900_000)
 NOTHING = (None, None)
 
 
-SEEDS_OF_LONG = 3
-"""Seeds of those that take millions of samples."""
-
 Beginning = Literal["zeros", "ones"]
 """All weights, zero, or those that gold labels support, one: so does ChRisF begin."""
 
@@ -108,9 +104,9 @@ class RewardedSystem:
     rates: tuple[float, ...] = ()
 
     @property
-    def seeds(self) -> int:
-        """From how many seeds it learns in a full run."""
-        return SEEDS_OF_LONG if self.longer > 1 or self.samples is not None else SEEDS
+    def has_more(self) -> bool:
+        """Whether its samples are many times those of others."""
+        return self.longer > 1 or self.samples is not None
 
 
 # Rates to choose from.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -22,7 +23,7 @@ from fstcrf.arrays import Longs
 from fstcrf.corpus import Corpus, read_conllu
 from fstcrf.documents import Fields
 from fstcrf.documents.document import documents
-from fstcrf.errors import DataError
+from fstcrf.errors import DataError, InexactWarning
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.grammar import Grammar
@@ -560,9 +561,9 @@ class MessageSplit:
         """Tell what is being done."""
         self.setting.say(f"seminars: split {self.number + 1}: {self.features.name}, {what}")
 
-    def taggers(self) -> SplitTaggers:
-        """Return the taggers of the training half."""
-        ner = self.common.entities(self.features)
+    def taggers(self, ner: CRF | None = None) -> SplitTaggers:
+        """Return the taggers of the training half, reading another entity tagger or their own."""
+        ner = self.common.entities(self.features) if ner is None else ner
         return SplitTaggers(self.features, self._half("train"), ner, self._place)
 
     def chosen(self, protocol: Protocol) -> SplitChoice:
@@ -580,6 +581,35 @@ class MessageSplit:
         name = f"{self.name}, by message"
         return self.setting.kept(name, make, SplitOutcome, about=(*self._about, choice))
 
+    def reading(self, name: str, ner: CRF, protocol: Protocol, choice: SplitChoice) -> SplitOutcome:
+        """Score cascade and joint decoding where the field tagger reads another entity tagger."""
+
+        def make() -> SplitOutcome:
+            self.say(f"reading an entity tagger of {name}")
+            study = SplitScores(self.features, protocol.test(lambda: self._half("test")))
+            taggers = self.taggers(ner)
+            pipeline = taggers.trained(f"reading {name}", taggers.train)
+            study.score("cascaded", pipeline, "cascade")
+            study.score("joint, λ = 1", pipeline, "joint")
+            study.found.chosen = choice.report()
+            return study.found
+
+        part = f"{self.name}, reading {name}"
+        return self.setting.kept(part, make, SplitOutcome, about=(*self._about, choice))
+
+    def unproven(self, protocol: Protocol) -> list[int]:
+        """Return how many answers by the chain rule are not proven, and how many there are."""
+
+        def make() -> list[int]:
+            taggers = self.taggers()
+            chain = by_chain_rule(taggers.trained("transfer", taggers.train))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InexactWarning)  # they are counted
+                paths = chain.paths_all(protocol.test(lambda: self._half("test")), decode="joint")
+            return [sum(path is not None and not path.exact for path in paths), len(paths)]
+
+        return self.setting.kept(f"{self.name}, unproven", make, list[int], about=self._about)
+
     @property
     def _about(self) -> tuple[object, ...]:
         return self.features, (GRID, PRICES, PENALTIES), declared(self.features)
@@ -591,6 +621,11 @@ class MessageSplit:
     def _place(self, name: str) -> Path | None:
         about = self.features, declared(self.features)
         return self.setting.parts.file(f"{self.name}, {name}", "pipeline", about)
+
+
+def by_chain_rule(pipeline: TrainedPipeline) -> TrainedPipeline:
+    """Return a pipeline whose decisions are scored by the product of conditional probabilities."""
+    return replace(pipeline, composition=replace(pipeline.composition, normalize="chain"))
 
 
 def _measured(one: MessageSplit, study: SplitScores, choice: SplitChoice) -> SplitOutcome:
@@ -621,8 +656,7 @@ def _measured(one: MessageSplit, study: SplitScores, choice: SplitChoice) -> Spl
 def _marginals(
     study: SplitScores, taggers: SplitTaggers, plain: TrainedPipeline, choice: SplitChoice
 ) -> None:
-    chain = replace(plain, composition=replace(plain.composition, normalize="chain"))
-    study.score("joint, chain", chain, "joint")
+    study.score("joint, chain", by_chain_rule(plain), "joint")
     study.score("marginals in decoding", plain, "marginals")
     soft = taggers.trained("marginals", taggers.train, passing="marginals")
     name = "marginals in training"

@@ -77,7 +77,7 @@ def test_none_raises_and_what_was_legal_stays(
 
 def test_the_recipe(data: Path, tmp_path: Path) -> None:
     run_recipe(RECIPES["usaddress"], Setting(data, tmp_path))
-    rows = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    rows = json.loads((tmp_path / "results.json").read_text("utf-8"))["rows"]
     raised = {
         row["row"]: (row["value"], row["paper"])
         for row in rows

@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.thorough
 def test_the_short_run(folder: Path, tmp_path: Path) -> None:
     run_recipe(recipe_module.RECIPE, Setting(folder, tmp_path))
-    rows = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    rows = json.loads((tmp_path / "results.json").read_text("utf-8"))["rows"]
     quick = [system for system in SYSTEMS if system.quick]
     runs = [(task, s) for task in TASKS for s in quick]
     scores = [row for row in rows if row["metric"] == "F, test, %"]

@@ -57,7 +57,7 @@ def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said: list[str] = []
     setting = Setting(corpora, folder, seed=1, say=said.append)
     report = run_recipe(RECIPES["partial-feedback"], setting)
-    rows: list[dict[str, Any]] = json.loads((folder / "results.json").read_text("utf-8"))
+    rows: list[dict[str, Any]] = json.loads((folder / "results.json").read_text("utf-8"))["rows"]
     tests = {r["row"]: r for r in rows if r["metric"] == "F, test, %"}
     names = [s.name for s in systems.SYSTEMS]
     assert list(tests) == ["full information", *names, "gold labels of 200 sentences"]
@@ -80,7 +80,10 @@ def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert words in page
     assert sum("on the dev part" in line for line in said) == len(systems.SYSTEMS)
     assert all((folder / plot).exists() for plot in report.result.plots)
-    assert [h.row for h in report.result.headline][:2] == ["expected loss", "preference, binary"]
+    headline = [line.row for line in report.result.headline]
+    assert headline[:2] == ["full information", "expected loss"]
+    assert {"logistic", "expected loss, log", "cross-entropy"} <= set(headline)
+    assert "expected loss, momentum" not in headline
     # What is finished is not done again.
     monkeypatch.setattr(recipe, "trained", None)
     again = run_recipe(RECIPES["partial-feedback"], setting)

@@ -77,6 +77,19 @@ def test_the_file_says_what_was_tried_and_its_hash(setting: Setting, tmp_path: P
     assert "| 0.5 | 92 | chosen |" in section
 
 
+def test_a_choice_at_the_edge_of_what_was_tried_is_marked(setting: Setting) -> None:
+    protocol = Protocol("toy", setting)
+    several: list[dict[str, Value]] = [
+        {"C": c, "scheme": s} for s in ("a", "b") for c in (1, 10, 100)
+    ]
+    protocol.choose("MAP", several, lambda settings: float(settings["C"] or 0))
+    protocol.choose("pair", several[:2], lambda settings: float(settings["C"] or 0))
+    protocol.freeze()
+    section = protocol.section()
+    assert "| 100 | a | 100 | chosen; C at the edge of what was tried |" in section
+    assert "| 10 | a | 10 | chosen |" in section  # of two, each is at an edge
+
+
 def test_a_file_that_was_changed_is_noticed(setting: Setting, tmp_path: Path) -> None:
     protocol = Protocol("toy", setting)
     protocol.choose("MAP", GRID, Trials([]))

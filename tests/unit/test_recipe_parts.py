@@ -71,7 +71,7 @@ def test_a_run_that_ends_early_leaves_a_report_and_is_taken_up(
     toy, said, out = Toy(failure), list[str](), tmp_path / "out"
     with pytest.raises(type(failure)):
         run_recipe(recipe(toy), Setting(data, out, say=said.append))
-    rows = json.loads((out / "results.json").read_text("utf-8"))
+    rows = json.loads((out / "results.json").read_text("utf-8"))["rows"]
     assert [(row["row"], row["value"]) for row in rows] == [("first", 93.5), ("second", 7)]
     page = (out / "report.md").read_text("utf-8")
     why = "interrupted" if isinstance(failure, KeyboardInterrupt) else "ValueError: no such label"

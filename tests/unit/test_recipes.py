@@ -37,7 +37,7 @@ def corpora(tmp_path: Path) -> Path:
 def test_a_report_is_written(corpora: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "report"
     report = run_recipe(RECIPE, Setting(corpora, folder, seed=7))
-    rows = json.loads((folder / "results.json").read_text("utf-8"))
+    rows = json.loads((folder / "results.json").read_text("utf-8"))["rows"]
     assert rows == [
         {"row": "a|b", "metric": "F", "value": 93.456, "paper": 94.0, "seconds": 1.5},
         {"row": "c", "metric": "errors", "value": 0, "paper": None, "seconds": None},

@@ -112,7 +112,7 @@ def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
     assert "segments" in program.done(
         "recipe", "segments", "--data", folder, "--report", out, "--full"
     )
-    rows = json.loads((out / "results.json").read_text("utf-8"))
+    rows = json.loads((out / "results.json").read_text("utf-8"))["rows"]
     assert len(rows) == 2 * 2 * 6
     assert len(frozen(out / FILE).choices) == 2 * 4
     page = (out / "report.md").read_text("utf-8")

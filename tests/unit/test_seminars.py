@@ -15,6 +15,7 @@ from fstcrf.errors import DataError
 from fstcrf.recipes import (
     RECIPES,
     Setting,
+    entity_readers,
     news_transfer,
     run_recipe,
     seminars,
@@ -35,9 +36,11 @@ from fstcrf.recipes.corpora import (
 )
 from fstcrf.recipes.experiment import Parts
 from fstcrf.recipes.message_features import MORE, PAPER, layout, marks
-from fstcrf.recipes.protocol import frozen
+from fstcrf.recipes.protocol import Protocol, frozen
 from fstcrf.recipes.report import Report
+from fstcrf.recipes.seminars import THEIRS
 from fstcrf.recipes.seminars_systems import (
+    MessageSplit,
     SplitOutcome,
     agreeing,
     check_splits,
@@ -318,6 +321,7 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
     page = (setting.report / "report.md").read_text("utf-8")
     assert page.count("| (paper: joint) | 99.10 | 96 | 85.30 | 76.30 | 89.20 |") == 1
     assert "`Host:`" in page
+    assert re.search(r"of \d+ answers \d+ are the best that a search found", page)
     clean = [line for line in first.result.headline if "split 1 alone" in line.row]
     parts = setting.report / "work-seed-0"
     assert len(clean) == 2
@@ -353,6 +357,36 @@ def test_people_and_places_for_news(setting: Setting, monkeypatch: pytest.Monkey
     assert page.count("| news, 50 %") == 4
     labels = common.plain.labels
     assert set(labels) == {"O", "B-PER", "I-PER"}
+
+
+@pytest.mark.thorough
+@UNPROVEN
+def test_the_field_tagger_reads_entity_taggers_of_three_qualities(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entity_readers, "SHARE", 0.5)
+    assert setting.report is not None
+    setting.report.mkdir()
+    common, protocol = shared(setting, all_messages(setting)), Protocol("seminars", setting)
+    splits = [MessageSplit(k, PAPER, setting, common) for k in range(3)]
+    choices = {one.name: one.chosen(protocol) for one in splits}
+    protocol.freeze()
+    found = [{PAPER.name: one.measured(protocol, choices[one.name])} for one in splits]
+    page = entity_readers.readers(splits, found, lambda one: choices[one.name], common, protocol)
+    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ")][2:]
+    assert [row[0].strip() for row in rows] == [
+        "the paper's features, 50% of the news",
+        "the paper's features",
+        "more features",
+    ]
+    same = [100 * np.mean([o[PAPER.name].scores[s][_overall(o)] for o in found]) for s in THEIRS]
+    assert [float(x) for x in rows[1][5:8]] == pytest.approx(same, abs=0.005)
+    assert all("p = " in row[8] for row in rows)
+    assert all("p = " in row[9] for row in rows)
+
+
+def _overall(measured: dict[str, SplitOutcome]) -> str:
+    return f"overall/{measured[PAPER.name].chosen['policy']}"
 
 
 def test_lists_of_the_paper_are_of_names() -> None:

@@ -81,7 +81,7 @@ def test_only_noun_phrases_are_left(folder: Path) -> None:
 def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
     report = tmp_path / "report"
     done = run_recipe(RECIPES["shallow-parsing"], Setting(folder, report, full=full))
-    rows = json.loads((report / "results.json").read_text("utf-8"))
+    rows = json.loads((report / "results.json").read_text("utf-8"))["rows"]
     assert set(rows[0]) == {"row", "metric", "value", "paper", "seconds"}
     found = {(row["row"], row["metric"]): row for row in rows}
     for optimiser in OPTIMISERS:
