@@ -7,6 +7,7 @@ and how many of the gold ones these are; and the F of the best of n labellings.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -95,6 +96,11 @@ def worth(
     )
 
 
+def calibration_error(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> float:
+    """Return the expected calibration error of spans above 0.01, in 15 bins, alone."""
+    return _error(span_events(lattices, gold, above=_ABOVE, threads=threads))
+
+
 def _error(events: Events) -> float:
     return reliability(events, bins=BINS).error if len(events) else 0.0
 
@@ -118,15 +124,29 @@ def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> 
     return [100.0 * span_counts(gold, labels).f for labels in chosen]
 
 
-def worth_table(found: Mapping[str, Worth]) -> str:
-    """Write the probabilities of several models beside each other."""
+def worth_table(
+    found: Mapping[str, Worth], errors: Mapping[str, Sequence[float]] | None = None
+) -> str:
+    """Write the probabilities of several models beside each other.
+
+    Parameters
+    ----------
+    found : mapping
+    errors : mapping, optional
+        Calibration errors of several runs, whose mean and standard deviation is given where there
+        is more than one; the other figures are those of the first.
+    """
+    runs = {} if errors is None else errors
     head = ["", "calibration error", "temperature", "error after it"]
     head += [f"p ≥ {threshold:g}: precision (recall), %" for threshold in THRESHOLDS]
     head += [f"F of the best of {n}, %" for n in BEST[1:]]
-    return table(head, [[name, *_cells(one)] for name, one in found.items()])
+    return table(head, [[name, *_cells(one, runs.get(name, ()))] for name, one in found.items()])
 
 
-def _cells(one: Worth) -> list[str]:
+def _cells(one: Worth, errors: Sequence[float]) -> list[str]:
     kept = [f"{number(k.precision)} ({number(k.recall)})" for k in one.kept]
-    numbers = map(number, (one.error, one.temperature, one.tempered))
-    return [*numbers, *kept, *map(number, one.oracle[1:])]
+    error = number(one.error)
+    if len(errors) > 1:
+        error = f"{number(statistics.fmean(errors))} ± {number(statistics.stdev(errors))}"
+    numbers = map(number, (one.temperature, one.tempered))
+    return [error, *numbers, *kept, *map(number, one.oracle[1:])]

@@ -96,9 +96,15 @@ def test_a_full_run_in_small(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     tried = frozen(tmp_path / FILE).choices
     assert [one.settings for one in tried["entities, labels"].trials] == TAGSETS
     assert len(tried["entities, MCE-F (sig) from MAP, start"].trials) == 2
-    assert len(tried["entities, MCE-F (sig) from MAP"].trials) == 2 * 2
-    assert len(tried["entities, MCE-F (sig), C"].trials) == 2
-    assert len({trial.settings["C"] for trial in tried["entities, MCE-F (sig)"].trials}) == 1
+    for name in ("entities, MCE-F (sig) from MAP", "entities, MCE-F (sig)"):
+        assert len(tried[f"{name}, C"].trials) == 2
+        assert [trial.settings["iterations"] for trial in tried[name].trials] == [2, 3]
+        assert len({trial.settings["C"] for trial in tried[name].trials}) == 1
+    page = (tmp_path / "report.md").read_text("utf-8")
+    assert "pairs of all places of the window" in page
+    assert "a start | 0." in page
+    (row,) = (line for line in page.splitlines() if line.startswith("| MCE (sig) | 0."))
+    assert " ± " in row.split("|")[2]  # the calibration error of both runs
 
 
 def test_folds_are_what_is_trained_on_by_thirds(folder: Path) -> None:
@@ -133,7 +139,7 @@ def test_settings_are_chosen_by_means_over_folds(
     monkeypatch.setattr(CRF, "train", None)
     monkeypatch.setattr(TaskTrainer, "course", lambda *given: courses[given[2].C])
     found = chosen(protocol, system, trainer, None, full=True)
-    best = max((1e3, 1e4), key=lambda c: kept[c, 3])
+    best = max((1e3, 1e4), key=lambda c: max(kept[c, 3], kept[c, 5]))
     assert best == found.C
     assert kept[best, found.iterations or 0] == max(kept[best, 3], kept[best, 5])
 
