@@ -218,12 +218,16 @@ UW1:%x[1,word]/%x[0,SHAPE]
 UW2:%x[0,word]/%x[-1,SHAPE]
 UW3:%x[0,word]/%x[1,SHAPE]
 """
+_ON_PAIRS = """\
+BS0:%x[-1,SHAPE]/%x[0,SHAPE]
+BT0:%x[-1,pos]/%x[0,pos]
+"""
 _SHAPE, _KNOWN_SHAPE = "short_shape(word)", 'known_shape(word,"lower")'
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFeatures:
-    """Features of a local model of the paper's kinds.
+    """Features of a local model: the paper's table, and what may be added to it.
 
     Parameters
     ----------
@@ -236,7 +240,9 @@ class LocalFeatures:
     across : bool
         Windows go on across the sentences of a document.
     more : bool
-        Those of `MORE`, which are not of the paper's kinds.
+        Those of `MORE`.
+    pairs : bool
+        Shapes and tags on pairs of labels, too.
     """
 
     known: bool = False
@@ -244,6 +250,7 @@ class LocalFeatures:
     occurrences: bool = False
     across: bool = False
     more: bool = False
+    pairs: bool = False
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> LocalFeatures:
@@ -253,6 +260,8 @@ class LocalFeatures:
     def template(self, train: Corpus) -> TemplateSet:
         """Return the templates; words in lower case are those of a training text."""
         text = f"{_PRODUCTS if self.products else ''}{TEMPLATE}".replace("SHAPE", _SHAPE)
+        if self.pairs:
+            text += _ON_PAIRS.replace("SHAPE", _SHAPE)
         if self.known:
             text = text.replace(_SHAPE, _KNOWN_SHAPE)
         if self.occurrences:

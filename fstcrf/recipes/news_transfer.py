@@ -20,7 +20,7 @@ from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.corpora import documents_of
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
-from fstcrf.recipes.protocol import SEEDS, over_seeds
+from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
 from fstcrf.recipes.report import Headline, Row, number, table
 from fstcrf.recipes.seminars_systems import Shared, news
 
@@ -54,11 +54,14 @@ class Draw(msgspec.Struct, frozen=True):
         return SpanCounts(*(np.asarray(one, dtype=np.int64) for one in self.counts[system]))
 
 
-def transfer(setting: Setting, common: Shared) -> tuple[list[Row], list[Headline], str]:
+def transfer(
+    setting: Setting, common: Shared, protocol: Protocol
+) -> tuple[list[Row], list[Headline], str]:
     """Train on parts of the news text with and without the announcements; return what is found."""
     setting.say("seminars: people and places to news")
     first = _people_and_places(setting, common)
-    train, test = (news(setting, part, common.tags) for part in ("train", "testb"))
+    train = news(setting, "train", common.tags)
+    test = protocol.test(lambda: news(setting, "testb", common.tags))
     rows: list[Row] = []
     lines: list[Headline] = []
     body = []

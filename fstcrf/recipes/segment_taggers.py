@@ -20,7 +20,7 @@ from fstcrf.semimarkov import SegmentCRF
 
 Settings = Mapping[str, Value]
 
-PENALTIES: list[dict[str, Value]] = [{"l2": l2} for l2 in (0.1, 0.25, 0.5, 1.0)]
+PENALTIES: list[dict[str, Value]] = [{"l2": l2} for l2 in (0.02, 0.05, 0.1, 0.25, 0.5)]
 SHAPES: list[dict[str, Value]] = [
     {"longest": longest, "strings": strings} for strings in (False, True) for longest in (4, 8)
 ]

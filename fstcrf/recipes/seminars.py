@@ -119,7 +119,7 @@ def run(setting: Setting) -> Result:
         setting.course.until(1.0)
         section, plots = _curve(setting, common)
         sections.append(section)
-        more, lines, section = transfer(setting, common)
+        more, lines, section = transfer(setting, common, protocol)
         rows += more
         headline += lines
         sections.append(section)

@@ -58,7 +58,7 @@ _SWITCHES = (5, 10, 15, 20, 30, 40)
 """Iterations after which mixed CG may drop its preconditioner."""
 _STOPS: tuple[int | None, ...] = (5, 7, 9, 11, 13, 15, 20, 30, None)
 """Iterations that a CRF may stop after; None for convergence."""
-_PENALTIES = (0.25, 0.5, 1.0)
+_PENALTIES = (0.1, 0.25, 0.5, 1.0)
 _BOUNDARIES: tuple[Boundary, ...] = ("skip", "pad")
 _FEATURES = ("supported", "complete")
 
@@ -355,7 +355,19 @@ _PASSES = (5, 10, 20, 30, 50, 75, 100, 150, 200, 400)
 
 def reached(course: Sequence[Point], objective: float) -> Point | None:
     """Return the first point whose penalised log-likelihood is as high; None for never."""
-    return next((point for point in course if point.objective >= objective), None)
+    for point in course:
+        value = _objective(point)
+        if value is not None and value >= objective:
+            return point
+    return None
+
+
+def _objective(point: Point) -> float | None:
+    """Return the penalised log-likelihood; None after an epoch of drawn sentences.
+
+    What such an epoch tells is of many weights: each sentence's before its own step.
+    """
+    return None if point.gradient_norm is None else point.objective
 
 
 def _after(course: Sequence[Point], passes: int) -> Point | None:
@@ -370,7 +382,7 @@ def courses(runs: Sequence[ChunkerRun]) -> str:
     """Return tables of the penalised log-likelihood, the gradient and F by passes."""
     parts = []
     shown: tuple[tuple[str, Callable[[Point], float | None]], ...] = (
-        ("Penalised log-likelihood", lambda p: p.objective),
+        ("Penalised log-likelihood", _objective),
         ("Norm of the gradient", lambda p: p.gradient_norm),
         ("F on the dev part, %", lambda p: p.dev),
     )
@@ -395,6 +407,11 @@ def lowest(runs: Sequence[ChunkerRun]) -> float | None:
     return max(0.0, math.floor(min(best)) - 1.0) if best else None
 
 
+def _loss(point: Point) -> float | None:
+    value = _objective(point)
+    return None if value is None else -value
+
+
 def _draw(runs: Sequence[ChunkerRun], path: Path) -> None:
     """Draw log-likelihood, gradient and F on the dev part by passes over the data: the figures."""
 
@@ -405,7 +422,7 @@ def _draw(runs: Sequence[ChunkerRun], path: Path) -> None:
         ]
 
     panels = (
-        Panel("negative penalised log-likelihood", curves(lambda p: -p.objective), log=True),
+        Panel("negative penalised log-likelihood", curves(_loss), log=True),
         Panel("norm of the gradient", curves(lambda p: p.gradient_norm or None), log=True),
         Panel("F of noun phrases, dev part, %", curves(lambda p: p.dev), bottom=lowest(runs)),
     )
@@ -432,8 +449,9 @@ def _reading(setting: Setting, data: DataSplit) -> str:
         "1.7 GHz. A pass is one forward-backward over the training file; the diagonal of the "
         "Hessian, computed anew every ten iterations, counts as one, too. Mixed CG drops its "
         "preconditioner after the iteration that was best on dev with it. The last optimiser "
-        "measures its gradient in its own units. The voted perceptron of the paper is Collins's "
-        "average of all weight vectors."
+        "measures its gradient in its own units, and its first passes are epochs of drawn "
+        "sentences, which have no value of the objective. The voted perceptron of the paper is "
+        "Collins's average of all weight vectors."
     )
 
 

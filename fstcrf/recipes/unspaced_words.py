@@ -60,9 +60,9 @@ ENTRIES: list[dict[str, Value]] = [{"new_words": least} for least in (1, 2, 3)]
 """How often lattices must lack a word of dev that becomes an entry."""
 FEATURES: list[dict[str, Value]] = [{"template": name} for name in TEMPLATES]
 ON_COSTS: list[dict[str, Value]] = [
-    {"costs": costs, "l2": l2} for l2 in (1.0, 4.0) for costs in ("fixed", "scaled")
+    {"costs": costs, "l2": l2} for l2 in (0.1, 0.3, 1.0, 4.0) for costs in ("fixed", "scaled")
 ]
-ON_NOTHING: list[dict[str, Value]] = [{"costs": "none", "l2": l2} for l2 in (0.3, 1.0)]
+ON_NOTHING: list[dict[str, Value]] = [{"costs": "none", "l2": l2} for l2 in (0.03, 0.1, 0.3, 1.0)]
 """Whether the lexicon's costs count, and the penalty; templates are compared under the first."""
 
 TOP, NOTHING = "on MeCab's costs", "from nothing"

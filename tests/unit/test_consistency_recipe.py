@@ -97,7 +97,8 @@ def test_templates_of_the_factorial() -> None:
     for settings in consistency.FACTORIAL:
         texts[str(settings)] = str(LocalFeatures.of(settings).template(train))
     assert len(set(texts.values())) == len(consistency.FACTORIAL) == 16
-    every = LocalFeatures(known=True, products=True, occurrences=True, across=True)
+    every = LocalFeatures(known=True, products=True, occurrences=True, across=True, pairs=True)
+    assert 'BS0:%d[-1,known_shape(word,"lower")]' in str(every.template(train))
     templates = every.template(train)
     assert templates.lists == {"lower": ("at", "fell")}
     assert "U9:%d{-4..-1,word}" in str(templates)
@@ -136,6 +137,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
         "_TABLE1": (("token", 20),),
         "FACTORIAL": [consistency.QUICK["features"], consistency.FACTORIAL[-1]],
         "LABELS": consistency.LABELS[-2:],
+        "PRIORS": consistency.PRIORS[-2:],
         "STRINGS": consistency.STRINGS[-2:],
         "WEIGHTS": consistency.WEIGHTS[:2],
         "RUNS_FULL": 2,
@@ -179,7 +181,7 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
     assert set(frozen(setting.report / "settings.json").choices) >= {
         "features",
         "labels and prior",
-        "features of its kinds, weights",
+        "chosen features, weights",
         "announcements, features of the paper, fold 1, prior",
         "announcements, more features, fold 5, names",
         "announcements, fold 5, tokens",
@@ -191,20 +193,37 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
 
 
 @pytest.mark.thorough
-def test_a_full_run_chooses_on_the_dev_file(setting: Setting) -> None:
+def test_a_full_run_chooses_on_the_dev_file(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing of the test file is read before the settings are frozen."""
     told: list[str] = []
+    order: list[str] = []
+    entities = consistency.read
+
+    def check() -> None:
+        assert setting.report is not None
+        frozen(setting.report / "settings.json")
+
+    def read(given: Setting, part: str) -> Corpus:
+        order.append(part)
+        if part == "testb":
+            check()
+        return entities(given, part)
 
     def say(line: str) -> None:
         told.append(line)
-        if line.startswith("conll2003/eng.testb") or "IOB1" in line:
-            assert setting.report is not None
-            frozen(setting.report / "settings.json")
+        if "IOB1" in line:
+            check()
 
+    monkeypatch.setattr(consistency, "read", read)
     report = run_recipe(RECIPES["consistency"], replace(setting, full=True, say=say))
     assert setting.report is not None
     choices = frozen(setting.report / "settings.json").choices
+    assert order == ["train", "testa", "testb"]
     assert len(choices["features"].trials) == 2
+    assert len(choices["label pairs"].trials) == 2
+    assert len(choices["more features, prior"].trials) == 2
     assert {trial.settings["scheme"] for trial in choices["labels and prior"].trials} == {"io"}
     assert "more features, with consistency" in [line.row for line in report.result.headline]
     assert any("held-out" in line for line in told)
@@ -240,7 +259,7 @@ def interrupted(setting: Setting) -> tuple[str, list[str]]:
 def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) -> None:
     page, _ = interrupted(setting)
     assert "**Not complete**: interrupted after " in page
-    assert "| features of its kinds, Viterbi | F, test, % |" in page
+    assert "| chosen features, Viterbi | F, test, % |" in page
     assert "| announcements, features of the paper, fold 1: Viterbi |" in page
     page, told = interrupted(setting)
     assert "of earlier runs" in page

@@ -348,7 +348,11 @@ def test_people_and_places_for_news(setting: Setting, monkeypatch: pytest.Monkey
     monkeypatch.setattr(news_transfer, "SEEDS", 2)
     monkeypatch.setattr(news_transfer, "SHARES", (0.5,))
     common = shared(setting, all_messages(setting))
-    rows, headline, page = news_transfer.transfer(setting, common)
+    protocol = Protocol("seminars", replace(setting, report=None))
+    with pytest.raises(RuntimeError, match="settings are frozen before test data is read"):
+        news_transfer.transfer(setting, common, protocol)
+    protocol.freeze()
+    rows, headline, page = news_transfer.transfer(setting, common, protocol)
     values = {(row.row, row.metric): row.value for row in rows}
     assert values["news, 50 %, joint", "F, test, %: PER"] == 100
     assert values["news, 50 %, joint", "F, test, %: LOC"] == 0  # there are none

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -139,6 +140,9 @@ def test_courses_by_hand() -> None:
     course = [point(3, -90.0), point(6, -50.0), point(11, -40.0)]
     assert reached(course, -50.0) == course[1]
     assert reached(course, -1.0) is None
+    # A running value of an epoch of drawn sentences is that of no weights.
+    drawn = replace(course[0], objective=-10.0, gradient_norm=None)
+    assert reached([drawn, *course], -50.0) == course[1]
 
     class Named:
         name, course = "some", [point(3, -90.0), point(6, -50.0), point(11, -40.0)]
