@@ -39,7 +39,7 @@ from fstcrf.recipes.error_systems import (
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.probabilities import Worth, calibration_error, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
-from fstcrf.recipes.report import Headline, Result, Row, gain, number, table
+from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, number, table
 
 # --- Choices --------------------------------------------------------------------------------------
 
@@ -461,10 +461,8 @@ def _significance(
     head += ["McNemar, tokens", "sentences", "randomised F"]
     return (
         f"## Significance, {task.name}\n\n"
-        "The gain in F, and p-values; of the first runs, but for the mean of all. Tokens of "
-        "a sentence, and sentences of a document, are not independent, so that McNemar's are too "
-        "small:\n\n"
-        f"{table(head, body)}"
+        "The gain in F, and p-values; of the first runs, but for the mean of all. "
+        f"{P_VALUES}\n\n{table(head, body)}"
     )
 
 

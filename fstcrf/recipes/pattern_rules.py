@@ -19,7 +19,7 @@ from fstcrf.joint.tagger import Tagger
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import Headline, Result, Row, gain, table
+from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, table
 from fstcrf.rules import learn_rules, train_with_rules
 
 _SMALL = """\
@@ -263,7 +263,7 @@ def _significance(runs: Mapping[str, Mapping[str, RuleRun]], test: Corpus, setti
             chances = (pair.tokens.exact, pair.sentences.exact, pair.randomised)
             body.append([f"{name}: {one}", other, gain(pair), *(f"{p:.3g}" for p in chances)])
     head = ["", "against", "F (95 % interval)", "McNemar, tokens", "sentences", "randomised F"]
-    return f"## Significance\n\n{table(head, body)}"
+    return f"## Significance\n\n{P_VALUES}\n\n{table(head, body)}"
 
 
 def _weights(runs: Mapping[str, Mapping[str, RuleRun]]) -> str:

@@ -228,6 +228,13 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
+P_VALUES = (
+    "Tokens of a sentence, and sentences of a document, are not independent, so that McNemar's "
+    "p-values are too small; none is corrected for how many there are."
+)
+"""What a table of p-values is to be read with."""
+
+
 def gain(pair: Comparison) -> str:
     """Write by how much the first labels are better: F in percent, with its 95 % interval."""
     low, high = (100.0 * x for x in pair.interval)

@@ -15,7 +15,7 @@ from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import Headline, Result, Row, gain, table
+from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, table
 from fstcrf.semimarkov import SegmentCRF
 
 Settings = Mapping[str, Value]
@@ -275,7 +275,7 @@ def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], 
     ]
     drawn = "sentences" if documents is None else "documents"
     heading = f"## Significance, {task.name}\n\np-values against the chain, and the gain in F; "
-    heading += f"what is drawn and exchanged are {drawn}:"
+    heading += f"what is drawn and exchanged are {drawn}. {P_VALUES}"
     return f"{heading}\n\n{table(head, body)}"
 
 

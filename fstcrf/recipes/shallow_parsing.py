@@ -38,6 +38,7 @@ from fstcrf.recipes.phrase_chunkers import (
 )
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
 from fstcrf.recipes.report import (
+    P_VALUES,
     Curve,
     Headline,
     Panel,
@@ -522,7 +523,7 @@ def _significance(
         "## Is the difference more than chance\n\n"
         "Table 4. CRF: the complete features, as chosen; perceptron: the averaged one, its epochs "
         "chosen; MEMM: trained to the end, nothing chosen. The first run of each, but for the "
-        f"interval with all.\n\n{table(head, cells)}"
+        f"interval with all. {P_VALUES}\n\n{table(head, cells)}"
     )
 
 
