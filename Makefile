@@ -144,10 +144,10 @@ bench-compare: $(VENV)/.kernel $(VENV)/.bench
 
 # Every recipe in full and its page, made from a clean commit: many hours of a processor (results.md has
 # them), kept in build/evidence as they go; the same command goes on. EVIDENCE="consistency mce" for some;
-# WITH=python: another environment, with PyTorch for `neural`, fugashi and unidic-lite for `words`; where they are
-# not there, these two say so, the others run, and the target ends with an error. `usaddress` has no page: it quotes
-# its corpus.
-WITH ?= $(VENV)/bin/python
+# `neural` needs PyTorch, `words` fugashi and unidic-lite: the environment of `make test-extras` has them and is taken
+# where it was built, or WITH=python names another one; where they are not there, these two say so, the others run,
+# and the target ends with an error. `usaddress` has no page: it quotes its corpus.
+WITH ?= $(if $(wildcard $(VENV)-extras/.kernel),$(VENV)-extras/bin/python,$(VENV)/bin/python)
 evidence: $(VENV)/.kernel
 	@test -n "$(DATA)" || { echo "say where the corpora are: make evidence DATA=folder" >&2; exit 1; }
 	$(WITH) docs/evidence.py --data "$(abspath $(DATA))" $(EVIDENCE)

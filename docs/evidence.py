@@ -107,7 +107,7 @@ def uncommitted() -> str:
 
 
 def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[str]:
-    """Write the pages of finished reports; yield a line on each that is not as it was wanted."""
+    """Write the pages of complete reports; yield a line on each that is not as it was wanted."""
     for name in names:
         path = reports / name / "report.md"
         if name in UNPAGED:
@@ -117,6 +117,9 @@ def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[st
             yield f"{name}: no report"
             continue
         report = path.read_text("utf-8")
+        if "**Not complete**" in report:
+            yield f"{name}: its run was not complete, the page stays as it is"
+            continue
         page = pages / f"results-{name}.md"
         text, left_out = page_of(name, report, page.read_text("utf-8") if page.exists() else "")
         page.write_text(text, "utf-8")
@@ -124,8 +127,6 @@ def write_pages(names: Sequence[str], reports: Path, pages: Path) -> Iterator[st
             shutil.copy(plot, pages / picture(name, plot.name))
         if (reports / name / SETTINGS).exists():
             shutil.copy(reports / name / SETTINGS, pages / frozen(name))
-        if "**Not complete**" in report:
-            yield f"{name}: its run was not complete"
         if left_out:
             yield f"{page.name}: what was written by hand is about another report, and left out"
 

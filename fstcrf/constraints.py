@@ -233,7 +233,7 @@ def tagging_scheme(
     Parameters
     ----------
     scheme : str or Scheme
-        Its name: ``iob1``, ``iob2`` (``bio``), ``bioes``, ``bilou``.
+        Its name: ``io``, ``iob1``, ``iob2`` (``bio``), ``bioes``, ``bilou``.
     tape, weight
         As everywhere here.
 

@@ -65,10 +65,11 @@ def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
     (reports / "mce" / "settings.json").write_text("{}", "utf-8")
     (reports / "rules").mkdir()
     (reports / "rules" / "report.md").write_text("**Not complete**: interrupted.\n", "utf-8")
+    (pages / "results-rules.md").write_text("of a run that was complete", "utf-8")
     names = ["mce", "rules", "usaddress", "words"]
     told = list(PROGRAM["write_pages"](names, reports, pages))
     assert told == [
-        "rules: its run was not complete",
+        "rules: its run was not complete, the page stays as it is",
         "usaddress: no page, for its report quotes the corpus",
         "words: no report",
     ]
@@ -78,6 +79,7 @@ def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
         "results-mce.svg",
         "results-rules.md",
     }
+    assert (pages / "results-rules.md").read_text("utf-8") == "of a run that was complete"
     table = PROGRAM["hours"](pages)
     assert table.splitlines()[2:] == [
         "| `mce` | 0123456789ab | 2026-01-02 | 1.25 |",
