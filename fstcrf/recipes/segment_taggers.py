@@ -281,7 +281,7 @@ def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], 
 
 RECIPE = Recipe(
     "segments",
-    "Semi-Markov taggers beside chains with the same features",
+    "Semi-Markov taggers beside chains with the same templates",
     needs=(
         "conll2000/train.txt",
         "conll2000/test.txt",
