@@ -146,11 +146,11 @@ bench-compare: $(VENV)/.kernel $(VENV)/.bench
 # them), kept in build/evidence as they go; the same command goes on. EVIDENCE="consistency mce" for some;
 # `neural` needs PyTorch, `words` fugashi and unidic-lite: the environment of `make test-extras` has them and is taken
 # where it was built, or WITH=python names another one; where they are not there, these two say so, the others run,
-# and the target ends with an error. `usaddress` has no page: it quotes its corpus.
+# and the target ends with an error. JOBS processes share a recipe. `usaddress` has no page: it quotes its corpus.
 WITH ?= $(if $(wildcard $(VENV)-extras/.kernel),$(VENV)-extras/bin/python,$(VENV)/bin/python)
 evidence: $(VENV)/.kernel
 	@test -n "$(DATA)" || { echo "say where the corpora are: make evidence DATA=folder" >&2; exit 1; }
-	$(WITH) docs/evidence.py --data "$(abspath $(DATA))" $(EVIDENCE)
+	$(WITH) docs/evidence.py --data "$(abspath $(DATA))" --jobs $(JOBS) $(EVIDENCE)
 
 # The site: the pages under docs/ and the Python interface, from the docstrings. A warning is an error.
 docs: $(VENV)/.kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -312,12 +313,12 @@ _WEAKEST = 3
 def _reach(trainer: TaskTrainer, test: Corpus) -> str:
     """Tell what the best choice of each start and penalty could have brought on the test part."""
     body, several = [], sorted(PROBE.grid)[-_WEAKEST:]
+    choices = [Choice(c, None, start) for start in STARTS for c in several]
+    courses = iter(trainer.test_courses(PROBE, choices, test))
     for start in STARTS:
-        cells = [f"MAP, l2 {0.5 / start:g}"]
-        for c in several:
-            course = trainer.test_course(PROBE, Choice(c, None, start), test)
-            cells.append(f"{max(after(course, k) for k in PROBE.iterations):.2f}")
-        body.append(cells)
+        few = itertools.islice(courses, len(several))
+        best = (max(after(course, k) for k in PROBE.iterations) for course in few)
+        body.append([f"MAP, l2 {0.5 / start:g}", *(f"{f:.2f}" for f in best)])
     head = ["start", *(f"C {c:g}" for c in several)]
     return (
         f"## Settings beside those chosen, {trainer.task.name}\n\n"

@@ -19,7 +19,7 @@ from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate.significance import span_counts
 from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
-from fstcrf.recipes.experiment import THREADS, Setting
+from fstcrf.recipes.experiment import THREADS, Setting, Work
 from fstcrf.recipes.protocol import SEEDS
 
 T = TypeVar("T")
@@ -325,21 +325,27 @@ class TaskTrainer:
         until `PATIENCE` of them gain nothing, and stands for its last one from there on.
         """
         choice = replace(choice, iterations=longest or max(system.iterations))
-        courses = [
-            self._course_of_fold(system, choice, fold) for fold in range(len(self.task.held_out))
+        works = [
+            self._course(system, choice, part, dev, f"of fold {fold}", fold)
+            for fold, (part, dev) in enumerate(self.task.held_out)
         ]
+        courses = self._setting.all_kept(works, list[float])
         length = max(map(len, courses))
         rows = [course + course[-1:] * (length - len(course)) for course in courses]
         return [float(mean) for mean in np.mean(rows, axis=0)]
 
-    def test_course(self, system: System, choice: Choice, test: Corpus) -> list[float]:
+    def test_courses(
+        self, system: System, choices: Sequence[Choice], test: Corpus
+    ) -> list[list[float]]:
         """Return F on the test part after each iteration: what no choice could exceed."""
-        choice = replace(choice, iterations=max(system.iterations))
-        return self._course(system, choice, self.task.train, test, "on the test part", None)
-
-    def _course_of_fold(self, system: System, choice: Choice, fold: int) -> list[float]:
-        part, dev = self.task.held_out[fold]
-        return self._course(system, choice, part, dev, f"of fold {fold}", fold)
+        most = max(system.iterations)
+        works = [
+            self._course(
+                system, replace(one, iterations=most), self.task.train, test, "on the test part"
+            )
+            for one in choices
+        ]
+        return self._setting.all_kept(works, list[float])
 
     def _course(
         self,
@@ -348,8 +354,8 @@ class TaskTrainer:
         part: Corpus,
         dev: Corpus,
         where: str,
-        fold: int | None,
-    ) -> list[float]:
+        fold: int | None = None,
+    ) -> Work[list[float]]:
         task = self.task
 
         def train() -> list[float]:
@@ -371,7 +377,7 @@ class TaskTrainer:
         start = f"C {choice.C}, start {choice.start}"
         name = f"{task.name}, {system.name}, {start}, course {where}"
         about = (system.options, choice, task.tagset, task.template, PATIENCE, len(part))
-        return self._setting.kept(name, train, list[float], about)
+        return Work(name, train, about)
 
 
 def after(course: Sequence[float], iterations: int) -> float:

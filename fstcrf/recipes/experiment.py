@@ -7,15 +7,18 @@ rest begins, so that a run that ended early goes on from there.
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -46,6 +49,9 @@ class _File(msgspec.Struct, frozen=True):
     run: str = ""  # the fingerprint of the run
 
 
+_CLAIMS = "claims"
+
+
 class Parts:
     """What is kept of a run, in files ``NAME-KEY.json`` of a folder.
 
@@ -53,6 +59,8 @@ class Parts:
     that parts of other runs lie beside those of this one and are never taken for them.
     The folder is made when the first part is kept; without it nothing is kept. `run` is the
     fingerprint of the run, `code` the version and commit of the code.
+
+    Several processes may work on one folder: each claims what it makes.
     """
 
     def __init__(self, folder: Path | None = None, run: str = "", code: str = "") -> None:
@@ -96,6 +104,43 @@ class Parts:
         self.count += path not in self._made
         self._made.add(path)
 
+    @contextmanager
+    def claimed(self, name: str, about: object = None, *, wait: bool = True) -> Iterator[bool]:
+        """Hold a part while it is made; false where another process holds it and none waits.
+
+        A claim ends with its process, however that ends.
+        """
+        if self.folder is None:
+            yield True
+            return
+        place = int(self._key(name, about), 16)
+        with suppress(OSError):  # a file system without locks: work is done twice
+            try:
+                fcntl.lockf(self._claims, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, place)
+            except BlockingIOError:
+                yield False
+                return
+        try:
+            yield True
+        finally:
+            with suppress(OSError):
+                fcntl.lockf(self._claims, fcntl.LOCK_UN, 1, place)
+
+    @cached_property
+    def _claims(self) -> int:
+        """The open file of claims: to close it would let all of them go."""
+        assert self.folder is not None  # noqa: S101 (nothing is claimed without one)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = os.open(self.folder / _CLAIMS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        weakref.finalize(self, os.close, file)
+        return file
+
+    def forget_empty(self) -> None:
+        """Remove the folder where nothing is kept."""
+        if self.folder is not None and [path.name for path in self.folder.glob("*")] == [_CLAIMS]:
+            (self.folder / _CLAIMS).unlink()
+            self.folder.rmdir()
+
     def file(self, name: str, suffix: str, about: object = None) -> Path | None:
         """Return where a part goes that is a file of its own, such as a model; None for nowhere."""
         return self._path(name, about, suffix, made=True)
@@ -126,9 +171,11 @@ class Parts:
             return None
         if made:
             self.folder.mkdir(parents=True, exist_ok=True)
-        key = _digest([self.run, name, repr(about)])
         slug = re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.")[:60]
-        return self.folder / f"{slug}-{key}.{suffix}"
+        return self.folder / f"{slug}-{self._key(name, about)}.{suffix}"
+
+    def _key(self, name: str, about: object) -> str:
+        return _digest([self.run, name, repr(about)])
 
 
 def _processor_seconds() -> float:
@@ -184,6 +231,15 @@ class WorkCourse:
             yield item
             self.share = self._end
         self.share = self._end = end
+
+
+@dataclass(frozen=True, slots=True)
+class Work(Generic[T]):
+    """A part that is to be made, or taken from an earlier run: see `Setting.kept`."""
+
+    name: str
+    make: Callable[[], T]
+    about: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +315,13 @@ class Setting:
 
     def rows(self, name: str, make: Callable[[], Iterable[Row]], about: object = None) -> list[Row]:
         """Return rows, told one by one as they come; as for `kept`, and `make` yields them."""
-        try:
-            known: Iterable[Row] = self.parts.get(name, list[Row], about)
-        except KeyError:
-            rows = self._told(make())
-            self.parts.put(name, rows, about)
-            return rows
+        with self.parts.claimed(name, about):
+            try:
+                known: Iterable[Row] = self.parts.get(name, list[Row], about)
+            except KeyError:
+                rows = self._told(make())
+                self.parts.put(name, rows, about)
+                return rows
         self.say(f"{name}: from an earlier run")
         return self._told(known)
 
@@ -282,40 +339,63 @@ class Setting:
         about : object
             What it depends on, beside the recipe, `full`, `seed` and the data.
         """
+        return self.all_kept([Work(name, make, about)], kind)[0]
+
+    def all_kept(self, works: Sequence[Work[T]], kind: type[T]) -> list[T]:
+        """Return parts that do not depend on each other, as `kept` does one.
+
+        Those that another process makes at this time are left to it until the others are there.
+        """
+        found: dict[int, T] = {}
+        wait = len(works) == 1
+        while len(found) < len(works):
+            before = len(found)
+            for k, work in enumerate(works):
+                if k not in found:
+                    with self.parts.claimed(work.name, work.about, wait=wait) as mine:
+                        if mine:
+                            found[k] = self._kept(work, kind)
+                            wait = len(works) == 1
+            wait = wait or len(found) == before
+        return [found[k] for k in range(len(works))]
+
+    def _kept(self, work: Work[T], kind: type[T]) -> T:
         try:
-            value = self.parts.get(name, kind, about)
+            value = self.parts.get(work.name, kind, work.about)
         except KeyError:
-            value = make()
-            self.parts.put(name, value, about)
+            value = work.make()
+            self.parts.put(work.name, value, work.about)
             return value
-        self.say(f"{name}: from an earlier run")
+        self.say(f"{work.name}: from an earlier run")
         return value
 
     def tagger(self, name: str, make: Callable[[], CRF], about: object = None) -> CRF:
         """Return a tagger: from an earlier run, else trained and kept, as `kept` does."""
         path = self.parts.file(name, "fstcrf", about)
-        if path is not None and path.exists():
-            self.say(f"{name}: from an earlier run")
-            return CRF.load(path)
-        tagger = make()
-        if path is not None:
-            tagger.save(path)
-        return tagger
+        with self.parts.claimed(name, about):
+            if path is None or not path.exists():
+                tagger = make()
+                if path is not None:
+                    tagger.save(path)
+                return tagger
+        self.say(f"{name}: from an earlier run")
+        return CRF.load(path)
 
     def trained(
         self, name: str, make: Callable[[], tuple[CRF, T]], kind: type[T], about: object = None
     ) -> tuple[CRF, T]:
         """Return a tagger and what is known of it: `tagger` and `kept` in one."""
         path = self.parts.file(name, "fstcrf", about)
-        if path is not None and path.exists():
-            with suppress(KeyError):
-                known = self.parts.get(name, kind, about)
-                self.say(f"{name}: from an earlier run")
-                return CRF.load(path), known
-        tagger, facts = make()
-        if path is not None:
-            tagger.save(path)  # first: facts without their tagger are of no use
-        self.parts.put(name, facts, about)
+        with self.parts.claimed(name, about):
+            if path is not None and path.exists():
+                with suppress(KeyError):
+                    known = self.parts.get(name, kind, about)
+                    self.say(f"{name}: from an earlier run")
+                    return CRF.load(path), known
+            tagger, facts = make()
+            if path is not None:
+                tagger.save(path)  # first: facts without their tagger are of no use
+            self.parts.put(name, facts, about)
         return tagger, facts
 
     def section(self, text: str) -> str:
@@ -406,6 +486,7 @@ def run_recipe(recipe: Recipe, setting: Setting) -> Report:
         _leave(recipe, setting, _facts(facts, setting, started), error)
         if new and folder is not None:
             with suppress(OSError):  # there is something in it
+                setting.parts.forget_empty()
                 folder.rmdir()
         raise
     report = _report(recipe, result, _facts(facts, setting, started))

@@ -18,7 +18,7 @@ import msgspec
 
 from fstcrf.corpus import atomic_write
 from fstcrf.errors import DataError
-from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.experiment import Setting, Work
 from fstcrf.recipes.report import folded, number, table
 
 T = TypeVar("T")
@@ -138,7 +138,10 @@ class Protocol:
         if len(candidates) == 1:
             choice = SettingChoice(dict(candidates[0]))
         else:
-            trials = tuple(self._trial(name, dict(one), held_out, about) for one in candidates)
+            works = [self._trial(name, one, held_out, about) for one in candidates]
+            figures = self._setting.all_kept(works, float)
+            pairs = zip(candidates, figures, strict=True)
+            trials = tuple(HeldOutTrial(dict(one), figure) for one, figure in pairs)
             choice = SettingChoice(max(trials, key=lambda trial: trial.held_out).settings, trials)
         self._choices[name] = choice
         return choice.settings
@@ -146,10 +149,10 @@ class Protocol:
     def _trial(
         self,
         name: str,
-        settings: dict[str, Value],
+        settings: Mapping[str, Value],
         held_out: Callable[[Mapping[str, Value]], float],
         about: object,
-    ) -> HeldOutTrial:
+    ) -> Work[float]:
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
         part = f"{name}, held-out, {words}"
 
@@ -158,7 +161,7 @@ class Protocol:
             self._setting.say(f"{self._recipe}: {part}: {found:.2f}")
             return found
 
-        return HeldOutTrial(settings, self._setting.kept(part, make, float, about))
+        return Work(part, make, about)
 
     def freeze(self) -> str:
         """Write the settings down and return their SHA-256; from here on test data may be read.
@@ -262,10 +265,11 @@ def over_seeds(
     about: object = None,
 ) -> list[T]:
     """Run what draws once from each seed, from that of the run on; each is kept as it ends."""
-    return [
-        setting.kept(f"{name}, seed {seed}", partial(make, seed), kind, (about, seed))
+    works = [
+        Work(f"{name}, seed {seed}", partial(make, seed), (about, seed))
         for seed in range(setting.seed, setting.seed + seeds)
     ]
+    return setting.all_kept(works, kind)
 
 
 def _trials(choice: SettingChoice) -> str:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import numpy as np
 import pytest
@@ -14,7 +19,7 @@ import pytest
 import fstcrf
 import tests.support.command as program
 from fstcrf.recipes import Recipe, Result, Row, Setting, experiment, run_recipe
-from fstcrf.recipes.experiment import Parts, fingerprint
+from fstcrf.recipes.experiment import Parts, Work, fingerprint
 from fstcrf.recipes.report import blank_figure
 
 
@@ -195,6 +200,48 @@ def test_the_processor_time_of_earlier_runs_counts(tmp_path: Path) -> None:
     later.put("b", [2])
     assert later.hours() == pytest.approx(10.0, abs=0.1)  # once
     assert other.hours() == pytest.approx(0.0, abs=0.1)
+
+
+def _shared(folder: Path, name: str) -> list[float]:
+    """Make eight parts in one of several processes; a file notes who made what."""
+
+    def make(k: int) -> float:
+        with (folder / "made").open("a") as file:
+            file.write(f"{k} {name}\n")
+        time.sleep(0.2)
+        return setting.kept(f"below {k // 4}", lambda: 10.0 * (k // 4), float) + k
+
+    setting = Setting(folder, parts=Parts(folder / "work", "a"))
+    return setting.all_kept([Work(f"part {k}", partial(make, k)) for k in range(8)], float)
+
+
+def test_processes_share_the_work_of_one_folder(tmp_path: Path) -> None:
+    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
+        found = list(pool.map(_shared, [tmp_path] * 3, "abc"))
+    assert found == [[0.0, 1.0, 2.0, 3.0, 14.0, 15.0, 16.0, 17.0]] * 3
+    made = [line.split() for line in (tmp_path / "made").read_text().splitlines()]
+    assert sorted(part for part, _ in made) == [str(k) for k in range(8)]
+
+
+def test_a_claim_ends_with_its_process(tmp_path: Path) -> None:
+    program = (
+        "import os, sys; from pathlib import Path; from fstcrf.recipes.experiment import Parts\n"
+        "with Parts(Path(sys.argv[1]), 'a').claimed('x') as mine:\n"
+        "    print(mine, flush=True); sys.stdin.read(1); os._exit(9)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with Popen(command, stdin=PIPE, stdout=PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        parts = Parts(tmp_path, "a")
+        with parts.claimed("x", wait=False) as mine:
+            assert not mine
+        with parts.claimed("y", wait=False) as mine:
+            assert mine
+        other.communicate("\n")
+        assert other.returncode == 9
+        with parts.claimed("x", wait=False) as mine:
+            assert mine
 
 
 def test_what_json_has_no_form_for_is_refused() -> None:
