@@ -83,12 +83,12 @@ def test_options_are_chosen_on_held_out_texts(
     monkeypatch.setattr(unspaced_words, "_trained", trained)
     protocol = Protocol("words", Setting(tmp_path, report=tmp_path))
     top, nothing = choose(protocol, task, full=True)
-    assert len(asked) == len(set(asked)) == (4 + 3) + (4 + 1)  # what is known is not tried again
+    assert len(asked) == len(set(asked)) == (4 + 7) + (4 + 3)  # what is known is not tried again
     assert nothing.costs == "none"
     assert top.new_words == nothing.new_words
     protocol.freeze()
     choices = frozen(tmp_path / FILE).choices
-    assert [len(one.trials) for one in choices.values()] == [3, 4, 4, 4, 2]
+    assert [len(one.trials) for one in choices.values()] == [3, 4, 8, 4, 4]
     best = max(choices[TOP].trials, key=lambda trial: trial.held_out)
     assert {"costs": top.costs, "l2": top.l2} == best.settings
     own = real(task, task.train, top)
