@@ -20,7 +20,9 @@ from fstcrf.semimarkov import SegmentCRF
 
 Settings = Mapping[str, Value]
 
-PENALTIES: list[dict[str, Value]] = [{"l2": l2} for l2 in (0.02, 0.05, 0.1, 0.25, 0.5)]
+PENALTIES: list[dict[str, Value]] = [
+    {"l2": l2} for l2 in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5)
+]
 SHAPES: list[dict[str, Value]] = [
     {"longest": longest, "strings": strings} for strings in (False, True) for longest in (4, 8)
 ]
@@ -29,7 +31,7 @@ SHAPES: list[dict[str, Value]] = [
 LABELS: list[dict[str, Value]] = [{"scheme": "iob2"}, {"scheme": "bioes"}]
 """Of a chain: with BIOES it has weights for the last token of a span, as segments have."""
 
-MIDDLE = 0.5
+MIDDLE = 0.1
 """The penalty that shapes, and labels, are compared under."""
 
 QUICK: dict[str, dict[str, Value]] = {

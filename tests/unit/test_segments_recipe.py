@@ -94,10 +94,10 @@ def test_settings_are_chosen_on_held_out_sentences(
         monkeypatch.setitem(segment_taggers.TRAIN, system, trained(system))
     settings = choose(Protocol("segments", Setting(folder)), task, full=True)
     assert settings == {
-        CHAIN: {"l2": 0.02, "scheme": "iob2"},
-        SEGMENTS: {"l2": 0.02, "longest": 8, "strings": False},
+        CHAIN: {"l2": 0.001, "scheme": "iob2"},
+        SEGMENTS: {"l2": 0.001, "longest": 8, "strings": False},
     }
-    assert len(asked) == (2 + 4) + (4 + 4)  # labels and shapes are not trained again
+    assert len(asked) == (2 + 8) + (4 + 8)  # labels and shapes are not trained again
 
 
 def test_a_quick_run_is_one_of_the_full_one() -> None:
