@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -241,7 +240,7 @@ def _tested(
     ]
     if setting.full:
         sections.append(_labels(protocol, task, choices, setting))
-        sections.append(_reach(trainer, test))
+        sections.append(_reach(trainer, test, choices[PROBE.name]))
     lines = [line for s in systems for line in _headline(task, test, s, found[s.name])]
     return Result(rows, sections, headline=lines)
 
@@ -310,21 +309,26 @@ _WEAKEST = 3
 """Penalties of those that were tried whose courses are followed on the test part."""
 
 
-def _reach(trainer: TaskTrainer, test: Corpus) -> str:
-    """Tell what the best choice of each start and penalty could have brought on the test part."""
-    body, several = [], sorted(PROBE.grid)[-_WEAKEST:]
-    choices = [Choice(c, None, start) for start in STARTS for c in several]
-    courses = iter(trainer.test_courses(PROBE, choices, test))
-    for start in STARTS:
-        few = itertools.islice(courses, len(several))
-        best = (max(after(course, k) for k in PROBE.iterations) for course in few)
-        body.append([f"MAP, l2 {0.5 / start:g}", *(f"{f:.2f}" for f in best)])
-    head = ["start", *(f"C {c:g}" for c in several)]
+def _reach(trainer: TaskTrainer, test: Corpus, made: Choice) -> str:
+    """Tell what starts and penalties beside those chosen could have brought on the test part."""
+    several = [Choice(made.C, None, start) for start in STARTS]
+    weakest = sorted(PROBE.grid)[-_WEAKEST:]
+    several += [Choice(c, None, made.start) for c in weakest if c != made.C]
+    here = Choice(made.C, None, made.start)
+    body = [
+        [
+            f"MAP, l2 {0.5 / (choice.start or 1.0):g}",
+            f"{choice.C:g}",
+            f"{max(after(course, k) for k in PROBE.iterations):.2f}",
+            "chosen" if choice == here else "",
+        ]
+        for choice, course in zip(several, trainer.test_courses(PROBE, several, test), strict=True)
+    ]
     return (
         f"## Settings beside those chosen, {trainer.task.name}\n\n"
         f"F of {PROBE.name} on the test part, in percent, after the iteration that is best there: "
         "what no choice could exceed; read after the choice:\n\n"
-        f"{table(head, body)}"
+        f"{table(['start', 'C', 'F, test, %', ''], body)}"
     )
 
 

@@ -179,7 +179,7 @@ def _each(chunking: T, entities: T) -> dict[str, T]:
 # The paper has the powers of ten from 1e-5 to 1e5: stronger penalties than these are not tried, for
 # the likelihood there are steps between, for F of segments weaker ones.
 _MAP = (100.0, 10.0, 5.0, *STARTS)
-_MCE, _MCE_F = (10.0, 100.0, 1e3, 1e4, 1e5), (1e4, 1e5, 1e6, 1e7, 1e8)
+_MCE, _MCE_F = (100.0, 1e3, 1e4, 1e5), (1e4, 1e5, 1e6, 1e7, 1e8)
 
 SYSTEMS = (
     System(
@@ -192,11 +192,11 @@ SYSTEMS = (
     ),
     System(
         "MCE (log)", _errors("mce", smoothing="logistic"), _each((93.92, 60.19), (84.30, 78.02)),
-        _each(Choice(10.0, 80), Choice(10.0, 80)), _MCE, _FROM_ZERO,
+        _each(Choice(100.0, 80), Choice(100.0, 80)), _MCE, _FROM_ZERO,
     ),
     System(
         "MCE (sig)", _errors("mce"), _each((93.85, 60.14), (83.82, 77.52)),
-        _each(Choice(10.0, 80), Choice(10.0, 80)), _MCE, _FROM_ZERO,
+        _each(Choice(100.0, 80), Choice(100.0, 80)), _MCE, _FROM_ZERO,
     ),
     System(
         "MCE-F (sig)", _errors("mce-f"), _each((93.96, 60.44), (84.72, 78.72)),
@@ -204,7 +204,7 @@ SYSTEMS = (
     ),
     System(
         "MCE (sig) from MAP", _errors("mce"), _each((93.97, 60.59), (84.57, 77.71)),
-        _each(Choice(10.0, 10, 0.5), Choice(10.0, 10, 0.5)), _MCE, _FROM_MAP, from_map=True,
+        _each(Choice(1e3, 10, 0.5), Choice(1e3, 10, 0.5)), _MCE, _FROM_MAP, from_map=True,
     ),
     System(
         "MCE-F (sig) from MAP", _errors("mce-f"), _each((94.03, 60.74), (85.29, 79.26)),
