@@ -91,6 +91,8 @@ def inspect(
         )
         corpus = source.read(data)
         check_columns(composition, corpus)
+        if source.wide:
+            say("templates with %d look across sentences: here each is a document of its own")
     name = ", ".join(Path(path).name for path in model_paths)
     bench = inspector.Workbench(composition, name, corpus)
     listening = inspector.server.bound(host, port)

@@ -30,7 +30,7 @@ from fstcrf.corpus.files import opening
 from fstcrf.corpus.items import LABEL
 from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.features.surroundings import reads_documents, with_surroundings
+from fstcrf.features.surroundings import is_surrounding, reads_documents, with_surroundings
 from fstcrf.joint import CRF
 
 _LONG = 5_000
@@ -113,7 +113,7 @@ class InputFile:
         if self.conllu:
             return list(CONLLU), "\t"
         second = {name for name, _ in self.aliases}
-        names = [n for n in corpus.columns if n not in second and not n.startswith("%d[")]
+        names = [n for n in corpus.columns if n not in second and not is_surrounding(n)]
         return names, self.separator or " "
 
     @contextmanager

@@ -34,7 +34,7 @@ class Sentence:
     Raises
     ------
     DataError
-        Columns of different lengths.
+        Columns of different lengths, or one that is a string.
     """
 
     __slots__ = ("_columns", "_length", "char_offsets", "document")
@@ -46,6 +46,12 @@ class Sentence:
         document: int = 0,
         char_offsets: Sequence[tuple[int, int]] | None = None,
     ) -> None:
+        for name, values in columns.items():
+            if isinstance(values, str):
+                raise DataError(
+                    f"column {name!r} is the string {values[:20]!r}, expected a list of strings, "
+                    "one for each token"
+                )
         self._columns = {name: list(values) for name, values in columns.items()}
         lengths = {name: len(values) for name, values in self._columns.items()}
         if len(set(lengths.values())) > 1:
@@ -84,6 +90,11 @@ def as_sentence(
         return sentence
     if isinstance(sentence, Mapping):
         return Sentence(sentence)
+    if isinstance(sentence, str):
+        raise DataError(
+            f"a sentence is the string {sentence[:20]!r}, expected columns or rows; a file is read "
+            "by read_columns(path, columns)"
+        )
     if columns is None:
         if len(sentence) == 0:
             return Sentence({})

@@ -18,6 +18,7 @@ from fstcrf.documents.document import (
     DeclaredModel,
     Document,
     SpanTables,
+    check_labels,
     documents,
     each_a,
     finite,
@@ -163,14 +164,21 @@ class Consistency(DeclaredModel):
     ('ORG', 'PER')
     """
 
-    violations: Sequence[Violation]
+    violations: Sequence[Violation]  # one of each relation and types
     ignore_case: bool = False
 
     def __post_init__(self) -> None:
+        each_a("violations", self.violations, Violation)
         object.__setattr__(self, "violations", tuple(self.violations))
         if not self.violations:
             raise OptionError("a consistency model needs at least one violation")
-        each_a("violations", self.violations, Violation)
+        twice = Counter(map(_place, self.violations)).most_common(1)[0]
+        if twice[1] > 1:
+            relation, types = twice[0]
+            raise OptionError(
+                f"{twice[1]} violations of {relation} {types}, expected one; with_violations "
+                "replaces one"
+            )
 
     def rows(self) -> list[msgspec.Struct]:
         """Return the violations as a file has them."""
@@ -266,7 +274,7 @@ class Consistency(DeclaredModel):
         """Return the model with more violations; a later one replaces an earlier one alike."""
         kept = {}
         for v in (*self.violations, *violations):
-            kept[v.relation, tuple(sorted(v.types)) if v.relation == "same" else v.types] = v
+            kept[_place(v)] = v
         return replace(self, violations=list(kept.values()))
 
     def tables(self) -> dict[Relation, Floats]:
@@ -281,12 +289,27 @@ class Consistency(DeclaredModel):
         return found
 
     def score(self, document: Document, labels: Sequence[str]) -> float:
-        """Return the score of a labelling, one label for each token: the log of its penalties."""
+        """Return the score of a labelling, one label for each token: the log of its penalties.
+
+        Raises
+        ------
+        ShapeError
+            Another number of labels than tokens.
+        OptionError
+            Something else than a `Document`.
+        """
+        check_labels(document, labels)
         return self.bind(document).start(labels)
 
     def bind(self, document: Document) -> ConsistencyScores:
         """Return the scores of a document in Python; the kernel has its own."""
         return ConsistencyScores(self, document)
+
+
+def _place(violation: Violation) -> tuple[Relation, tuple[str, ...]]:
+    """Return what a violation is of: types of one sequence have no order."""
+    types: tuple[str, ...] = violation.types
+    return violation.relation, tuple(sorted(types)) if violation.relation == "same" else types
 
 
 def _estimated(counts: PairCounts) -> Iterable[Violation]:

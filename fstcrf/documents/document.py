@@ -25,7 +25,14 @@ import numpy as np
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.corpus import Corpus, atomic_write
 from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
-from fstcrf.errors import FstcrfError, LabelError, ModelFileError, NumericError, OptionError
+from fstcrf.errors import (
+    FstcrfError,
+    LabelError,
+    ModelFileError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,10 +262,23 @@ def finite(name: str, given: object) -> float:
 
 def each_a(name: str, given: Iterable[object], *kinds: type) -> None:
     """Check the types of several things."""
+    expected = " or ".join(kind.__name__ for kind in kinds)
+    if isinstance(given, kinds) or not isinstance(given, Iterable):
+        raise OptionError(f"{name} is a {type(given).__name__}, expected a list of {expected}")
     for one in given:
         if not isinstance(one, kinds):
-            expected = " or ".join(kind.__name__ for kind in kinds)
             raise OptionError(f"{name} has {one!r}, expected {expected}")
+
+
+def check_labels(document: Document, labels: Sequence[str]) -> None:
+    """Check that there is one label for each token of a document."""
+    if not isinstance(document, Document):
+        raise OptionError(
+            f"document is a {type(document).__name__}, expected a Document: documents(corpus) "
+            "yields them"
+        )
+    if len(labels) != document.offsets[-1]:
+        raise ShapeError(f"{len(labels)} labels for a document of {document.offsets[-1]} tokens")
 
 
 # --- Models of violations -------------------------------------------------------------------------

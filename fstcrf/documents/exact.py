@@ -17,7 +17,14 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.documents.consistency import Consistency
-from fstcrf.documents.document import Document, SpanTables, each_a, span_tables
+from fstcrf.documents.document import (
+    Document,
+    SpanTables,
+    each_a,
+    finite,
+    span_tables,
+    whole_number,
+)
 from fstcrf.documents.fields import Fields
 from fstcrf.documents.sampler import Annealing, DocumentChain
 from fstcrf.documents.scores import LocalScores, check_types
@@ -73,20 +80,24 @@ def exact_labels(
     seed : int
         Of the sampling.
     most : int
-        Labellings of a sentence that are listed at most.
+        Labellings of a sentence that are listed at most, at least 1.
     seconds : float
-        What the solver may take.
+        What the solver may take, above 0.
 
     Raises
     ------
     ShapeError
         Lattices of other sentences.
     OptionError
-        Other models, a penalty above 0, or values that are counted together.
+        Something else than a document or a list of models, a penalty above 0, values that are
+        counted together; limits outside what they may be.
     LabelError
         A model names a type that no label has.
     """
     _check(lattices, document, models)
+    whole_number("most", most, 1)
+    if not finite("seconds", seconds) > 0.0:
+        raise OptionError(f"seconds is {seconds:g}, expected a number above 0")
     (tape,) = lattices[0].tapes
     chain = DocumentChain(document, LocalScores.of(lattices), models, tapes=(tape,), seed=seed)
     chain.sweep((annealing or Annealing()).temperatures())
@@ -109,6 +120,11 @@ def exact_labels(
 
 
 def _check(lattices: Sequence[Lattice], document: Document, models: Sequence[Model]) -> None:
+    if not isinstance(document, Document):
+        raise OptionError(
+            f"document is a {type(document).__name__}, expected a Document: documents(corpus) "
+            "yields them"
+        )
     if [len(lattice) for lattice in lattices] != np.diff(document.offsets).tolist():
         raise ShapeError("lattices of other sentences than those of the document")
     each_a("models", models, Consistency, Fields)

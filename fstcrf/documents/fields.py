@@ -17,6 +17,7 @@ from fstcrf.documents.document import (
     Document,
     Recounted,
     Violations,
+    check_labels,
     each_a,
     finite,
     span_tables,
@@ -242,7 +243,16 @@ class Fields(DeclaredModel):
         return {v.type: v for v in self.violations if isinstance(v, Unlabelled)}
 
     def score(self, document: Document, labels: Sequence[str]) -> float:
-        """Return the score of a labelling, one label for each token: the log of its penalties."""
+        """Return the score of a labelling, one label for each token: the log of its penalties.
+
+        Raises
+        ------
+        ShapeError
+            Another number of labels than tokens.
+        OptionError
+            Something else than a `Document`.
+        """
+        check_labels(document, labels)
         words = document.column(self.column)
         spans: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for start, end, name in _spans(document, labels, self.types):

@@ -226,6 +226,12 @@ def read_scores(
     """
     if isinstance(scores, list | tuple) and (not scores or (lengths is None and mask is None)):
         return _listed(scores, n_labels)
+    arrays = isinstance(scores, list | tuple) and all(hasattr(one, "shape") for one in scores)
+    if arrays and len({tuple(one.shape) for one in scores}) > 1:
+        raise ShapeError(
+            "scores are a list of sentences of several lengths, which it says itself; lengths and "
+            "mask are for a padded array"
+        )
     rows = host_array(scores, "scores")
     if rows.ndim != 3 or rows.shape[2] != n_labels:
         hint = "; scores of one sentence are [scores]" if rows.ndim == 2 else ""

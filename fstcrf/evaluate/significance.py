@@ -56,14 +56,33 @@ class McNemar:
 def mcnemar(first: Bools, second: Bools) -> McNemar:
     """Compare where two sides are right, item by item: tokens, or whole sentences.
 
+    Parameters
+    ----------
+    first, second : bool [N]
+        Whether each side has each item right.
+
+    Raises
+    ------
+    ShapeError
+        There are not as many items on both sides, or they are no lists of truth values; counts are
+        given as ``McNemar(9, 1)``.
+
+    Examples
+    --------
     >>> found = mcnemar(np.asarray([True] * 9 + [False]), np.asarray([False] * 9 + [True]))
     >>> found.first, found.second, round(found.exact, 4), round(found.chi_square, 4)
     (9, 1, 0.0215, 0.0269)
     """
-    first, second = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    first, second = np.asarray(first), np.asarray(second)
+    for side in (first, second):
+        if side.ndim != 1 or (side.dtype != np.bool and side.size):
+            raise ShapeError(
+                f"{side.dtype} {list(side.shape)}, expected bool [N]: which items a side has "
+                "right; of counts it is McNemar(first, second)"
+            )
     if first.shape != second.shape:
         raise ShapeError(f"{first.size} items against {second.size}, expected as many")
-    return McNemar(int((first & ~second).sum()), int((second & ~first).sum()))
+    return McNemar(int((first > second).sum()), int((second > first).sum()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -368,7 +387,9 @@ def _pooled(first: SpanCounts, second: SpanCounts) -> SpanCounts:
     if len(first) != len(second):
         raise ShapeError(f"{len(first)} sentences against {len(second)}, expected as many")
     if len(first) < 2:
-        raise ShapeError(f"{len(first)} sentences, expected at least 2 to resample")
+        raise ShapeError(
+            f"{len(first)} sentences or documents, expected at least 2 to draw from them"
+        )
     if not np.array_equal(first.wanted, second.wanted):
         raise ShapeError("the two sides want different spans: they are of different sentences")
     names = "right", "found", "wanted"

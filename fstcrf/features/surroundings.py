@@ -28,6 +28,11 @@ def surrounding_column(name: str, offset: int) -> str:
     return f"%d[{offset},{name}]"
 
 
+def is_surrounding(column: str) -> bool:
+    """Tell whether a corpus column holds what is around the tokens of another one."""
+    return column.startswith("%d[")
+
+
 def reads_documents(templates: TemplateSet) -> bool:
     """Tell whether a template looks past the ends of a sentence."""
     return any(macro.document for template in templates for macro in template.macros)
@@ -76,7 +81,7 @@ def surrounded(name: str, columns: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield those of the columns that hold what is around the tokens of a column, with offsets."""
     for other in columns:
         offset, comma, rest = other.removeprefix("%d[").partition(",")
-        if other.startswith("%d[") and comma and rest == f"{name}]":
+        if is_surrounding(other) and comma and rest == f"{name}]":
             yield other, int(offset)
 
 

@@ -350,6 +350,8 @@ def as_templates(template: TemplateSet | str | os.PathLike[str]) -> TemplateSet:
         return template
     if is_template_text(template):
         return parse_template(str(template))
+    if not os.fspath(template):
+        raise TemplateError("the template is empty, expected lines, or the name of a file")
     return read_template(Path(template))
 
 

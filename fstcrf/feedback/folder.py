@@ -558,7 +558,9 @@ def _locked(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
-        raise OptionError(f"{path}: another process learns there; stop it first") from None
+        raise OptionError(
+            f"{path}: a learner has it open, in this process or another; close it first"
+        ) from None
     return lock
 
 

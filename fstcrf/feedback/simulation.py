@@ -15,7 +15,7 @@ from warnings import warn
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus, legal_transitions
 from fstcrf.corpus.schemes import has_spans
@@ -287,15 +287,18 @@ class RewardLog:
     data : Corpus
         A sentence for each record, not empty; its column `target` has the labels that were shown.
     target : str
+        Name of that column.
     reward : float64 [n]
         In [0, 1].
     log_p : float64 [n]
-        Log-probabilities that the labels had of being shown.
+        Log-probabilities that the labels had of being shown, natural.
 
     Raises
     ------
     ShapeError, OptionError
         Numbers that are not as many as sentences, or not what they may be.
+    DataError
+        There is no such column.
     """
 
     data: Corpus
@@ -304,6 +307,9 @@ class RewardLog:
     log_p: Floats
 
     def __post_init__(self) -> None:
+        self.data.column(self.target)
+        for name in ("reward", "log_p"):
+            object.__setattr__(self, name, real_array(getattr(self, name), name))
         paths = RewardedPaths(self.reward, self.log_p)
         if len(paths.reward) != len(self.data) or not np.diff(self.data.offsets).all():
             raise OptionError(

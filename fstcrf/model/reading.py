@@ -19,6 +19,7 @@ from fstcrf.corpus import Column, Corpus, Sentence
 from fstcrf.corpus.items import ATTRIBUTES, item_of
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
+from fstcrf.features.surroundings import is_surrounding
 from fstcrf.features.template import tape_column
 
 
@@ -208,6 +209,8 @@ def _of_one(index: FeatureIndex, sentence: Sentence) -> Design | None:
     names = index.columns
     if not len(sentence) or not all(name in sentence for name in names):
         return None
+    if any(map(is_surrounding, sentence.columns)):  # it is a part of a document
+        return None
     _check_strings([sentence], names)
     return index.of_one(sentence)
 
@@ -291,11 +294,17 @@ def _check_strings(sentences: Sequence[Sentence], names: Collection[str]) -> Non
 
 
 def _needed(index: FeatureIndex, sentences: Sequence[Sentence]) -> list[str]:
-    """Columns that the index reads, or all, where it shall say which one is missing."""
+    """Columns that the index reads, or all, where it shall say which one is missing.
+
+    What was written down of the document around sentences is read, too.
+    """
     full = [s for s in sentences if len(s)]
     names = list(index.columns)
-    if not full or (not index.tapes and all(name in s for s in full for name in names)):
+    if not full:
         return names
+    if not index.tapes and all(name in s for s in full for name in names):
+        around = filter(is_surrounding, full[0].columns)
+        return names + [name for name in around if all(name in s for s in full)]
     return [name for name in full[0].columns if all(name in s for s in full)]
 
 

@@ -235,6 +235,12 @@ def class_weighted(
             raise DataError(f"class weights of labels that do not occur: {sorted(unknown)}")
         given = [class_weights.get(label, 1.0) for label in labels]
         value = real_array(given, "class weights", error=DataError)
+        if wrong := [k for k, weight in enumerate(value.tolist()) if not 0.0 <= weight < np.inf]:
+            label = labels[wrong[0]]
+            raise DataError(
+                f"the class weight of {label!r} is {given[wrong[0]]}, expected a finite number of "
+                "at least 0"
+            )
         token = allowed @ value / allowed.sum(axis=1)
         total = total * (np.add.reduceat(token, offsets[:-1]) / np.diff(offsets))
     return total

@@ -200,7 +200,10 @@ class RewardedPaths:
         if not ((self.reward >= 0.0) & (self.reward <= 1.0)).all():
             raise OptionError("a reward of the log is outside [0, 1]")
         if not ((self.log_p <= 1e-6) & np.isfinite(self.log_p)).all():
-            raise OptionError("a log-probability of the log is not a number of at most 0")
+            raise OptionError(
+                "a log-probability of the log is not a finite number of at most 0: of a "
+                "probability p it is math.log(p)"
+            )
 
 
 class Bandit:

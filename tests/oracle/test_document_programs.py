@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,3 +99,14 @@ def test_wrong_models() -> None:
         exact_labels(lattices, exact.document, [Fields([Differing("X", counting="values")])])
     with pytest.raises(ShapeError):
         exact_labels(lattices[:2], exact.document, [SEQUENCES])
+    with pytest.raises(OptionError, match="models is a Consistency, expected a list"):
+        exact_labels(lattices, exact.document, SEQUENCES)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="document is a Corpus"):
+        exact_labels(lattices, exact.document.corpus, [SEQUENCES])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limits", [{"seconds": -1.0}, {"seconds": 0.0}, {"most": 0}])
+def test_limits_that_allow_nothing(limits: dict[str, Any]) -> None:
+    exact, lattices = problem(1, SEQUENCES, 1.0)
+    with pytest.raises(OptionError, match=r"(seconds|most) is"):
+        exact_labels(lattices, exact.document, [SEQUENCES], **limits)

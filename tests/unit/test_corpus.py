@@ -66,6 +66,10 @@ def test_sentences_of_other_shapes() -> None:
         as_sentence([("a", "b"), ("c",)], ("word", "pos"))
     with pytest.raises(DataError, match="columns differ in length"):
         Sentence({"word": ["a"], "pos": []})
+    with pytest.raises(DataError, match="column 'word' is the string 'at noon', expected a list"):
+        Sentence({"word": "at noon"})
+    with pytest.raises(DataError, match=r"the string 'train.txt', .* read_columns\(path"):
+        as_sentence("train.txt")
 
 
 def test_empty_sentences_need_no_columns() -> None:

@@ -33,7 +33,14 @@ from fstcrf.documents import (
 from fstcrf.documents.consistency import count_pairs
 from fstcrf.documents.document import repeated_sequences
 from fstcrf.documents.sampler import Sweeps
-from fstcrf.errors import DataError, LabelError, ModelFileError, NumericError, OptionError
+from fstcrf.errors import (
+    DataError,
+    LabelError,
+    ModelFileError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
 
 TEXT = """\
 -DOCSTART- O
@@ -400,8 +407,28 @@ def test_what_is_no_number_and_no_violation() -> None:
         Violation("same", ("A", "B"), "2")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="violations has 1, expected Violation"):
         Consistency([1])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="violations is a Violation, expected a list"):
+        Consistency(Violation("same", ("A", "B"), -1.0))  # type: ignore[arg-type]
+    pair = [Violation("same", ("A", "B"), -1.0), Violation("same", ("B", "A"), -2.0)]
+    with pytest.raises(OptionError, match=r"2 violations of same \('A', 'B'\), expected one"):
+        Consistency(pair)
+    assert Consistency(pair[:1]).with_violations(pair[1:]).violations == (pair[1],)
     with pytest.raises(OptionError, match="start is 'a', expected a number"):
         Annealing(start="a")  # type: ignore[arg-type]
+
+
+def test_scores_are_of_all_tokens(corpus: Corpus) -> None:
+    document = Document(corpus)
+    tokens = len(document.column("word"))
+    for model in (
+        Consistency([Violation("same", ("A", "B"), -1.0)]),
+        Fields([Differing("A")]),
+    ):
+        for wrong in (tokens - 1, tokens + 1):
+            with pytest.raises(ShapeError, match=f"{wrong} labels for a document of {tokens}"):
+                model.score(document, ["O"] * wrong)
+        with pytest.raises(OptionError, match="document is a Corpus, expected a Document"):
+            model.score(corpus, ["O"] * tokens)  # type: ignore[arg-type]
 
 
 def test_models_that_return_no_number(corpus: Corpus, tagger: fstcrf.CRF) -> None:

@@ -165,6 +165,7 @@ BAD: list[tuple[dict[str, Any], type[FstcrfError], str]] = [
     ({"scores": drawn(3, 4, 2)}, ShapeError, "expected .*3 labels"),
     ({"scores": [drawn(4, 3), drawn(4, 2)]}, ShapeError, "scores of sentence 1 are"),
     ({"scores": "text"}, ShapeError, "no array of numbers"),
+    ({"scores": [drawn(4, 3), drawn(2, 3)], "lengths": [4, 2]}, ShapeError, "which it says itself"),
     ({"scores": drawn(3, 4, 3) * 1j}, ShapeError, "complex"),
     ({"scores": Exported(drawn(3, 4, 3), 2)}, OptionError, "move it to the CPU"),
     ({"lengths": [4, 5, 1]}, ShapeError, "^sentence 1: its length is 5, expected 0 to 4"),

@@ -690,7 +690,7 @@ def test_a_step_that_is_not_finite(folder: Path, start: CRF) -> None:
 def test_folders(folder: Path, start: CRF, learner: FeedbackLearner, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not empty"):
         FeedbackLearner.create(folder, start)
-    with pytest.raises(OptionError, match="another process learns there"):
+    with pytest.raises(OptionError, match="a learner has it open"):
         FeedbackLearner.open(folder)
     with pytest.raises(OptionError, match="sentences that come again"):
         FeedbackLearner.create(tmp_path / "other", start, aim=Aim(control="sentence"))

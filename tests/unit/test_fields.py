@@ -73,9 +73,9 @@ def test_each_place_of_a_speaker_that_is_not_labelled_costs() -> None:
 def test_fields_with_a_value_of_ones_own() -> None:
     room = Differing("location", lambda words: words[-1], -1.0)
     document = document_of("Room 4 or Hall 4 or Hall 5")
-    labels = ["B-location", "I-location", "O", "B-location", "I-location", "O", "O"]
+    labels = ["B-location", "I-location", "O", "B-location", "I-location", "O", "O", "O"]
     assert Fields([room]).score(document, labels) == 0
-    labels[5:] = ["B-location", "I-location"]
+    labels[6:] = ["B-location", "I-location"]
     assert Fields([room]).score(document, labels) == -8
 
 

@@ -154,13 +154,21 @@ def test_bad_input() -> None:
         bootstrapped_f(counts, confidence=95)
     with pytest.raises(ShapeError, match="4 sentences against 1"):
         randomised_f(counts, span_counts([["O"]], [["O"]]))
-    with pytest.raises(ShapeError, match="1 sentences, expected at least 2"):
+    with pytest.raises(ShapeError, match="1 sentences or documents, expected at least 2"):
         randomised_f(span_counts([["O"]], [["O"]]), span_counts([["O"]], [["O"]]))
     other = span_counts(SECOND, FIRST)
     with pytest.raises(ShapeError, match="want different spans"):
         bootstrapped_f(counts, other)
     with pytest.raises(ShapeError, match="sentence 0"):
         compare(GOLD, FIRST, [["O"], *SECOND[1:]])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(30, 12), ([0.2, 0.7], [1.0, 0.0]), ([[True]], [[False]])]
+)
+def test_counts_are_not_taken_for_items(first: object, second: object) -> None:
+    with pytest.raises(ShapeError, match=r"expected bool \[N\]"):
+        mcnemar(first, second)  # type: ignore[arg-type]
 
 
 def test_documents_are_drawn_whole() -> None:

@@ -100,6 +100,22 @@ def test_parts_of_a_document_see_the_same(bits: int | None) -> None:
     assert apart != index.design(whole[1:2]).node.index.tolist()
 
 
+def test_a_sentence_of_a_document_is_explained_as_it_is_tagged() -> None:
+    data = corpus(5, sentences=30)
+    tagger = fstcrf.CRF.train(data, "label", TEMPLATE, features="complete", max_iterations=5)
+    whole = with_surroundings(data, parse_template(TEMPLATE))
+    wanted = tagger.marginals_all(data)
+    apart = 0
+    for k in (k for k in range(len(data)) if len(data[k])):
+        found = tagger.explain(whole[k], 0)
+        chances = list(found.probability.values())
+        assert chances == pytest.approx(wanted[k][0].tolist(), abs=1e-12)
+        alone = list(tagger.explain(data[k], 0).probability.values())
+        apart += not np.allclose(chances, alone)
+        assert tagger.tag(whole[k]) == tagger.tag_all(data)[k]
+    assert apart
+
+
 def test_outside_a_document_is_skipped_on_demand() -> None:
     data = corpus(2)
     index, _ = FeatureIndex.build(data, parse_template(TEMPLATE), boundary="skip")
