@@ -541,7 +541,7 @@ def _reading(setting: Setting) -> str:
         "best sweep counts, without penalties the last. Intervals are by resampled documents and "
         "seeds; the t-test is the paper's, over runs, and knows nothing of other documents. "
         "Seconds are wall-clock, features included, so that *times Viterbi* is of one machine, "
-        "the one in the table below. An exact answer lists, for each sentence, the labellings that "
+        "the one in the table above. An exact answer lists, for each sentence, the labellings that "
         "can still be part of the best one, and chooses among them by integer programming "
         "(HiGHS).\n\n"
         f"Announcements: {announcements.FOLDS} folds, each message tested once, one field a label; "

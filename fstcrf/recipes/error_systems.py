@@ -337,7 +337,7 @@ class TaskTrainer:
     def test_courses(
         self, system: System, choices: Sequence[Choice], test: Corpus
     ) -> list[list[float]]:
-        """Return F on the test part after each iteration: what no choice could exceed."""
+        """Return F on the test part after each iteration."""
         most = max(system.iterations)
         works = [
             self._course(

@@ -89,6 +89,11 @@ class Parts:
             self._earlier[path] = kept
         return value
 
+    @property
+    def code(self) -> str:
+        """The version and commit of the code that is run."""
+        return self._code
+
     def put(self, name: str, value: object, about: object = None) -> None:
         """Keep a part."""
         encoded = msgspec.Raw(msgspec.json.encode(value, enc_hook=_plain))
@@ -371,15 +376,7 @@ class Setting:
 
     def tagger(self, name: str, make: Callable[[], CRF], about: object = None) -> CRF:
         """Return a tagger: from an earlier run, else trained and kept, as `kept` does."""
-        path = self.parts.file(name, "fstcrf", about)
-        with self.parts.claimed(name, about):
-            if path is None or not path.exists():
-                tagger = make()
-                if path is not None:
-                    tagger.save(path)
-                return tagger
-        self.say(f"{name}: from an earlier run")
-        return CRF.load(path)
+        return self.trained(name, lambda: (make(), ""), str, about)[0]
 
     def trained(
         self, name: str, make: Callable[[], tuple[CRF, T]], kind: type[T], about: object = None

@@ -137,15 +137,17 @@ def trained(run: NetworkRun, data: EntityData, setting: Setting) -> tuple[Networ
         NetworkVocabulary.of(words), data.labels, run.loss, data.grammar, run.options, run.seed
     )
     path = setting.parts.file(run.name, "npz", run)
-    if path is not None and path.exists():
-        course = setting.kept(run.name, partial(_fitted, network, data, train), NetworkCourse, run)
-        network.set_parameters(read_parameters(path))
-        return network, course
-    setting.say(f"neural: {run.name}, training")
-    course = _fitted(network, data, train)
+
+    def make() -> NetworkCourse:
+        setting.say(f"neural: {run.name}, training")
+        course = _fitted(network, data, train)
+        if path is not None:
+            write_parameters(network.parameters(), path)
+        return course
+
+    course = setting.kept(run.name, make, NetworkCourse, run)
     if path is not None:
-        write_parameters(network.parameters(), path)
-    setting.parts.put(run.name, course, run)
+        network.set_parameters(read_parameters(path))
     return network, course
 
 

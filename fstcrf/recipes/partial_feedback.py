@@ -647,4 +647,5 @@ RECIPE = Recipe(
     needs=("conll2000/train.txt", "conll2000/test.txt"),
     paper="Sokolov et al. (2016)",
     run=run,
+    packages=("scipy", "matplotlib"),
 )

@@ -3,6 +3,10 @@
 Spans found with a probability are compared with gold ones: how far claims are from what comes true,
 before and after scores are divided by one temperature; what is right among those above a threshold,
 and how many of the gold ones these are; and the F of the best of n labellings.
+
+The calibration error of all spans above a small probability is less where many of them are
+improbable, and so hardly wrong. The error of those above a half, and the Brier score of a gold
+span, stand beside it: they are no less for that.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
+import numpy as np
 
 from fstcrf.calibration import Events, fit_temperature, reliability, span_events
 from fstcrf.evaluate import best_of, span_counts
@@ -47,6 +52,13 @@ class Worth(msgspec.Struct, frozen=True):
     ----------
     error : float
         Expected calibration error of spans above 0.01, in 15 bins.
+    likely : float
+        That of the spans that are at least as probable as not.
+    brier : float
+        Sum of (probability − right)² over spans above 0.01, and 1 for each gold span below, divided
+        by the gold spans.
+    spans : float
+        Spans above 0.01 for each gold span.
     temperature : float or None
         What scores are divided by, fitted on other text; None: it was not.
     tempered : float or None
@@ -58,6 +70,9 @@ class Worth(msgspec.Struct, frozen=True):
     """
 
     error: float
+    likely: float
+    brier: float
+    spans: float
     temperature: float | None
     tempered: float | None
     kept: list[ConfidentSpans]
@@ -90,9 +105,17 @@ def worth(
         temperature = fit_temperature(*other, threads=threads)
         cooler = [lattice.weighted(1.0 / temperature) for lattice in lattices]
         tempered = _error(span_events(cooler, gold, above=_ABOVE, threads=threads))
-    kept = [_kept(events, threshold) for threshold in THRESHOLDS]
+    wanted = max(int(events.correct.sum() + events.missed.sum()), 1)
+    wrong = np.square(events.probability - events.correct).sum() + events.missed.sum()
     return Worth(
-        _error(events), temperature, tempered, kept, oracle_f(lattices, gold, threads=threads)
+        error=_error(events),
+        likely=_error(events.taken(np.flatnonzero(events.probability >= 0.5))),
+        brier=float(wrong) / wanted,
+        spans=len(events) / wanted,
+        temperature=temperature,
+        tempered=tempered,
+        kept=[_kept(events, threshold) for threshold in THRESHOLDS],
+        oracle=oracle_f(lattices, gold, threads=threads),
     )
 
 
@@ -127,7 +150,7 @@ def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> 
 def worth_table(
     found: Mapping[str, Worth], errors: Mapping[str, Sequence[float]] | None = None
 ) -> str:
-    """Write the probabilities of several models beside each other.
+    """Write the probabilities of several models beside each other, and how to read them.
 
     Parameters
     ----------
@@ -137,10 +160,21 @@ def worth_table(
         is more than one; the other figures are those of the first.
     """
     runs = {} if errors is None else errors
-    head = ["", "calibration error", "temperature", "error after it"]
+    head = ["", "calibration error", "spans", "of p ≥ 0.5", "Brier"]
+    head += ["temperature", "error after it"]
     head += [f"p ≥ {threshold:g}: precision (recall), %" for threshold in THRESHOLDS]
     head += [f"F of the best of {n}, %" for n in BEST[1:]]
-    return table(head, [[name, *_cells(one, runs.get(name, ()))] for name, one in found.items()])
+    rows = [[name, *_cells(one, runs.get(name, ()))] for name, one in found.items()]
+    return f"{_READING}\n\n{table(head, rows)}"
+
+
+_READING = (
+    f"Calibration errors are of spans with a probability above {_ABOVE:g}; *spans* is how many "
+    "there are for each gold one. Many improbable spans make that error small, so that it is no "
+    "measure between models that have more and fewer of them: that of the spans with p ≥ 0.5 is, "
+    "and *Brier*: the squared distances of all these spans from what is true, and 1 for each gold "
+    "span that is not among them, for each gold span."
+)
 
 
 def _cells(one: Worth, errors: Sequence[float]) -> list[str]:
@@ -148,5 +182,5 @@ def _cells(one: Worth, errors: Sequence[float]) -> list[str]:
     error = number(one.error)
     if len(errors) > 1:
         error = f"{number(statistics.fmean(errors))} ± {number(statistics.stdev(errors))}"
-    numbers = map(number, (one.temperature, one.tempered))
+    numbers = map(number, (one.spans, one.likely, one.brier, one.temperature, one.tempered))
     return [error, *numbers, *kept, *map(number, one.oracle[1:])]

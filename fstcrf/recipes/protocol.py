@@ -8,6 +8,7 @@ drawn is drawn from several seeds (`over_seeds`).
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -73,12 +74,18 @@ class Frozen(msgspec.Struct, frozen=True):
         Of the two, as compact JSON with sorted keys.
     run : str
         The fingerprint of data and options.
+    code : str
+        The version and commit of the code that chose, or took choices that were kept.
+    date : str
+        When they were frozen: UTC, ISO 8601.
     """
 
     recipe: str
     choices: dict[str, SettingChoice]
     sha256: str
     run: str = ""
+    code: str = ""
+    date: str = ""
 
 
 class Protocol:
@@ -173,7 +180,8 @@ class Protocol:
             made with them would no longer say which settings they are of.
         """
         sha256 = digest(self._recipe, self._choices)
-        frozen = Frozen(self._recipe, self._choices, sha256, self._setting.parts.run)
+        parts, date = self._setting.parts, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        frozen = Frozen(self._recipe, self._choices, sha256, parts.run, parts.code, date)
         if self._setting.report is not None:
             _written(frozen, self._setting.report / FILE)
         self._sha256 = sha256

@@ -256,7 +256,8 @@ def gain_over_splits(differences: Floats, *, test_share: float) -> str:
         return mean
     test = resampled_t(differences, test_share=test_share)
     low, high = test.interval
-    return f"{mean} ({low:+.2f} to {high:+.2f}; p = {test.p:.3f})"
+    p = "p < 0.001" if test.p < 0.0005 else f"p = {test.p:.3f}"
+    return f"{mean} ({low:+.2f} to {high:+.2f}; {p})"
 
 
 def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterator[Row]:
@@ -268,7 +269,7 @@ def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterato
 
     if len(set(runs)) > 1:
         p = float(ttest_1samp(runs, other).pvalue)
-        yield Row(name, "p of no gain, t-test over runs", p, 0.05)
+        yield Row(name, "p of no difference, t-test over runs, two-sided", p)
 
 
 def provenance(packages: Sequence[str] = ()) -> dict[str, str]:

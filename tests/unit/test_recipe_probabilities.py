@@ -31,8 +31,27 @@ def test_probabilities_by_hand() -> None:
     assert found.kept[0].recall == 100.0
     assert found.kept[1] == ConfidentSpans(50.0, 50.0)
     assert found.error == pytest.approx((2 * abs(0.98 - 0.5) + abs(0.61 - 1)) / 3)
+    assert found.likely == found.error  # all three are above a half
+    assert found.brier == pytest.approx((0.01**2 + 0.39**2 + 0.97**2) / 2)
+    assert found.spans == 1.5
     assert found.temperature is found.tempered is None
     assert found.oracle[1] == 100.0
+
+
+def test_improbable_spans_lower_one_error_alone() -> None:
+    sure, unsure = [0.98, 0.01, 0.01], [0.02, 0.01, 0.97]
+    gold = [["B-X"], ["O"], ["O"]]
+    few = worth(lattices([[sure], [sure], [[0.001, 0.001, 0.998]]]), gold)
+    many = worth(lattices([[sure], [sure], [unsure]] * 10), [*gold[:2], gold[2]] * 10)
+    assert many.error < few.error
+    assert many.likely == pytest.approx(few.likely)
+    assert many.brier > few.brier - 1e-9
+    assert many.spans > few.spans
+
+
+def test_what_is_missed_counts_in_brier() -> None:
+    found = worth(lattices([[[0.002, 0.002, 0.996]]]), [["B-X"]])
+    assert (found.brier, found.spans, found.likely) == (1.0, 0.0, 0.0)
 
 
 def test_a_temperature_repairs_scores_that_are_too_large() -> None:
