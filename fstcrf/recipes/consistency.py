@@ -522,7 +522,8 @@ def _reading(setting: Setting) -> str:
     )
     return (
         "## How to read this\n\n"
-        f"Everything was chosen on testa and frozen before testb was read.{tried} *Features of "
+        "Settings of entities were chosen on testa and frozen before testb was read; those of "
+        f"announcements in the training part of each fold.{tried} *Features of "
         "table 2*: the paper's, as attributes of single labels, and a weight for each pair of "
         "labels. *Chosen features*: the same with what held-out data chose of shapes that mark "
         "words which the training text has in lower case, too (*known*), words with the shapes of "

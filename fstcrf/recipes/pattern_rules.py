@@ -256,7 +256,7 @@ def _rows(name: str, found: RuleRun) -> Iterator[Row]:
 
 def _significance(runs: Mapping[str, Mapping[str, RuleRun]], test: Corpus, setting: Setting) -> str:
     gold, body = test.column_lists("chunk"), []
-    pairs = ((FROZEN, PLAIN), (JOINT, PLAIN), (JOINT, HARD), (JOINT, FROZEN))
+    pairs = ((FROZEN, PLAIN), (HARD, PLAIN), (JOINT, PLAIN), (JOINT, HARD), (JOINT, FROZEN))
     for name, found in runs.items():
         for one, other in pairs:
             pair = compare(gold, found[one].labels, found[other].labels, seed=setting.seed)
