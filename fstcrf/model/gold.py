@@ -65,6 +65,8 @@ def legal_gold(
                 "some of their labels are not known, so that they cannot be written anew: correct "
                 "them, or on_illegal 'skip' leaves the sentences out"
             )
+        elif (_unreadable(column) & broken[sentence]).any():
+            advice = "correct what is no label, or on_illegal 'skip' leaves the sentences out"
         raise fault.error(f", the first of {count}: {advice}")
     kept = every if settings.on_illegal == "repair" else ~broken
     if settings.on_illegal == "repair":
@@ -196,11 +198,16 @@ def _walked(allowed: Bools, legal: Bools) -> Bools:
     return found
 
 
+def _unreadable(column: Column) -> Bools:
+    """Return the tokens, bool [N], whose label conlleval reads as no part of a span."""
+    foreign = np.asarray([split_label(v, _CONLLEVAL)[0] in "?[]." for v in column.values])
+    return np.asarray(foreign[column.ids])
+
+
 def _check_repair(fault: _Fault, unknown: Bools, broken: Bools) -> None:
     """Refuse what conlleval does not read either; `unknown` and `broken` are bool [N]."""
     column = fault.column
-    foreign = np.asarray([split_label(v, _CONLLEVAL)[0] in "?[]." for v in column.values])
-    lost = np.flatnonzero((foreign[column.ids] | unknown) & broken)
+    lost = np.flatnonzero((_unreadable(column) | unknown) & broken)
     if len(lost):
         token = int(lost[0])
         odd = replace(fault, token=token, illegal=not unknown[token])

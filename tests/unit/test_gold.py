@@ -51,6 +51,17 @@ def test_the_error_names_the_first_their_number_and_the_way_out() -> None:
         train(IOB1, scheme="bioes")
 
 
+def test_what_cannot_be_repaired_is_not_advised_to_be() -> None:
+    data = [["O", "BX"], ["O", "B-X"]]
+    with pytest.raises(
+        SchemeError, match=r"'BX' is no iob2.*correct what is no label, or"
+    ) as caught:
+        train(data, scheme="iob2")
+    assert "repair" not in str(caught.value)
+    with pytest.raises(SchemeError, match="cannot be repaired"):
+        train(data, scheme="iob2", on_illegal="repair")
+
+
 def test_file_and_line_also_of_several_files(tmp_path: Path) -> None:
     for name, text in (("a", "x B-A\ny I-A\n\n"), ("b", "x O\n\nz I-B\n")):
         (tmp_path / name).write_text(text)
