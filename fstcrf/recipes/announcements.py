@@ -65,10 +65,12 @@ class _Features:
     breaks: bool = False  # whether line breaks are tokens
 
 
+_PRIORS = (0.1, 0.01, 0.03, 0.3, 1.0)
+
 SETS = (
-    _Features("features of the paper", TEMPLATE, (0.1, 0.03, 0.3)),
-    _Features("features of the paper, line breaks", TEMPLATE, (0.1, 0.03, 0.3), breaks=True),
-    _Features("more features", MORE + TEMPLATE, (0.3, 0.1, 1.0)),
+    _Features("features of the paper", TEMPLATE, _PRIORS),
+    _Features("features of the paper, line breaks", TEMPLATE, _PRIORS, breaks=True),
+    _Features("more features", MORE + TEMPLATE, (0.3, 0.03, 0.1, 1.0)),
 )
 """Sets of features."""
 

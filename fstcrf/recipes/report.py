@@ -171,10 +171,10 @@ class Report:
         if not self.result.headline:
             return [rows]
         head = ["row", "metric", self.paper, "ours", "difference", "95 % interval of ours"]
-        return [
-            table(head, [one.cells() for one in self.result.headline]),
-            folded("All rows", rows),
-        ]
+        body = [head, *(one.cells() for one in self.result.headline)]
+        if all(one.paper is None for one in self.result.headline):
+            body = [[line[k] for k in (0, 1, 3, 5)] for line in body]
+        return [table(body[0], body[1:]), folded("All rows", rows)]
 
     def json(self) -> str:
         """Return facts, headline and rows as JSON; of a headline every run's figure."""
@@ -308,7 +308,8 @@ def _commit() -> str:
     if not (root / ".git").exists():
         return "an installed package"
     commit = _git(root, "rev-parse", "--short=12", "HEAD") or "unknown"
-    return f"commit {commit}" + ("-dirty" if _git(root, "status", "--porcelain") else "")
+    changed = _git(root, "status", "--porcelain", "--untracked-files=no")
+    return f"commit {commit}" + ("-dirty" if changed else "")
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -13,7 +13,7 @@ import pytest
 from fstcrf.errors import DataError
 from fstcrf.recipes import Recipe, Result, Row, Setting, run_recipe
 from fstcrf.recipes.protocol import FILE, Protocol, Value, frozen, over_seeds
-from fstcrf.recipes.report import Headline
+from fstcrf.recipes.report import Headline, Report
 
 GRID: list[dict[str, Value]] = [{"l2": 0.1}, {"l2": 0.5}, {"l2": 1.0}]
 FIGURES = {0.1: 90.0, 0.5: 92.0, 1.0: 92.0}
@@ -143,6 +143,14 @@ def test_trials_and_seeds_of_an_earlier_run_are_kept(tmp_path: Path) -> None:
     assert "| row | metric | Toy (1999) | ours | difference | 95 % interval of ours |" in page
     assert "| MAP | F, % | 95 | 98 ± 1 | +3.00 | 93.20 to 94.90 |" in page
     assert "<details><summary>All rows</summary>\n\n| row | metric | value |" in page
+
+
+def test_nothing_published_has_no_columns() -> None:
+    line = Headline("free", "F, %", (82.0,), interval=(80.0, 84.0))
+    result = Result([Row("free", "F, %", 82.0)], headline=[line])
+    page = Report("toy", "A toy", "published", result, {}).markdown()
+    assert "| row | metric | ours | 95 % interval of ours |\n" in page
+    assert "| free | F, % | 82 | 80 to 84 |\n" in page
 
 
 def test_a_figure_of_one_run_has_no_deviation() -> None:
