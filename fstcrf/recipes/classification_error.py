@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,13 +33,12 @@ from fstcrf.recipes.error_systems import (
     System,
     Tagset,
     TaskTrainer,
-    after,
     penalty,
     read_test,
 )
-from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting, Work
 from fstcrf.recipes.probabilities import Worth, calibration_error, worth, worth_table
-from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
+from fstcrf.recipes.protocol import SEEDS, Protocol
 from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, number, table
 
 # --- Choices --------------------------------------------------------------------------------------
@@ -192,9 +192,18 @@ def run(setting: Setting) -> Result:
         plans.append((trainer, choices))
     protocol.freeze()
     setting.course.until(1.0)
+    tests = [protocol.test(partial(read_test, trainer.task, setting)) for trainer, _ in plans]
+    pools = [
+        _runs(trainer, choices, systems, test, setting)
+        for (trainer, choices), test in zip(plans, tests, strict=True)
+    ]
+    # Of both tasks together, so that no process waits for another while there is something to do.
+    every = iter(setting.all_kept([work for pool in pools for work in pool], Measured))
     found = [
-        _tested(protocol, trainer, choices, systems, setting)
-        for trainer, choices in setting.course.each(plans)
+        _reported(
+            trainer, choices, systems, test, list(itertools.islice(every, len(pool))), setting
+        )
+        for (trainer, choices), test, pool in zip(plans, tests, pools, strict=True)
     ]
     return Result(
         [row for one in found for row in one.rows],
@@ -207,40 +216,53 @@ def run(setting: Setting) -> Result:
     )
 
 
-def _tested(
-    protocol: Protocol,
+def _seeds(system: System, setting: Setting) -> range:
+    return range(setting.seed, setting.seed + (system.seeds if setting.full else 1))
+
+
+def _runs(
     trainer: TaskTrainer,
     choices: Mapping[str, Choice],
     systems: Sequence[System],
+    test: Corpus,
+    setting: Setting,
+) -> list[Work[Measured]]:
+    """Return the runs of the systems on a task, one for each seed."""
+    task, works = trainer.task, []
+    for system in systems:
+        choice = choices[system.name]
+        about = (system.options, choice, task.tagset, task.template)
+        for seed in _seeds(system, setting):
+            first = seed == setting.seed
+            make = partial(measured, trainer, system, choice, test, probabilities=first, seed=seed)
+            works.append(Work(f"{task.name}, {system.name}, seed {seed}", make, (about, seed)))
+    return works
+
+
+def _reported(
+    trainer: TaskTrainer,
+    choices: Mapping[str, Choice],
+    systems: Sequence[System],
+    test: Corpus,
+    runs: Sequence[Measured],
     setting: Setting,
 ) -> Result:
-    """Train and test the systems on one task."""
-    task = trainer.task
-    test = protocol.test(partial(read_test, task, setting))
+    """Report what the runs of the systems on one task gave."""
+    task, every = trainer.task, iter(runs)
     rows: list[Row] = []
     found: dict[str, list[Measured]] = {}
-    for system in setting.course.each(systems):
-        choice = choices[system.name]
-        name = f"{task.name}, {system.name}"
-        setting.say(f"mce: {name}")
-
-        def make(seed: int, system: System = system, choice: Choice = choice) -> Measured:
-            first = seed == setting.seed
-            return measured(trainer, system, choice, test, probabilities=first, seed=seed)
-
-        about = (system.options, choice, task.tagset, task.template)
-        seeds = system.seeds if setting.full else 1
-        runs = over_seeds(setting, name, make, Measured, seeds=seeds, about=about)
-        found[system.name] = runs
-        rows += setting.rows(f"{name}, rows", partial(_rows, task, test, system.name, runs), about)
+    for system in systems:
+        mine = found[system.name] = [next(every) for _ in _seeds(system, setting)]
+        about = (system.options, choices[system.name], task.tagset, task.template)
+        make = partial(_rows, task, test, system.name, mine)
+        rows += setting.rows(f"{task.name}, {system.name}, rows", make, about)
     sections = [
         _choices(task, choices, found),
         _significance(task, test, found, setting.seed),
         _probabilities(trainer, test, found, choices, setting),
     ]
     if setting.full:
-        sections.append(_labels(protocol, task, choices, setting))
-        sections.append(_reach(trainer, test, choices[PROBE.name]))
+        sections.append(_labels(task, test, choices, found, setting))
     lines = [line for s in systems for line in _headline(task, test, s, found[s.name])]
     return Result(rows, sections, headline=lines)
 
@@ -270,72 +292,58 @@ def _worth_of_start(trainer: TaskTrainer, c: float, test: Corpus) -> Worth:
 
 
 def _labels(
-    protocol: Protocol, task: LabellingTask, choices: Mapping[str, Choice], setting: Setting
+    task: LabellingTask,
+    test: Corpus,
+    choices: Mapping[str, Choice],
+    found: Mapping[str, Sequence[Measured]],
+    setting: Setting,
 ) -> str:
     """Tell what other labels and further features give, with the settings that were chosen."""
-
-    def figure(tagset: Tagset, template: str, system: System) -> str:
-        other = replace(TASKS[task.name](setting, tagset), template=template)
-        choice = choices[system.name]
-        test = protocol.test(partial(read_test, other, setting))
-        name = f"{task.name}, {system.name}, {tagset.scheme}, {tagset.span_end}"
-
-        def make() -> float:
-            setting.say(f"mce: {name}")
-            model, _ = TaskTrainer(other, setting).trained(system, choice, setting.seed)
-            return corpora.span_f(test, task.target, model.tag_all(test, threads=THREADS))
-
-        about = (system.options, choice, tagset, template)
-        return number(setting.kept(name, make, float, about))
-
-    body, ends = [], {"inside": "inside its tokens", "next": "where the next label says so"}
-    for tagset in (Tagset(**settings) for settings in TAGSETS):
-        title = f"{tagset.scheme.upper()}, a span ends {ends[tagset.span_end]}"
-        figures = (figure(tagset, task.template, system) for system in (LIKELIHOOD, PROBE))
-        body.append([title, *figures, "chosen" if tagset == task.tagset else ""])
-    pairs = "the labels that were chosen, pairs of all places of the window"
-    wide = (figure(task.tagset, ALL_PAIRS[task.name], one) for one in (LIKELIHOOD, PROBE))
-    body.append([pairs, *wide, ""])
-    head = ["F, test, %", LIKELIHOOD.name, PROBE.name, ""]
+    compared = LIKELIHOOD, PROBE
+    others = {
+        f"{tagset.scheme.upper()}": (tagset, task.template)
+        for tagset in (Tagset(**settings) for settings in TAGSETS)
+        if tagset.span_end == "inside" and tagset.scheme != task.tagset.scheme
+    }
+    here = f"{task.tagset.scheme.upper()}, as chosen"
+    others[f"{here}, pairs of all places of the window"] = task.tagset, ALL_PAIRS[task.name]
+    works = [
+        _other(task, tagset, template, system, choices[system.name], setting)
+        for tagset, template in others.values()
+        for system in compared
+    ]
+    figures = iter(setting.all_kept(works, float))
+    body = [[here, *(number(_f(task, test, found[one.name][0])) for one in compared)]]
+    body += [[title, *(number(next(figures)) for _ in compared)] for title in others]
     return (
         f"## Labels and features, {task.name}\n\n"
-        "What labels give, and the pairs of words and tags of the window that do not stand side by "
-        "side, which the paper has as well; with the settings of those that held-out data chose; "
-        f"read after the choice:\n\n{table(head, body)}"
+        "What other labels give, and the pairs of words and tags of the window that do not stand "
+        "side by side, which the paper has as well; with the settings of those that held-out data "
+        "chose; F of the test part in percent, read after the choice. Where a span's measure ends "
+        "was chosen on held-out data alone.\n\n"
+        f"{table(['', *(one.name for one in compared)], body)}"
     )
 
 
-def _beside(values: Sequence[float], one: float) -> list[float]:
-    """Return the values next to one of them, and itself."""
-    ordered = sorted(values)
-    k = ordered.index(one)
-    return ordered[max(k - 1, 0) : k + 2]
+def _other(
+    task: LabellingTask,
+    tagset: Tagset,
+    template: str,
+    system: System,
+    choice: Choice,
+    setting: Setting,
+) -> Work[float]:
+    """Return a run with other labels or features: its F on the test part."""
+    name = f"{task.name}, {system.name}, {tagset.scheme}, {tagset.span_end}"
 
+    def make() -> float:
+        setting.say(f"mce: {name}")
+        other = replace(TASKS[task.name](setting, tagset), template=template)
+        model, _ = TaskTrainer(other, setting).trained(system, choice, setting.seed)
+        test = read_test(other, setting)
+        return corpora.span_f(test, task.target, model.tag_all(test, threads=THREADS))
 
-def _reach(trainer: TaskTrainer, test: Corpus, made: Choice) -> str:
-    """Tell what the starts and penalties next to those chosen bring on the test part."""
-    assert made.C is not None  # noqa: S101 (it is trained for F, from MAP)
-    assert made.start is not None  # noqa: S101
-    here = Choice(made.C, None, made.start)
-    starts = [replace(here, start=start) for start in _beside(STARTS, made.start)]
-    penalties = [replace(here, C=c) for c in _beside(PROBE.grid, made.C)]
-    several = list(dict.fromkeys([*starts, *penalties]))
-    body = [
-        [
-            f"MAP, l2 {0.5 / (choice.start or 1.0):g}",
-            f"{choice.C:g}",
-            f"{max(after(course, k) for k in PROBE.iterations):.2f}",
-            "chosen" if choice == here else "",
-        ]
-        for choice, course in zip(several, trainer.test_courses(PROBE, several, test), strict=True)
-    ]
-    return (
-        f"## Settings beside those chosen, {trainer.task.name}\n\n"
-        f"F of {PROBE.name} on the test part, in percent, after the iteration that is best there, "
-        "where one setting is another than the chosen one; of the first seed; read after the "
-        "choice:\n\n"
-        f"{table(['start', 'C', 'F, test, %', ''], body)}"
-    )
+    return Work(name, make, (system.options, choice, tagset, template))
 
 
 _SENTENCES, _LINES = "sentences right, test, %", "sentences right, with document lines, test, %"

@@ -326,7 +326,7 @@ class TaskTrainer:
         """
         choice = replace(choice, iterations=longest or max(system.iterations))
         works = [
-            self._course(system, choice, part, dev, f"of fold {fold}", fold)
+            self._course(system, choice, part, dev, fold)
             for fold, (part, dev) in enumerate(self.task.held_out)
         ]
         courses = self._setting.all_kept(works, list[float])
@@ -334,27 +334,13 @@ class TaskTrainer:
         rows = [course + course[-1:] * (length - len(course)) for course in courses]
         return [float(mean) for mean in np.mean(rows, axis=0)]
 
-    def test_courses(
-        self, system: System, choices: Sequence[Choice], test: Corpus
-    ) -> list[list[float]]:
-        """Return F on the test part after each iteration."""
-        most = max(system.iterations)
-        works = [
-            self._course(
-                system, replace(one, iterations=most), self.task.train, test, "on the test part"
-            )
-            for one in choices
-        ]
-        return self._setting.all_kept(works, list[float])
-
     def _course(
         self,
         system: System,
         choice: Choice,
         part: Corpus,
         dev: Corpus,
-        where: str,
-        fold: int | None = None,
+        fold: int,
     ) -> Work[list[float]]:
         task = self.task
 
@@ -375,7 +361,7 @@ class TaskTrainer:
             return scores
 
         start = f"C {choice.C}, start {choice.start}"
-        name = f"{task.name}, {system.name}, {start}, course {where}"
+        name = f"{task.name}, {system.name}, {start}, course of fold {fold}"
         about = (system.options, choice, task.tagset, task.template, PATIENCE, len(part))
         return Work(name, train, about)
 
