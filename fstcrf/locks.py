@@ -65,7 +65,8 @@ def held(path: str | os.PathLike[str], what: str) -> Iterator[None]:
         No file can be made beside it.
     """
     target = Path(path).resolve()
-    if target.exists() and not (target.is_file() or target.is_dir()):
+    named = Path(path)  # of /dev/stdout to a pipe, what it resolves to is no file
+    if named.exists() and not (named.is_file() or named.is_dir()):
         yield
         return
     beside = target.with_name(f".{target.name[:60]}.lock")

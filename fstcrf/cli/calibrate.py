@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from fstcrf.arrays import Floats
 from fstcrf.calibration import (
     Calibration,
     Events,
@@ -18,10 +19,9 @@ from fstcrf.calibration import (
     span_events,
 )
 from fstcrf.cli.models import is_chain, load_model
-from fstcrf.cli.options import input_options, threads_option
+from fstcrf.cli.options import STDOUT, check_outputs, input_options, threads_option, written_path
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.corpus import check_writable
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError
 
@@ -29,7 +29,7 @@ from fstcrf.errors import DataError
 @click.command()
 @click.argument("model_path", metavar="MODEL")
 @click.argument("path", metavar="HELDOUT")
-@click.option("-o", "--output", metavar="FILE", help="Write the calibration, as JSON.")
+@click.option("-o", "--output", metavar="FILE", help="Write the calibration, as JSON; stdout if -.")
 @input_options
 @click.option("--tape", metavar="TAPE", help="Of this tape, where there are several.")
 @click.option(
@@ -94,9 +94,12 @@ def calibrate(
     """
     if level is not None and precision is None:
         raise click.UsageError("--level needs --precision")
-    for target_file in (output, plot):
-        if target_file is not None:
-            check_writable(target_file)
+    printed = output in (STDOUT, "/dev/stdout")
+    if printed and as_json:
+        raise click.UsageError(
+            f"--json and --output {output} both print JSON: give the name of a file"
+        )
+    check_outputs({"--output": output, "--plot": plot}, [model_path, path], text=("--output",))
     model = load_model(model_path)
     if is_chain(model):
         raise click.UsageError('normalize = "chain" is no transducer: it has no probabilities here')
@@ -120,19 +123,19 @@ def calibrate(
     tables = reliability(events, bins=bins), reliability(after, bins=bins)
     thresholds = None if precision is None else precision_thresholds(after, precision, level=level)
     if output is not None:
-        calibration.save(output)
+        calibration.save(written_path(output))
     if plot is not None:
         tables[1].plot(plot, title=name)
     what = "spans" if spans else "labels"
     if as_json:
         click.echo(json.dumps(_facts(events, *tables, thresholds), ensure_ascii=False))
         return
-    click.echo(f"{len(events)} {what} above 0.01, {int(events.missed.sum())} missed\n")
-    click.echo(f"as the model says\n{tables[0]}\n\ncalibrated, on the other folds\n{tables[1]}")
+    click.echo(f"{len(events)} {what} above 0.01, {int(events.missed.sum())} missed\n", err=printed)
+    shown = f"as the model says\n{tables[0]}\n\ncalibrated, on the other folds\n{tables[1]}"
+    click.echo(shown, err=printed)
     for type_, least in (thresholds or {}).items():
-        text = "none" if least is None else f"{least:.4f}"
-        count = len(after.of_type(type_))
-        click.echo(f"precision {precision:g} of {type_}: {text}  ({count} {what})")
+        kept = _kept(after.of_type(type_).probability, least)
+        click.echo(f"precision {precision:g} of {type_}: {kept} {what})", err=printed)
 
 
 def _tape(label_sets: dict[str, tuple[str, ...]], tape: str | None) -> str:
@@ -142,6 +145,13 @@ def _tape(label_sets: dict[str, tuple[str, ...]], tape: str | None) -> str:
         given = "--tape is missing" if tape is None else f"--tape {tape}"
         raise click.UsageError(f"{given}: the tapes are {', '.join(label_sets)}")
     return tape
+
+
+def _kept(probabilities: Floats, least: float | None) -> str:
+    """Return a threshold in words, and how many of the events reach it."""
+    if least is None:
+        return f"none  (0 of {len(probabilities)}"
+    return f"{least:.4f}  ({int((probabilities >= least).sum())} of {len(probabilities)}"
 
 
 def _facts(

@@ -7,21 +7,11 @@ from typing import Literal
 
 import click
 
-from fstcrf.cli.models import (
-    Model,
-    constrained,
-    is_chain,
-    load_model,
-    plan_text,
-    save,
-    spare_inputs,
-    taggers,
-)
-from fstcrf.cli.options import grammar_option, input_options, threads_option
+from fstcrf.cli.models import Model, constrained, is_chain, load_model, plan_text, save, taggers
+from fstcrf.cli.options import check_outputs, grammar_option, input_options, threads_option
 from fstcrf.cli.progress import progress_option
 from fstcrf.cli.reporting import say, tell
 from fstcrf.cli.weights import tuned, tuning_options, weights_option, weights_text
-from fstcrf.corpus import check_writable
 from fstcrf.errors import OptionError
 from fstcrf.features import FeatureIndex
 from fstcrf.interruption import undisturbed
@@ -76,8 +66,7 @@ def compose(
         raise click.UsageError("nothing to compose: give two models or more, or --grammar")
     if tune is None and (target or columns or kind):
         raise click.UsageError("--target, --columns and --format belong to --tune")
-    spare_inputs(output, [*paths, *grammar, tune])
-    check_writable(output)
+    check_outputs({"--output": output}, [*paths, *grammar, tune])
     parts = [load_model(path) for path in paths]
     _check_tapes(paths, parts)
     kind = normalize or ("product" if tune is not None and not any(map(is_chain, parts)) else None)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
-from fstcrf.cli.models import save, spare_inputs
+from fstcrf.cli.models import save
+from fstcrf.cli.options import check_outputs
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
-from fstcrf.corpus import atomic_write, check_writable
+from fstcrf.corpus import atomic_write
 from fstcrf.interop import read_tagger
 from fstcrf.interop.conversion import FORMATS, written
 from fstcrf.interop.rendering import column_order
@@ -57,9 +58,8 @@ def convert(
     fstcrf convert names.fstcrf names.crfsuite
     fstcrf convert chunks.fstcrf chunks.wapiti
     """
-    spare_inputs(output, [path], option="OUT")
+    check_outputs({"OUT": output}, [path])
     kind = _kind(output, name)
-    check_writable(output)
     names = None if columns is None else tuple(columns.split(","))
     with progress(f"converting {path}", "", 2) as meter:
         model = read_tagger(path, tape=tape, columns=names, encoding=encoding)

@@ -108,6 +108,13 @@ def _copy(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     paths = [*map(corpus_path, _PARTS), *map(template_path, _TASKS), grammar_path()]
     for path in paths:
+        there = folder / path.name
+        if there.exists() and there.read_bytes() != path.read_bytes():
+            raise click.UsageError(
+                f"--copy {folder} would overwrite {there}, which is not the demo's: name another "
+                "folder, or remove it"
+            )
+    for path in paths:
         with atomic_write(folder / path.name) as file:
             file.write(path.read_bytes())
     say(f"{folder}: {', '.join(path.name for path in paths)}")

@@ -10,8 +10,16 @@ from typing import Any
 import click
 
 from fstcrf import documents as library
-from fstcrf.cli.models import Model, spare_inputs, tape_columns
-from fstcrf.cli.options import SCHEME, Command, input_options, with_options
+from fstcrf.cli.models import Model, tape_columns
+from fstcrf.cli.options import (
+    SCHEME,
+    Command,
+    check_outputs,
+    input_options,
+    shown_output,
+    with_options,
+    written_path,
+)
 from fstcrf.cli.progress import Meter
 from fstcrf.cli.questions import label_biases, shown_names
 from fstcrf.cli.reporting import say
@@ -24,9 +32,9 @@ from fstcrf.cli.tagging import (
     placed,
     write_tagged,
 )
-from fstcrf.corpus import Column, Corpus, check_writable
+from fstcrf.corpus import Column, Corpus, named_scheme, spans
 from fstcrf.corpus.batches import whole_documents
-from fstcrf.errors import NoPathError
+from fstcrf.errors import DataError, NoPathError, SchemeError
 
 _RUN_TOKENS = 2_000
 
@@ -85,6 +93,13 @@ _SENTENCES = {
     "threads": 1,
 }
 """Options of decoding sentences that sampling has not, and their defaults."""
+_OUTPUT = click.option(
+    "-o",
+    "--output",
+    metavar="OUT",
+    required=True,
+    help="Where the model goes: JSON; stdout if -.",
+)
 _ALONE = ("sweeps", "schedule", "draw", "start", "take", "chains", "seed")
 
 
@@ -179,7 +194,7 @@ class _WholeDocuments(InputFile):
 
 @click.command()
 @click.argument("path", metavar="TRAIN")
-@click.option("-o", "--output", metavar="OUT", required=True, help="Where the model goes: JSON.")
+@_OUTPUT
 @input_options
 @click.option("--target", metavar="COLUMN", required=True, help="The column of gold labels.")
 @click.option(
@@ -225,11 +240,11 @@ def consistency(
     fstcrf consistency train.txt -o names.json --columns word,pos,chunk,ner --target ner \\
         --scheme iob1
     """
-    spare_inputs(output, [path])
-    check_writable(output)
+    check_outputs({"--output": output}, [path], text=("--output",))
     how = {"columns": columns, "kind": kind, "separator": separator}
     source = training_input([path], how)
     corpus = source.read(path)
+    _warn_of_scheme(corpus, target, scheme)
     model = library.Consistency.estimate(
         corpus,
         target,
@@ -239,16 +254,34 @@ def consistency(
         ignore_case=ignore_case,
         incomplete=incomplete,
     )
-    model.save(output)
-    slices = len(corpus.document_slices())
-    say(f"{slices:,} documents, {len(model.violations)} types of violations: {output}")
+    model.save(written_path(output))
+    slices, where = len(corpus.document_slices()), shown_output(output)
+    say(f"{slices:,} documents, {len(model.violations)} types of violations: {where}")
+
+
+def _warn_of_scheme(corpus: Corpus, target: str, scheme: str) -> None:
+    """Say where gold labels first break their scheme, and in how many sentences they do."""
+    faults: list[tuple[int, SchemeError]] = []
+    strict = named_scheme(scheme).strict  # else every label is read
+    for number, labels in enumerate(corpus.column_lists(target) if strict else ()):
+        try:
+            spans(labels, scheme, illegal="raise")
+        except SchemeError as error:
+            faults.append((int(corpus.offsets[number]) + (error.token or 0), error))
+    if faults:
+        token, first = faults[0]
+        message = (
+            f"{first.message}, the first of {len(faults):,} of {len(corpus):,} sentences whose "
+            f"labels are no {scheme}: their spans are read as conlleval does"
+        )
+        say(f"warning: {DataError(message, **corpus.where(token))}")
 
 
 # --- ``fstcrf fields`` ----------------------------------------------------------------------------
 
 
 @click.command()
-@click.option("-o", "--output", metavar="OUT", required=True, help="Where the model goes: JSON.")
+@_OUTPUT
 @click.option(
     "--differing",
     metavar="TYPE VALUE PENALTY",
@@ -303,7 +336,7 @@ def fields(
     """
     if not (differing or unlabelled or seminars):
         raise click.UsageError("nothing to write: give --differing, --unlabelled or --seminars")
-
+    check_outputs({"--output": output}, text=("--output",))
     counting: library.fields.Counting = "values" if count_values else "pairs"
     known = library.Fields.seminars(counting=counting).violations if seminars else ()
     model = library.Fields(
@@ -316,8 +349,8 @@ def fields(
         tape,
     )
     _check_signs(model)
-    model.save(output)
-    say(f"{len(model.violations)} types of violations: {output}")
+    model.save(written_path(output))
+    say(f"{len(model.violations)} types of violations: {shown_output(output)}")
 
 
 def _check_signs(model: library.Fields) -> None:

@@ -19,7 +19,7 @@ from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_i
 from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
 from fstcrf.corpus import Column, Corpus
 from fstcrf.corpus.batches import batches
-from fstcrf.corpus.schemes import has_spans
+from fstcrf.corpus.schemes import has_spans, named_scheme, split_label
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import LEAST, label_share, written_alike
@@ -63,7 +63,7 @@ class _Labels(NamedTuple):
     type=SCHEME,
     default="conlleval",
     show_default=True,
-    help="Scheme of the labels: io, iob1, iob2 (bio), bioes (iobes), bilou or conlleval.",
+    help="Scheme of the labels, for --strict: io, iob1, iob2 (bio), bioes (iobes) or bilou.",
 )
 @click.option(
     "--strict",
@@ -137,17 +137,21 @@ class _Style:
         """Check that the options go together, and with the labels wanted, as far as is known."""
         spans = self.as_spans
         if spans is None and gold:
-            spans = self._spans(gold)
+            spans = self.spans(gold)
         if self.strict and spans is False:
             raise click.UsageError("--strict is about spans")
         if self.strict and self.scheme == "conlleval":
             raise click.UsageError("--strict needs the scheme of the labels: --scheme iob2")
+        if not self.strict and self.scheme != "conlleval":
+            raise click.UsageError(
+                f"--scheme {self.scheme} needs --strict: without it, spans are those of conlleval"
+            )
 
     def report(self, labels: _Labels) -> SpanReport | TokenReport:
         """Score labels."""
         values = {label for sentence in labels.gold for label in sentence}
         self.check(values)
-        if not self._spans(values):
+        if not self.spans(values):
             return evaluate_tokens(labels.gold, labels.predicted)
         if self.strict:
             return evaluate_spans(labels.gold, labels.predicted, scheme=self.scheme, strict=True)
@@ -159,7 +163,8 @@ class _Style:
             )
         return evaluate_spans(labels.gold, predicted)
 
-    def _spans(self, gold: Iterable[str]) -> bool:
+    def spans(self, gold: Iterable[str]) -> bool:
+        """Tell whether spans are scored rather than labels."""
         if self.as_spans is not None:
             return self.as_spans
         return has_spans(gold)
@@ -222,8 +227,9 @@ def _of_model(
     data = model_input(model, path=path, targets=needed, wanted=wanted.values(), **how).read(path)
     gold = gold_labels(data, wanted, asked, path)
     for tape, sentences in gold.items():
-        style.check({label for sentence in sentences for label in sentence})
-        _warn_of_unseen(sentences, labels[tape])
+        values = {label for sentence in sentences for label in sentence}
+        style.check(values)
+        _warn_of_unseen(sentences, labels[tape], spans=style.spans(values))
     check_columns(model, data)
     if joint:
         decided = tagged(model, data, threads=threads)
@@ -264,10 +270,14 @@ def _cascaded(model: Composition, data: Corpus, threads: int) -> tuple[Column, .
     return tuple(joined(parts)) if parts else model.cascade(data, threads=threads)
 
 
-def _warn_of_unseen(gold: list[list[str]], known: Iterable[str]) -> None:
+def _warn_of_unseen(gold: list[list[str]], known: Iterable[str], *, spans: bool) -> None:
+    """Tell of labels that no answer can have; of spans, of those whose type it cannot."""
     unseen = Counter(label for labels in gold for label in labels)
-    for label in known:
-        unseen.pop(label, None)
+    conlleval, seen = named_scheme("conlleval"), set(known)
+    types = {split_label(label, conlleval)[1] for label in seen}
+    for label in list(unseen):
+        if label in seen or (spans and split_label(label, conlleval)[1] in types):
+            del unseen[label]
     if unseen:
         named = ", ".join(f"{label} ({n})" for label, n in unseen.most_common(_NAMED))
         more = "" if len(unseen) <= _NAMED else f" and {len(unseen) - _NAMED} more"

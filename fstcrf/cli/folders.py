@@ -14,7 +14,9 @@ import click
 
 import fstcrf
 from fstcrf.cli.files import FileTagger
+from fstcrf.cli.options import spare_inputs
 from fstcrf.cli.progress import Meter, listening, progress, visible
+from fstcrf.cli.questions import files_read
 from fstcrf.cli.reporting import Failure, say
 from fstcrf.cli.tables import TableColumns, check_options, is_parquet, table_columns
 from fstcrf.cli.tagging import Outcomes
@@ -75,6 +77,8 @@ def tag_folder(model_path: str, options: dict[str, Any], run: FolderRun) -> None
     """
     _check(run)
     parts = parts_of(run.inputs, run.folder)
+    for part in parts:
+        spare_inputs(part.target, [model_path, *files_read(options)])
     tagger = FileTagger.of(model_path, options)
     if tagger.warning is not None:
         say(tagger.warning)

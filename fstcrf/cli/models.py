@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -150,14 +150,6 @@ def tape_columns(option: str, given: str, names: Sequence[str]) -> dict[str, str
 
 
 # --- Where a model goes ---------------------------------------------------------------------------
-
-
-def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--output") -> None:
-    """Check that the output, which an option names, is none of the inputs."""
-    target = Path(output).resolve()
-    for path in inputs:
-        if path is not None and Path(path).resolve() == target:
-            raise click.UsageError(f"{option} {output} would overwrite an input")
 
 
 def save(model: Model, output: str) -> None:

@@ -1,11 +1,12 @@
-"""Options of training by their names on the command line, also in messages."""
+"""Options that commands share, by their names also in messages; what their outputs may be."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -77,6 +78,91 @@ def _flag(option: click.Option) -> str:
     """Return how an option is given; of a switch that is on by default, how it is turned off."""
     off = option.is_flag and option.default is True and option.secondary_opts
     return max(option.secondary_opts if off else option.opts, key=len)
+
+
+# --- Where outputs go -----------------------------------------------------------------------------
+
+STDOUT = "-"
+
+
+def check_outputs(
+    outputs: Mapping[str, str | None],
+    inputs: Iterable[str | None] = (),
+    *,
+    text: Collection[str] = (),
+) -> None:
+    """Find out before the work what its outputs would overwrite, and whether they can be written.
+
+    Parameters
+    ----------
+    outputs : mapping of str to str, or None
+        Files by the options or arguments that name them; None where one is not given.
+    inputs : iterable of str, or None
+        Files that are read, also as ``TAPE=FILE``; names of grammars that come with fstcrf, and
+        standard input, are none.
+    text : collection of str
+        Those options whose output is text, which may be standard output.
+
+    Raises
+    ------
+    click.UsageError
+        An output that is an input, or another output; standard output where that cannot be.
+    OSError
+        As for `fstcrf.corpus.check_writable`.
+    """
+    read = list(inputs)
+    written: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if path == STDOUT:
+            if option not in text:
+                raise click.UsageError(
+                    f"{option} -: expected the name of a file; it cannot be standard output"
+                )
+            continue
+        spare_inputs(path, read, option=option)
+        others = [other for other, earlier in written.items() if _same_name(path, earlier)]
+        if others:
+            raise click.UsageError(
+                f"{option} {path} would overwrite what {others[0]} writes: it needs a file of its "
+                "own"
+            )
+        corpus.check_writable(path)
+        written[option] = path
+
+
+def spare_inputs(output: str, inputs: Iterable[str | None], *, option: str = "--output") -> None:
+    """Refuse an output, which an option names, that is one of the inputs of `check_outputs`."""
+    if Path(output).exists() and any(Path(output).samefile(path) for path in _files(inputs)):
+        raise click.UsageError(f"{option} {output} would overwrite an input")
+
+
+def _files(inputs: Iterable[str | None]) -> Iterator[str]:
+    """Yield the files that inputs are."""
+    for given in inputs:
+        if given is None or given == STDOUT:
+            continue
+        for name in (given, given.rpartition("=")[2]):
+            if Path(name).is_file():
+                yield name
+                break
+
+
+def _same_name(output: str, other: str) -> bool:
+    """Tell whether two outputs are one file; a device may be both."""
+    plain = Path(output).is_file() or not Path(output).exists()
+    return plain and Path(output).resolve() == Path(other).resolve()
+
+
+def written_path(output: str) -> str:
+    """Return the path of an output for what writes paths alone."""
+    return "/dev/stdout" if output == STDOUT else output
+
+
+def shown_output(output: str) -> str:
+    """Return what messages call an output."""
+    return "standard output" if output == STDOUT else output
 
 
 # --- Options that several commands share ----------------------------------------------------------

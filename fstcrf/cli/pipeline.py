@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,9 +12,16 @@ from typing import Any, get_args
 import click
 
 from fstcrf.cli.models import constrained, tape_columns
-from fstcrf.cli.options import Parsed, grammar_option, input_options, threads_option
+from fstcrf.cli.options import (
+    Parsed,
+    check_outputs,
+    grammar_option,
+    input_options,
+    spare_inputs,
+    threads_option,
+)
 from fstcrf.cli.progress import progress, progress_option
-from fstcrf.cli.questions import question, tagging_options
+from fstcrf.cli.questions import files_read, question, tagging_options
 from fstcrf.cli.reporting import (
     INTERRUPTED,
     STOPPING,
@@ -32,13 +40,15 @@ from fstcrf.joint.jointmodel import Normalize
 from fstcrf.locks import held
 from fstcrf.model.model import TrainingRecord
 from fstcrf.pipelines import (
+    Pipeline,
     PipelineScore,
+    Task,
     TrainedPipeline,
     load_pipeline,
     read_pipeline,
     score_pipeline,
 )
-from fstcrf.pipelines.trained import Decode, Folder
+from fstcrf.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
 
 
 def _ways(text: str) -> tuple[Decode, ...]:
@@ -52,6 +62,9 @@ def _ways(text: str) -> tuple[Decode, ...]:
 
 
 WAYS = Parsed("WAY,...", _ways)
+
+_FILES = ("data", "dev", "template", "grammar", "model")
+"""Keys of a declaration whose values are files."""
 
 
 @click.group()
@@ -77,6 +90,8 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
     declared = read_pipeline(path)
     if Path(output).exists() and not Path(output).is_dir():
         raise click.UsageError(f"--output {output} is a file, expected a folder")
+    for file in _written_to(output, declared):
+        spare_inputs(file, _named_in(path))
     with (
         held(output, "training"),
         reporter(as_json=log_json, max_iterations=None) as told,
@@ -90,6 +105,30 @@ def train(path: str, output: str, *, threads: int, log_json: bool) -> None:
             message = "interrupted: the same command goes on where it was"
             raise Failure(message, INTERRUPTED) from None
         told.done(f"{output}: {' → '.join(found.composition.order)}", pipeline=output)
+
+
+def _written_to(folder: str, declared: Pipeline) -> list[str]:
+    """Return the files that training writes into a folder."""
+    tasks = [f"{task.name}.fstcrf" for task in declared.tasks if isinstance(task, Task)]
+    return [str(Path(folder) / name) for name in (*tasks, COMPOSITION, MANIFEST)]
+
+
+def _named_in(path: str) -> list[str]:
+    """Return a declaration and the files that it names."""
+    given = tomllib.loads(Path(path).read_text("utf-8"))
+    tables = [given, *given["task"].values()]
+    values = [table[key] for table in tables for key in _FILES if key in table]
+    names = [name for one in values for name in ([one] if isinstance(one, str) else one)]
+    place = Path(path).parent
+    return [
+        path,
+        *(str(place / part) for name in names for part in (name, name.rpartition("=")[2])),
+    ]
+
+
+def _files_in(folder: str) -> list[str]:
+    """Return the files of a trained pipeline."""
+    return [str(Path(folder) / MANIFEST), *map(str, Path(folder).glob("*.fstcrf"))]
 
 
 @pipeline.command()
@@ -113,6 +152,8 @@ def tag(
     \b
     fstcrf pipeline tag notices new.txt --decode joint > tagged.txt
     """
+    read = [*_files_in(folder), path, *files_read(given)]
+    check_outputs({"--output": output}, read, text=("--output",))
     model = load_pipeline(folder)
     model = replace(model, decoder=given["decode"] or model.decoder)
     if given["weights"] is not None and not model.together:

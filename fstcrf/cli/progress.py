@@ -170,7 +170,8 @@ def visible(output: str | None = None) -> bool:
 
 
 def _on_terminal(output: str | None) -> bool:
-    return sys.stderr.isatty() and not (output == "-" and sys.stdout.isatty())
+    printed = output in ("-", "/dev/stdout")
+    return sys.stderr.isatty() and not (printed and sys.stdout.isatty())
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 ===============  ==================================================================
 tagging_options  the options of `fstcrf tag` and `fstcrf pipeline tag`
+files_read       the files that they name
 question         what these options ask, checked against the tagger
 Question         that: what is searched for, what is known, what is printed
 ===============  ==================================================================
@@ -28,13 +29,13 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.progress import progress_option
 from fstcrf.cli.weights import weights_option
-from fstcrf.corpus.schemes import has_spans
+from fstcrf.corpus.schemes import has_spans, named_scheme, split_label
 from fstcrf.errors import TooLargeError
 from fstcrf.joint import CRF
 from fstcrf.joint.tagger import OnNoPath, Tagger
 from fstcrf.lazy import LazyModule
 
-__all__ = ["Question", "label_biases", "question", "shown_names", "tagging_options"]
+__all__ = ["Question", "files_read", "label_biases", "question", "shown_names", "tagging_options"]
 
 if TYPE_CHECKING:
     from fstcrf import calibration
@@ -220,6 +221,12 @@ class Question:
         return not (self.commented or self.spans) and self.least is None
 
 
+def files_read(given: Mapping[str, Any]) -> list[str | None]:
+    """Return the files that options of tagging name."""
+    documents = given.get("document_consistency", ())
+    return [*given["grammar"], given["calibration"], *documents]
+
+
 def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question:
     """Return what the options ask of a tagger.
 
@@ -262,13 +269,13 @@ def question(tagger: Tagger, given: Mapping[str, Any], *, tape: str) -> Question
         confidence=given["confidence"],
         spans=_span_tapes(tagger, shown) if given["span_probabilities"] else (),
         least=given["min_confidence"],
-        calibration=_calibration(given),
+        calibration=_calibration(given, tagger),
     )
     _check_sums(tagger, asked)
     return asked
 
 
-def _calibration(given: Mapping[str, Any]) -> Calibration | None:
+def _calibration(given: Mapping[str, Any], tagger: Tagger) -> Calibration | None:
     path = given["calibration"]
     if path is None:
         return None
@@ -276,7 +283,16 @@ def _calibration(given: Mapping[str, Any]) -> Calibration | None:
         raise click.UsageError(
             "--calibration is for --min-confidence or --span-probabilities: give one of them"
         )
-    return calibration.Calibration.load(path)
+    found = calibration.Calibration.load(path)
+    labels = {label for several in tagger.label_sets.values() for label in several}
+    types = {split_label(label, named_scheme("conlleval"))[1] for label in labels}
+    if found.curves and found.curves.keys().isdisjoint(labels | types):
+        known = ", ".join(sorted(found.curves))
+        raise click.UsageError(
+            f"--calibration {path} is of another model: none of what it knows, {known}, is a label "
+            "or a type of this one"
+        )
+    return found
 
 
 def shown_names(option: str, names: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...] | None:

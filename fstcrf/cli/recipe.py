@@ -32,8 +32,9 @@ def recipe(
 ) -> None:
     """Repeat an experiment and print its numbers beside the published ones.
 
-    Without a name, list the recipes. Ctrl-C leaves a report of what has been found; the same
-    command goes on from what is finished.
+    Without a name, list the recipes. Ctrl-C leaves a report of what has been measured, if anything
+    has, and the parts that are finished; the same command goes on from there. Another seed, other
+    data and --full need folders of their own.
 
     \b
     fstcrf recipe usaddress --data corpora --report out

@@ -9,19 +9,26 @@ import click
 
 import fstcrf
 from fstcrf.analysis import Analysis, analyse, report_page, write_figures
-from fstcrf.cli.models import Model, constrained, load_model, spare_inputs
-from fstcrf.cli.options import grammar_option, input_options, threads_option
+from fstcrf.cli.models import Model, constrained, load_model
+from fstcrf.cli.options import (
+    check_outputs,
+    grammar_option,
+    input_options,
+    shown_output,
+    threads_option,
+)
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.corpus import check_writable
-from fstcrf.corpus.files import atomic_write
+from fstcrf.corpus.files import open_target
 
 
 @click.command()
 @click.argument("model_path", metavar="MODEL")
 @click.argument("path", metavar="TEST")
-@click.option("-o", "--output", metavar="FILE", required=True, help="Where the page goes: HTML.")
+@click.option(
+    "-o", "--output", metavar="FILE", required=True, help="Where the page goes: HTML; stdout if -."
+)
 @click.option("--against", metavar="MODEL", help="Another model, beside the first.")
 @click.option("--figures", metavar="DIR", help="Write the figures as files, too: SVG and PNG.")
 @grammar_option
@@ -60,8 +67,8 @@ def report(
     fstcrf report ner.fstcrf test.txt -o ner.html
     fstcrf report ner.fstcrf test.txt -o both.html --against old.fstcrf
     """
-    spare_inputs(output, [model_path, path, against, *grammar])
-    check_writable(output)
+    inputs = [model_path, path, against, *grammar]
+    check_outputs({"--output": output}, inputs, text=("--output",))
     how = {"columns": columns, "kind": kind, "separator": separator}
     model = load_model(model_path)
     models, names = [constrained(model, grammar) if grammar else model], [Path(model_path).name]
@@ -76,12 +83,12 @@ def report(
     if grammar:
         facts.append(f"{names[0]} under {', '.join(grammar)}")
     page = report_page(*sides, names=names, facts=facts, seed=seed)
-    with atomic_write(output) as file:
+    with open_target(output) as file:
         file.write(page.encode())
     if figures is not None:
         write_figures(figures, *sides, names=names)
     scores = [f"{name} {100 * side.f:.2f}" for name, side in zip(names, sides, strict=True)]
-    say(f"{output}: {', '.join(scores)}")
+    say(f"{shown_output(output)}: {', '.join(scores)}")
 
 
 def _analysed(

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf.errors import (
+    DataError,
     FstcrfError,
     InexactWarning,
     LabelWarning,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from fstcrf.corpus import Corpus
+    from fstcrf.corpus.columns import WidthError
     from fstcrf.train import Progress
 
 DEBUG = "FSTCRF_DEBUG"
@@ -74,6 +76,28 @@ def as_failure(error: BaseException) -> Failure:
 def _system(error: OSError) -> str:
     what = error.strerror or str(error)
     return f"{os.fsdecode(error.filename)}: {what}" if error.filename is not None else what
+
+
+def too_narrow(error: WidthError, columns: Sequence[str], least: int) -> DataError:
+    """Return the error of a row of too few columns, where the last of them may be missing.
+
+    Parameters
+    ----------
+    error : WidthError
+        Of a file that is read by `columns`.
+    columns : sequence of str
+    least : int
+        So many of them must be there.
+    """
+    if not error.width < least < len(columns):
+        return error
+    given = "1 column" if error.width == 1 else f"{error.width} columns"
+    message = error.message.replace(
+        f"{error.width} columns, expected {len(columns)} ({', '.join(columns)})",
+        f"{given}, expected at least {least} ({', '.join(columns[:least])})",
+        1,
+    )
+    return DataError(message, path=error.path, line=error.line)
 
 
 def say(message: str, event: str = "message", **facts: Any) -> None:
@@ -129,6 +153,8 @@ def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
 
 def keep_stdout() -> None:
     """Flush standard output; if that fails, keep the interpreter from trying again at exit."""
+    if not sys.stdout:  # it was closed before the program began
+        return
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -14,13 +14,13 @@ from fstcrf.cli.models import (
     interrupted,
     load_model,
     save,
-    spare_inputs,
     state_file,
     tell_where_it_begins,
 )
 from fstcrf.cli.options import (
     AT_LEAST_0,
     LOG_JSON,
+    check_outputs,
     choice,
     in_flags,
     input_options,
@@ -30,7 +30,6 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import STOPPING, Reporter, reporter, stopping, warnings_to
 from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.corpus import check_writable
 from fstcrf.interruption import undisturbed
 from fstcrf.locks import held
 from fstcrf.rules import LearnedRules, TrainedWithRules, learn_rules, train_with_rules
@@ -138,7 +137,8 @@ def rules(
     fstcrf tag new.fstcrf new.txt --grammar learned.grm
     """
     how = _options(context, given, joint=joint is not None)
-    _check_outputs(output, joint, [model_path, path, rules_path, *grammars])
+    outputs = {"OUT": output, "--joint": joint, "--checkpoint": given["checkpoint"]}
+    check_outputs(outputs, [model_path, path, rules_path, *grammars])
     model = load_model(model_path)
     column = target or model.tapes[0]
     reading = {name: how.pop(name) for name in ("columns", "kind", "separator")}
@@ -176,16 +176,6 @@ def _options(context: click.Context, given: dict[str, Any], *, joint: bool) -> d
     return {name: value for name, value in given.items() if name not in unread} | {
         "max_iterations": most
     }
-
-
-def _check_outputs(output: str, joint: str | None, inputs: list[str]) -> None:
-    check_writable(output)
-    spare_inputs(output, inputs, option="OUT")
-    if joint is not None:
-        check_writable(joint)
-        spare_inputs(joint, inputs, option="--joint")
-        if Path(joint).resolve() == Path(output).resolve():
-            raise click.UsageError(f"--joint {joint} is OUT: the tagger needs a file of its own")
 
 
 @contextmanager

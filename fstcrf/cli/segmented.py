@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from fstcrf.cli.options import check_outputs
+from fstcrf.cli.reporting import too_narrow
 from fstcrf.corpus import Corpus, read_columns, write_columns
+from fstcrf.corpus.columns import WidthError
 from fstcrf.errors import DataError
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native
@@ -50,7 +53,10 @@ def read_segmented(
     target = gold or model.record.target
     known = (*model.columns, target) if columns is None else columns
     least = len(model.columns) if columns is None and not gold else None
-    data: Corpus = read_columns(path, known, min_columns=least, separator=SEPARATORS[separator])
+    try:
+        data = read_columns(path, known, min_columns=least, separator=SEPARATORS[separator])
+    except WidthError as error:
+        raise too_narrow(error, known, least or len(known)) from None
     wanted = [*model.needed_columns, *([gold] if gold else [])]
     missing = [column for column in wanted if column not in data.columns]
     if missing:
@@ -68,6 +74,7 @@ def tag_segmented(
     threads: int,
 ) -> None:
     """Write a file's columns again, and the predicted label behind them."""
+    check_outputs({"--output": output}, [model_path, path], text=("--output",))
     model = load_segmented(model_path)
     data = read_segmented(model, path, columns, separator)
     shown = [str(name) for name in data.columns]

@@ -15,6 +15,7 @@ from fstcrf.cli.options import (
     QUASI_NEWTON,
     SCHEME,
     SEPARATOR,
+    check_outputs,
     choice,
     shown,
     threads_option,
@@ -22,7 +23,7 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.segmented import SEPARATORS, tag_segmented
-from fstcrf.corpus import check_writable, read_columns
+from fstcrf.corpus import read_columns
 from fstcrf.errors import DataError
 from fstcrf.semimarkov import SegmentCRF
 
@@ -94,7 +95,8 @@ def train(
     fstcrf segments train train.txt np.fstcrf --columns word,pos,chunk \\
         --template chunking.tpl --segment-columns word,pos
     """  # fmt: skip
-    check_writable(output)
+    outputs = {"MODEL": output, "--checkpoint": options["checkpoint"]}
+    check_outputs(outputs, [path, template, dev, *lexicon])
     between = SEPARATORS[separator]
     data = read_columns(path, columns, separator=between)
     held_out = None if dev is None else read_columns(dev, columns, separator=between)

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from fstcrf.cli.models import Model, taggers
-from fstcrf.cli.reporting import say
+from fstcrf.cli.reporting import say, too_narrow
 from fstcrf.corpus import (
     Corpus,
     read_columns,
@@ -129,14 +129,13 @@ class InputFile:
                 ) from None
             if self.columns is None or not error.first:
                 raise
+            told = too_narrow(error, self.columns, self.min_columns or len(self.columns))
             if error.width < self.least:
                 if self.gold:
                     labels = ", ".join(self.gold)
-                    raise DataError(
-                        f"{error}; the labels wanted, {labels}, must be there"
-                    ) from None
-                raise
-            raise DataError(f"{error}; if the text has {n}, name them all: --columns") from None
+                    raise DataError(f"{told}; the labels wanted, {labels}, must be there") from None
+                raise told from None
+            raise DataError(f"{told}; if the text has {n}, name them all: --columns") from None
 
     def _with_surroundings(self, corpus: Corpus) -> Corpus:
         for templates in self.wide:

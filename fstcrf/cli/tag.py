@@ -9,8 +9,8 @@ import click
 
 from fstcrf.cli.documents import document_options
 from fstcrf.cli.files import FileTagger
-from fstcrf.cli.options import with_options
-from fstcrf.cli.questions import tagging_options
+from fstcrf.cli.options import check_outputs, with_options
+from fstcrf.cli.questions import files_read, tagging_options
 from fstcrf.cli.reporting import say
 from fstcrf.cli.segmented import check_understood, is_segment_model, tag_segmented
 from fstcrf.cli.tables import check_table, is_parquet
@@ -99,7 +99,10 @@ def tag(
         return
     if overwrite:
         raise click.UsageError("--overwrite is for files into a folder: -o FOLDER/")
-    tagger, path = FileTagger.of(model_path, options), inputs[0] if inputs else "-"
+    path = inputs[0] if inputs else "-"
+    read = [model_path, path, *files_read(options)]
+    check_outputs({"--output": output}, read, text=("--output",))
+    tagger = FileTagger.of(model_path, options)
     if tagger.warning is not None:
         say(tagger.warning)
     table = is_parquet(path)

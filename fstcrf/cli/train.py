@@ -18,7 +18,6 @@ from fstcrf.cli.models import (
     interrupted,
     save,
     save_interrupted,
-    spare_inputs,
     state_file,
     tagger,
     tell_where_it_begins,
@@ -26,6 +25,7 @@ from fstcrf.cli.models import (
 from fstcrf.cli.options import (
     ASSIGNMENT,
     NAMES,
+    check_outputs,
     check_training,
     given_options,
     in_flags,
@@ -44,7 +44,7 @@ from fstcrf.cli.reporting import (
     warnings_to,
 )
 from fstcrf.cli.sources import InputFile, training_input
-from fstcrf.corpus import Corpus, check_writable, concatenated
+from fstcrf.corpus import Corpus, concatenated
 from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.interruption import undisturbed
 from fstcrf.joint import CRF
@@ -201,8 +201,10 @@ def train(paths: tuple[str, ...], output: str, **given: Any) -> None:
     with in_flags(command):
         check_training(given)
     source = training_input(paths, given)
-    spare_inputs(output, [*paths, given["dev"], given["template"], *given["reads"]])
-    check_writable(output)
+    inputs = [*paths, given["dev"], given["template"], *given["reads"], *given["grammar"]]
+    check_outputs(
+        {"--output": output, "--checkpoint": given["checkpoint"]}, [*inputs, given["warm_start"]]
+    )
     with held(output, "training"):
         _trained(paths, source, output, command, given)
 

@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fstcrf import hyperparameters
-from fstcrf.cli.models import (
-    grammar_of,
-    save,
-    save_interrupted,
-    spare_inputs,
-    tagger,
-    warn_of_earlier,
-)
-from fstcrf.cli.options import CHOICES, NAMES, given_options, in_flags, seed_option
+from fstcrf.cli.models import grammar_of, save, save_interrupted, tagger, warn_of_earlier
+from fstcrf.cli.options import CHOICES, NAMES, check_outputs, given_options, in_flags, seed_option
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import (
     INTERRUPTED,
@@ -33,7 +26,7 @@ from fstcrf.cli.reporting import (
 )
 from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.cli.train import history_of, train, train_line
-from fstcrf.corpus import check_writable, concatenated
+from fstcrf.corpus import concatenated
 from fstcrf.hyperparameters import Trial, Tuning
 from fstcrf.hyperparameters.search import searched
 from fstcrf.hyperparameters.study import installed
@@ -195,19 +188,11 @@ def _check_files(
     inputs: list[str | None], output: str | None, journal: str | None, *, resume: bool
 ) -> None:
     """Find out before the work what could not be written after it."""
+    check_outputs({"--output": output, "--journal": journal}, inputs)
     if output is not None:
-        spare_inputs(output, inputs)
-        check_writable(output)
         with in_flags(train):
             check_checkpoint(_checkpoint(output), resume=resume)
         warn_of_earlier(output, resume=resume and Path(_checkpoint(output)).exists(), say=say)
-    if journal is None:
-        return
-    if output is not None and Path(journal).resolve() == Path(output).resolve():
-        raise click.UsageError(f"--journal {journal} would overwrite the model")
-    if Path(journal).resolve() in {Path(path).resolve() for path in inputs if path is not None}:
-        raise click.UsageError(f"--journal {journal} would overwrite an input")
-    check_writable(journal)
 
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:

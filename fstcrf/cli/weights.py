@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,8 @@ from fstcrf.cli.options import NUMBERS, Command, with_options
 from fstcrf.cli.progress import progress
 from fstcrf.cli.reporting import tell
 from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.corpus import Corpus
+from fstcrf.errors import DataError
 from fstcrf.joint import Composition
 
 if TYPE_CHECKING:
@@ -71,11 +74,17 @@ def tuned(
     names = [tagger.tape for tagger in joint.taggers]
     if len(names) == 1:
         raise click.UsageError("there is one tagger: weights are chosen for two or more")
+    if joint.literal:
+        raise click.UsageError(
+            "weights are chosen for models over columns; these read lists of attributes: give "
+            "--weights, or choose them from Python, by Composition.tune_weights"
+        )
     columns = {tape: tape for tape in names}
     if target is not None:
         columns |= tape_columns("--target", target, names)
     dev = model_input(joint, path=path, targets=columns.values(), **how).read(path)
     check_columns(joint, dev)
+    _check_gold(dev, columns, path)
 
     def report(trial: WeightTrial) -> None:
         meter.add()
@@ -84,9 +93,33 @@ def tuned(
 
     with progress("choosing weights", "trials") as meter:
         meter.measured(lambda: min(1.0, meter.done / _trials(len(names))))
-        return joint.tune_weights(
-            dev, targets=columns, metric=metric, threads=threads, report=report
-        )
+        with _in_options(path):
+            return joint.tune_weights(
+                dev, targets=columns, metric=metric, threads=threads, report=report
+            )
+
+
+def _check_gold(dev: Corpus, columns: Mapping[str, str], path: str) -> None:
+    """Refuse held-out data without the labels wanted of a tape, in words of the command line."""
+    for tape, column in columns.items():
+        if dev.n_tokens and column not in dev.columns:
+            raise DataError(
+                f"no column {column!r} with the labels wanted of the tape {tape}; the columns are "
+                f"{', '.join(map(str, dev.columns))}: say --target {tape}=COLUMN",
+                path=path,
+            )
+
+
+@contextmanager
+def _in_options(path: str) -> Iterator[None]:
+    """Word the error of labels of another tape as the command line has it."""
+    try:
+        yield
+    except DataError as error:
+        if "targets={...}" not in error.message:
+            raise
+        message = error.message.replace("targets={...}", "--target TAPE=COLUMN")
+        raise DataError(message, path=error.path or path) from None
 
 
 def _trials(taggers: int) -> int:

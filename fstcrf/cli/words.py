@@ -13,6 +13,7 @@ from fstcrf.cli.learning import learn
 from fstcrf.cli.options import (
     LOG_JSON,
     QUASI_NEWTON,
+    check_outputs,
     choice,
     in_flags,
     shown,
@@ -20,7 +21,7 @@ from fstcrf.cli.options import (
     with_options,
 )
 from fstcrf.cli.reporting import Reporter, say, warnings_to
-from fstcrf.corpus.files import check_writable, decoded, open_binary, open_target, source_name
+from fstcrf.corpus.files import decoded, open_binary, open_target, source_name
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.lexicon import Lexicon, Word, WordPath
@@ -118,6 +119,7 @@ def tag(
         raise OptionError("probabilities stand behind words: --format words")
     if nbest > 1 and probabilities:
         raise OptionError("--probabilities are of words, --nbest gives ways: ask for one of them")
+    check_outputs({"--output": output}, [*_files_of(dictionary), text, *users], text=("--output",))
     lexicon: Lexicon | wordlattice.LatticeCRF
     if Path(dictionary).is_file():
         if users or unit is not None:
@@ -129,6 +131,15 @@ def tag(
         for batch in _batches(text):
             for block in _blocks(lexicon, batch, form, nbest, probabilities=probabilities):
                 out.write(block.encode())
+
+
+def _files_of(dictionary: str) -> list[str]:
+    """Return the files of a dictionary, which is a folder or a model."""
+    folder = Path(dictionary)
+    if not folder.is_dir():
+        return [dictionary]
+    endings = {".bin", ".csv", ".def", ".dic"}
+    return [str(p) for p in folder.iterdir() if p.suffix in endings or p.name == "dicrc"]
 
 
 def _batches(text: str) -> Iterator[list[str]]:
@@ -306,7 +317,8 @@ def train(
     fstcrf words train unidic train.conllu own.fstcrf --template feature.def \\
         --rewrite rewrite.def --label 0,1,2,3,4 --costs fixed
     """  # fmt: skip
-    check_writable(output)
+    outputs = {"MODEL": output, "--checkpoint": options["checkpoint"]}
+    check_outputs(outputs, [*_files_of(dictionary), path, template, rewrite, *marked, dev])
     lexicon = Lexicon.load(dictionary)
     data = wordlattice.read_words(path, label=label, column=column)
     data += [one for file in marked for one in wordlattice.read_marked(file)]

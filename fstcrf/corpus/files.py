@@ -30,6 +30,8 @@ BOM = b"\xef\xbb\xbf"
 """The byte order mark that editors put before text."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_OPEN = ("/dev/fd", "/proc/self/fd")  # where open files have names
+_LINKS = 40  # that are followed, as systems do
 
 
 def source_name(source: Source) -> str:
@@ -219,7 +221,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     The bytes go to a temporary file in the same folder, which is flushed, synced and renamed.
     After any failure, an interrupt or a full disk included, the temporary file is gone and
     what stood under the name before is untouched. An existing file keeps its permission bits;
-    a symbolic link keeps pointing to its file; a device or pipe is written directly.
+    a symbolic link keeps pointing to its file. A device or a pipe is written directly; so is
+    what is open already, ``/dev/stdout`` or ``/dev/fd/3``, from where it stands.
 
     Parameters
     ----------
@@ -236,12 +239,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     OSError
         The folder cannot be written, or the disk is full; its file name is `path`.
     """
-    target = Path(path).resolve()
-    mode = target.stat().st_mode if target.exists() else None
-    if mode is not None and not stat.S_ISREG(mode):
-        with _blaming(path, target), target.open("wb") as file:
+    number = _descriptor(path)
+    if number is not None:
+        with _blaming(path), os.fdopen(os.dup(number), "wb") as file:
             yield file
         return
+    mode = Path(path).stat().st_mode if Path(path).exists() else None
+    if mode is not None and not stat.S_ISREG(mode):
+        with _blaming(path), Path(path).open("wb") as file:
+            yield file
+        return
+    target = Path(path).resolve()
     yield from _replacing(path, target, mode)
 
 
@@ -270,12 +278,18 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     Raises
     ------
     OSError
-        The name is a folder's, or the folder does not exist or cannot be written.
+        The name is a folder's, or of a file that is not open; or the folder does not exist or
+        cannot be written.
     """
+    number = _descriptor(path)
+    if number is not None:
+        with _blaming(path):
+            os.fstat(number)
+        return
     target = Path(path).resolve()
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if target.exists() and not target.is_file():
+    if Path(path).exists() and not Path(path).is_file():
         return
     own: list[Path] = []
     try:
@@ -283,6 +297,23 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             _let_go(own)  # while it is locked: afterwards it may be another writer's
     finally:
         _let_go(own)
+
+
+def _descriptor(path: str | os.PathLike[str]) -> int | None:
+    """Return the number of the open file that a name stands for: 1 of ``/dev/stdout``, else None.
+
+    Whoever opened it has said where writing begins; opened by its name, it would begin anew.
+    """
+    folders = [Path(folder).resolve() for folder in _OPEN]
+    name = Path(path)
+    for _ in range(_LINKS):
+        name = name.parent.resolve() / name.name
+        if name.parent in folders and name.name.isdecimal():
+            return int(name.name)
+        if not name.is_symlink():
+            return None
+        name = name.parent / name.readlink()
+    return None
 
 
 @contextmanager

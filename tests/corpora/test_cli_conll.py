@@ -124,7 +124,7 @@ def test_conll2003_entities(data: Path) -> None:
         *("train", folder / "eng.train", "-o", "m", "--columns", "word,pos,chunk,entity"),
         *("--target", "entity", "--template", "entity.tpl", "--method", "perceptron"),
     )
-    report = done("eval", "m", folder / "eng.testa", "--scheme", "iob1")
+    report = done("eval", "m", folder / "eng.testa")
     assert report.startswith("processed 51362 tokens with 5942 phrases; found: ")
     assert figure(report, "FB1") >= 85
     tagged = done("tag", "m", folder / "eng.testa")

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.calibration import Calibration, Events, lattices_of, span_events
+from fstcrf.calibration import (
+    Calibration,
+    Events,
+    lattices_of,
+    precision_thresholds,
+    span_events,
+)
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.joint import CRF
-from tests.support.command import done, failure, into_folder_with
+from tests.support.command import done, failure, into_folder_with, run
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
 
@@ -57,7 +63,14 @@ def test_what_is_printed_is_what_the_library_finds() -> None:
     events = span_events(lattices_of(model, data), data.column_lists("field"))
     assert text.startswith(f"{len(events)} spans above 0.01, {int(events.missed.sum())} missed\n")
     assert text.count("expected calibration error") == 2
-    assert "precision 0.9 of " in text
+    after = Calibration.crossed(events, "isotonic")
+    for name, least in precision_thresholds(after, 0.9).items():
+        mine = after.of_type(name).probability
+        kept = 0 if least is None else int((mine >= least).sum())
+        least_text = "none" if least is None else f"{least:.4f}"
+        line = f"precision 0.9 of {name}: {least_text}  ({kept} of {len(mine)} spans)"
+        assert line in text.splitlines()
+        assert kept < len(mine)
     assert Calibration.load("c.json") == Calibration.fit(events)
     facts = json.loads(done("calibrate", "field", "dev.txt", "--json", "--precision", 0.9))
     assert set(facts["thresholds"]) == set(events.types)
@@ -133,6 +146,16 @@ def test_labels_without_spans_become_unknown() -> None:
     )
 
 
+def test_a_calibration_of_another_model() -> None:
+    done("calibrate", "field", "dev.txt", "-o", "cal.json", "--method", "temperature")
+    given = "--calibration", "cal.json", "--min-confidence", 0.5
+    assert Calibration.load("cal.json").curves
+    done("tag", "field", "dev.txt", *given)
+    done("tag", "joint", "dev.txt", *given, "--columns", ",".join(COLUMNS))
+    refusal = failure("tag", "pos", "dev.txt", *given, status=2)
+    assert "--calibration cal.json is of another model: none of what it knows, " in refusal
+
+
 def test_a_calibration_decides_what_is_too_improbable() -> None:
     half = Events.of(np.full(100, 0.5), np.arange(100) % 10 == 0)
     Calibration.fit(half, "temperature").save("low.json")
@@ -155,6 +178,30 @@ def test_a_calibration_decides_what_is_too_improbable() -> None:
     chain = failure("tag", "chain", "dev.txt", "--min-confidence", 0.5, status=2)
     assert "--min-confidence needs a transducer" in chain
     assert "1.5" in failure("tag", "field", "dev.txt", "--min-confidence", 1.5, status=2)
+
+
+def test_what_it_writes_replaces_nothing_that_it_reads() -> None:
+    given = ["field", "dev.txt", "--method", "temperature"]
+    for wrong, message in (
+        (["-o", "field"], "--output field would overwrite an input"),
+        (["-o", "dev.txt"], "--output dev.txt would overwrite an input"),
+        (["--plot", "dev.txt"], "--plot dev.txt would overwrite an input"),
+        (["-o", "x", "--plot", "x"], "--plot x would overwrite what --output writes"),
+        (["--plot", "-"], "--plot -: expected the name of a file"),
+        (["-o", "-", "--json"], "--json and --output - both print JSON"),
+    ):
+        assert failure("calibrate", *given, *wrong, status=2).startswith(message)
+    assert Path("dev.txt").read_bytes() == Path(corpus_path("dev")).read_bytes()
+
+
+def test_the_calibration_alone_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    given = ["calibrate", "field", "dev.txt", "--method", "temperature"]
+    tables = done(*given, "-o", "c.json")
+    result = run(*given, "-o", "-")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == tables
+    assert capfd.readouterr().out == Path("c.json").read_text()
+    assert not Path("-").exists()
 
 
 def test_how_sure_the_precision_is() -> None:

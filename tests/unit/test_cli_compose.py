@@ -132,6 +132,31 @@ def test_outputs_that_cannot_be() -> None:
     line = failure("compose", "pos.fstcrf", "field.fstcrf", "-o", "pos.fstcrf", status=2)
     assert line.startswith("--output pos.fstcrf would overwrite an input")
     assert failure("compose", "pos.fstcrf", "field.fstcrf", "-o", "no/x").startswith("no/x: ")
+    Path("g.grm").write_text("tape field;\n")
+    line = failure("compose", "field.fstcrf", "--grammar", "field=g.grm", "-o", "g.grm", status=2)
+    assert line.startswith("--output g.grm would overwrite an input")
+    line = failure("compose", "pos.fstcrf", "field.fstcrf", "-o", "-", status=2)
+    assert line.startswith("--output -: expected the name of a file")
+    assert not Path("-").exists()
+
+
+def test_weights_are_chosen_where_labels_are() -> None:
+    Path("dev.txt").write_text("at PREP\nnoon NOUN\n\n")
+    given = ["pos.fstcrf", "field.fstcrf", "-o", "joint", "--columns", "word,pos"]
+    line = failure("compose", *given, "--tune", "dev.txt")
+    assert line == (
+        "dev.txt: no column 'field' with the labels wanted of the tape field; the columns are "
+        "word, pos: say --target field=COLUMN"
+    )
+    line = failure("compose", *given, "--tune", "dev.txt", "--target", "field=pos")
+    assert "none of the gold labels of tape 'field' is one of its labels" in line
+    assert line.endswith("say which column has them, --target TAPE=COLUMN")
+    literal = fstcrf.load("literal.fstcrf")
+    assert isinstance(literal, CRF)
+    replace(literal, tape="other").save("other")
+    Path("items.txt").write_text("X\ta\n\n")
+    given = ["literal.fstcrf", "other", "-o", "joint", "--tune", "items.txt"]
+    assert "these read lists of attributes" in failure("compose", *given, status=2)
 
 
 def test_it_warns_of_labels_that_come_from_the_input() -> None:

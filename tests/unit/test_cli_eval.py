@@ -79,6 +79,9 @@ def test_json_tokens_and_strictness() -> None:
     assert done("eval", "--pred", "tags.txt", "--spans").startswith("processed 2 tokens with")
     assert "--strict" in failure("eval", "--pred", "tags.txt", "--strict", status=2)
     assert "scheme" in failure("eval", "--pred", "both.txt", "--strict", status=2)
+    line = failure("eval", "--pred", "both.txt", "--scheme", "bioes", status=2)
+    assert line.startswith("--scheme bioes needs --strict")
+    assert done("eval", "--pred", "both.txt", "--scheme", "conlleval") == REPORT
 
 
 def test_a_model_on_a_file(models: Path) -> None:
@@ -100,6 +103,15 @@ def test_a_label_that_training_never_saw_is_an_error_and_a_warning(models: Path)
         "fstcrf: warning: labels that training never saw count as errors: I-NEW (2), B-NEW (1)\n"
     )
     assert "NEW: precision:   0.00%; recall:   0.00%" in result.stdout
+
+
+def test_labels_of_another_scheme_are_no_strangers() -> None:
+    Path("train.txt").write_text("a B-X\nb I-X\nc I-X\n\nd B-Y\n\n" * 3)
+    data = fstcrf.read_columns("train.txt", ("word", "label"))
+    CRF.train(data, "label", "U:%x[0,word]\nB", scheme="iob2:bioes", max_iterations=20).save("m")
+    Path("new.txt").write_text("a B-X\nb I-X\nc I-X\n\nd I-Y\n\nd B-Z\n\n")
+    result = run("eval", "m", "new.txt", "--columns", "word,label")
+    assert "labels that training never saw count as errors: B-Z (1)\n" in result.stderr
 
 
 def test_options_are_checked_before_anything_is_decoded(
@@ -216,6 +228,19 @@ def test_explain(models: Path) -> None:
     assert "'--token'" in failure(*options, status=2)
 
 
+# --- report ---------------------------------------------------------------------------------
+
+
+@pytest.mark.thorough
+def test_a_report_on_standard_output(models: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = run("report", models / "field.fstcrf", corpus_path("dev"), "-o", "-")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("<!doctype html>")
+    assert result.stderr.startswith("fstcrf: standard output: field.fstcrf ")
+    assert not Path("-").exists()
+
+
 # --- demo -----------------------------------------------------------------------------------
 
 
@@ -250,6 +275,11 @@ def test_demo_copies_its_files() -> None:
     assert Path("a/b/dev.txt").read_bytes() == corpus_path("dev").read_bytes()
     Path("file").touch()
     assert failure("demo", "--copy", "file").startswith("file: ")
+    done("demo", "--copy", "a/b")
+    Path("a/b/train.txt").write_text("mine")
+    line = failure("demo", "--copy", "a/b", status=2)
+    assert line.startswith("--copy a/b would overwrite a/b/train.txt, which is not the demo's")
+    assert Path("a/b/train.txt").read_text() == "mine"
 
 
 def test_a_model_in_another_scheme_than_the_gold_labels(tmp_path: Path) -> None:

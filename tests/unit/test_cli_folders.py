@@ -60,6 +60,14 @@ def one_by_one(*options: object) -> dict[str, bytes]:
     return {name: done("tag", "m.fstcrf", f"in/{name}", *options).encode() for name in NAMES}
 
 
+def test_outputs_replace_no_model(model: Path) -> None:
+    Path("out").mkdir()
+    Path("out/a.txt").write_bytes(model.read_bytes())
+    line = failure("tag", "out/a.txt", "in", "-o", "out", status=2)
+    assert line.startswith("--output out/a.txt would overwrite an input")
+    assert Path("out/a.txt").read_bytes() == model.read_bytes()
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("how", [(), ("--workers", 2), ("--threads", 2)])
 @pytest.mark.parametrize("options", [(), ("--nbest", 2, "--bias", "O=-1")])

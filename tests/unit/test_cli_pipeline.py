@@ -37,6 +37,23 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TEXT = "a\nb\n\nc\nd\ne\n\n"
 
 
+def test_outputs_replace_no_inputs(folder: Path, tmp_path: Path) -> None:
+    for name in ("b.fstcrf", "pipeline.json"):
+        output = folder / "out" / name
+        line = failure("pipeline", "tag", folder / "out", "-o", output, given=TEXT, status=2)
+        assert line.startswith(f"--output {output} would overwrite an input")
+    assert load_pipeline(folder / "out").tapes == ("a", "b", "c")
+    shutil.copy(folder / "out" / "a.fstcrf", tmp_path / "b.fstcrf")
+    before = (tmp_path / "b.fstcrf").read_bytes()
+    head, _, rest = GOOD.partition("[task.a]")
+    path = declared(
+        tmp_path, f'{head}[task.a]\nmodel = "b.fstcrf"\n\n[task.b]{rest.split("[task.b]")[1]}'
+    )
+    line = failure("pipeline", "train", path, "-o", tmp_path, status=2)
+    assert line.startswith(f"--output {tmp_path / 'b.fstcrf'} would overwrite an input")
+    assert (tmp_path / "b.fstcrf").read_bytes() == before
+
+
 @pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
 def test_three_taggers_print_three_columns(folder: Path, decode: str) -> None:
     printed = done("pipeline", "tag", folder / "out", "--decode", decode, given=TEXT)

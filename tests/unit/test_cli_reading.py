@@ -12,6 +12,7 @@ import pytest
 from fstcrf.corpus import (
     ColumnWriter,
     Corpus,
+    atomic_write,
     check_writable,
     concatenated,
     read_columns,
@@ -119,3 +120,34 @@ def test_check_writable(tmp_path: Path) -> None:
             check_writable(path)
         assert caught.value.filename == os.fspath(path)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_is_open_is_written_to_from_where_it_stands(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("precious\n")
+    with log.open("ab") as file:
+        (tmp_path / "link").symlink_to(f"/dev/fd/{file.fileno()}")
+        for name in (
+            f"/dev/fd/{file.fileno()}",
+            f"/proc/self/fd/{file.fileno()}",
+            tmp_path / "link",
+        ):
+            check_writable(name)
+            with atomic_write(name) as out:
+                out.write(b"more\n")
+    assert log.read_text() == "precious\n" + 3 * "more\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"log", "link"}
+    for use in (check_writable, lambda path: atomic_write(path).__enter__()):
+        with pytest.raises(OSError, match="Bad file descriptor") as caught:
+            use("/dev/fd/999")
+        assert caught.value.filename == "/dev/fd/999"
+
+
+def test_pipes_are_written_to(tmp_path: Path) -> None:
+    reads, writes = os.pipe()
+    check_writable(f"/dev/fd/{writes}")
+    with atomic_write(f"/dev/fd/{writes}") as out:
+        out.write(b"whole")
+    os.close(writes)
+    with os.fdopen(reads, "rb") as file:
+        assert file.read() == b"whole"

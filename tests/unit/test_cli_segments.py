@@ -68,6 +68,11 @@ def test_a_model_is_loaded_tags_and_is_scored_as_any_tagger(folder: Path) -> Non
     assert "100.00" in done("eval", "model", "train.txt")
     named = ("--columns", "word,pos,gold", "--target", "gold")
     assert done("eval", "model", "train.txt", *named) == done("eval", "model", "train.txt")
+    for command in (("tag",), ("segments", "tag")):
+        line = failure(*command, "model", "train.txt", "-o", "model", status=2)
+        assert line.startswith("--output model would overwrite an input")
+    line = failure("segments", "tag", "model", given="Ann\n")
+    assert line == "<stdin>:1: 1 column, expected at least 2 (word, pos): 'Ann'"
     (folder / "two.txt").write_text("Ann N\n", "utf-8")
     assert "2 columns" in failure("eval", "model", "two.txt")
 
@@ -79,6 +84,13 @@ def test_what_they_refuse(folder: Path) -> None:
         *TRAIN, *template, "--segment-columns", "z", status=2
     )
     assert "No such file" in failure(*TRAIN, "--template", "other.tpl")
+    assert failure(
+        *("segments", "train", "train.txt", "train.txt", "--columns", "word,pos,tag", *template),
+        status=2,
+    ).startswith("MODEL train.txt would overwrite an input")
+    lexicon = (*TRAIN[:3], "city.txt", *TRAIN[4:], *template, "--lexicon", "city.txt")
+    assert failure(*lexicon, status=2).startswith("MODEL city.txt would overwrite an input")
+    assert (folder / "train.txt").read_text("utf-8") == TEXT
     assert "resume needs a checkpoint" in failure(*TRAIN, *template, "--resume", status=2)
     long = (*TRAIN, *template, "--longest", "1", "--no-tails")
     assert "2 gold segments are longer" in failure(*long)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import fstcrf
+from fstcrf.cli.reporting import keep_stdout
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.joint import CRF
 from tests.support.command import done, failure, run, start
@@ -84,7 +85,7 @@ def test_the_last_columns_may_be_missing(field: str) -> None:
     assert [line.split()[-1:] for line in found] == [line.split()[-1:] for line in whole]
     assert all(len(line.split()) == 3 for line in found if line and "DOC" not in line)
     line = failure("tag", field, given="the\nhall\n\n")
-    assert line == "<stdin>:1: 1 columns, expected 3 (word, pos, field): 'the'"
+    assert line == "<stdin>:1: 1 column, expected at least 2 (word, pos): 'the'"
 
 
 def test_other_columns_and_separators(field: str) -> None:
@@ -309,7 +310,7 @@ def test_an_empty_file_is_an_empty_result(field: str, options: list[object], tex
                 "if the text has 4 columns, name them all: --columns"
             ),
         ),
-        (b"a\n", "<stdin>:1: 1 columns, expected 3 (word, pos, field): 'a'"),
+        (b"a\n", "<stdin>:1: 1 column, expected at least 2 (word, pos): 'a'"),
         (b"a b c\n\n\xff b c\n", "<stdin>:3: byte 0xff is not UTF-8; convert the file to UTF-8"),
     ],
 )
@@ -354,6 +355,92 @@ def test_where_the_output_cannot_go(field: str) -> None:
     assert failure("tag", field, "in.txt", "-o", "no/out") == "no/out: No such file or directory"
     assert failure("tag", field, "in.txt", "-o", "/dev/full").startswith("/dev/full: No space left")
     assert failure("tag", field, "none.txt") == "none.txt: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("given", "output"),
+    [
+        ("tag m in.txt -o m", "--output m"),
+        ("tag m in.txt -o in.txt", "--output in.txt"),
+        ("tag m in.txt -o link", "--output link"),
+        ("tag m in.txt -o g.grm --grammar g.grm", "--output g.grm"),
+        ("tag m in.txt -o ./g.grm --grammar field=g.grm", "--output ./g.grm"),
+        ("tag m in.txt -o c.json --calibration c.json --min-confidence 0.5", "--output c.json"),
+        ("tag m in.txt -o c.json --document-consistency c.json", "--output c.json"),
+        ("words dic in.txt -o dic/matrix.bin", "--output dic/matrix.bin"),
+        ("words dic in.txt -o in.txt", "--output in.txt"),
+        ("words dic in.txt -o user.csv --user user.csv", "--output user.csv"),
+        ("words m in.txt -o m", "--output m"),
+        ("words train dic in.txt in.txt --template g.grm", "MODEL in.txt"),
+        ("words train dic in.txt user.csv --template g.grm --marked user.csv", "MODEL user.csv"),
+        ("words train dic in.txt n --template g.grm --checkpoint in.txt", "--checkpoint in.txt"),
+        ("train in.txt -o m --columns a --target a --template g.grm --warm-start m", "--output m"),
+        ("train in.txt -o g --columns a --target a --template m --grammar g", "--output g"),
+        (
+            "train in.txt -o n --columns a --target a --template m --resume --checkpoint in.txt",
+            "--checkpoint in.txt",
+        ),
+        ("report m in.txt -o g.grm --grammar field=g.grm", "--output g.grm"),
+    ],
+)
+def test_outputs_replace_no_inputs(field: str, given: str, output: str) -> None:
+    Path("m").write_bytes(Path(field).read_bytes())
+    Path("link").symlink_to("in.txt")
+    for name in ("g", "g.grm", "c.json", "user.csv"):
+        Path(name).write_text(name)
+    Path("dic").mkdir()
+    Path("dic/matrix.bin").write_text("costs")
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    line = failure(*given.split(), status=2)
+    assert line.startswith(f"{output} would overwrite an input")
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_a_device_may_be_input_and_output(field: str) -> None:
+    assert done("tag", field, "/dev/null", "-o", "/dev/null") == ""
+
+
+@pytest.mark.thorough
+def test_standard_output_by_its_name(field: str) -> None:
+    want = done("tag", field, "in.txt")
+    Path("log").write_text("precious\n")
+    given = ("tag", field, "in.txt", "-o", "/dev/stdout")
+    with Path("log").open("a") as log, start(*given, stdout=log) as process:
+        assert process.communicate()[1] == ""
+    assert Path("log").read_text() == f"precious\n{want}"
+    with start(*given) as process:
+        assert process.communicate() == (want, "")
+
+
+def test_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python has none where it was closed before the program began."""
+    monkeypatch.setattr("sys.stdout", None)
+    keep_stdout()
+
+
+def test_what_standard_output_is_asked_for(field: str, capfd: pytest.CaptureFixture[str]) -> None:
+    fields = ("fields", "--unlabelled", "PER", "-2", "-o")
+    estimate = ("consistency", corpus_path("dev"), "--columns", "word,pos,field")
+    for given in (fields, (*estimate, "--target", "field", "-o")):
+        done(*given, "model.json")
+        result = run(*given, "-")
+        assert result.exit_code == 0
+        assert capfd.readouterr().out == Path("model.json").read_text()
+        assert result.stderr.endswith(": standard output\n")
+        assert not Path("-").exists()
+
+
+def test_labels_that_are_not_of_the_scheme_of_an_estimate(field: str) -> None:
+    Path("gold.txt").write_text("a B-X\nb I-X\n\na B-Y\n\nc O\n\n")
+    given = ("consistency", "gold.txt", "-o", "c", "--columns", "word,ner", "--target", "ner")
+    assert "warning" not in run(*given).stderr
+    assert "warning" not in run(*given, "--scheme", "conlleval").stderr
+    result = run(*given, "--scheme", "bioes")
+    assert result.exit_code == 0
+    assert (
+        "fstcrf: warning: gold.txt:2: the end after 'I-X' is not legal in bioes, the first of 2 of "
+        "3 sentences whose labels are no bioes: their spans are read as conlleval does"
+    ) in result.stderr.splitlines()
 
 
 @pytest.mark.thorough

@@ -251,7 +251,10 @@ def test_a_command_repeats_what_it_was_given() -> None:
             ["--folds", 3, "--journal", "train.txt", "--resume"],
             "--journal train.txt would overwrite",
         ),
-        (["--folds", 3, "--journal", "x", "-o", "x"], "--journal x would overwrite the model"),
+        (
+            ["--folds", 3, "--journal", "x", "-o", "x"],
+            "--journal x would overwrite what --output writes",
+        ),
     ],
 )
 def test_wrong_usage(folder: Path, given: list[object], message: str) -> None:
