@@ -72,6 +72,12 @@ class Source:
         column = self._labelled.column(TARGET)
         return [column.values[i] for i in distinct(column.ids).tolist()]
 
+    def where(self, sentence: int, token: int | None) -> dict[str, Any]:
+        """Return the place of a token or a sentence as given: arguments of `DataError`."""
+        if self._labelled.lines is not None:
+            return {**self._labelled.where(int(self.offsets[sentence]) + (token or 0))}
+        return {"sentence": int(np.flatnonzero(self.full)[self.origin[sentence]]), "token": token}
+
     def allowed(self, labels: Sequence[str], *, partial: bool) -> Bools:
         """Return which labels each token may have, bool [N, L]."""
         return allowed_labels(self._labelled.column(TARGET), labels, partial=partial)

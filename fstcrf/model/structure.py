@@ -41,6 +41,10 @@ def structure(
     free = _chain(labels, settings, observed)
     if grammar is None:
         return free
+    if not isinstance(grammar, grammars.Grammar):
+        raise OptionError(
+            f"grammar is {grammar!r}, expected a Grammar: Grammar.from_file, .shipped"
+        )
     return grammars.constrained_topology(free, grammar.bind(labels))
 
 

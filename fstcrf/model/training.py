@@ -383,9 +383,8 @@ def _as_given(error: DataError, source: Source, problem: Problem | None = None) 
     """
     if error.sentence is None:
         return error
-    number = int(np.flatnonzero(source.full)[source.origin[error.sentence]])
     if problem is None or error.token is not None:
-        return DataError(error.message, sentence=number, token=error.token)
+        return DataError(error.message, **source.where(error.sentence, error.token))
     topology = problem.topology
     first, end = problem.offsets[error.sentence : error.sentence + 2].tolist()
     alive = topology.initial
@@ -401,10 +400,9 @@ def _as_given(error: DataError, source: Source, problem: Problem | None = None) 
             return DataError(
                 f"label {names} cannot follow what is allowed before it: the scheme, order or "
                 "grammar of the model forbids it",
-                sentence=number,
-                token=token,
+                **source.where(error.sentence, token),
             )
-    return DataError(error.message, sentence=number)
+    return DataError(error.message, **source.where(error.sentence, None))
 
 
 def _space(

@@ -14,6 +14,7 @@ from hypothesis import given
 import fstcrf
 import tests.support.command as program
 from fstcrf import CRF, Corpus, Pipeline, Task
+from fstcrf.constraints import at_most
 from fstcrf.corpus import concatenated, convert, legal_transitions, read_columns, spans
 from fstcrf.errors import DataError, LabelWarning, OptionError, SchemeError
 from fstcrf.model.gold import legal_gold
@@ -49,6 +50,13 @@ def test_the_error_names_the_first_their_number_and_the_way_out() -> None:
     )
     with pytest.raises(SchemeError, match=r"all are legal in iob1, which scheme 'iob1:bioes'"):
         train(IOB1, scheme="bioes")
+
+
+def test_labels_that_a_grammar_forbids_have_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x B-A\ny I-A\n\nz B-A\nx O\nz B-A\n")
+    data = read_columns(tmp_path / "a", ["word", "y"])
+    with pytest.raises(DataError, match=r"a:6: label 'B-A' .* grammar forbids it"):
+        CRF.train(data, "y", TEMPLATE, scheme="iob2", grammar=at_most(1, "A"))
 
 
 def test_what_cannot_be_repaired_is_not_advised_to_be() -> None:

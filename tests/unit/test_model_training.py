@@ -203,6 +203,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"l2": float("inf")}, OptionError, "l2 is inf"),
     ({"l2": "much"}, OptionError, "l2"),
     ({"order": 3}, OptionError, "order"),
+    ({"grammar": "bio"}, OptionError, "grammar is 'bio', expected a Grammar"),
     ({"order": True}, OptionError, "order"),
     ({"method": "adam"}, OptionError, "method"),
     ({"features": "some"}, OptionError, "features"),
