@@ -286,7 +286,8 @@ class TaskTrainer:
             options = _options(LIKELIHOOD, task, corpus, Choice(c), setting.seed)
             make = partial(_timed, task, corpus, options)
             name = f"{task.name}, MAP, C {c}, {where}"
-            found = setting.trained(name, make, float, (task.tagset, task.template, len(corpus)))
+            about = (LIKELIHOOD.options, task.tagset, task.template, len(corpus))
+            found = setting.trained(name, make, float, about)
             if len(self._starts) >= _REMEMBERED:
                 self._starts.pop(next(iter(self._starts)))
             self._starts[key] = found
