@@ -298,52 +298,42 @@ def _labels(
     found: Mapping[str, Sequence[Measured]],
     setting: Setting,
 ) -> str:
-    """Tell what other labels and further features give, with the settings that were chosen."""
-    compared = LIKELIHOOD, PROBE
+    """Tell what other labels and further features give what labels are chosen with."""
+    chosen, name = task.tagset, PROBE.name
     others = {
-        f"{tagset.scheme.upper()}": (tagset, task.template)
+        tagset.scheme.upper(): (tagset, task.template)
         for tagset in (Tagset(**settings) for settings in TAGSETS)
-        if tagset.span_end == "inside" and tagset.scheme != task.tagset.scheme
+        if tagset.span_end == "inside" and tagset.scheme != chosen.scheme
     }
-    here = f"{task.tagset.scheme.upper()}, as chosen"
-    others[f"{here}, pairs of all places of the window"] = task.tagset, ALL_PAIRS[task.name]
-    works = [
-        _other(task, tagset, template, system, choices[system.name], setting)
-        for tagset, template in others.values()
-        for system in compared
-    ]
-    figures = iter(setting.all_kept(works, float))
-    body = [[here, *(number(_f(task, test, found[one.name][0])) for one in compared)]]
-    body += [[title, *(number(next(figures)) for _ in compared)] for title in others]
+    pairs = f"{chosen.scheme.upper()}, pairs of all places of the window"
+    others[pairs] = chosen, ALL_PAIRS[task.name]
+    works = [_other(task, *other, choices[name], setting) for other in others.values()]
+    figures = setting.all_kept(works, float)
+    body = [[f"{chosen.scheme.upper()}, as chosen", number(_f(task, test, found[name][0]))]]
+    body += [[title, number(f)] for title, f in zip(others, figures, strict=True)]
     return (
         f"## Labels and features, {task.name}\n\n"
-        "What other labels give, and the pairs of words and tags of the window that do not stand "
-        "side by side, which the paper has as well; with the settings of those that held-out data "
-        "chose; F of the test part in percent, read after the choice. Where a span's measure ends "
-        "was chosen on held-out data alone.\n\n"
-        f"{table(['', *(one.name for one in compared)], body)}"
+        f"F of {name} on the test part, in percent, with other labels, and with the pairs of words "
+        "and tags of the window that do not stand side by side, which the paper has as well; the "
+        "other settings are those that held-out data chose; read after the choice. Where a span's "
+        f"measure ends was chosen on held-out data alone.\n\n{table(['', name], body)}"
     )
 
 
 def _other(
-    task: LabellingTask,
-    tagset: Tagset,
-    template: str,
-    system: System,
-    choice: Choice,
-    setting: Setting,
+    task: LabellingTask, tagset: Tagset, template: str, choice: Choice, setting: Setting
 ) -> Work[float]:
     """Return a run with other labels or features: its F on the test part."""
-    name = f"{task.name}, {system.name}, {tagset.scheme}, {tagset.span_end}"
+    name = f"{task.name}, {PROBE.name}, {tagset.scheme}, {tagset.span_end}"
 
     def make() -> float:
         setting.say(f"mce: {name}")
         other = replace(TASKS[task.name](setting, tagset), template=template)
-        model, _ = TaskTrainer(other, setting).trained(system, choice, setting.seed)
+        model, _ = TaskTrainer(other, setting).trained(PROBE, choice, setting.seed)
         test = read_test(other, setting)
         return corpora.span_f(test, task.target, model.tag_all(test, threads=THREADS))
 
-    return Work(name, make, (system.options, choice, tagset, template))
+    return Work(name, make, (PROBE.options, choice, tagset, template))
 
 
 _SENTENCES, _LINES = "sentences right, test, %", "sentences right, with document lines, test, %"
