@@ -18,7 +18,6 @@ from fstcrf.joint import CRF
 from fstcrf.lattice import Lattice
 from fstcrf.recipes import corpora
 from fstcrf.recipes.error_systems import (
-    ALL_PAIRS,
     FIRST,
     LIKELIHOOD,
     PATIENCE,
@@ -261,8 +260,6 @@ def _reported(
         _significance(task, test, found, setting.seed),
         _probabilities(trainer, test, found, choices, setting),
     ]
-    if setting.full:
-        sections.append(_labels(task, test, choices, found, setting))
     lines = [line for s in systems for line in _headline(task, test, s, found[s.name])]
     return Result(rows, sections, headline=lines)
 
@@ -289,51 +286,6 @@ def _probabilities(
 
 def _worth_of_start(trainer: TaskTrainer, c: float, test: Corpus) -> Worth:
     return _worth(trainer.likelihood(c)[0], trainer.task, test)
-
-
-def _labels(
-    task: LabellingTask,
-    test: Corpus,
-    choices: Mapping[str, Choice],
-    found: Mapping[str, Sequence[Measured]],
-    setting: Setting,
-) -> str:
-    """Tell what other labels and further features give what labels are chosen with."""
-    chosen, name = task.tagset, PROBE.name
-    others = {
-        tagset.scheme.upper(): (tagset, task.template)
-        for tagset in (Tagset(**settings) for settings in TAGSETS)
-        if tagset.span_end == "inside" and tagset.scheme != chosen.scheme
-    }
-    pairs = f"{chosen.scheme.upper()}, pairs of all places of the window"
-    others[pairs] = chosen, ALL_PAIRS[task.name]
-    works = [_other(task, *other, choices[name], setting) for other in others.values()]
-    figures = setting.all_kept(works, float)
-    body = [[f"{chosen.scheme.upper()}, as chosen", number(_f(task, test, found[name][0]))]]
-    body += [[title, number(f)] for title, f in zip(others, figures, strict=True)]
-    return (
-        f"## Labels and features, {task.name}\n\n"
-        f"F of {name} on the test part, in percent, with other labels, and with the pairs of words "
-        "and tags of the window that do not stand side by side, which the paper has as well; the "
-        "other settings are those that held-out data chose; read after the choice. Where a span's "
-        f"measure ends was chosen on held-out data alone.\n\n{table(['', name], body)}"
-    )
-
-
-def _other(
-    task: LabellingTask, tagset: Tagset, template: str, choice: Choice, setting: Setting
-) -> Work[float]:
-    """Return a run with other labels or features: its F on the test part."""
-    name = f"{task.name}, {PROBE.name}, {tagset.scheme}, {tagset.span_end}"
-
-    def make() -> float:
-        setting.say(f"mce: {name}")
-        other = replace(TASKS[task.name](setting, tagset), template=template)
-        model, _ = TaskTrainer(other, setting).trained(PROBE, choice, setting.seed)
-        test = read_test(other, setting)
-        return corpora.span_f(test, task.target, model.tag_all(test, threads=THREADS))
-
-    return Work(name, make, (PROBE.options, choice, tagset, template))
 
 
 _SENTENCES, _LINES = "sentences right, test, %", "sentences right, with document lines, test, %"

@@ -29,8 +29,7 @@ T = TypeVar("T")
 _FOLDS = 3  # of training data, where there is no dev part
 
 # Kudo and Matsumoto (2001), and pairs of one kind in a window of five. An exploration on the dev
-# parts that is not kept left out pairs of affixes and of what does not stand side by side; what the
-# latter bring is measured beside the settings that are chosen (`ALL_PAIRS`).
+# parts that is not kept left out pairs of affixes and of what does not stand side by side.
 _CHUNKING = ("word", "pos")
 _AFFIXES = tuple(f"{kind}(word,{n})" for n in range(1, 5) for kind in ("prefix", "suffix"))
 _ENTITIES = ("word", "pos", "chunk", "charclass(word)", "short_shape(word)")
@@ -49,12 +48,6 @@ def _template(
 
 
 TEMPLATES = {"chunking": _template(_CHUNKING), "entities": _template(_ENTITIES, _AFFIXES)}
-ALL_PAIRS = {
-    "chunking": _template(_CHUNKING, apart=(1, 2, 3, 4)),
-    "entities": _template(_ENTITIES, _AFFIXES, apart=(1, 2, 3, 4)),
-}
-"""Templates with the pairs of all places of the window, as the paper has them."""
-
 _Scheme = Literal["iob2", "bioes"]
 
 
