@@ -271,12 +271,15 @@ def _cascaded(model: Composition, data: Corpus, threads: int) -> tuple[Column, .
 
 
 def _warn_of_unseen(gold: list[list[str]], known: Iterable[str], *, spans: bool) -> None:
-    """Tell of labels that no answer can have; of spans, of those whose type it cannot."""
+    """Tell of labels that no answer can have; of spans in another scheme, of unseen types."""
     unseen = Counter(label for labels in gold for label in labels)
     conlleval, seen = named_scheme("conlleval"), set(known)
-    types = {split_label(label, conlleval)[1] for label in seen}
+    parts = {label: split_label(label, conlleval) for label in {*unseen, *seen}}
+    letters = [{parts[label][0] for label in several} for several in (unseen, seen)]
+    converted = spans and letters[0] != letters[1]  # answers are written in the scheme of the gold
+    types = {parts[label][1] for label in seen}
     for label in list(unseen):
-        if label in seen or (spans and split_label(label, conlleval)[1] in types):
+        if label in seen or (converted and parts[label][1] in types):
             del unseen[label]
     if unseen:
         named = ", ".join(f"{label} ({n})" for label, n in unseen.most_common(_NAMED))

@@ -121,5 +121,5 @@ def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
     headline = page[: page.index("<details>")]
     for row in rows:
         if row["metric"] == "F, test, %":
-            line = f"| {row['row']} | F, test, % |  | {number(row['value'])} |"
+            line = f"| {row['row']} | F, test, % | {number(row['value'])} |"
             assert headline.count(line) == 1
