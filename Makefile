@@ -135,12 +135,11 @@ bench: $(VENV)/.kernel $(VENV)/.bench
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench DATA=folder" >&2; exit 1; }
 	$(VENV)/bin/python -m tests.benchmarks --data "$(abspath $(DATA))" $(BENCH)
 
-# The quick benchmarks of an old commit and of this checkout, in turns:
-# make bench-compare BASE=commit DATA=folder COMPARE="--only tagging --rounds 3".
+# The quick benchmarks of an old commit and of this checkout, in turns; without BASE, of the baseline that
+# tests/benchmarks/compare.py names: make bench-compare BASE=commit DATA=folder COMPARE="--only tagging --rounds 3".
 bench-compare: $(VENV)/.kernel $(VENV)/.bench
-	@test -n "$(BASE)" || { echo "say what to compare with: make bench-compare BASE=commit" >&2; exit 1; }
 	@test -n "$(DATA)" || { echo "say where the corpora are: make bench-compare DATA=folder" >&2; exit 1; }
-	$(VENV)/bin/python -m tests.benchmarks.compare "$(BASE)" --data "$(abspath $(DATA))" $(COMPARE)
+	$(VENV)/bin/python -m tests.benchmarks.compare $(BASE) --data "$(abspath $(DATA))" $(COMPARE)
 
 # Every recipe in full and its page, made from a clean commit: many hours of a processor (results.md has
 # them), kept in build/evidence as they go; the same command goes on. EVIDENCE="consistency mce" for some;

@@ -1,6 +1,6 @@
 """The quick benchmarks of an old commit and of this checkout, in turns.
 
-``python -m tests.benchmarks.compare COMMIT --data FOLDER``
+``python -m tests.benchmarks.compare [COMMIT] --data FOLDER``
 
 The old commit is checked out in a temporary worktree and has an environment of its own, with the
 packages of this one and a kernel built for it. Each side runs its own ``tests.benchmarks``. Every
@@ -42,7 +42,10 @@ __all__ = ["Pair", "Side", "measure"]
 
 ROUNDS = 5
 MOST_ROUNDS = 8  # all halves of 16 runs are looked at
-ALLOWED = 0.05
+BASELINE = "d9af6233f95164d0eca4af9b115b3d1a2c2941a1"
+"""The commit that changes are compared with where none is named."""
+ALLOWED, ALLOWED_IN_ALL = 0.05, 0.10
+"""How much slower a line may be than an old commit, and than the baseline after all changes."""
 DEFAULT = ["training", "evaluations", "tagging", "start"]
 DEFAULT += ["constraint", "products", "ranking", "taggers"]
 
@@ -119,6 +122,8 @@ class Pair:
         Two runs of the old commit for each of the new one.
     errors : list of str
         Of runs that gave no number.
+    allowed : float
+        How much slower the new commit may be, as a part of the old.
     """
 
     work: str
@@ -127,6 +132,7 @@ class Pair:
     old: list[float] = field(default_factory=list)
     new: list[float] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    allowed: float = ALLOWED
 
     def add(self, side: Literal["old", "new"], line: dict[str, Any]) -> None:
         """Add a run."""
@@ -162,8 +168,9 @@ class Pair:
         """Say whether the new is as quick as the old."""
         if not self.old or not self.new:
             return "failed" if self.errors else "nothing to compare"
-        if self.ratio <= 1 + max(ALLOWED, self.spread):
-            return "faster" if self.ratio < 1 - max(ALLOWED, self.spread) else "same"
+        margin = max(self.allowed, self.spread)
+        if self.ratio <= 1 + margin:
+            return "faster" if self.ratio < 1 - margin else "same"
         return "slower"
 
     def cells(self) -> list[str]:
@@ -176,7 +183,12 @@ class Pair:
 
 
 def measure(
-    old: Side, new: Side, names: Sequence[str], data: Path, rounds: int = ROUNDS
+    old: Side,
+    new: Side,
+    names: Sequence[str],
+    data: Path,
+    rounds: int = ROUNDS,
+    allowed: float = ALLOWED,
 ) -> dict[str, Pair]:
     """Run benchmarks of both sides in turns: old, new and old again in each round.
 
@@ -193,13 +205,13 @@ def measure(
                 _say(f"{name}, round {done + 1} of {rounds}")
                 for kind, side in (("old", old), ("new", new), ("old", old)):
                     for key, line in side.lines(name, data, report).items():
-                        pair = pairs.setdefault(key, _pair(line))
+                        pair = pairs.setdefault(key, _pair(line, allowed))
                         pair.add("new" if kind == "new" else "old", line)
     return pairs
 
 
-def _pair(line: dict[str, Any]) -> Pair:
-    return Pair(line["work"], line["unit"], line["more_is_better"])
+def _pair(line: dict[str, Any], allowed: float) -> Pair:
+    return Pair(line["work"], line["unit"], line["more_is_better"], allowed=allowed)
 
 
 # --- The old commit -------------------------------------------------------------------------------
@@ -257,12 +269,15 @@ def _environment(place: Path, folder: Path) -> Path:
 def main() -> int:
     """Compare, print the table; 1 where a line is slower or failed."""
     options = _options()
+    allowed = ALLOWED if options.base else ALLOWED_IN_ALL
     started = time.perf_counter()
     load = machine.this().load
     if load > 0.5:
         _say(f"the load is {load:.2f}: other processes will disturb the numbers")
     try:
-        commit = _git("rev-parse", "--short=12", "--verify", f"{options.base}^{{commit}}")
+        commit = _git(
+            "rev-parse", "--short=12", "--verify", f"{options.base or BASELINE}^{{commit}}"
+        )
         with (
             tempfile.TemporaryDirectory(prefix="fstcrf-old-") as folder,
             _worktree(commit, Path(folder)) as place,
@@ -271,7 +286,8 @@ def main() -> int:
             new = Side(machine.commit(), machine.ROOT, Path(sys.executable))
             for side in (old, new):
                 side.compile()
-            pairs = measure(old, new, options.only, options.data.resolve(), options.rounds)
+            data = options.data.resolve()
+            pairs = measure(old, new, options.only, data, options.rounds, allowed)
     except BenchmarkError as error:
         _say(str(error))
         return 1
@@ -280,7 +296,7 @@ def main() -> int:
     print(
         f"\nMedians of {options.rounds} rounds, {2 * options.rounds} runs of the old commit; "
         f"load {load:.2f} before, {time.perf_counter() - started:.0f} s. A ratio above 1 is "
-        f"slower; the same is within {100 * ALLOWED:.0f} % or what lies between runs of the old."
+        f"slower; the same is within {100 * allowed:.0f} % or what lies between runs of the old."
     )
     for pair in pairs.values():
         for said in dict.fromkeys(pair.errors):
@@ -291,7 +307,8 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.compare")
     given = os.environ.get("FSTCRF_DATA")
-    parser.add_argument("base", metavar="COMMIT", help="The old commit.")
+    told = f"The old commit [{BASELINE[:7]}, the baseline]"
+    parser.add_argument("base", nargs="?", metavar="COMMIT", help=told)
     parser.add_argument(
         "--data", type=Path, default=given and Path(given), help="[default: $FSTCRF_DATA]"
     )

@@ -8,6 +8,7 @@ from typing import Literal
 
 import pytest
 
+from tests.benchmarks import compare
 from tests.benchmarks.compare import Pair, Side, measure
 from tests.benchmarks.running import BenchmarkError
 
@@ -33,6 +34,29 @@ def test_verdicts(old: list[float], new: list[float], more_is_better: bool, verd
     pair = Pair("work", "s", more_is_better, old, new)
     assert pair.verdict() == verdict
     assert len(pair.cells()) == 6
+
+
+def test_all_changes_together_may_cost_more_than_one() -> None:
+    slower = Pair("work", old=STEADY, new=[1.07] * 3)
+    in_all = Pair("work", old=STEADY, new=[1.07] * 3, allowed=compare.ALLOWED_IN_ALL)
+    assert (slower.verdict(), in_all.verdict()) == ("slower", "same")
+    assert Pair("work", old=STEADY, new=[1.12] * 3, allowed=0.1).verdict() == "slower"
+
+
+@pytest.mark.parametrize(("given", "commit"), [([], compare.BASELINE), (["main"], "main")])
+def test_without_a_commit_the_baseline_is_compared_with(
+    given: list[str], commit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def git(*arguments: str) -> str:
+        asked.append(arguments[-1])
+        raise BenchmarkError("no such commit")
+
+    monkeypatch.setattr(compare, "_git", git)
+    monkeypatch.setattr(sys, "argv", ["compare", *given, "--data", str(tmp_path)])
+    assert compare.main() == 1
+    assert asked == [f"{commit}^{{commit}}"]
 
 
 def test_the_spread_is_that_of_medians() -> None:
