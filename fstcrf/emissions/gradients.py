@@ -7,6 +7,7 @@ off. One tape or several, whose scores add up and which may be coupled, under a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -130,7 +131,7 @@ class Heads:
             i, j = names.index(one), names.index(other)
             shape = [sizes[c] if c in (i, j) else 1 for c in range(count)]
             total += (table if i < j else table.T).reshape(shape).astype(total.dtype)
-        flat = total.reshape(len(total), -1)
+        flat = total.reshape(len(total), math.prod(sizes))
         return Scores(flat, scores[0].lengths, scores[0].width)
 
     def joint_tags(self, tags: Sequence[Ints]) -> Ints:
