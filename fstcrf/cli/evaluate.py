@@ -221,6 +221,8 @@ def _of_model(
     labels = {part.tape: part.labels for part in taggers(model)}  # not of maps: they come last
     if not joint and len(labels) == 1:
         raise click.UsageError("--cascade is for compositions: the model has one tape")
+    if not joint:
+        _ = cast("Composition", model).apart  # a grammar that no cascade obeys, before the file
     asked = {} if target is None else tape_columns("--target", target, list(labels))
     wanted = {tape: asked.get(tape, tape) for tape in labels}
     needed = asked.values() if len(labels) > 1 else wanted.values()

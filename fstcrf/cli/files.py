@@ -54,14 +54,6 @@ class FileTagger:
         decode, flag = _asked(options)
         return cls(_changed(model, options, decode), options, decode, flag)
 
-    @property
-    def warning(self) -> str | None:
-        """What a user might not expect."""
-        ruled = not isinstance(self.model, CRF) and bool(self.model.conjuncts)
-        if self.decode not in ("cascade", "marginals") or not ruled:
-            return None
-        return f"warning: {self.flag} decides without the grammar of the composition"
-
     def tag(self, path: str, output: str) -> Outcomes:
         """Write a file again, with what is asked for; errors name the file."""
         if is_parquet(path):
@@ -110,7 +102,7 @@ def _changed(model: Model, options: Mapping[str, Any], decode: str | None) -> Mo
         model = weighted(model, options["weights"])
     if options["normalize"] is not None:
         model = _normalized(model, options["normalize"], decode)
-    if options["grammar"] and not one_by_one:
+    if options["grammar"]:
         model = constrained(model, options["grammar"])
     return model
 

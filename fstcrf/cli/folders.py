@@ -80,8 +80,6 @@ def tag_folder(model_path: str, options: dict[str, Any], run: FolderRun) -> None
     for part in parts:
         spare_inputs(part.target, [model_path, *files_read(options)])
     tagger = FileTagger.of(model_path, options)
-    if tagger.warning is not None:
-        say(tagger.warning)
     tables = [part.source for part in parts if _is_table(part.source)]
     if tables:
         check_options(options)

@@ -35,6 +35,7 @@ from fstcrf.cli.reporting import (
 from fstcrf.cli.sources import check_columns, gold_labels, model_input
 from fstcrf.cli.tagging import run_tokens, tag_file
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
+from fstcrf.errors import OptionError
 from fstcrf.interruption import undisturbed
 from fstcrf.joint.jointmodel import Normalize
 from fstcrf.locks import held
@@ -156,15 +157,16 @@ def tag(
     check_outputs({"--output": output}, read, text=("--output",))
     model = load_pipeline(folder)
     model = replace(model, decoder=given["decode"] or model.decoder)
+    model = _changed(model, None, given["grammar"])
     if given["weights"] is not None and not model.together:
         raise click.UsageError("--weights is for tasks that are decided together: --decode joint")
     if given["normalize"] is not None:
-        if model.decoder != "joint":
+        if model.way != "joint":
             raise click.UsageError(
-                f"--normalize is for a joint decision, --decode joint; this is {model.decoder}"
+                f"--normalize is for a joint decision, --decode joint; this is {model.way}"
             )
         model = _normalized(model, given["normalize"])
-    model = _changed(model, given["weights"], given["grammar"] if model.together else ())
+    model = _changed(model, given["weights"], ())
     asked = question(model, given, tape="task")
     source = model_input(
         model.composition, path=path, columns=columns, kind=kind, separator=separator
@@ -187,7 +189,7 @@ def tag(
     type=WAYS,
     metavar="WAY,...",
     help=f"Ways to decide, of {', '.join(get_args(Decode))}; a row each.  "
-    "[default: cascade, marginals, joint]",
+    "[default: cascade, marginals, joint; under a grammar over several tasks joint alone]",
 )
 @click.option(
     "--normalize",
@@ -217,7 +219,7 @@ def eval(  # noqa: A001 (the command's name)
     """Score a pipeline on a file with gold labels, a row for each way to decide.
 
     Tasks without gold labels are decided, too, but not scored. A cascade, and marginals, decide
-    without grammar and weights.
+    without weights.
 
     \b
     fstcrf pipeline eval notices test.txt --target field=gold --decode cascade,joint
@@ -226,6 +228,9 @@ def eval(  # noqa: A001 (the command's name)
     if normalize is not None:
         model = _normalized(model, normalize)
     model = _changed(model, weights, grammar)
+    ways = ways or _ways_of(model)
+    for way in ways:
+        _ = replace(model, decoder=way).decision()  # what cannot be is said before anything is read
     asked = {} if target is None else tape_columns("--target", target, model.tapes)
     wanted = {tape: asked.get(tape, tape) for tape in model.tapes}
     source = model_input(
@@ -241,7 +246,7 @@ def eval(  # noqa: A001 (the command's name)
     check_columns(model.composition, corpus)
     gold = gold_labels(corpus, wanted, asked, path)
     scores = []
-    for way in ways or ("cascade", "marginals", "joint"):
+    for way in ways:
         with counted(), progress(f"deciding by {way}", total=len(corpus)) as meter:
             scores.append(
                 score_pipeline(
@@ -258,6 +263,16 @@ def eval(  # noqa: A001 (the command's name)
         click.echo(json.dumps([asdict(score) for score in scores], ensure_ascii=False))
     else:
         click.echo(_table(scores))
+
+
+def _ways_of(model: TrainedPipeline) -> tuple[Decode, ...]:
+    """Return the ways to decide that a pipeline has: joint ones under any grammar."""
+    try:
+        _ = model.composition.apart
+    except OptionError:
+        say("the grammar is over several tasks: scored by joint alone")
+        return ("joint",)
+    return ("cascade", "marginals", "joint")
 
 
 def _table(scores: Sequence[PipelineScore]) -> str:
@@ -323,7 +338,7 @@ def info(folder: str) -> None:
     """
     model = load_pipeline(folder)
     composition = model.composition
-    click.echo(f"decides by {model.decoder}; joint decisions: {composition.normalize}")
+    click.echo(f"decides by {model.way}; joint decisions: {composition.normalize}")
     for acceptor in composition.conjuncts:
         click.echo(f"grammar: {acceptor.name}")
     for tagger, weight in zip(composition.taggers, composition.weights, strict=True):

@@ -63,7 +63,8 @@ _DECISION = (
         help="cascade: one tagger after the other, by the best labels of those before it. "
         "marginals: the same, by what those before it think of every label. joint: all "
         "together, as they were composed; product, chain: by this kind of composition.  "
-        "[default: as they were composed; of a pipeline what its file says, else cascade]",
+        "[default: as they were composed; of a pipeline what its file says, else joint under a "
+        "grammar and cascade without]",
     ),
     click.option(
         "--normalize",
@@ -321,8 +322,9 @@ def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
                     '"chain" is none: --decode product has it'
                 )
     if joint is None and not isinstance(tagger, CRF):
-        for name in ("grammar", "search", "max_states", "max_seconds"):
-            if given[name] not in (None, ()):
+        ruled = tagger.without_grammar() is not None
+        for name in ("search", "max_states", "max_seconds"):
+            if given[name] is not None and not ruled:
                 raise click.UsageError(f"{_flag(name)} needs a joint decision: --decode joint")
 
 

@@ -103,8 +103,6 @@ def tag(
     read = [model_path, path, *files_read(options)]
     check_outputs({"--output": output}, read, text=("--output",))
     tagger = FileTagger.of(model_path, options)
-    if tagger.warning is not None:
-        say(tagger.warning)
     table = is_parquet(path)
     if table:
         check_table(output, options)

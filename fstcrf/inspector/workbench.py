@@ -50,7 +50,7 @@ from fstcrf.pipelines.trained import Decode, TrainedPipeline
 T = TypeVar("T")
 
 _KEPT, _VARIANTS, _PUSHES, _LISTED = 64, 16, 20, 200
-_CASCADE_NOTE = "a cascade decides without the grammar and the weights"
+_CASCADE_NOTE = "a cascade decides without the weights"
 _GIVEN_NOTE = "probabilities of later tapes take the best labels of those that they read as given"
 
 
@@ -517,7 +517,7 @@ class Workbench:
 
     def _note(self, way: Decode, found: _Decided) -> str:
         notes = []
-        if way in ("cascade", "marginals") and (self.rules or set(self.composition.weights) != {1}):
+        if way in ("cascade", "marginals") and set(self.composition.weights) != {1}:
             notes.append(_CASCADE_NOTE)
         if any(found.given.values()):
             notes.append(_GIVEN_NOTE)

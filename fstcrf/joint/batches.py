@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus, Sentence
-from fstcrf.errors import DataError
+from fstcrf.errors import DataError, NoPathError
 from fstcrf.features import FeatureIndex
 from fstcrf.features.surroundings import with_surroundings
 from fstcrf.features.template import tape_column
@@ -26,7 +27,7 @@ from fstcrf.lattice.paths import nbest_of_tapes
 from fstcrf.model import decoding
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of
-from fstcrf.plans import Program, no_path_error
+from fstcrf.plans import Program, no_path_error, warn_unproven
 
 
 def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:
@@ -360,35 +361,53 @@ def cascade(
 ) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
-    Known labels and biases are of tapes that taggers write; NoPathError where they leave none, or a
-    map has no labels for those that a tagger has found.
+    Each obeys what the grammar says of its tape. Known labels and biases are of tapes that taggers
+    write; NoPathError where all that leaves none, or a map has no labels for those that a tagger
+    has found.
     """
     found: dict[str, Column] = {}
     known = known or Known({}, {})
     if composition.literal:  # such taggers read no tapes
-        for tagger in composition.taggers:
-            forced, bias = known.forced.get(tagger.tape), known.bias.get(tagger.tape)
-            answer = decoding.decode(tagger, sentences, threads=threads, forced=forced, bias=bias)
-            found[tagger.tape] = answer.column()
+        for tape, tagger in composition.apart.items():
+            found[tape] = _alone(tagger, sentences, known.of_tape(tape), threads)
         return tuple(found[tape] for tape in composition.tapes)
     lengths, corpus = as_corpus(composition, sentences)
-    full = [number for number, length in enumerate(lengths) if length]
+    full = np.flatnonzero(lengths)
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
-    for tape in composition.order:
-        if tape in maps:
-            found[tape] = maps[tape].decide(corpus)
-        else:
-            component = components[tape]
-            seen = as_read(corpus, component.readings)
-            forced = known.forced.get(tape)
-            answer = decoding.decode(
-                component.tagger,
-                seen,
-                threads=threads,
-                forced=None if forced is None else [forced[number] for number in full],
-                bias=known.bias.get(tape),
-            )
-            found[tape] = answer.column()
-        corpus = corpus.with_interned(tape_column(tape), found[tape])
+    taggers = composition.apart
+    with renumbered(full):
+        for tape in composition.order:
+            if tape in maps:
+                found[tape] = maps[tape].decide(corpus)
+            else:
+                seen = as_read(corpus, components[tape].readings)
+                mine = known.of_tape(tape).of_sentences(full)
+                found[tape] = _alone(taggers[tape], seen, mine, threads)
+            corpus = corpus.with_interned(tape_column(tape), found[tape])
     return tuple(found[tape] for tape in composition.tapes)
+
+
+def _alone(tagger: Model | JointModel, sentences: Data, known: Known, threads: int) -> Column:
+    """Return the best labels of one tagger, under the grammar that it has."""
+    if isinstance(tagger, JointModel):
+        answer = decode(tagger, Request(sentences, threads=threads, scores=False), known)
+        warn_unproven(int((~answer.exact).sum()), len(answer))
+        return answer.column()
+    forced, bias = known.forced.get(tagger.tape), known.bias.get(tagger.tape)
+    return decoding.decode(tagger, sentences, threads=threads, forced=forced, bias=bias).column()
+
+
+@contextmanager
+def renumbered(numbers: Longs) -> Iterator[None]:
+    """Let errors name a sentence by its number among all sentences, of which some were asked."""
+    try:
+        yield
+    except NoPathError as error:
+        where = None if error.sentence is None else int(numbers[error.sentence])
+        raise NoPathError(
+            error.reason,
+            position=error.position,
+            sentence=where,
+            constraints=error.constraints,
+        ) from None

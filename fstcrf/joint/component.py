@@ -220,6 +220,40 @@ def bound(
     return found
 
 
+def grouped(
+    conjuncts: Sequence[Acceptor], tapes: Sequence[str], maps: Collection[str] = ()
+) -> dict[str, tuple[Acceptor, ...]]:
+    """Return the parts of a grammar by the tape that each is about; given columns may be read.
+
+    Parameters
+    ----------
+    conjuncts : sequence of Acceptor
+    tapes : sequence of str
+        Those that taggers decide, one after the other.
+    maps : collection of str
+        Those that maps decide.
+
+    Raises
+    ------
+    OptionError
+        A part over several tapes, or over one that a map decides.
+    """
+    found: dict[str, tuple[Acceptor, ...]] = {}
+    for acceptor in conjuncts:
+        decided = [tape for tape in acceptor.tapes if tape in tapes or tape in maps]
+        if len(decided) > 1 or any(tape in maps for tape in decided):
+            over = f"several tapes, {', '.join(decided)}"
+            over = over if len(decided) > 1 else f"the tape of a map, {decided[0]}"
+            raise OptionError(
+                f"{acceptor.name} is over {over}: taggers that decide one after the other cannot "
+                "obey it; decide all tapes together: decode='joint' of a pipeline, tag_all of a "
+                "composition, --decode joint in the shell"
+            )
+        (tape,) = decided or tapes[:1]
+        found[tape] = (*found.get(tape, ()), acceptor)
+    return found
+
+
 def merged(
     given: Sequence[GivenTape], conjuncts: Sequence[Acceptor]
 ) -> tuple[tuple[GivenTape, ...], tuple[Acceptor, ...]]:

@@ -196,6 +196,36 @@ class JointModel:
         return component.merged(self.given, self.conjuncts)
 
     @made_once
+    def apart(self) -> dict[str, Model | Self]:
+        """The tagger of each tape, under what the grammar says of this tape.
+
+        Taggers that decide one after the other are these.
+
+        Raises
+        ------
+        OptionError
+            A part of the grammar is over several tapes.
+        """
+        ruled = component.grouped(
+            self.conjuncts,
+            [tagger.tape for tagger in self.taggers],
+            [tape_map.tape for tape_map in self.maps],
+        )
+        alone: dict[str, Model | Self] = {tagger.tape: tagger for tagger in self.taggers}
+        for tagger in self.taggers:
+            if tagger.tape in ruled:
+                alone[tagger.tape] = replace(
+                    self,
+                    taggers=(tagger,),
+                    weights=(1.0,),
+                    conjuncts=ruled[tagger.tape],
+                    maps=(),
+                    normalize="product",
+                    relabellings=(),
+                )
+        return alone
+
+    @made_once
     def program(self) -> Program:
         """The composition compiled.
 

@@ -101,6 +101,19 @@ class Known:
             corpus = corpus.with_interned(_column(tape), Column.from_strings(flat))
         return corpus
 
+    def of_tape(self, tape: str) -> Known:
+        """Return what is known of one tape."""
+        return Known(
+            {name: rows for name, rows in self.forced.items() if name == tape},
+            {name: bias for name, bias in self.bias.items() if name == tape},
+        )
+
+    def of_sentences(self, numbers: Longs) -> Known:
+        """Return what is known of some sentences."""
+        chosen = numbers.tolist()
+        forced = {tape: [rows[i] for i in chosen] for tape, rows in self.forced.items()}
+        return Known(forced, self.bias)
+
     def of_sentence(self, number: int) -> Known:
         """Return what is known of one sentence."""
         return Known({tape: [known[number]] for tape, known in self.forced.items()}, self.bias)

@@ -505,11 +505,17 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
     ) -> tuple[Column, ...]:
         """Return what the same taggers say one after the other, each reading those before it.
 
-        Grammars are left out: a cascade has no way to satisfy them together. Known labels and
-        biases are heeded, tagger by tagger; arguments as for `decode`.
+        Each obeys what the grammar says of its tape. Known labels and biases are heeded, tagger by
+        tagger; arguments as for `decode`.
+
+        Raises
+        ------
+        OptionError
+            A part of the grammar is over several tapes, which no cascade can obey.
         """
         known = self._known(Request(sentences, forced=forced, bias=bias))
-        return batches.cascade(self, sentences, known=known, threads=threads)
+        with plans.gathered():
+            return batches.cascade(self, sentences, known=known, threads=threads)
 
     def tune_weights(
         self, dev: Data, **options: Unpack[TuningOptions]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -70,16 +71,28 @@ class Distributions:
     def confidence(self, sentence: int, path: Path) -> Confidence:
         """Return how sure the best path of a sentence is; see `Lattice.confidence`.
 
-        Of taggers one after the other the bounds are one number, the probability of the path: no
-        grammar counts there, and all is legal.
+        Of taggers one after the other, the labels are legal where those of each are, given the
+        labels before.
         """
         together = {id(several): several for several in self.lattices.values()}
         (several, *others) = together.values()
         lattice = several[sentence]
-        if lattice is None or others or len(lattice.tapes) < len(self.lattices):
-            one = Interval(path.probability, path.probability)
-            return Confidence(path, one, Interval(1.0, 1.0), "exact", 1.0)
-        return lattice.confidence(budget=self.budget)
+        if lattice is not None and not others and len(lattice.tapes) >= len(self.lattices):
+            return lattice.confidence(budget=self.budget)
+        unknown = math.isnan(path.probability)
+        parts = [
+            lattice.confidence(budget=self.budget)
+            for lattice in (several[sentence] for several in together.values())
+            if lattice is not None and (unknown or lattice.program.conjuncts)
+        ]
+        known = Interval(path.probability, path.probability)
+        return Confidence(
+            path,
+            _product([part.probability for part in parts]) if unknown else known,
+            _product([part.legal for part in parts]),
+            next((part.method for part in parts if part.method != "exact"), "exact"),
+            math.prod(part.level for part in parts),
+        )
 
     def only(self, asked: Bools) -> Distributions:
         """Return that of some sentences alone, bool [B]: nothing is asked of the others."""
@@ -99,3 +112,8 @@ class Distributions:
                     found[b] = lattice if lattice is not None else found[b]
                 each[id(several)] = found
         return replace(self, lattices={t: each[id(ls)] for t, ls in self.lattices.items()})
+
+
+def _product(several: Sequence[Interval]) -> Interval:
+    low = math.prod((one.low for one in several), start=1.0)
+    return Interval(low, math.prod((one.high for one in several), start=1.0))

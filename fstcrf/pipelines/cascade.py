@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,16 +14,18 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError
 from fstcrf.features.template import tape_column
 from fstcrf.joint import CRF, Composition
-from fstcrf.joint.batches import as_corpus
+from fstcrf.joint.batches import as_corpus, renumbered
 from fstcrf.joint.component import as_read
+from fstcrf.joint.jointmodel import JointModel
 from fstcrf.joint.known import Known, Request
-from fstcrf.lattice import Answer, Lattice, marginals, nbest
+from fstcrf.lattice import Answer, Lattice, marginals
 from fstcrf.lattice.distributions import Distributions
-from fstcrf.lattice.paths import best_path
+from fstcrf.lattice.paths import best_path, ranked
 from fstcrf.model import decoding
 from fstcrf.model import reads as passing
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data
+from fstcrf.plans import Program
 
 _LEAST = 1e-300
 """The least probability of a path, so that it has a logarithm."""
@@ -47,36 +50,33 @@ class _Step:
 
 
 def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answer:
-    """Run the taggers of a composition one after the other; its grammar and weights are left out.
+    """Run the taggers of a composition one after the other; its weights are left out.
 
-    The last tagger ranks its own labellings, those before it have decided. The score of a path is
-    its log probability: the sum, over the tapes that are shown, of that of its labels given the
-    labels that were read; it is proven. With `soft`, taggers take their potentials on average over
-    the posteriors of those before them, rather than for their best labels; the composition has no
-    maps then.
+    Each tagger obeys what the grammar says of its tape. The last one ranks its own labellings,
+    those before it have decided. The score of a path is its log probability: the sum, over the
+    tapes that are shown, of that of its labels given the labels that were read; it is proven unless
+    a search under the grammar was cut short. With `soft`, taggers take their potentials on average
+    over the posteriors of those before them, rather than for their best labels; the composition has
+    no maps then.
+
+    Raises
+    ------
+    OptionError
+        A part of the grammar is over several tapes.
     """
     sentences, known = request.sentences, request.known(composition.tapes)
     lengths: list[int] = []
     if not composition.literal:
         lengths, sentences = as_corpus(composition, sentences)
     numbers = np.flatnonzero(lengths) if lengths else np.arange(len(sentences))
-    forced = {t: [rows[i] for i in numbers.tolist()] for t, rows in known.forced.items()}
     asked = _Question(
         composition,
         replace(request, sentences=sentences, forced=None, bias=None),
-        replace(known, forced=forced),
+        known.of_sentences(numbers),
         soft and not composition.literal,
     )
-    try:
+    with renumbered(numbers):
         steps, ids = _steps(asked)
-    except NoPathError as error:
-        where = None if error.sentence is None else int(numbers[error.sentence])
-        raise NoPathError(
-            error.reason,
-            position=error.position,
-            sentence=where,
-            constraints=error.constraints,
-        ) from None
     lengths = lengths or np.diff(next(iter(steps.values())).answer.offsets).tolist()
     found = _joined(asked, steps, ids, lengths)
 
@@ -113,8 +113,8 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
         corpus = corpus.with_interned(tape_column(tape), Column(ids, sets[tape]))
     each: dict[str, list[Lattice | None]] = {}
     for component in composition.components:
-        tagger, seen = _as_crf(component.tagger), as_read(corpus, component.readings)
-        mine = _of_tape(known, tagger.tape)
+        tagger, seen = _as_tagger(component.tagger), as_read(corpus, component.readings)
+        mine = known.of_tape(tagger.tape)
         asked = replace(request, sentences=seen, forced=None, bias=None)
         each[tagger.tape] = list(
             tagger.as_transducer().posterior(asked, mine).lattices[tagger.tape]
@@ -122,16 +122,10 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
     return Distributions(each, request.budget, request.threads).only(~answer.dead)
 
 
-def _as_crf(model: Model) -> CRF:
+def _as_tagger(model: Model | JointModel) -> CRF | Composition:
+    if isinstance(model, JointModel):
+        return model if isinstance(model, Composition) else Composition.of(model)
     return model if isinstance(model, CRF) else CRF.of(model)
-
-
-def _of_tape(known: Known, tape: str) -> Known:
-    """Return what is known of one tape."""
-    return Known(
-        {name: rows for name, rows in known.forced.items() if name == tape},
-        {name: bias for name, bias in known.bias.items() if name == tape},
-    )
 
 
 def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
@@ -140,6 +134,7 @@ def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     corpus: Any = asked.request.sentences
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
+    taggers = composition.apart
     order = [t.tape for t in composition.taggers] if composition.literal else composition.order
     steps: dict[str, _Step] = {}
     ids: dict[str, Ints] = {}
@@ -151,23 +146,26 @@ def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
             number = {label: k for k, label in enumerate(labels)}
             ids[tape] = np.asarray([number[v] for v in column.values], dtype=np.int32)[column.ids]
         else:
-            component, n = components[tape], asked.request.n if tape == order[-1] else 1
+            tagger, n = taggers[tape], asked.request.n if tape == order[-1] else 1
             if asked.soft:
                 given = {t: (composition.label_sets[t], table) for t, table in tables.items()}
-                steps[tape], tables[tape] = _softly(asked, component.tagger, corpus, given, n)
+                steps[tape], lattices = _softly(asked, tagger, corpus, given, n)
+                if tape != order[-1]:
+                    tables[tape] = _table(lattices, labels, asked.request.threads)
             else:
-                seen = as_read(corpus, component.readings) if isinstance(corpus, Corpus) else corpus
-                steps[tape] = _hard(asked, component.tagger, seen, n)
+                readings = components[tape].readings
+                seen = as_read(corpus, readings) if isinstance(corpus, Corpus) else corpus
+                steps[tape] = _hard(asked, tagger, seen, n)
             ids[tape] = np.maximum(steps[tape].answer[tape].flat[0], 0)
         if isinstance(corpus, Corpus):
             corpus = corpus.with_interned(tape_column(tape), Column(ids[tape], labels))
     return steps, ids
 
 
-def _hard(asked: _Question, model: Model, sentences: Data, n: int) -> _Step:
+def _hard(asked: _Question, model: Model | JointModel, sentences: Data, n: int) -> _Step:
     """Return what a tagger finds, given the labels that its columns hold."""
-    tagger = _as_crf(model)
-    tape, whole, mine = tagger.tape, tagger.as_transducer(), _of_tape(asked.known, tagger.tape)
+    tagger = _as_tagger(model)
+    tape, whole, mine = tagger.tape, tagger.as_transducer(), asked.known.of_tape(tagger.tape)
     request = replace(
         asked.request,
         sentences=sentences,
@@ -175,6 +173,7 @@ def _hard(asked: _Question, model: Model, sentences: Data, n: int) -> _Step:
         forced=mine.forced.get(tape),
         bias=mine.bias.get(tape),
         tapes=None,
+        probabilities=asked.request.probabilities or isinstance(tagger, Composition),
     )
     try:
         answer = tagger.decoded(request)
@@ -184,34 +183,67 @@ def _hard(asked: _Question, model: Model, sentences: Data, n: int) -> _Step:
     return _Step(answer, lambda: whole.posterior(request, mine).lattices[tape])  # type: ignore[arg-type, return-value]
 
 
-def _softly(asked: _Question, model: Any, corpus: Data, given: Any, n: int) -> tuple[_Step, Floats]:
-    """Return what a tagger finds on average over the labels before it, and its posteriors."""
+def _softly(
+    asked: _Question, tagger: Model | JointModel, corpus: Data, given: Any, n: int
+) -> tuple[_Step, list[Lattice]]:
+    """Return what a tagger finds on average over the labels before it, and what others read."""
     assert isinstance(corpus, Corpus)  # noqa: S101 (taggers over attributes read no tapes)
+    model = tagger.taggers[0] if isinstance(tagger, JointModel) else tagger
     free = passing.lattices_given(model, corpus, given)
+    lattices = _ruled(free, tagger, corpus) if isinstance(tagger, JointModel) else list(free)
     forced, bias = asked.known.forced.get(model.tape), asked.known.bias.get(model.tape, {})
-    lattices = free
     if forced is not None or bias:
         added = decoding.biases(model.topology, bias)
-        lattices = []
-        for number, lattice in enumerate(free):
+        for number, lattice in enumerate(lattices):
             known = None if forced is None else forced[number]
             mask = decoding.mask(model.topology, known, len(lattice))
             node = np.where(mask, lattice.values[0] + added, -np.inf)
-            lattices.append(lattice.with_values({0: node}))
-    ranked = nbest(lattices, n, threads=asked.request.threads)
+            lattices[number] = lattice.with_values({0: node})
+    threads, budget = asked.request.threads, asked.request.budget
+    best = [
+        [replace(path, labels=lattice.labels_of(path.labels, model.tape)) for path in paths]
+        for lattice, paths in zip(
+            lattices, ranked(lattices, n, threads=threads, budget=budget), strict=True
+        )
+    ]
     sums = list(lattices)
-    for number, paths in enumerate(ranked):
+    for number, paths in enumerate(best):
         if not paths and asked.request.strict:
             try:
                 best_path(lattices[number])
             except NoPathError as error:
-                raise NoPathError(error.reason, position=error.position, sentence=number) from None
+                raise NoPathError(
+                    error.reason,
+                    position=error.position,
+                    sentence=number,
+                    constraints=error.constraints,
+                ) from None
         sums[number] = lattices[number] if paths else free[number]
-    rows = marginals(sums, threads=asked.request.threads)
-    table = np.concatenate([np.empty((0, len(model.labels))), *rows])
     sizes = np.diff(corpus.offsets).tolist()
-    answer = Answer.of_paths(list(ranked), {model.tape: model.labels}, sizes, n)
-    return _Step(answer, lambda: lattices), table
+    answer = Answer.of_paths(best, {model.tape: model.labels}, sizes, n)
+    return _Step(answer, lambda: lattices), sums
+
+
+def _table(lattices: Sequence[Lattice], labels: Sequence[str], threads: int) -> Floats:
+    """Return the posteriors of a tagger's labels at each token, float64 [N, L]."""
+    rows = [
+        found if len(lattice.tapes) == 1 else found[0]
+        for lattice, found in zip(lattices, marginals(lattices, threads=threads), strict=True)
+    ]
+    return np.concatenate([np.empty((0, len(labels))), *rows])
+
+
+def _ruled(lattices: Sequence[Lattice], tagger: JointModel, corpus: Corpus) -> list[Lattice]:
+    """Return the lattices of a tagger under its grammar; columns that this reads come as tapes."""
+    columns, conjuncts = tagger.grammar_read
+    chains = [*tagger.taggers[0].program.chains, *(column.chain for column in columns)]
+    program = Program(chains, (), conjuncts, tagger.search, tagger.budget)
+    pinned = [column.values(corpus, slice(None)) for column in columns]
+    bounds = itertools.pairwise(corpus.offsets.tolist())
+    return [
+        Lattice(program, (*lattice.values, *(values[a:b] for values in pinned)))
+        for lattice, (a, b) in zip(lattices, bounds, strict=True)
+    ]
 
 
 def _joined(
@@ -222,11 +254,13 @@ def _joined(
     tapes = asked.request.tapes or asked.composition.tapes
     size = len(steps[last].answer)
     logs, dead = np.zeros((size, n)), np.zeros(size, dtype=bool)
+    proven = np.ones((size, n), dtype=bool)
     logs[:, 1:] = -np.inf
     for tape, step in steps.items():
         shape = size, step.answer.n
         chances = step.answer.probabilities.reshape(shape)
         alive = step.answer.scores.reshape(shape) > -np.inf
+        proven &= step.answer.exact.reshape(shape) | ~alive
         dead |= ~alive[:, 0]
         if tape in tapes:
             mine = np.where(alive, np.log(np.maximum(chances, _LEAST)), -np.inf)
@@ -242,7 +276,9 @@ def _joined(
         flat[tape] = np.where(missing, np.int32(-1), rows).astype(np.int32)
     scores = np.full((len(lengths), n), -np.inf)
     scores[:, 0] = 0.0
-    scores[np.flatnonzero(lengths) if size < len(lengths) else slice(None)] = logs
+    exact = np.ones(scores.shape, dtype=bool)
+    asked_about = np.flatnonzero(lengths) if size < len(lengths) else slice(None)
+    scores[asked_about], exact[asked_about] = logs, proven
     one = (slice(None), 0) if n == 1 else ...
     sets = asked.composition.label_sets
     return Answer(
@@ -251,6 +287,6 @@ def _joined(
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         scores=scores[one],
         probabilities=np.exp(scores)[one],
-        exact=np.ones(scores.shape, dtype=bool)[one],
-        bounds=scores[one],
+        exact=exact[one],
+        bounds=np.where(exact, scores, 0.0)[one],  # a probability is at most 1
     )

@@ -38,7 +38,7 @@ _ENDINGS = (".conllu", ".conllu.gz")
 class _File(msgspec.Struct):
     """What stands outside of the tables of tasks."""
 
-    decode: Literal["cascade", "joint", "marginals"] = "cascade"
+    decode: Literal["cascade", "joint", "marginals"] | None = None
     normalize: Literal["product", "chain"] | None = None
     grammar: Texts = []
 

@@ -112,7 +112,7 @@ def score_pipeline(
     full = np.diff(corpus.offsets) > 0
     sentences = np.diff(wrong[corpus.offsets])[full] == 0
     return PipelineScore(
-        decode or pipeline.decoder,
+        decode or pipeline.way,
         accuracy,
         spans,
         float(right.mean()) if len(right) else 1.0,

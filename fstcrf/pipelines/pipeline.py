@@ -29,13 +29,14 @@ class Pipeline:
     ----------
     tasks : sequence of Task or CRF
         In any order; a tagger that is trained already is taken as it is.
-    decode : {"cascade", "joint", "marginals"}
-        How the pipeline tags unless it is asked otherwise.
+    decode : {"cascade", "joint", "marginals"}, optional
+        How the pipeline tags unless it is asked otherwise. When absent: joint under a grammar, else
+        cascade.
     normalize : {"product", "chain"}, optional
         What a joint decision is, see `fstcrf.compose`. When absent: chain where a task reads
         another and no task has a weight of its own, else product.
     grammar : Grammar, optional
-        What the labels of a joint decision must obey.
+        What the labels must obey. In a cascade, and by marginals, its parts are over one tape each.
 
     Raises
     ------
@@ -46,12 +47,13 @@ class Pipeline:
     """
 
     tasks: Sequence[Task | CRF]
-    decode: Decode = "cascade"
+    decode: Decode | None = None
     normalize: Normalize | None = None
     grammar: Grammar | None = None
 
     def __post_init__(self) -> None:
-        one_of("decode", self.decode, Decode)
+        if self.decode is not None:
+            one_of("decode", self.decode, Decode)
         if self.normalize not in (None, "product", "chain"):
             raise OptionError(f"normalize is {self.normalize!r}, expected 'product' or 'chain'")
         if self.grammar is not None and not isinstance(self.grammar, Grammar):
@@ -89,6 +91,9 @@ class Pipeline:
         DataError, TemplateError, OptionError, LabelError, GrammarError
             Before anything is trained: a column is missing, also one that an earlier tagger reads;
             labels, a scheme, class weights, templates or grammars that do not go together.
+        OptionError
+            Before anything is trained: decode is cascade or marginals, and a part of the grammar is
+            over several tapes.
         DataError, OptionError, NumericError
             As for `fstcrf.CRF.train`, with the name of the task.
         OSError
@@ -97,7 +102,7 @@ class Pipeline:
         place = None if folder is None else Folder(Path(folder))
         tell = told or (lambda _: None)
         done: dict[str, CRF] = {}
-        check_tasks(self.tasks, self.grammar)
+        check_tasks(self.tasks, self.grammar, together=self.decode not in ("cascade", "marginals"))
         if place is not None:
             place.check_writable(task.name for task in self.tasks if isinstance(task, Task))
         for task in self.tasks:

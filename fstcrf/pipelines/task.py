@@ -20,7 +20,7 @@ from fstcrf.features import FeatureIndex, TemplateSet, tape_column
 from fstcrf.features.template import as_templates
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF
-from fstcrf.joint.component import GivenTape, bound, observed
+from fstcrf.joint.component import GivenTape, bound, grouped, observed
 from fstcrf.model.gold import gold_labels, legal_gold
 from fstcrf.model.options import Options, checked_options, stored_options
 
@@ -241,8 +241,13 @@ def ancestors(reads: Sequence[str], before: Sequence[Kind]) -> list[Kind]:
 # --- What can be known of tasks before the first of them takes ------------------------------------
 
 
-def check_tasks(tasks: Sequence[Task | CRF], grammar: Grammar | None) -> None:
-    """Check columns, labels and schemes of tasks in the order of reading, and their grammar."""
+def check_tasks(
+    tasks: Sequence[Task | CRF], grammar: Grammar | None, *, together: bool = True
+) -> None:
+    """Check columns, labels and schemes of tasks in the order of reading, and their grammar.
+
+    Where they are not decided `together`, no part of it may be over several tapes.
+    """
     sets: dict[str, Sequence[str]] = {}
     for number, task in enumerate(tasks):
         if isinstance(task, CRF):
@@ -257,9 +262,10 @@ def check_tasks(tasks: Sequence[Task | CRF], grammar: Grammar | None) -> None:
             if task.settings.jackknife is not None:
                 _check_gold(task, earlier, sets)
     if grammar is not None:
-        bound(
-            grammar, {name: tuple(labels) for name, labels in sets.items()}, partial(_read, tasks)
-        )
+        labels = {name: tuple(several) for name, several in sets.items()}
+        conjuncts = bound(grammar, labels, partial(_read, tasks))
+        if not together:
+            grouped(conjuncts, list(sets))
 
 
 def _read(tasks: Sequence[Task | CRF]) -> list[GivenTape]:

@@ -50,7 +50,7 @@ class Manifest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     format: Literal["fstcrf-pipeline"] = "fstcrf-pipeline"
     version: Literal[1] = 1
     tasks: dict[str, str] = {}  # by name, the hash of what it was trained by
-    decode: Decode = "cascade"
+    decode: Decode | None = None
     finished: bool = False
 
 
@@ -123,7 +123,7 @@ class Folder:
         self._write(found)
         self._forget(name)
 
-    def finish(self, composition: Composition, decode: Decode) -> None:
+    def finish(self, composition: Composition, decode: Decode | None) -> None:
         """Write the whole pipeline."""
         self.path.mkdir(parents=True, exist_ok=True)
         composition.save(self.path / COMPOSITION)
@@ -154,26 +154,29 @@ class TrainedPipeline(Tagger):
     ----------
     composition : Composition
         The taggers, with what a joint decision needs: weights, kind, grammar.
-    decoder : {"cascade", "marginals", "joint", "product", "chain"}
+    decoder : {"cascade", "marginals", "joint", "product", "chain"}, optional
         How it tags unless it is asked otherwise. cascade: one tagger after the other, by the best
         labels of those before it. marginals: one after the other; a tagger takes its potentials on
         average over what the posteriors of those before it say. joint: all together, exactly, as
-        the composition says. product, chain: the same by that way to normalise.
+        the composition says. product, chain: the same by that way to normalise. When absent: joint
+        under a grammar, else cascade.
 
-    Grammars and weights count in joint decisions only.
+    Weights count in joint decisions only. In a cascade, and by marginals, a grammar over one tape
+    restricts the tagger of this tape; one over several tapes is an `OptionError`.
     """
 
     composition: Composition
-    decoder: Decode = "cascade"
+    decoder: Decode | None = None
 
     def __post_init__(self) -> None:
-        one_of("decode", self.decoder, Decode)
+        if self.decoder is not None:
+            one_of("decode", self.decoder, Decode)
         mapped = self.composition.maps or self.composition.relabellings
         if self.decoder == "marginals" and mapped:
             raise OptionError("decode='marginals' does not go through maps between taggers")
 
     def __repr__(self) -> str:
-        return f"<TrainedPipeline: {' → '.join(self.composition.order)}; {self.decoder}>"
+        return f"<TrainedPipeline: {' → '.join(self.composition.order)}; {self.way}>"
 
     @property
     def tapes(self) -> tuple[str, ...]:
@@ -204,7 +207,11 @@ class TrainedPipeline(Tagger):
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
     ) -> TrainedPipeline:
-        """Return the pipeline under one more grammar, which its joint decisions obey."""
+        """Return the pipeline under one more grammar.
+
+        It decides jointly from now on, unless `decoder` says otherwise. All ways to decide obey
+        the grammar; one after the other only if each of its parts is over one tape.
+        """
         found = self.composition.constrained(grammar, search=search, budget=budget)
         return replace(self, composition=found)
 
@@ -236,12 +243,17 @@ class TrainedPipeline(Tagger):
         """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
         if self.together:
             return self.joint.decoded(asked)
-        return cascaded(self.composition, asked, soft=self.decoder == "marginals")
+        return cascaded(self.composition, asked, soft=self.way == "marginals")
+
+    @property
+    def way(self) -> Decode:
+        """How it tags: as `decoder` says, else jointly under a grammar and as a cascade without."""
+        return self.decoder or ("joint" if self.composition.conjuncts else "cascade")
 
     @property
     def together(self) -> bool:
         """Whether all tasks are decided together, rather than one after the other."""
-        return self.decoder not in ("cascade", "marginals")
+        return self.way not in ("cascade", "marginals")
 
     @cached_property
     def joint(self) -> Composition:
@@ -260,8 +272,17 @@ class TrainedPipeline(Tagger):
         return composition
 
     def decision(self) -> Composition | None:
-        """Return the composition that decides all tasks together; None where each decides."""
-        return self.joint if self.together else None
+        """Return the composition that decides all tasks together; None where each decides.
+
+        Raises
+        ------
+        OptionError
+            Each decides by itself, under a grammar over several tapes.
+        """
+        if self.together:
+            return self.joint
+        _ = self.composition.apart  # what they cannot obey is said before anything is read
+        return None
 
     def as_transducer(self) -> Tagger:
         """Return a tagger with the same legal labellings that says where all of them have died."""
@@ -272,9 +293,9 @@ class TrainedPipeline(Tagger):
         return self if decode is None else replace(self, decoder=decode)
 
     def without_grammar(self) -> TrainedPipeline | None:
-        """Return the pipeline without its grammar; None where no decision obeys one."""
-        free = self.composition.without_grammar() if self.together else None
-        return None if free is None else replace(self, composition=free)
+        """Return the pipeline without its grammar, deciding as before; None where it has none."""
+        free = self.composition.without_grammar()
+        return None if free is None else replace(self, composition=free, decoder=self.way)
 
     def _searched(self, search: Search) -> TrainedPipeline:
         return replace(self, composition=replace(self.composition, search=search))
@@ -305,7 +326,7 @@ class TrainedPipeline(Tagger):
         decode : {"cascade", "marginals", "joint", "product", "chain"}, optional
             Otherwise than the pipeline usually tags.
         **options
-            Those of `fstcrf.CRF.tag_all`; all but threads are of joint decisions alone.
+            Those of `fstcrf.CRF.tag_all`.
 
         Returns
         -------
@@ -317,10 +338,12 @@ class TrainedPipeline(Tagger):
         DataError
             A sentence lacks a column, or is not what it should be.
         NoPathError
-            No labelling of a sentence is legal (joint).
+            No labelling of a sentence is legal.
+        OptionError
+            decode is cascade or marginals, under a grammar over several tapes.
         """
         tagger = self._decoding(decode)
-        if tagger.together or set(options) - {"threads"}:
+        if tagger.together or tagger.composition.conjuncts or set(options) - {"threads"}:
             return super(TrainedPipeline, tagger).tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
         columns = self.tag_columns(corpus, decode=decode, **options)
@@ -336,7 +359,8 @@ class TrainedPipeline(Tagger):
     ) -> tuple[Column, ...]:
         """Return the labels of a corpus as one column for each task; arguments as for `tag_all`."""
         tagger = self._decoding(decode)
-        if tagger.decoder == "cascade" and not set(options) - {"threads"}:
+        ruled = bool(tagger.composition.conjuncts)
+        if tagger.way == "cascade" and not ruled and not set(options) - {"threads"}:
             return tagger.composition.cascade(corpus, threads=options.get("threads", 1))
         return super(TrainedPipeline, tagger).tag_columns(corpus, **options)
 
@@ -354,7 +378,7 @@ class TrainedPipeline(Tagger):
 
         In a cascade it is the product, over the tasks, of the probability of its labels given
         those that it read; by marginals, of the probabilities that the tasks have each by itself.
-        None where no labelling is legal (joint).
+        None where no labelling is legal.
         """
         ranked = self.nbest_all(sentences, 1, decode=decode, **options)
         return [next(iter(paths), None) for paths in ranked]
@@ -420,8 +444,8 @@ class TrainedPipeline(Tagger):
     ) -> list[Confidence]:
         """Return how sure the best labels of each sentence are.
 
-        In a cascade, and by marginals, the bounds are one number, the probability of `paths_all`:
-        no grammar counts there, and all is legal.
+        In a cascade, and by marginals, the bounds are one number, the probability of `paths_all`.
+        The labels are legal there where those of each task are, given the labels before.
 
         Parameters
         ----------
@@ -433,7 +457,7 @@ class TrainedPipeline(Tagger):
         Raises
         ------
         NoPathError
-            No labelling of a sentence is legal (joint).
+            No labelling of a sentence is legal.
         OptionError
             A joint decision of ``normalize="chain"``, which has no sum over all labellings.
         """
@@ -442,7 +466,7 @@ class TrainedPipeline(Tagger):
             found = tagger.decode(sentences)
             return [found.confidence(b) for b in range(len(found))]
         if tagger.joint.conditional:
-            raise OptionError(f"decode={tagger.decoder!r} by normalize='chain' has no confidence")
+            raise OptionError(f"decode={tagger.way!r} by normalize='chain' has no confidence")
         lattices = tagger.joint.lattices(sentences)
         with gathered():
             return [lattice.confidence(**options) for lattice in lattices]
@@ -469,7 +493,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
         It cannot be read.
     """
     place = FilePath(path)
-    decode: Decode = "cascade"
+    decode: Decode | None = None
     if place.is_dir():
         manifest = Folder(place).manifest()
         if not manifest.finished:

@@ -133,15 +133,22 @@ def test_how_sure_it_is(folder: Path) -> None:
         assert any(float(head[3]) < 1 for head in heads) == below
 
 
-def test_a_grammar_goes_with_joint_decisions(folder: Path) -> None:
+def test_a_grammar_goes_with_all_ways_to_decide(folder: Path) -> None:
     (folder / "one.grm").write_text('tape c;\nexport ONE = at_most[1, "C1"];\n')
     given = ("--grammar", folder / "one.grm")
     printed = done("pipeline", "tag", folder / "out", "--task", "c", *given, given=TEXT)
     assert all(sentence.count("C1") <= 1 for sentence in printed.split("\n\n"))
-    text = failure(
-        *("pipeline", "tag", folder / "out", "--decode", "cascade"), *given, status=2, given=TEXT
-    )
-    assert "--grammar needs a joint decision" in text
+    joint = done("pipeline", "tag", folder / "out", *given, "--decode", "joint", given=TEXT)
+    assert joint == done("pipeline", "tag", folder / "out", *given, given=TEXT)
+    (folder / "both.grm").write_text("tape b, c;\nexport BOTH = any*;\n")
+    for decode in ("cascade", "marginals"):
+        options = ("pipeline", "tag", folder / "out", "--decode", decode)
+        printed = done(*options, "--task", "c", *given, given=TEXT)
+        assert all(sentence.count("C1") <= 1 for sentence in printed.split("\n\n"))
+        wide = ("--grammar", folder / "both.grm")
+        text = failure(*options, "nix.txt", *given, *wide, status=2)
+        assert "both.grm:2: BOTH is over several tapes, b, c: " in text
+        assert "--decode joint" in text
 
 
 @pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])

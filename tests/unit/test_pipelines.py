@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import CRF, Corpus
+from fstcrf import CRF, Corpus, Grammar
 from fstcrf.constraints import at_most
 from fstcrf.errors import (
     DataError,
@@ -123,13 +123,39 @@ def test_a_joint_decision_is_that_of_the_composition(trained: TrainedPipeline) -
         chain.marginals_all(TEST)
 
 
-def test_grammars_and_weights_count_in_joint_decisions(trained: TrainedPipeline) -> None:
-    bound = trained.constrained(at_most(1, "C1", tape="c")).with_weights(1, 0.5, 0.5)
-    for _, _, labels in bound.tag_all(TEST, decode="joint"):
-        assert labels.count("C1") <= 1
-    assert bound.tag_all(TEST) == trained.tag_all(TEST)
+def test_weights_count_in_joint_decisions_and_grammars_in_all(trained: TrainedPipeline) -> None:
+    bound = trained.constrained(at_most(1, "C1", tape="c"))
+    weighted = bound.with_weights(1, 0.5, 0.5)
+    for decode in DECODES:
+        for _, _, labels in weighted.tag_all(TEST, decode=decode):
+            assert labels.count("C1") <= 1
+    assert weighted.tag_all(TEST) == weighted.tag_all(TEST, decode="joint")
+    for decode in ("cascade", "marginals"):
+        assert weighted.tag_all(TEST, decode=decode) == bound.tag_all(TEST, decode=decode)
+    assert trained.with_weights(1, 0.5, 0.5).tag_all(TEST) == trained.tag_all(TEST)
     tuned = trained.tuned(sentences(10, 8), grid=[0.5, 1.0])
     assert tuned.composition.weights[0] == 1.0
+
+
+@pytest.mark.parametrize("decode", ["cascade", "marginals"])
+def test_a_cascade_under_a_grammar_of_several_tasks_is_refused_first(decode: Decode) -> None:
+    """Before anything is trained."""
+    grammar = Grammar.from_text('tape a, b; export PAIR = (any - "[a=A1 b=B1]")*;')
+    told: list[str] = []
+    with pytest.raises(OptionError, match=r"PAIR is over several tapes, a, b: .*decode='joint'"):
+        Pipeline(tasks(), decode=decode, grammar=grammar).train(told=told.append)
+    assert told == []
+
+
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+def test_under_a_grammar_a_pipeline_decides_jointly(tmp_path: Path) -> None:
+    grammar = Grammar.from_text('tape a, b; export PAIR = (any - "[a=A1 b=B1]")*;')
+    trained = Pipeline(tasks(), grammar=grammar).train(tmp_path / "p")
+    assert (trained.way, load_pipeline(tmp_path / "p").way) == ("joint", "joint")
+    assert not any(("A1", "B1") in zip(a, b, strict=True) for a, b, _ in trained.tag_all(TEST))
+    Folder(tmp_path / "old").finish(trained.composition, "cascade")  # as all of them used to say
+    with pytest.raises(OptionError, match="PAIR is over several tapes"):
+        load_pipeline(tmp_path / "old").tag_all(TEST)
 
 
 @pytest.mark.parametrize("decode", DECODES)
