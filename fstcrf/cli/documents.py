@@ -159,7 +159,8 @@ def tag_documents(
         return tuple(joined(parts))
 
     known = {field.name: getattr(source, field.name) for field in dataclasses.fields(source)}
-    write_tagged(answer, _WholeDocuments(**known), path, output)
+    names = asked["tapes"] or tagger.tapes
+    write_tagged(answer, _WholeDocuments(**known), path, output, names)
     return outcomes
 
 

@@ -293,7 +293,12 @@ def _of_files(
     gold: str | None, pred: str, how: dict[str, Any], target: str | None, pred_column: str | None
 ) -> _Labels:
     if gold is None:
-        found = scored_input(pred, **how).read(pred)
+        source = scored_input(pred, **how)
+        if source.conllu and None in (target, pred_column):
+            raise click.UsageError(
+                "CoNLL-U has no last column of labels: --target and --pred-column, or --gold"
+            )
+        found = source.read(pred)
         if len(found.columns) < 2:
             message = f"{len(found.columns)} column, expected two: wanted, found"
             raise DataError(message, path=pred)
@@ -303,8 +308,12 @@ def _of_files(
         raise click.UsageError(
             "--target is missing: which column of the CoNLL-U file, such as upos"
         )
-    wanted = source.read(gold)
-    found = scored_input(pred, **how | {"columns": None}).read(pred)
+    other = scored_input(pred, **how | {"columns": None})
+    if other.conllu and pred_column is None:
+        pred_column = target
+        if target is None:
+            raise click.UsageError("--pred-column is missing: which column of the CoNLL-U file")
+    wanted, found = source.read(gold), other.read(pred)
     return _pair(wanted, target or list(wanted.columns)[-1], found, pred_column)
 
 

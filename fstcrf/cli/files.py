@@ -83,7 +83,7 @@ class FileTagger:
         options = self.options
         if not options["document_consistency"]:
             check_alone(dict(options))
-        how = {name: options[name] for name in ("columns", "kind", "separator")}
+        how = {name: options[name] for name in ("columns", "kind", "separator", "fill")}
         return model_input(self.model, path=path, **how)
 
 

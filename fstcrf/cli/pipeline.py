@@ -144,11 +144,12 @@ def tag(
     columns: tuple[str, ...] | None,
     kind: str | None,
     separator: str,
+    fill: str | None,
     **given: Any,
 ) -> None:
     """Tag a file by a trained pipeline: its columns again, and one for each task.
 
-    The options are those of fstcrf tag.
+    CoNLL-U is filled in place. The options are those of fstcrf tag.
 
     \b
     fstcrf pipeline tag notices new.txt --decode joint > tagged.txt
@@ -169,7 +170,12 @@ def tag(
     model = _changed(model, given["weights"], ())
     asked = question(model, given, tape="task")
     source = model_input(
-        model.composition, path=path, columns=columns, kind=kind, separator=separator
+        model.composition,
+        path=path,
+        columns=columns,
+        kind=kind,
+        separator=separator,
+        fill=fill,
     )
     tag_file(model, source, path, output, asked).report()
 

@@ -121,6 +121,13 @@ _PRINTED = (
     ),
 )
 """What is printed of them."""
+_FILL = click.option(
+    "--fill",
+    metavar="COLUMN",
+    help="Of CoNLL-U, the column that gets the labels, such as upos, or a key of the last column.  "
+    "TAPE=COLUMN,... where there are several tapes.  [default: the column that training took the "
+    "labels from; else a key called like the tape]",
+)
 _KNOWN = (
     click.option(
         "--force",
@@ -154,7 +161,7 @@ def tagging_options(tape: str) -> Callable[[Command], Command]:
         multiple=True,
         help=f"Print only this {tape}; --nbest is of those printed. Repeatable.",
     )
-    several = (_OUTPUT, input_options, *_DECISION, *_PRINTED, *_KNOWN, shown)
+    several = (_OUTPUT, input_options, _FILL, *_DECISION, *_PRINTED, *_KNOWN, shown)
     last = (search_options, threads_option, progress_option)
     return lambda command: with_options((*several, *last), command)
 

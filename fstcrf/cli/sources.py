@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from fstcrf.cli.models import Model, taggers
+from fstcrf.cli.models import Model, taggers, tape_columns
 from fstcrf.cli.reporting import say, too_narrow
 from fstcrf.corpus import (
     Corpus,
@@ -26,7 +26,7 @@ from fstcrf.corpus.batches import whole_documents
 from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.corpus.columns import WidthError
 from fstcrf.corpus.conllu import CONLLU, JOINED
-from fstcrf.corpus.files import opening
+from fstcrf.corpus.files import Source, opening
 from fstcrf.corpus.items import LABEL
 from fstcrf.errors import DataError
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
@@ -37,6 +37,7 @@ _LONG = 5_000
 """Tokens above which a sentence is pointed out."""
 
 _CONLLU_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}$")
+_FEATURE = re.compile(r"[A-Z0-9][A-Za-z0-9]*(\[[a-z0-9]+\])?")
 _DOCUMENT = "-DOCSTART-"
 
 _SEPARATORS = {"any": None, "tab": "\t", "space": " "}
@@ -58,6 +59,7 @@ class InputFile:
     least: int = 1  # fewer columns are too few, whatever they are called
     gold: tuple[str, ...] = ()  # columns of labels that must be there
     wide: tuple[TemplateSet, ...] = ()  # of those who will look past the ends of sentences
+    fills: tuple[tuple[str, str], ...] = ()  # of CoNLL-U: (tape, column that its labels go to)
 
     def read(self, path: str) -> Corpus:
         """Read a whole file; a sentence that is very long is pointed out."""
@@ -79,7 +81,7 @@ class InputFile:
                 )
         return self._with_aliases(corpus)
 
-    def stream(self, path: str) -> Iterator[Corpus]:
+    def stream(self, path: Source) -> Iterator[Corpus]:
         """Read a file of any size, some sentences at a time; of an empty one nothing comes.
 
         The first sentence that is very long is pointed out. Batches hold whole documents where
@@ -91,7 +93,7 @@ class InputFile:
         else:
             yield from self._stream(path)
 
-    def _stream(self, path: str) -> Iterator[Corpus]:
+    def _stream(self, path: Source) -> Iterator[Corpus]:
         told = False
         if self.items:
             batches = stream_items(path)
@@ -110,11 +112,19 @@ class InputFile:
         """Return the columns to write back, and what stands between them."""
         if self.items:  # the attributes have done their work
             return [LABEL], "\t"
-        if self.conllu:
-            return list(CONLLU), "\t"
         second = {name for name, _ in self.aliases}
         names = [n for n in corpus.columns if n not in second and not is_surrounding(n)]
         return names, self.separator or " "
+
+    @property
+    def morphology(self) -> tuple[str, ...]:
+        """The features that are written as such: other names are of columns that were added."""
+        return tuple(filter(_FEATURE.fullmatch, self.features))
+
+    def filled(self, names: Iterable[str]) -> list[str]:
+        """Return the columns of CoNLL-U that are filled for tapes and what is said of them."""
+        known = dict(self.fills)
+        return [known.get(name, name) for name in names]
 
     @contextmanager
     def _advising(self) -> Iterator[None]:
@@ -194,12 +204,13 @@ def model_input(
     path: str | None = None,
     targets: Iterable[str] = (),
     wanted: Iterable[str] = (),
+    fill: str | None = None,
 ) -> InputFile:
     """Return how the input of a model is read: like its training data, unless options differ.
 
     Where its taggers were trained on data of several kinds, the input at `path` says which of
     them it is like. The columns of `targets` must be there beside those that the model reads;
-    those of `wanted` may be missing.
+    those of `wanted` may be missing. `fill` says which columns of CoNLL-U labels go to.
     """
     source = _model_input(
         model,
@@ -212,7 +223,24 @@ def model_input(
     )
     indices = [tagger.index for tagger in taggers(model)]
     templates = [index.templates for index in indices if isinstance(index, FeatureIndex)]
-    return replace(source, wide=tuple(filter(reads_documents, templates)))
+    fills = _fills(model, source, fill) if source.conllu else ()
+    if fill is not None and not source.conllu:
+        raise click.UsageError("--fill is for CoNLL-U: other files get columns of their own")
+    return replace(source, wide=tuple(filter(reads_documents, templates)), fills=fills)
+
+
+def _fills(model: Model, source: InputFile, asked: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the columns that labels go to: those that training took them from, or as asked."""
+    names = dict(source.aliases)
+    found = {}
+    for tagger in taggers(model):
+        target = tagger.record.target if tagger.record is not None else None
+        column = names.get(target or tagger.tape, target or tagger.tape)
+        known = column in (*CONLLU, JOINED, *source.morphology)
+        found[tagger.tape] = column if known else tagger.tape
+    if asked is not None:
+        found |= tape_columns("--fill", asked, model.tapes)
+    return tuple(found.items())
 
 
 def _model_input(

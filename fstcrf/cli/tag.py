@@ -72,8 +72,9 @@ def tag(
 
     The input has the columns that the model was trained with, of which the last ones may be
     missing, or those that --columns names. They are printed again with the predicted labels behind
-    them, a column for each tape; document lines and blank lines stay. A Parquet file has a sentence
-    in each row, in the column that --columns names; it gets columns of labels, spans and
+    them, a column for each tape; document lines and blank lines stay. In CoNLL-U the labels fill
+    the column that training took them from, and all else stays as it is. A Parquet file has a
+    sentence in each row, in the column that --columns names; it gets columns of labels, spans and
     probabilities.
 
     Several files, a folder, or a pattern in quotes are tagged into a folder, under the same names.

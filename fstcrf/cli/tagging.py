@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -27,7 +27,8 @@ from fstcrf.cli.questions import Question
 from fstcrf.cli.reporting import counted, place, say, working
 from fstcrf.cli.sources import InputFile
 from fstcrf.corpus import Column, ColumnWriter, Corpus
-from fstcrf.corpus.files import open_target
+from fstcrf.corpus.files import open_binary, open_target, source_name
+from fstcrf.corpus.filling import ConlluFiller, ConlluText
 from fstcrf.corpus.schemes import OUTSIDE, has_spans
 from fstcrf.errors import DataError, NoPathError, TooLargeError
 from fstcrf.joint.tagger import Tagger
@@ -290,6 +291,7 @@ def tag_file(
 ) -> Outcomes:
     """Write a file again, with what is asked for added to each sentence."""
     outcomes = Outcomes()
+    apart = source.conllu
 
     def added(batch: Corpus, meter: Meter) -> _Addition:
         found, parts = _Addition(), []
@@ -299,13 +301,25 @@ def tag_file(
                 parts.append([answer[tape].column(missing=NOTHING) for tape in answer.tapes])
             else:
                 with counted(), _measured(batch):
-                    _add_blocks(found, answer, asked, first)
+                    _add_blocks(found, answer, asked, first, apart=apart)
             done_of(meter, batch, first + len(answer), len(answer))
         found.columns = joined(parts) if parts else found.columns
         return found
 
-    _write(added, source, path, output, asked)
+    _write(added, source, path, output, asked, _names(tagger, asked))
     return outcomes
+
+
+def _names(tagger: Tagger, asked: Question) -> list[str]:
+    """Return what columns are called in CoNLL-U, which has one for each number."""
+    tapes = asked.tapes or tagger.tapes
+    names = list(tapes)
+    if asked.probabilities or asked.marginals:
+        names += [f"{tape}:p" for tape in tapes]
+    names += [f"{tape}:span" for tape in asked.spans]
+    if asked.marginals:
+        names += [f"{tape}:{label}" for tape in tapes for label in tagger.label_sets[tape]]
+    return names
 
 
 def done_of(meter: Meter, batch: Corpus, end: int, count: int) -> None:
@@ -321,13 +335,14 @@ def write_tagged(
     source: InputFile,
     path: str,
     output: str,
+    tapes: Sequence[str],
 ) -> None:
-    """Write a file again, with columns added to each batch of it; `answer` counts its sentences."""
+    """Write a file again, with labels of tapes added to each batch; `answer` counts sentences."""
 
     def added(batch: Corpus, meter: Meter) -> _Addition:
         return _Addition(list(answer(batch, meter)))
 
-    _write(added, source, path, output, Question())
+    _write(added, source, path, output, Question(), tapes)
 
 
 def _write(
@@ -336,11 +351,15 @@ def _write(
     path: str,
     output: str,
     asked: Question,
+    names: Sequence[str],
 ) -> None:
     writer: ColumnWriter | None = None
     what = f"tagging {'standard input' if path == '-' else path}"
     with open_target(output) as file, progress(what, output=output) as meter:
         meter.measured(file_share(path, meter))
+        if source.conllu:
+            _fill(added, source, path, file, asked, names, meter)
+            return
         for batch in source.stream(path):
             found = added(batch, meter)
             kept, between = source.written(batch)
@@ -351,6 +370,30 @@ def _write(
                 mine = column if isinstance(column, Column) else Column.from_strings(column)
                 rows = rows.with_interned(name, mine)
             writer.write(rows, comments=found.comments if asked.commented else None)
+
+
+def _fill(
+    added: Callable[[Corpus, Meter], _Addition],
+    source: InputFile,
+    path: str,
+    file: BinaryIO,
+    asked: Question,
+    names: Sequence[str],
+    meter: Meter,
+) -> None:
+    """Write CoNLL-U again; labels take the place of what was there."""
+    with open_binary(path) as opened:
+        text = ConlluText(opened, source_name(path))
+        filler = ConlluFiller(text, file, source.filled(names), source.morphology)
+        for batch in source.stream(text):
+            found = added(batch, meter)
+            filler.write(
+                batch,
+                [c if isinstance(c, Column) else Column.from_strings(c) for c in found.columns],
+                sentences=found.sentences if asked.ranked else None,
+                comments=found.comments if asked.commented else None,
+            )
+        filler.close()
 
 
 def joined(parts: Sequence[Sequence[Column]]) -> list[Column]:
@@ -366,14 +409,21 @@ def joined(parts: Sequence[Sequence[Column]]) -> list[Column]:
     return found
 
 
-def _add_blocks(found: _Addition, answer: Answer, asked: Question, first: int) -> None:
-    """Add every path of every sentence of a run, with what is told of it."""
-    cells = _Cells(answer, asked)
+def _add_blocks(
+    found: _Addition, answer: Answer, asked: Question, first: int, *, apart: bool
+) -> None:
+    """Add every path of every sentence of a run, with what is told of it.
+
+    Numbers that stand `apart` have a column each, and comments a name.
+    """
+    cells = _Cells(answer, asked, apart=apart)
     for b in range(len(answer)):
         paths: Sequence[Path | None] = answer.paths(b) or (None,)
         sure = _sure(answer, b, paths[0], asked)
         for k, path in enumerate(paths):
             words = ["#", str(k)] if asked.ranked else ["#"]
+            if apart:
+                words[:1] = ["# nbest =" if asked.ranked else "# probability ="]
             words.append(f"{0.0:f}" if path is None else _probability(path, paths[0], sure))
             if sure is not None and asked.confidence:
                 words.append(f"legal: {sure.legal}")
@@ -407,8 +457,8 @@ def _probability(path: Path, best: Path | None, sure: Confidence | None) -> str:
 class _Cells:
     """The columns of sentences: labels, probabilities of spans, probabilities of all labels."""
 
-    def __init__(self, answer: Answer, asked: Question) -> None:
-        self.answer, self.asked = answer, asked
+    def __init__(self, answer: Answer, asked: Question, *, apart: bool) -> None:
+        self.answer, self.asked, self.apart = answer, asked, apart
         sets = answer.label_sets
         kept = [t for t in answer.tapes if asked.least is not None and has_spans(sets[t])]
         single = [t for t in answer.tapes if asked.least is not None and t not in kept]
@@ -437,9 +487,13 @@ class _Cells:
         size = int(self.answer.offsets[b + 1] - self.answer.offsets[b])
         if path is None:
             every = sum(len(self.answer.label_sets[t]) for t in tapes) * self.asked.marginals
-            return [[NOTHING] * size] * (len(tapes) + len(self.asked.spans) + every)
+            single = len(tapes) * (self.apart and self._numbered)
+            return [[NOTHING] * size] * (len(tapes) + single + len(self.asked.spans) + every)
         labels = path.labels if len(tapes) > 1 else (path.labels,)
         found = [self._labels(b, k, tape, own) for tape, own in zip(tapes, labels, strict=True)]
+        if self.apart and self._numbered:
+            pairs = zip(tapes, found.copy(), strict=True)
+            found += [self._probabilities(b, tape, mine) for tape, mine in pairs]
         found += [self._spans(b, k, tape, size) for tape in self.asked.spans]
         if self.asked.marginals:
             found += [column for tape in tapes for column in self._every(b, tape)]
@@ -447,13 +501,25 @@ class _Cells:
 
     def _labels(self, b: int, k: int, tape: str, labels: Sequence[str]) -> list[str]:
         sure = list(labels) if self.asked.least is None else self._sure(b, k, tape, labels)
-        if not (self.asked.probabilities or self.asked.marginals):
+        if self.apart or not self._numbered:
             return sure
+        numbers = self._probabilities(b, tape, sure)
+        return [
+            name if number == NOTHING else f"{name}/{number}"
+            for name, number in zip(sure, numbers, strict=True)
+        ]
+
+    @property
+    def _numbered(self) -> bool:
+        return self.asked.probabilities or self.asked.marginals
+
+    def _probabilities(self, b: int, tape: str, labels: Sequence[str]) -> list[str]:
+        """Return the probability of each label; nothing where it is none of the tape's."""
         index = {name: i for i, name in enumerate(self.answer.label_sets[tape])}
         rows = self.rows[tape][b].tolist()
         return [
-            f"{name}/{row[index[name]]:f}" if name in index else name
-            for name, row in zip(sure, rows, strict=True)
+            f"{row[index[name]]:f}" if name in index else NOTHING
+            for name, row in zip(labels, rows, strict=True)
         ]
 
     def _sure(self, b: int, k: int, tape: str, labels: Sequence[str]) -> list[str]:
@@ -484,6 +550,6 @@ class _Cells:
         """Return a column for every label of a tape."""
         rows = self.rows[tape][b].tolist()
         return [
-            [f"{label}/{row[i]:f}" for row in rows]
+            [f"{row[i]:f}" if self.apart else f"{label}/{row[i]:f}" for row in rows]
             for i, label in enumerate(self.answer.label_sets[tape])
         ]

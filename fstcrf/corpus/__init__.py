@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from fstcrf.corpus.conllu import read_conllu, stream_conllu
     from fstcrf.corpus.corpus import Column, Corpus, Sentence, concatenated
     from fstcrf.corpus.files import atomic_write, check_writable, open_binary, open_text
+    from fstcrf.corpus.filling import fill_conllu
     from fstcrf.corpus.items import read_items, stream_items
     from fstcrf.corpus.schemes import (
         Scheme,
@@ -37,6 +38,7 @@ __all__ = [
     "concatenated",
     "convert",
     "convert_column",
+    "fill_conllu",
     "labels_from_arrays",
     "labels_from_spans",
     "legal_transitions",
@@ -69,6 +71,7 @@ __getattr__ = importer(
         "concatenated": "corpus",
         "convert": "schemes",
         "convert_column": "schemes",
+        "fill_conllu": "filling",
         "labels_from_arrays": "schemes",
         "labels_from_spans": "schemes",
         "legal_transitions": "schemes",

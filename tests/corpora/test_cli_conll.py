@@ -9,6 +9,7 @@ import pytest
 
 import fstcrf
 from tests.support.command import done, run
+from tests.support.treebanks import same_but
 
 pytestmark = pytest.mark.corpus
 
@@ -112,9 +113,10 @@ def test_ewt_parts_of_speech(data: Path) -> None:
     report = done("eval", "m", test)
     assert report.startswith("processed 25094 tokens in 2077 sentences")
     assert figure(report, "accuracy") >= 93.5
-    done("tag", "m", test, "-o", "tagged.txt")
-    gold = ["--gold", test, "--target", "upos", "--pred", "tagged.txt", "--separator", "tab"]
-    assert done("eval", *gold) == report
+    done("tag", "m", test, "-o", "tagged.conllu")
+    assert done("eval", "--gold", test, "--target", "upos", "--pred", "tagged.conllu") == report
+    assert done("tag", "m", "tagged.conllu") == Path("tagged.conllu").read_text()
+    same_but(test.read_bytes(), Path("tagged.conllu").read_bytes(), ["upos"])
     assert "reads       form of id, form," in done("info", "m", "--top", 1)
 
 

@@ -11,16 +11,20 @@ import numpy as np
 import pytest
 
 from fstcrf.corpus import (
+    Column,
     ColumnWriter,
     convert_column,
+    fill_conllu,
     read_columns,
     read_conllu,
     stream_columns,
     stream_conllu,
     write_columns,
 )
+from fstcrf.corpus.conllu import CONLLU
 from fstcrf.errors import SchemeError
 from fstcrf.evaluate import evaluate_spans
+from tests.support.treebanks import same_but
 
 pytestmark = pytest.mark.corpus
 
@@ -137,6 +141,24 @@ def test_morphology_of_the_english_treebank(data: Path) -> None:
     for path in sorted((data / "ud_english_ewt").glob("*.conllu")):
         values |= set(read_conllu(path).column("upos+feats").values)
     assert len(values) == 340
+
+
+@pytest.mark.parametrize("treebank", ["ud_english_ewt", "ud_japanese_gsd"])
+def test_treebanks_filled_with_other_labels(data: Path, treebank: str) -> None:
+    for path in sorted((data / treebank).glob("*.conllu")):
+        text, corpus = path.read_bytes(), read_conllu(path)
+        out = io.BytesIO()
+        fill_conllu(path, out, {name: corpus.columns[name] for name in CONLLU[1:]})
+        assert out.getvalue() == text
+    moved = {name: np.roll(corpus.columns[name].ids, 1) for name in ("upos", "feats", "deprel")}
+    columns = {name: Column(ids, corpus.columns[name].values) for name, ids in moved.items()}
+    out = io.BytesIO()
+    fill_conllu(path, out, {**columns, "ner": columns["upos"]})
+    same_but(text, out.getvalue(), [*columns], ["ner"])
+    again = read_conllu(io.BytesIO(out.getvalue()))
+    for name, column in columns.items():
+        assert again.columns[name].strings() == column.strings()
+    assert np.array_equal(again.char_offsets, corpus.char_offsets)
 
 
 def test_against_the_conllu_package(data: Path) -> None:

@@ -225,20 +225,9 @@ def test_conllu(folder: Path) -> None:
     common = ["train", "a.conllu", "-o", "m", "--template", "c.tpl", "--max-iterations", 3]
     done(*common, "--target", "upos")
     assert CRF.load("m").labels == ("NUM", "PROPN")
-    tagged = done("tag", "m", "a.conllu").splitlines()
-    assert tagged[0].split("\t")[1:] == [
-        "Two",
-        "two",
-        "NUM",
-        "CD",
-        "NumForm=Word",
-        "0",
-        "root",
-        "_",
-        "_",
-        "NUM",
-    ]
-    assert tagged[1].split("\t")[-1] == "PROPN"
+    blank = rows.replace("NUM\t", "_\t").replace("PROPN\t", "_\t")
+    assert blank != rows
+    assert done("tag", "m", given=blank) == done("tag", "m", "a.conllu") == rows
     done(*common, "--target", "Number", "--feature-columns", "Number", "--whole-labels")
     assert CRF.load("m").labels == ("Sing", "_")
     assert done("eval", "m", "a.conllu").startswith("processed 2 tokens")

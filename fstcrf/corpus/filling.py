@@ -1,0 +1,440 @@
+"""CoNLL-U files written again with other labels in some columns, the rest byte for byte.
+
+::
+
+    # text = We go.              comments, multiword tokens and empty nodes stay
+    1  We  we  PRON  ...  _      upos is filled, or feats, deprel, any column but id
+    2  go  go  VERB  ...  ner=O  any other name is a key of misc
+
+A label ``_`` means that there is none: the key is left out.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from fstcrf.arrays import Bytes, Longs
+from fstcrf.corpus.conllu import CONLLU, JOINED, stream_conllu
+from fstcrf.corpus.corpus import Column, Corpus, TokenPlace
+from fstcrf.corpus.files import Source, Target, open_binary, open_target, source_name
+from fstcrf.errors import DataError, OptionError
+
+__all__ = ["ConlluFiller", "ConlluText", "fill_conllu"]
+
+_NOTHING = "_"
+_FEATS, _MISC = CONLLU.index("feats"), CONLLU.index("misc")
+_TAB, _LINE_END = ord("\t"), ord("\n")
+_OPENINGS = (b"# newdoc", b"# newpar", b"#newdoc", b"#newpar")
+
+
+def fill_conllu(
+    source: Source,
+    file: Target,
+    columns: Mapping[str, Column | Sequence[str]],
+    *,
+    feature_columns: Sequence[str] = (),
+) -> None:
+    r"""Write a CoNLL-U file again with other labels in some columns.
+
+    All else stays byte for byte: comments, multiword tokens, empty nodes, line ends.
+
+    Parameters
+    ----------
+    source : path, "-" or binary file
+        What to write again; as for `read_conllu`.
+    file : path, "-" or binary file
+        Where to; as for `write_columns`.
+    columns : mapping of str to Column or sequence of str
+        The labels, one for each token of the file, of some of these: ``"lemma"``, ``"upos"``,
+        ``"feats"`` or another column but ``"id"``; ``"upos+feats"``, both joined by ``|``; one of
+        the `feature_columns`; or any other name, a key of the last column. ``_`` means that there
+        is none: such a key is left out.
+    feature_columns : sequence of str
+        Names that are morphological features, parts of ``feats``.
+
+    Raises
+    ------
+    DataError
+        The source is no sound CoNLL-U; a label that would read back differently; another number
+        of labels than tokens.
+    OptionError
+        A column that cannot be filled, or is filled twice.
+    OSError
+        The file cannot be written.
+
+    Examples
+    --------
+    >>> import io
+    >>> rows = b"# text = Go!\n1\tGo\tgo\t_\t_\t_\t0\troot\t_\tSpaceAfter=No\n\n"
+    >>> out = io.BytesIO()
+    >>> fill_conllu(io.BytesIO(rows), out, {"upos": ["VERB"], "ner": ["O"]})
+    >>> print(*out.getvalue().decode().splitlines()[1].split("\t"))
+    1 Go go VERB _ _ 0 root _ SpaceAfter=No|ner=O
+    """
+    given = {
+        name: column if isinstance(column, Column) else Column.from_strings(column)
+        for name, column in columns.items()
+    }
+    with open_binary(source) as opened, open_target(file) as target:
+        text = ConlluText(opened, source_name(source))
+        filler = ConlluFiller(text, target, tuple(given), feature_columns)
+        done, batches = 0, stream_conllu(text)
+        for batch in batches:
+            end = done + batch.n_tokens
+            if any(len(column.ids) < end for column in given.values()):
+                done = end + sum(rest.n_tokens for rest in batches)
+                break
+            filler.write(batch, [Column(c.ids[done:end], c.values) for c in given.values()])
+            done = end
+        for name, column in given.items():
+            if len(column.ids) != done:
+                raise DataError(f"{len(column.ids)} labels of {name!r} for {done} tokens")
+        filler.close()
+
+
+class ConlluText(io.RawIOBase):
+    """A CoNLL-U file that is being read: its bytes are kept until they are written again.
+
+    Parameters
+    ----------
+    file : binary file
+        Not compressed.
+    name : str
+        What messages call it.
+    """
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self.name = file, name
+        self._kept: deque[bytes] = deque()
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes."""
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._kept.append(data)
+        return len(data)
+
+    def take(self) -> bytes:
+        """Return what has been read since the last time."""
+        data = b"".join(self._kept)
+        self._kept.clear()
+        return data
+
+
+# --- What is filled -------------------------------------------------------------------------------
+
+Change = Callable[[str, str], str]
+"""From what a cell holds, and a label, to what it is to hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Filled:
+    """Which cell of a row some labels change, and how."""
+
+    cell: int
+    labels: int  # which of the columns of labels
+    change: Change | None = None  # None: the label is what it holds then
+    whole: bool = True  # nothing stays of what it held
+
+
+def _filled(names: Sequence[str], features: Sequence[str]) -> list[list[_Filled]]:
+    """Return what is done to each cell that changes, in the order of cells."""
+    found: dict[int, list[_Filled]] = {}
+    for k, name in enumerate(names):
+        for one in _cells(name, k, features):
+            found.setdefault(one.cell, []).append(one)
+    for cell, changes in found.items():
+        changes.sort(key=lambda one: not one.whole)  # keys go into what has been filled
+        whole = [names[one.labels] for one in changes if one.whole]
+        if len(whole) > 1 or len(set(names)) < len(names):
+            twice = ", ".join(map(repr, whole if len(whole) > 1 else names))
+            raise OptionError(f"column {CONLLU[cell]!r} of CoNLL-U is filled twice, by {twice}")
+    return [found[cell] for cell in sorted(found)]
+
+
+def _cells(name: str, k: int, features: Sequence[str]) -> list[_Filled]:
+    if name == CONLLU[0]:
+        raise OptionError("column 'id' of CoNLL-U numbers the tokens: it cannot be filled")
+    if name in features:
+        return [_Filled(_FEATS, k, partial(_with_entry, name=name, ordered=True), whole=False)]
+    if name in CONLLU:
+        return [_Filled(CONLLU.index(name), k)]
+    if name == JOINED:
+        upos, feats = CONLLU.index("upos"), _FEATS
+        return [_Filled(upos, k, _first_part), _Filled(feats, k, _other_parts)]
+    if not name or any(character in name for character in "\t\r\n|="):
+        raise OptionError(f"{name!r} is no key of the last column of CoNLL-U")
+    return [_Filled(_MISC, k, partial(_with_entry, name=name, ordered=False), whole=False)]
+
+
+def _first_part(_: str, label: str) -> str:
+    return label.partition("|")[0] or _NOTHING
+
+
+def _other_parts(_: str, label: str) -> str:
+    return label.partition("|")[2] or _NOTHING
+
+
+def _with_entry(cell: str, label: str, *, name: str, ordered: bool) -> str:
+    """Return a list of ``name=value`` between ``|`` with one entry put in, or left out."""
+    entries = [] if cell == _NOTHING else cell.split("|")
+    places = [i for i, entry in enumerate(entries) if entry.partition("=")[0] == name]
+    kept = [entry for i, entry in enumerate(entries) if i not in places]
+    if label != _NOTHING:
+        place = places[0] if places else len(kept)
+        if ordered and not places:
+            keys = [entry.partition("=")[0].lower() for entry in kept]
+            place = sum(key < name.lower() for key in keys)
+        kept.insert(place, f"{name}={label}")
+    return "|".join(kept) or _NOTHING
+
+
+# --- Writing --------------------------------------------------------------------------------------
+
+
+class ConlluFiller:
+    """Writes a CoNLL-U file again while it is read, with other labels in some columns.
+
+    Parameters
+    ----------
+    text : ConlluText
+        What `fstcrf.corpus.stream_conllu` reads.
+    file : binary file
+        Where to.
+    names : sequence of str
+        The columns, as for `fill_conllu`.
+    features : sequence of str
+        Those of them that are morphological features.
+
+    Raises
+    ------
+    OptionError
+        A column that cannot be filled, or is filled twice.
+    """
+
+    def __init__(
+        self, text: ConlluText, file: BinaryIO, names: Sequence[str], features: Sequence[str] = ()
+    ) -> None:
+        self._filled = _filled(names, features)
+        self._text, self._file, self._names = text, file, tuple(names)
+        self._left = b""  # of what was read, what is not written yet
+        self._first_line = 1  # its number in the file
+
+    def write(
+        self,
+        corpus: Corpus,
+        columns: Sequence[Column],
+        *,
+        sentences: Sequence[int] | None = None,
+        comments: Sequence[str] | None = None,
+    ) -> None:
+        """Write the next sentences of the file, as it gave them.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The next batch, which has the `lines` of its tokens.
+        columns : sequence of Column
+            Labels for each name, of all tokens of the sentences that are written.
+        sentences : sequence of int, optional
+            Those of the corpus to write, in order; one that comes several times is written so
+            often. Each once when absent.
+        comments : sequence of str, optional
+            A line for each of them, before its first token.
+
+        Raises
+        ------
+        DataError
+            A label that would read back differently; names file and line.
+        """
+        assert corpus.lines is not None  # noqa: S101 (it was read from this file)
+        for name, column in zip(self._names, columns, strict=True):
+            self._check(name, column, corpus, sentences)
+        block = _Block(self._left + self._text.take(), corpus.lines - self._first_line)
+        if sentences is None and comments is None:
+            end = block.ends[-1] if len(block.ends) else 0
+            tokens = np.arange(len(block.ends))
+            self._file.write(block.filled(0, end, tokens, self._cells(block, tokens, columns)))
+        else:
+            end = self._copied(block, corpus, columns, sentences, comments)
+        self._first_line += block.data.count(b"\n", 0, end)
+        self._left = block.data[end:]
+
+    def close(self) -> None:
+        """Write what is behind the last sentence."""
+        self._file.write(self._left + self._text.take())
+        self._left = b""
+
+    def _copied(
+        self,
+        block: _Block,
+        corpus: Corpus,
+        columns: Sequence[Column],
+        sentences: Sequence[int] | None,
+        comments: Sequence[str] | None,
+    ) -> int:
+        """Write sentences one by one, some several times; return where the last one ends."""
+        bounds = block.sentences(corpus.offsets)
+        numbers = range(len(corpus)) if sentences is None else sentences
+        done, before = 0, -1
+        for k, number in enumerate(numbers):
+            start, end = bounds[number]
+            first, last = corpus.offsets[number : number + 2].tolist()
+            tokens = np.arange(first, last)
+            mine = [Column(c.ids[done : done + last - first], c.values) for c in columns]
+            done += last - first
+            head, line_end = block.head(start), block.line_end(start, end)
+            opening = block.data[start:head]
+            if number == before:
+                lines = opening.splitlines(keepends=True)
+                opening = b"".join(x for x in lines if x.strip() and not x.startswith(_OPENINGS))
+            comment = b"" if comments is None else comments[k].encode() + line_end
+            self._file.write(opening + comment)
+            self._file.write(block.filled(head, end, tokens, self._cells(block, tokens, mine)))
+            again = k + 1 < len(numbers) and numbers[k + 1] == number
+            if again and not block.data[head:end].endswith(line_end * 2):
+                self._file.write(line_end * (1 if block.data[:end].endswith(b"\n") else 2))
+            before = number
+        return bounds[-1][1] if bounds else 0
+
+    def _cells(
+        self, block: _Block, tokens: Longs, columns: Sequence[Column]
+    ) -> list[tuple[int, list[bytes]]]:
+        """Return the cells that change, each with what it holds for each token."""
+        found = []
+        for changes in self._filled:
+            cell = changes[0].cell
+            texts: list[str] | None = None
+            for one in changes:
+                column = columns[one.labels]
+                if one.change is None:
+                    texts = column.strings()
+                    continue
+                texts = block.cells(tokens, cell) if texts is None else texts
+                made: dict[tuple[str, str], str] = {}
+                pairs = list(zip(texts, column.strings(), strict=True))
+                for pair in pairs:
+                    if pair not in made:
+                        made[pair] = one.change(*pair)
+                texts = [made[pair] for pair in pairs]
+            found.append((cell, [text.encode() for text in texts or ()]))
+        return found
+
+    def _check(
+        self, name: str, column: Column, corpus: Corpus, sentences: Sequence[int] | None
+    ) -> None:
+        """Refuse labels that would read back differently."""
+        entry = name not in CONLLU and name != JOINED
+        bad = "\t\r\n|" if entry else "\t\r\n"
+        for number, value in enumerate(column.values):
+            if value and not any(character in value for character in bad):
+                continue
+            tokens = np.flatnonzero(column.ids == number)
+            if not len(tokens):
+                continue
+            where: TokenPlace = {"path": corpus.source}
+            if sentences is None:
+                where = corpus.where(int(tokens[0]))
+            what = f"label {value!r} of {name!r} would not read back from CoNLL-U"
+            way = ": a value in a list has no '|'; fill a whole column" * (entry and "|" in value)
+            raise DataError(f"{what}{way}", **where)
+
+
+class _Block:
+    """Bytes of a file, with the places of the rows of some tokens.
+
+    Parameters
+    ----------
+    data : bytes
+    lines : int64 [N]
+        The line of each token, from 0.
+    """
+
+    def __init__(self, data: bytes, lines: Longs) -> None:
+        self.data = data
+        self.text: Bytes = np.frombuffer(data, dtype=np.uint8)
+        breaks = np.flatnonzero(self.text == _LINE_END)
+        starts = np.append(0, breaks + 1)
+        self.starts: Longs = starts[lines]
+        self.ends: Longs = np.append(breaks + 1, len(data))[lines]  # behind the line end
+        self.tabs: Longs = np.flatnonzero(self.text == _TAB)
+        self.first_tab: Longs = np.searchsorted(self.tabs, self.starts)
+        self.breaks = breaks
+
+    def spans(self, tokens: Longs, cell: int) -> tuple[Longs, Longs]:
+        """Return where a cell of the rows of tokens begins and ends."""
+        tab = self.first_tab[tokens] + cell
+        begin = self.tabs[tab - 1] + 1 if cell else self.starts[tokens]
+        if cell < _MISC:
+            return begin, self.tabs[tab]
+        end = self.ends[tokens].copy()
+        for character in b"\n\r":
+            end -= self.text[end - 1] == character
+        return begin, end
+
+    def cells(self, tokens: Longs, cell: int) -> list[str]:
+        """Return what a cell holds in the rows of tokens."""
+        begin, end = self.spans(tokens, cell)
+        pairs = zip(begin.tolist(), end.tolist(), strict=True)
+        return [self.data[a:b].decode() for a, b in pairs]
+
+    def filled(
+        self, start: int, end: int, tokens: Longs, cells: Sequence[tuple[int, list[bytes]]]
+    ) -> bytes:
+        """Return a part of the data in which cells of tokens, all of them there, are replaced."""
+        if not len(tokens) or not cells:
+            return self.data[start:end]
+        places = [self.spans(tokens, cell) for cell, _ in cells]
+        begins = np.stack([begin for begin, _ in places], axis=1).reshape(-1).tolist()
+        ends = np.stack([last for _, last in places], axis=1).reshape(-1).tolist()
+        kept = zip([start, *ends], [*begins, end], strict=True)
+        parts: list[bytes] = [b""] * (2 * len(begins) + 1)
+        parts[::2] = [self.data[a:b] for a, b in kept]
+        for k, (_, texts) in enumerate(cells):
+            parts[1 + 2 * k :: 2 * len(cells)] = texts
+        return b"".join(parts)
+
+    def sentences(self, offsets: Longs) -> list[tuple[int, int]]:
+        """Return the bounds of sentences, comments before and the blank line behind included."""
+        ends = [0]
+        for first, last in pairwise(offsets.tolist()):
+            end = int(self.ends[last - 1]) if last > first else ends[-1]
+            ends.append(end + sum(map(len, self._rest(end))))
+        return list(pairwise(ends))
+
+    def _rest(self, start: int) -> Iterator[bytes]:
+        """Yield the lines of a sentence behind its last token, the first blank one included."""
+        for line in self._lines(start):
+            yield line
+            if not line.strip():
+                return
+
+    def head(self, start: int) -> int:
+        """Return where the first row of a sentence begins, behind comments and blank lines."""
+        for line in self._lines(start):
+            if line.strip() and not line.startswith((b"#", b"\xef\xbb\xbf#")):
+                return start
+            start += len(line)
+        return start
+
+    def line_end(self, start: int, end: int) -> bytes:
+        """Return how the lines of a sentence end."""
+        return b"\r\n" if b"\r\n" in self.data[start:end] else b"\n"
+
+    def _lines(self, start: int) -> Iterator[bytes]:
+        while start < len(self.data):
+            end = self.data.find(b"\n", start) + 1 or len(self.data)
+            yield self.data[start:end]
+            start = end
