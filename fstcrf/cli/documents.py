@@ -34,6 +34,7 @@ from fstcrf.cli.tagging import (
 )
 from fstcrf.corpus import Column, Corpus, named_scheme, spans
 from fstcrf.corpus.batches import whole_documents
+from fstcrf.corpus.files import Source
 from fstcrf.errors import DataError, NoPathError, SchemeError
 
 _RUN_TOKENS = 2_000
@@ -180,7 +181,7 @@ def _runs(batch: Corpus) -> Iterator[tuple[int, int]]:
 class _WholeDocuments(InputFile):
     """An input whose batches end where documents do."""
 
-    def stream(self, path: str) -> Iterator[Corpus]:
+    def stream(self, path: Source) -> Iterator[Corpus]:
         """Read a file of any size, some documents at a time."""
         begun: bool | None = None  # there are no sentences
         for batch in whole_documents(InputFile.stream(self, path)):

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
@@ -385,7 +385,7 @@ def _fill(
     with open_binary(path) as opened:
         text = ConlluText(opened, source_name(path))
         filler = ConlluFiller(text, file, source.filled(names), source.morphology)
-        for batch in source.stream(text):
+        for batch in source.stream(cast("BinaryIO", text)):
             found = added(batch, meter)
             filler.write(
                 batch,

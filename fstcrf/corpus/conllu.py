@@ -66,8 +66,9 @@ def read_conllu(
     Raises
     ------
     DataError
-        A row without ten columns or with an impossible id, a byte that is not UTF-8, a damaged
-        gzip file, no sentence; names file and line.
+        A row without ten columns or with an impossible id, multiword tokens that overlap or lack
+        their tokens, a byte that is not UTF-8, a damaged gzip file, no sentence; names file and
+        line.
     OptionError
         A feature column that repeats or is named like another column.
     """
@@ -114,6 +115,8 @@ class _Range(NamedTuple):
     """A multiword token."""
 
     sentence: int
+    line: int  # in the block, from 0
+    name: str  # its id
     before: int  # the token that comes next
     form: bytes
     covered: int  # tokens that it promises
@@ -164,6 +167,7 @@ class _TreebankReader(BlockReader):
         lines = np.delete(np.arange(len(ends)), other)[found.lines]
         behind = np.searchsorted(blank, lines[found.starts])  # each sentence is between two blanks
         others = self._others(block, places, other, lines, behind, np.searchsorted(blank, other))
+        self._check_ranges(block, found, others.ranges)
         forms = self._forms(found, others)
         starts = np.append(found.starts, len(lines))
         chars, position = located_forms(forms, starts, others.texts, others.opens, self._position)
@@ -208,7 +212,8 @@ class _TreebankReader(BlockReader):
                 words = _words(fields[_ID])
                 if words and here:
                     covered, spaced = min(words, len(token_lines) + 1), _spaced(fields[_MISC])
-                    ranges.append(_Range(s, token, fields[_FORM].encode(), covered, spaced))
+                    form = fields[_FORM].encode()
+                    ranges.append(_Range(s, line, fields[_ID], token, form, covered, spaced))
             elif b"newdoc" in row and (newdoc := _NEWDOC.match(row.decode())) is not None:
                 headers[line] = newdoc[1].strip()
                 opens[s : s + 1] = 1
@@ -225,7 +230,7 @@ class _TreebankReader(BlockReader):
         starts, text = np.append(found.starts, n), strings.text
         if not others.ranges:
             return Forms(starts, begin, size, np.ones(n, dtype=np.int64), spaced, text)
-        sentence, before, blobs, covered, spaces = zip(*others.ranges, strict=True)
+        sentence, _, _, before, blobs, covered, spaces = zip(*others.ranges, strict=True)
         at = np.array(before, dtype=np.int64)
         ends = np.minimum(at + np.array(covered), starts[np.array(sentence) + 1])
         ends[:-1] = np.minimum(ends[:-1], at[1:])  # the next one takes over
@@ -257,6 +262,26 @@ class _TreebankReader(BlockReader):
         if not all(map(str.isdecimal, _later(strings, self._ids))):
             raise self._bad_row(block)
         self._ids = len(strings)
+
+    def _check_ranges(self, block: TextBlock, found: Lines, ranges: Sequence[_Range]) -> None:
+        """Refuse multiword tokens that do not stand before theirs, lack some, or overlap."""
+        strings, ids = self._strings[_ID], found.ids[_ID]
+        ends = np.append(found.starts[1:], len(ids))
+        taken = 0  # the tokens before it belong to earlier ones
+        for one in ranges:
+            end, first = int(ends[one.sentence]), one.name.partition("-")[0]
+            follows = "0" if one.before >= end else _string(strings, int(ids[one.before]))
+            if one.before >= end or int(follows) != int(first):
+                what = f"does not stand before token {first}"
+            elif one.before < taken:
+                what = "overlaps the multiword token before it"
+            elif one.before + one.covered > end:
+                what = "covers tokens that its sentence does not have"
+            else:
+                taken = one.before + one.covered
+                continue
+            line = block.first_line + one.line
+            raise DataError(f"id {one.name!r} {what}", path=self.path, line=line)
 
     def _bad_row(self, block: TextBlock) -> DataError:
         """Return what is wrong with the first bad row of a block."""
@@ -312,6 +337,11 @@ def _later(strings: Strings, known: int) -> list[str]:
     bounds = strings.offsets[known:].tolist()
     data = strings.text[bounds[0] :].tobytes()
     return [data[a - bounds[0] : b - bounds[0]].decode() for a, b in pairwise(bounds)]
+
+
+def _string(strings: Strings, number: int) -> str:
+    start, end = strings.offsets[number : number + 2].tolist()
+    return strings.text[start:end].tobytes().decode()
 
 
 def _sound(fields: Sequence[str]) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def fill_conllu(
     with open_binary(source) as opened, open_target(file) as target:
         text = ConlluText(opened, source_name(source))
         filler = ConlluFiller(text, target, tuple(given), feature_columns)
-        done, batches = 0, stream_conllu(text)
+        done, batches = 0, stream_conllu(cast("BinaryIO", text))
         for batch in batches:
             end = done + batch.n_tokens
             if any(len(column.ids) < end for column in given.values()):

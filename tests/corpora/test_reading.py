@@ -158,6 +158,8 @@ def test_treebanks_filled_with_other_labels(data: Path, treebank: str) -> None:
     again = read_conllu(io.BytesIO(out.getvalue()))
     for name, column in columns.items():
         assert again.columns[name].strings() == column.strings()
+    assert again.char_offsets is not None
+    assert corpus.char_offsets is not None
     assert np.array_equal(again.char_offsets, corpus.char_offsets)
 
 

@@ -219,7 +219,7 @@ def test_warm_start_and_partial_labels(folder: Path) -> None:
 
 def test_conllu(folder: Path) -> None:
     rows = "# newdoc\n1\tTwo\ttwo\tNUM\tCD\tNumForm=Word\t0\troot\t_\t_\n"
-    rows += "1-2\tx" + 8 * "\t_" + "\n2\tNew York\t_\tPROPN\tNNP\tNumber=Sing\t1\t_\t_\t_\n\n"
+    rows += "2-2\tx" + 8 * "\t_" + "\n2\tNew York\t_\tPROPN\tNNP\tNumber=Sing\t1\t_\t_\t_\n\n"
     (folder / "a.conllu").write_text(rows)
     (folder / "c.tpl").write_text("U:%x[0,form]\nB\n")
     common = ["train", "a.conllu", "-o", "m", "--template", "c.tpl", "--max-iterations", 3]

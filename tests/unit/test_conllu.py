@@ -148,17 +148,24 @@ def test_bad_batches() -> None:
         stream_conllu(text(SECOND), batch_tokens=0)
 
 
-def test_a_range_within_a_range_loses_the_offsets_only() -> None:
-    rows = [row("2-3", "ab"), row("1", "a"), row("2-3", "bc"), row("2", "b"), ""]
-    corpus = read_conllu(text(rows))
-    assert corpus[0]["form"] == ["a", "b"]
-    assert corpus[0].char_offsets == [(-1, -1), (-1, -1)]
-
-
-def test_a_range_beyond_its_sentence_loses_the_offsets_only() -> None:
-    corpus = read_conllu(text([row("1-3", "ab"), row("1", "a"), row("2", "b"), ""]))
-    assert corpus[0]["form"] == ["a", "b"]
-    assert corpus[0].char_offsets == [(-1, -1), (-1, -1)]
+@pytest.mark.parametrize(
+    ("ids", "line", "message"),
+    [
+        ("2-3 1 2 3", 5, "id '2-3' does not stand before token 2"),
+        ("1 2-3 3 2", 6, "id '2-3' does not stand before token 2"),
+        ("1 2 3-4", 7, "id '3-4' does not stand before token 3"),
+        ("1-2 1 2-3 2 3", 7, "id '2-3' overlaps the multiword token before it"),
+        ("1-2 1-3 1 2 3", 6, "id '1-3' overlaps the multiword token before it"),
+        ("1-3 1 2", 5, "id '1-3' covers tokens that its sentence does not have"),
+    ],
+)
+def test_multiword_tokens_that_cannot_be(ids: str, line: int, message: str) -> None:
+    rows = [row("1", "x"), "", "# text = x", "# comment", *(row(n, "x") for n in ids.split()), ""]
+    more = [row("1", "y"), row("2", "y"), ""]
+    for data in (text(rows), text(rows, more)):
+        data.name = "in.conllu"
+        with pytest.raises(DataError, match=rf"^in\.conllu:{line}: {message}$"):
+            read_conllu(data)
 
 
 # --- Line by line ---------------------------------------------------------------------------------
@@ -241,11 +248,11 @@ def treebanks(draw: st.DrawFn) -> str:
             lines.append(
                 draw(st.sampled_from(["# newdoc", "# newdoc id = d", "#newdoc id=\u3042"]))
             )
-        body, text = [], ""
-        for number in range(1, draw(st.integers(0, 4)) + 1):
+        body, text, size, taken = [], "", draw(st.integers(0, 4)), 0
+        for number in range(1, size + 1):
             form, space = draw(FORMS), draw(SPACES)
-            if draw(st.integers(0, 3)) == 0:
-                last = number + draw(st.integers(0, 3))
+            if number > taken and draw(st.integers(0, 3)) == 0:
+                last = taken = draw(st.integers(number, size))
                 body.append(row(f"{number}-{last}", form, misc=draw(MISC)))
                 text += form
             body.append(row(str(number), form, misc=draw(MISC)))
