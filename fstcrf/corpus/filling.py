@@ -126,6 +126,9 @@ class ConlluText(io.RawIOBase):
         self._kept.append(data)
         return len(data)
 
+    def close(self) -> None:
+        """Do nothing: the file is not ours, and whoever reads it may let go of it later."""
+
     def take(self) -> bytes:
         """Return what has been read since the last time."""
         data = b"".join(self._kept)
@@ -339,7 +342,8 @@ class ConlluFiller:
         entry = name not in CONLLU and name != JOINED
         bad = "\t\r\n|" if entry else "\t\r\n"
         for number, value in enumerate(column.values):
-            if value and not any(character in value for character in bad):
+            sound = name != "head" or value == _NOTHING or value.isdecimal()
+            if value and sound and not any(character in value for character in bad):
                 continue
             tokens = np.flatnonzero(column.ids == number)
             if not len(tokens):
@@ -349,6 +353,7 @@ class ConlluFiller:
                 where = corpus.where(int(tokens[0]))
             what = f"label {value!r} of {name!r} would not read back from CoNLL-U"
             way = ": a value in a list has no '|'; fill a whole column" * (entry and "|" in value)
+            way = way or ": it has numbers of tokens" * (name == "head")
             raise DataError(f"{what}{way}", **where)
 
 
