@@ -26,6 +26,7 @@ RecoveryWarning (UserWarning): what a machine's end left half written was droppe
 LearningWarning (UserWarning): learning from rewards is of no use, a rule never matches
 
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
+The middle of long ones, such as those that show a label of a megabyte, is left out.
 """
 
 from __future__ import annotations
@@ -54,8 +55,27 @@ __all__ = [
 ]
 
 
+_LONGEST, _END = 600, 200  # characters of a message, and those of them that are its end
+
+
+def shortened(message: str) -> str:
+    """Return a message without its middle where it is long: it ends with what to do.
+
+    Examples
+    --------
+    >>> len(shortened("a" * 1_000_000))
+    600
+    """
+    if len(message) <= _LONGEST:
+        return message
+    return f"{message[: _LONGEST - _END - 3]} … {message[-_END:]}"
+
+
 class FstcrfError(Exception):
     """Base of everything that fstcrf raises on purpose."""
+
+    def __str__(self) -> str:
+        return shortened(super().__str__())
 
 
 class DataError(FstcrfError, ValueError):

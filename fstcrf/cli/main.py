@@ -23,6 +23,7 @@ from fstcrf.cli.reporting import (
     say,
     warned,
 )
+from fstcrf.errors import shortened
 
 
 class Listed(NamedTuple):
@@ -144,7 +145,7 @@ class Commands(click.Group):
 
 
 def _show(error: click.ClickException) -> None:
-    message = " ".join(error.format_message().split())
+    message = shortened(" ".join(error.format_message().split()))
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx is not None else "fstcrf"
         message = f"{message.rstrip('.')} (see '{path} --help')"

@@ -121,7 +121,7 @@ def _parsed(expression: str) -> _Expression:
     at_start = data.startswith(b"^")
     place = int(at_start)
     atoms: list[_Atom] = []
-    while place < len(data) and data[place:] != b"$":
+    while place < len(data) and data[place : place + 2] != b"$":
         one = data[place : place + 1 + (data[place : place + 1] == b"\\")]
         if one in (b"*", b"?", b"\\"):
             raise TemplateError(f"{expression!r}: {show(one)} needs something beside it")
@@ -130,8 +130,8 @@ def _parsed(expression: str) -> _Expression:
         repeat = repeat if repeat in ("*", "?") else ""
         place += len(repeat)
         atoms.append(_Atom(re.compile(_matching(one), re.DOTALL), repeat))
-    if len(atoms) > _MAX_ATOMS:
-        raise TemplateError(f"{expression!r} has more than {_MAX_ATOMS} parts")
+        if len(atoms) > _MAX_ATOMS:
+            raise TemplateError(f"{expression!r} has more than {_MAX_ATOMS} parts")
     return _Expression(tuple(atoms), at_start, at_end=place < len(data))
 
 

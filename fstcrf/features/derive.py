@@ -221,7 +221,7 @@ def _ngrams(node: Derived) -> Callable[[str], list[str]]:
 def _pattern(node: Derived) -> re.Pattern[str]:
     try:
         return re.compile(str(node.arguments[0]))
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise TemplateError(f"{node}: not a regular expression: {error}") from None
 
 

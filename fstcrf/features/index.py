@@ -156,6 +156,8 @@ class FeatureIndex:
             return index, index.design(corpus)
         distance = padding(boundary, (*node, *arc))
         reader = Reader(corpus, reach=distance)
+        for column in templates.columns:
+            pack_strings(reader.column(str(column)).values)  # which refuses what no file can hold
         old_node, old_arc = (None, None) if base is None else (base.node, base.arc)
         if isinstance(old_node, Hashed) or isinstance(old_arc, Hashed):
             raise OptionError("a hashed index cannot be continued by name")

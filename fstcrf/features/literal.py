@@ -126,6 +126,7 @@ class LiteralIndex:
         counts = np.bincount(found.numbers(tokens.names), minlength=len(found))
         frequent = [found.strings[i] for i in np.flatnonzero(counts >= min_count).tolist()]
         index = cls(tuple(dict.fromkeys([*known, *frequent])))
+        pack_strings(index.attribute_strings)  # which refuses what no file can hold
         return index, index._rows(tokens)
 
     def design(self, data: Sequence[LiteralSentence], /) -> Design:

@@ -235,8 +235,19 @@ class Reader:
                     path=self.corpus.source,
                 )
             own = _without_unused(self.corpus.columns[name])
+            self._check_strings(name, own)
             self._columns[name] = self._with_surroundings(name, own)
         return self._columns[name]
+
+    def _check_strings(self, name: str, column: Column) -> None:
+        try:
+            "".join(column.values)  # quicker than to ask each for its type
+        except TypeError:
+            odd = next(i for i, value in enumerate(column.values) if not isinstance(value, str))
+            raise DataError(
+                f"column {name!r} is {column.values[odd]!r}, expected a string",
+                **self._where(int(np.argmax(column.ids == odd))),
+            ) from None
 
     def _with_surroundings(self, name: str, column: Column) -> Column:
         """Return a column with the strings that stand around tokens only; remember those."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import Literal, NoReturn
 
@@ -30,6 +31,12 @@ MacroKind = Literal["x", "bag", "tape", "value"]
 TemplateKind = Literal["node", "arc", "bos", "eos"]
 
 MAX_OFFSET = 1000
+MAX_MEMBERS = 10_000
+"""Attributes that one template may give each token: the product of the sizes of its windows."""
+MAX_ATTRIBUTES = 20_000
+"""... and all templates of a set together."""
+_DIGITS = 9  # of a number in a template
+_DEPTH = 50  # functions within functions
 _LETTER = {"node": "U", "arc": "B"}
 _FIXED = {"bos": "BOS", "eos": "EOS"}
 
@@ -136,7 +143,7 @@ class Template:
     Raises
     ------
     TemplateError
-        Parts that do not make a line of that kind.
+        Parts that do not make a line of that kind, or give more attributes than `MAX_MEMBERS`.
     """
 
     kind: TemplateKind
@@ -157,6 +164,8 @@ class Template:
             raise TemplateError(f"{text!r} stands for several templates: expand it first")
         if self.kind == "arc" and not self.macros:
             raise TemplateError(f"{text!r} has no macro: write B for label transitions")
+        if self.members > MAX_MEMBERS:
+            raise TemplateError(_too_many(self.members, MAX_MEMBERS, f"{text!r} gives"))
         if "" in self.parts or any({type(a), type(b)} == {str} for a, b in pairwise(self.parts)):
             raise TemplateError(f"the text of {text!r} is cut without a macro between")
 
@@ -169,6 +178,16 @@ class Template:
     def macros(self) -> tuple[Macro, ...]:
         """The macros, in order."""
         return tuple(p for p in self.parts if isinstance(p, Macro))
+
+    @property
+    def members(self) -> int:
+        """Number of attributes of a token: the product of the sizes of its sets, ``%x{..}``."""
+        return prod(m.last - m.first + 1 for m in self.macros)
+
+
+def _too_many(count: int, most: int, what: str) -> str:
+    shown = f"{count:,}" if count < 10**18 else "more than 10¹⁸"
+    return f"{what} {shown} attributes at each token, expected up to {most:,}: use smaller windows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +206,8 @@ class TemplateSet:
     Raises
     ------
     TemplateError
-        The same template twice, or two lists of one name that differ.
+        The same template twice, two lists of one name that differ, or more attributes than
+        `MAX_ATTRIBUTES`.
     """
 
     templates: tuple[Template, ...] = ()
@@ -202,6 +222,12 @@ class TemplateSet:
                 where = "" if first is None else f" of line {first}"
                 raise self.error(template, f"{str(template)!r} repeats the template{where}")
             seen[template] = template
+        members = 0
+        for template in self.templates:
+            members += template.members
+            if members > MAX_ATTRIBUTES:
+                what = "the templates up to here give"
+                raise self.error(template, _too_many(members, MAX_ATTRIBUTES, what))
         lists: dict[str, tuple[str, ...]] = {}
         for template in self.templates:
             for name, entries in _lists(template):
@@ -394,7 +420,7 @@ def parse_template(
             continue
         try:
             parts = _Scanner(line, Path(folder or "."), lists).parts()
-            new = _templates(line, parts)
+            new = _templates(line, parts, MAX_ATTRIBUTES - len(templates))
         except TemplateError as error:
             raise TemplateError(str(error), path=source, line=number) from None
         has_transitions |= not new
@@ -438,8 +464,8 @@ def _marked(name: str | Macro, offset: int) -> str | Macro:
     return f"{head}[{offset}]{colon}{rest}"
 
 
-def _templates(line: str, parts: list[str | Macro]) -> list[Template]:
-    """Return the templates of a line; none for label transitions."""
+def _templates(line: str, parts: list[str | Macro], room: int) -> list[Template]:
+    """Return the templates of a line, not more than there is room for; none for transitions."""
     if line in ("BOS", "EOS"):
         return [Template("bos" if line == "BOS" else "eos")]
     if line[0] not in "UB":
@@ -447,6 +473,9 @@ def _templates(line: str, parts: list[str | Macro]) -> list[Template]:
     if line[0] == "B" and not any(isinstance(p, Macro) for p in parts):
         return []
     kind: TemplateKind = "node" if line[0] == "U" else "arc"
+    sizes = [p.last - p.first + 1 for p in parts if isinstance(p, Macro) and p.is_range]
+    if max(sizes, default=1) > room:
+        raise TemplateError(f"more than {MAX_ATTRIBUTES:,} templates: use smaller windows")
     return [Template(kind, variant) for variant in expanded(parts)]
 
 
@@ -491,26 +520,29 @@ class _Scanner:
     def macro(self, kind: MacroKind, *, document: bool = False) -> Macro:
         """Read a macro after its opening bracket."""
         window = self.match(_WINDOW, "an offset, or a window a..b, and a comma")
-        first = int(window[2])
-        last = first if window[3] is None else int(window[3])
+        first = self.integer(window[2])
+        last = first if window[3] is None else self.integer(window[3])
         source = self.source()
         self.expect("}" if kind == "bag" else "]")
         return Macro(kind, source, first, last, bool(window[1]), document)
 
-    def source(self) -> Source:
+    def source(self, depth: int = 0) -> Source:
         """Read a column or a function call."""
         if (text := _QUOTED.match(self.line, self.at)) is not None:
             self.at = text.end()
             return Plain(text[1].replace('""', '"'))
         name = self.match(_NAME, "a column or a function")[1]
         if self.line[self.at : self.at + 1] != "(":
-            return Plain(int(name) if name.isascii() and name.isdecimal() else name)
+            numbered = name.isascii() and name.isdecimal()
+            return Plain(self.integer(name) if numbered else name)
         self.at += 1
-        return self.call(name)
+        if depth == _DEPTH:
+            raise TemplateError(f"more than {_DEPTH} functions within each other")
+        return self.call(name, depth + 1)
 
-    def call(self, function: str) -> Source:
+    def call(self, function: str, depth: int) -> Source:
         """Read a function's arguments after the opening bracket."""
-        source = self.source()
+        source = self.source(depth)
         arguments: list[str | int] = []
         while self.line[self.at : self.at + 1] == ",":
             self.at += 1
@@ -518,7 +550,7 @@ class _Scanner:
                 self.at = text.end()
                 arguments.append(text[1].replace('""', '"'))
             else:
-                arguments.append(int(self.match(_INTEGER, 'a number or a "text"')[1]))
+                arguments.append(self.integer(self.match(_INTEGER, 'a number or a "text"')[1]))
         self.expect(")")
         while self.line[self.at : self.at + 1] in (" ", "\t"):
             self.at += 1
@@ -537,6 +569,12 @@ class _Scanner:
             return read_list(self.folder / name)
         except OSError as error:
             raise TemplateError(f"the list {name!r}: {error.strerror or error}") from None
+
+    def integer(self, digits: str) -> int:
+        """Read a number."""
+        if len(digits) > _DIGITS + 1:
+            raise TemplateError(f"{digits[:20]}… is a number of more than {_DIGITS} digits")
+        return int(digits)
 
     def match(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
         """Read what a pattern matches, or say what was expected."""

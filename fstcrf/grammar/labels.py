@@ -92,7 +92,7 @@ class Matching:
     def __post_init__(self) -> None:
         try:
             re.compile(self.pattern)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise GrammarError(f"{self.pattern!r} is no regular expression: {error}") from None
 
     def __str__(self) -> str:

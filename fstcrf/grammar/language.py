@@ -117,6 +117,9 @@ def shipped_grammar(name: str) -> Path:
 
 # --- Built-in names -------------------------------------------------------------------------------
 
+MAX_EXPANDED = 50_000
+"""Expressions that the functions of a file may stand for, all calls together."""
+
 _CLASSES = ("any", "label", "optional", "spans")
 
 _Kind = Literal["number", "names", "constraint", "file", "pattern"]
@@ -255,8 +258,9 @@ class _Value:
     """An expression and the names that it sees; its meaning is found when it is asked for."""
 
     expression: syntax.Expression
-    scope: Mapping[str, _Value | _Function]
+    scope: _Scope
     meaning: Regular | None = None
+    names: Names | None = None  # that it stands for, where it has been asked for
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -264,10 +268,39 @@ class _Function:
     """A function and the names that its body sees."""
 
     function: syntax.FunctionDefinition
-    scope: Mapping[str, _Value | _Function]
+    scope: _Scope
 
 
-_Scope = Mapping[str, _Value | _Function]
+@dataclass(frozen=True, eq=False, slots=True)
+class _Scope:
+    """The names that can be used at one place.
+
+    Places of one file share `names`, which grows: from each, those can be seen that were there
+    when it was made. A function's body has names of its own before those around the function.
+    """
+
+    names: dict[str, tuple[int, _Value | _Function]] = field(default_factory=dict)
+    size: int = 0
+    around: _Scope | None = None
+
+    def get(self, name: str) -> _Value | _Function | None:
+        number, found = self.names.get(name, (self.size, None))
+        if number < self.size:
+            return found
+        return None if self.around is None else self.around.get(name)
+
+    def with_name(self, name: str, meaning: _Value | _Function) -> _Scope:
+        """Return the scope behind a definition; only the latest scope of a file has one."""
+        self.names[name] = self.size, meaning
+        return _Scope(self.names, self.size + 1, self.around)
+
+    def within(self) -> _Scope:
+        """Return the scope of a function's body."""
+        return _Scope(around=self)
+
+    def all_names(self) -> list[str]:
+        mine = list(self.names)[: self.size]
+        return mine if self.around is None else [*mine, *self.around.all_names()]
 
 
 @dataclass(eq=False)
@@ -278,20 +311,21 @@ class _Expansion:
     open_costs: bool = False
     lines: dict[str, int] = field(default_factory=dict)
     open_places: set[tuple[int, int]] = field(default_factory=set)
+    expanded: int = 0  # expressions in bodies of functions, once for each call
 
     def exports(self) -> tuple[_Export, ...]:
         for statement in self.file.statements:
             self._check_new(statement.name, self.lines, statement.line)
             self.lines[statement.name] = statement.line
-        scope: dict[str, _Value | _Function] = {}
+        scope = _Scope()
         found: list[_Export] = []
         for statement in self.file.statements:
             if isinstance(statement, syntax.FunctionDefinition):
                 self._check_function(statement)
-                scope[statement.name] = _Function(statement, dict(scope))
+                scope = scope.with_name(statement.name, _Function(statement, scope))
                 continue
-            value = _Value(statement.value, dict(scope))
-            scope[statement.name] = value
+            value = _Value(statement.value, scope)
+            scope = scope.with_name(statement.name, value)
             if statement.export:
                 found.append(_Export(statement.name, self.value(value), statement.line))
             elif not _only_names(statement.value):
@@ -323,6 +357,7 @@ class _Expansion:
     # --- As sets of label sequences --------------------------------------------------------------
 
     def regular(self, expression: syntax.Expression, scope: _Scope) -> Regular:
+        self.count(expression.line, scope)
         found: Regular
         match expression:
             case syntax.Text(raw, line):
@@ -346,6 +381,12 @@ class _Expansion:
             case syntax.Weighted(part, cost, line):
                 found = syntax.Weighted(self.regular(part, scope), cost, line)
         return found
+
+    def count(self, line: int, scope: _Scope) -> None:
+        """Count an expression that belongs to the body of a function."""
+        self.expanded += scope.around is not None
+        if self.expanded > MAX_EXPANDED:
+            raise self.error(f"functions stand for more than {MAX_EXPANDED:,} expressions", line)
 
     def labels(self, raw: str, line: int) -> Regular:
         try:
@@ -381,13 +422,13 @@ class _Expansion:
                 f"{len(call.arguments)}",
                 call.line,
             )
-        inner = dict(found.scope)
+        inner = found.scope.within()
         for name, argument in zip(function.parameters, call.arguments, strict=True):
             if isinstance(argument, syntax.Number | syntax.Cost | syntax.Option):
                 raise self.error(f"{call.name} takes expressions only", call.line)
-            inner[name] = _Value(argument, scope)
+            inner = inner.with_name(name, _Value(argument, scope))
         for definition in function.body:
-            inner[definition.name] = _Value(definition.value, dict(inner))
+            inner = inner.with_name(definition.name, _Value(definition.value, inner))
         return self.regular(function.value, inner)
 
     def matching(self, call: syntax.Call) -> Symbol:
@@ -407,8 +448,9 @@ class _Expansion:
         return Symbol(classes, call.line)
 
     def find(self, name: str, scope: _Scope, line: int) -> _Value | _Function:
-        if name in scope:
-            return scope[name]
+        found = scope.get(name)
+        if found is not None:
+            return found
         later = self.lines.get(name)
         if later is not None and later < line:
             raise self.error(
@@ -419,7 +461,7 @@ class _Expansion:
                 f"{name!r} is defined in line {later}, behind or around its use; define it before",
                 line,
             )
-        known = [*scope, *_CLASSES, *_BUILT_IN]
+        known = [*scope.all_names(), *_CLASSES, *_BUILT_IN]
         close = get_close_matches(name, known, n=3)
         hint = f"; the nearest are {', '.join(close)}" if close else ""
         raise self.error(f"{name!r} is not defined{hint}", line)
@@ -483,7 +525,9 @@ class _Expansion:
             case syntax.Name("any"):
                 found = ANY
             case syntax.Name(name) if isinstance(value := scope.get(name), _Value):
-                found = self.names(value.expression, value.scope)
+                if value.names is None:
+                    value.names = self.names(value.expression, value.scope)
+                found = value.names
             case syntax.Call("label" | "optional" as kind, (syntax.Text(raw),), line):
                 found = self.checked_class(raw, line, optional=kind == "optional")
             case syntax.Call("spans", (syntax.Text(raw),)):
@@ -514,11 +558,11 @@ class _Expansion:
 
 
 def _together(several: list[Names | None]) -> Names | None:
-    flat: list[str | Matching | Spans] = []
+    flat: dict[str | Matching | Spans, None] = {}
     for names in several:
         if names is None:
             return None
-        flat += [names] if isinstance(names, str | Matching | Spans) else list(names)
+        flat |= dict.fromkeys([names] if isinstance(names, str | Matching | Spans) else names)
     return tuple(flat)
 
 

@@ -181,7 +181,8 @@ def cut(raw: str) -> list[str]:
     """Return what stands between the brackets of a string, backslashes kept."""
     found: list[str] = []
     at = 0
-    while raw[at:].strip():
+    end = len(raw.rstrip())
+    while at < end:
         symbol = _SYMBOL.match(raw, at)
         if symbol is None:
             raise GrammarError(f'"{raw}": labels stand in brackets: "[LABEL]"')
@@ -216,6 +217,7 @@ def fields(
 # --- Parsing --------------------------------------------------------------------------------------
 
 MAX_REPEATS = 1_000
+_DIGITS = 20  # of a whole number
 
 _SHOWN = {
     "NAME": "a name",
@@ -304,7 +306,6 @@ _BUILT: dict[str, Callable[[list[Any], int], Any]] = {
     "text": lambda c, line: Text(str(c[0])[1:-1], line),
     "name": lambda c, line: Name(str(c[0]), line),
     "call": lambda c, line: Call(str(c[0]), tuple(x for x in c[1:] if x is not None), line),
-    "number": lambda c, line: Number(int(c[0]), line),
     "option": lambda c, line: Option(str(c[0]), str(c[1]).strip('"'), line),
 }
 
@@ -334,13 +335,17 @@ class _Builder:
         statements = tuple(child for child in children if not isinstance(child, tuple))
         return File(self.path, tapes or (), statements)
 
+    def number(self, meta: Meta, children: list[Any]) -> Number:
+        return Number(self._integer(children[0], meta.line), meta.line)
+
     def times(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
         part, number = children
         return self.range(meta, [part, number, number])
 
     def range(self, meta: Meta, children: list[Any]) -> Repetition[_Written]:
         part, first, last = children
-        low, high = int(first), None if last is None else int(last)
+        low = self._integer(first, meta.line)
+        high = None if last is None else self._integer(last, meta.line)
         if max(low, high or 0) > MAX_REPEATS or (high is not None and low > high):
             bounds = f"{{{low},{'' if high is None else high}}}"
             raise self._error(
@@ -369,6 +374,11 @@ class _Builder:
         if not isfinite(cost):
             raise self._error(f"{token}: expected a finite number", line)
         return cost
+
+    def _integer(self, token: Token, line: int) -> int:
+        if len(token) > _DIGITS:
+            raise self._error(f"{token[:20]}… is a number of more than {_DIGITS} digits", line)
+        return int(token)
 
     def _error(self, message: str, line: int) -> GrammarError:
         return GrammarError(message, path=self.path, line=line)

@@ -21,6 +21,7 @@ from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
 from fstcrf.features.surroundings import is_surrounding
 from fstcrf.features.template import tape_column
+from fstcrf.kernel.strings import pack_strings
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,6 +325,7 @@ def label_set(
     given: set[Any] = set(values)  # callers have numbers, too
     if odd := [value for value in given if not isinstance(value, str)]:
         raise DataError(f"labels are strings, got {odd[0]!r}")
+    pack_strings(tuple(given))  # which refuses what no file can hold
     strings, earlier = given, set(known)
     if partial:
         strings.discard(UNKNOWN)

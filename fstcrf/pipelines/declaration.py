@@ -145,7 +145,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     place = Path(path)
     try:
         given = tomllib.loads(place.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no UTF-8, numbers of too many digits
         raise OptionError(f"{path}: no TOML: {error}") from None
     file = _Table(given, place)
     file.check_keys(_KEYS)

@@ -453,6 +453,7 @@ class ClassificationError(_SmoothCount):
 # The sums of an epoch are a running mean over this share of the sentences, but of at least so many:
 # of fewer it would be noise.
 _MEMORY, _LEAST = 0.2, 500
+_LARGEST_GAMMA = 1e100  # its square times counts is far from what float64 holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,8 +589,10 @@ class SegmentF(_SmoothCount):
         span_end: Literal["inside", "next"] = "inside",
         threads: int = 1,
     ) -> None:
-        if not 0.0 < gamma < np.inf:
-            raise OptionError(f"gamma is {gamma}, expected a finite number above 0")
+        if not 0.0 < gamma <= _LARGEST_GAMMA:
+            raise OptionError(
+                f"gamma is {gamma}, expected a number above 0 and up to {_LARGEST_GAMMA:g}"
+            )
         if not isinstance(loss, Sigmoid):
             raise OptionError("the F of segments needs a sigmoid: TP must not fall below 0")
         super().__init__(problem, space, l2=l2, threads=threads)

@@ -7,6 +7,7 @@ options it is read. Names in backquotes are options.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -22,7 +23,6 @@ from typing import (
 )
 
 import msgspec
-import numpy as np
 from msgspec import Meta
 
 from fstcrf.arrays import Floats
@@ -43,6 +43,9 @@ class Needs:
 
 FROM_ZERO = "is for the stochastic epochs of a run that starts from zero, not from warm_start"
 """What `Needs` says of them."""
+
+
+_TOO_LARGE = 1 << 63  # for the record of training in a model file
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,10 @@ class SettingField:
         if isinstance(found, int | float) and not isinstance(found, bool) and not self.choices:
             low, above = self.meta.ge, self.meta.gt
             within = (low is None or found >= low) and (above is None or found > above)
-            if not (np.isfinite(found) and within):
+            if not (math.isfinite(found) and within):
                 raise OptionError(f"{self.name} is {value}, expected {self.described_range}")
+            if isinstance(found, int) and found >= _TOO_LARGE:
+                raise OptionError(f"{self.name} is {value}, expected a number below 2⁶³")
         return found
 
 
