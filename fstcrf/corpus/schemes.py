@@ -214,13 +214,28 @@ def succession_tables(parts: Sequence[tuple[str, str]], scheme: Scheme) -> tuple
     `parts` are letters and types of L labels, as `split_label` has them; both tables are bool
     [L + 1, L + 1], the last row the start of a sentence, the last column its end.
     """
-    letters, every = scheme.letters + "?", [*parts, (OUTSIDE, "")]
-    letter = np.asarray([letters.index(letter) for letter, _ in every])
-    number: dict[str, int] = {}
-    kind = np.asarray([number.setdefault(kind, len(number)) for _, kind in every])
+    letter, kind = numbered_parts([*parts, (OUTSIDE, "")], scheme)
     place = letter[:, None], letter, (kind[:, None] == kind).astype(np.int64)
     starts, inside, _ = tables(scheme)
     return starts[place], inside[place]
+
+
+def numbered_parts(parts: Sequence[tuple[str, str]], scheme: Scheme) -> tuple[Longs, Longs]:
+    """Return the letter ids of labels, as `tables` has them, and numbers of their types."""
+    letters, number = scheme.letters + "?", dict[str, int]()
+    letter = np.asarray([letters.index(letter) for letter, _ in parts], dtype=np.int64)
+    kind = [number.setdefault(kind, len(number)) for _, kind in parts]
+    return letter, np.asarray(kind, dtype=np.int64)
+
+
+@lru_cache(maxsize=32)
+def legal_pairs(scheme: Scheme) -> Bools:
+    """Return which letters may follow which, bool [K, K, 2], indexed as in `tables`."""
+    letters = scheme.letters + "?"
+    either = (False, True)
+    return np.asarray(
+        [[[scheme.legal(a, b, same=same) for same in either] for b in letters] for a in letters]
+    )
 
 
 def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
@@ -254,11 +269,10 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
            [1, 1, 0, 1]])
     """
     table = named_scheme(scheme)
-    parts = [*known_labels(label_tuple(labels), table), (OUTSIDE, "")]
-    return np.asarray(
-        [[table.legal(a, b, same=kind_a == kind_b) for b, kind_b in parts] for a, kind_a in parts],
-        dtype=bool,
-    )
+    parts = known_labels(label_tuple(labels), table)
+    letter, kind = numbered_parts([*parts, (OUTSIDE, "")], table)
+    legal: Bools = legal_pairs(table)[letter[:, None], letter, (kind[:, None] == kind) * 1]
+    return legal
 
 
 def known_labels(labels: Iterable[str], scheme: Scheme) -> list[tuple[str, str]]:

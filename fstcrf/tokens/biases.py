@@ -10,15 +10,17 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from fstcrf.arguments import real_number
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.calibration.curves import read_json, write_json
-from fstcrf.corpus.schemes import OUTSIDE, Scheme, known_labels, legal_transitions
+from fstcrf.corpus.schemes import OUTSIDE, Scheme, known_labels, legal_pairs, numbered_parts
 from fstcrf.errors import DataError, OptionError
+from fstcrf.topology import check_pairs
 
 _PREFIX = "transition_bias_"
 
@@ -154,20 +156,50 @@ def _points(path: str | os.PathLike[str]) -> dict[str, Any]:
     return points
 
 
-class Steps(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Steps:
     """Scores of steps between labels; −inf where the scheme forbids them.
 
-    Attributes
+    A score depends on the letters of two labels and on whether their types agree: nothing is
+    made of the pairs of all labels before `between` is asked for.
+
+    Parameters
     ----------
-    between : float64 [L, L]
-        From row to column.
-    first, last : float64 [L]
-        Of a label at the beginning and at the end of a document.
+    table : float64 [K, K, 2]
+        Of letters, then of other types and the same type.
+    letter, kind : int64 [L]
+        Numbers of each label's letter and type.
     """
 
-    between: Floats
-    first: Floats
-    last: Floats
+    table: Floats
+    letter: Longs
+    kind: Longs
+
+    def scores(self, before: Longs, after: Longs) -> Floats:
+        """Return the scores of steps from labels to labels."""
+        same = self.kind[before] == self.kind[after]
+        found: Floats = self.table[self.letter[before], self.letter[after], same * 1]
+        return found
+
+    @cached_property
+    def between(self) -> Floats:
+        """Scores of all steps, from row to column: float64 [L, L]."""
+        check_pairs(len(self.letter))
+        every = np.arange(len(self.letter))
+        return self.scores(every[:, None], every)
+
+    @property
+    def first(self) -> Floats:
+        """Whether a label may begin a document: 0 or −inf, float64 [L]."""
+        return self._ends(np.isfinite(self.table[0, self.letter, 0]))
+
+    @property
+    def last(self) -> Floats:
+        """Whether a label may end a document: 0 or −inf, float64 [L]."""
+        return self._ends(np.isfinite(self.table[self.letter, 0, 0]))
+
+    def _ends(self, legal: Bools) -> Floats:
+        return np.where(legal, 0.0, -np.inf)
 
 
 def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> Steps:
@@ -178,24 +210,19 @@ def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> 
     LabelError
         A label that the scheme does not have.
     """
-    legal = legal_transitions(labels, scheme)
-    parts = known_labels(labels, scheme)
-    between = np.full((len(labels), len(labels)), -np.inf)
-    for i, a in enumerate(parts):
-        for j, b in enumerate(parts):
-            if legal[i, j]:
-                between[i, j] = _bias(a, b, scheme, biases)
-    ends = [np.where(legal[-1, :-1], 0.0, -np.inf), np.where(legal[:-1, -1], 0.0, -np.inf)]
-    return Steps(between, *ends)
+    letter, kind = numbered_parts(known_labels(labels, scheme), scheme)
+    table = np.where(legal_pairs(scheme), 0.0, -np.inf)
+    for i, a in enumerate(scheme.letters):
+        for j, b in enumerate(scheme.letters):
+            for same in (False, True):
+                table[i, j, same * 1] += _bias(a, b, scheme, biases, same=same)
+    return Steps(table, letter, kind)
 
 
-def _bias(
-    before: tuple[str, str], after: tuple[str, str], scheme: Scheme, biases: TransitionBiases
-) -> float:
-    (a, kind), (b, following) = before, after
+def _bias(a: str, b: str, scheme: Scheme, biases: TransitionBiases, *, same: bool) -> float:
     if a == OUTSIDE:
         return biases.background_stay if b == OUTSIDE else biases.background_to_start
-    if (a, b, kind == following) in scheme.inside:
+    if (a, b, same) in scheme.inside:
         closing = b in scheme.last and (b, b, True) not in scheme.inside
         return biases.inside_to_end if closing else biases.inside_to_continue
     return biases.end_to_background if b == OUTSIDE else biases.end_to_start

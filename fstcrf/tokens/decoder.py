@@ -580,7 +580,8 @@ class TokenDecoder:
 def _numbered(id2label: Any) -> Any:
     """Return a map of labels with numbers for keys, also where a JSON file made them strings."""
     if isinstance(id2label, Mapping) and all(
-        isinstance(key, str) and key.isascii() and key.isdigit() for key in id2label
+        isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 10
+        for key in id2label
     ):
         numbers = {int(key): label for key, label in id2label.items()}
         return numbers if len(numbers) == len(id2label) else id2label

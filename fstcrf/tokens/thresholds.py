@@ -31,8 +31,9 @@ def checked_thresholds(
     if not isinstance(thresholds, Mapping):
         thresholds = dict.fromkeys(types, thresholds)
     found: dict[str, float | None] = {}
+    known = frozenset(types)
     for kind, value in thresholds.items():
-        if kind not in types:
+        if kind not in known:
             raise OptionError(f"thresholds: no type {kind!r}; the types are {', '.join(types)}")
         number = None if value is None else real_number(value, f"the threshold of {kind}")
         if number is not None and not FLOOR <= number <= 1.0:

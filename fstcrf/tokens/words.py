@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -65,7 +66,7 @@ class Spelling:
     def __init__(
         self, labels: tuple[str, ...], scheme: Scheme, steps: Steps, rule: PieceRule
     ) -> None:
-        self._rule, self._between = rule, steps.between
+        self._rule, self._steps = rule, steps
         place = {label: i for i, label in enumerate(labels)}
         self._columns = np.full((3, len(labels)), -1)
         for i, label in enumerate(labels):
@@ -74,14 +75,27 @@ class Spelling:
             self._columns[:, i] = [place.get(a + dash + kind, -1) for a in chain]
         if rule == "all":
             self._check(labels)
-        # A word that ends a span is entered as within it, where it has several pieces.
-        entry = np.zeros(len(labels))
-        for i, first in enumerate(self._columns[0].tolist()):
-            if first not in (i, -1):
-                both = np.isfinite(self._between[:, i]) & np.isfinite(self._between[:, first])
-                a = int(np.argmax(both))
-                entry[i] = self._between[a, first] - self._between[a, i] if both.any() else 0.0
-        self._entry = entry
+        self._entry = self._entries()
+
+    def _entries(self) -> Floats:
+        """Return what the score of entering a label's first piece adds to that of the label.
+
+        A word that ends a span is entered as within it, where it has several pieces. Behind which
+        label does not matter, as long as there is one.
+        """
+        table, letter, kind = self._steps.table, self._steps.letter, self._steps.kind
+        own = np.arange(len(letter))
+        first = np.where(self._columns[0] < 0, own, self._columns[0])  # of the same type
+        present = np.zeros((len(table), int(kind.max(initial=0)) + 1), dtype=bool)
+        present[letter, kind] = True
+        entry = np.full(len(letter), np.nan)
+        for before, same in product(range(len(table)), (0, 1)):
+            mine = present[before, kind]
+            there = mine if same else present[before].sum() > mine
+            to_first, to_own = table[before, letter[first], same], table[before, letter, same]
+            usable = there & np.isfinite(to_first) & np.isfinite(to_own) & np.isnan(entry)
+            entry[usable] = to_first[usable] - to_own[usable]
+        return np.where(np.isnan(entry), 0.0, entry)
 
     def _check(self, labels: tuple[str, ...]) -> None:
         whole = np.flatnonzero((self._columns >= 0).all(axis=0)).tolist()
@@ -117,9 +131,9 @@ class Spelling:
         inner = (last - first - 1)[:, None]
         more = np.maximum(inner - 1, 0)
         out = scores[first][:, a] + scores[last][:, c] + self._entry
-        between = self._between
-        steps = between[a, b] + between[b, c] + more * _finite(between[b, b])
-        out += np.where(inner > 0, steps, between[a, c])
+        between = self._steps.scores
+        steps = between(a, b) + between(b, c) + more * _finite(between(b, b))
+        out += np.where(inner > 0, steps, between(a, c))
         longer = np.flatnonzero(inner)
         if len(longer):
             sizes = inner[longer, 0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,24 @@ def test_a_function_sees_what_stands_before_it_alone() -> None:
         parse_grammar(text.format("d"))
     with pytest.raises(GrammarError, match="'c' is not defined"):
         parse_grammar(text.format("c"))
+
+
+# --- Decoders -------------------------------------------------------------------------------------
+
+
+def test_memory_of_a_decoder_grows_with_its_labels(tmp_path: Path) -> None:
+    """Of its file, too; it has the thresholds of all types."""
+
+    def load(types: int) -> int:
+        names = [f"T{i}" for i in range(types)]
+        labels = ["O", *(f"{letter}-{name}" for name in names for letter in "BIES")]
+        decoder = fstcrf.TokenDecoder(labels, thresholds=dict.fromkeys(names, 0.5))
+        path = tmp_path / f"{types}.json"
+        decoder.save(path)
+        return _bytes_of(lambda: fstcrf.TokenDecoder.load(path))
+
+    load(1)
+    assert load(_LARGE) < 1.5 * _LARGE / _SMALL * load(_SMALL)
 
 
 # --- Templates ------------------------------------------------------------------------------------
