@@ -185,6 +185,8 @@ def decode(composition: JointModel, asked: Request, known: Known | None) -> Answ
         return _log_z(program, run, put(run, values))
 
     lengths, found = runs(composition, asked.sentences, best, asked.threads)
+    n = max([run.score.shape[1] for run in found], default=kernel.columns(n, 0))
+    found = [run.widened(n) for run in found]
     full = np.asarray(lengths) > 0
     scores = np.full((len(lengths), n), -np.inf)
     scores[:, 0] = 0.0
@@ -251,6 +253,8 @@ class _Ranked:
         run: Run,
         log_z: Floats | None,
     ) -> _Ranked:
+        n = kernel.columns(n, int(searched.found.max(initial=0)))
+        searched = searched._replace(score=searched.score[:, :n], path=searched.path[:n])
         missing = ((0, 0), (0, n - searched.score.shape[1]))
         score = np.pad(searched.score, missing, constant_values=-np.inf)
         path = np.pad(searched.path, missing[::-1], constant_values=-1)
@@ -263,6 +267,20 @@ class _Ranked:
             for labels in path_labels(composition, np.maximum(path, 0))
         ]
         return cls(score, exact, bound, ids, log_z)
+
+    def widened(self, n: int) -> _Ranked:
+        """Return the same with n columns, the new ones of paths that there are not."""
+        more = n - self.score.shape[1]
+        if not more:
+            return self
+        beside, below = ((0, 0), (0, more)), ((0, more), (0, 0))
+        return _Ranked(
+            np.pad(self.score, beside, constant_values=-np.inf),
+            np.pad(self.exact, beside, constant_values=True),
+            np.pad(self.bound, beside, constant_values=-np.inf),
+            [np.pad(ids, below, constant_values=-1) for ids in self.labels],
+            self.log_z,
+        )
 
 
 def _one(array: NDArray[T]) -> NDArray[T]:

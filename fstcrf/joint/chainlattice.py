@@ -622,8 +622,11 @@ def _ranked(
     different = shown.intersection(solver.order[k:])
     n = n if different else 1
     if k == len(solver.stages) - 1:
-        ranked = kernel.nbest_paths(bound, n)
-        count = int(ranked.found[0])
+        for some in kernel.growing(n):
+            ranked = kernel.nbest_paths(bound, some)
+            count = int(ranked.found[0])
+            if count < some:
+                break
         scores = (ranked.score[0, :count] - normaliser).tolist()
         last = [[stage.labels(path)] for path in ranked.path[:count]]
         return list(zip(scores, last, strict=True)), -np.inf

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         lazy_paths,
         path_scores,
     )
-    from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
+    from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual, columns, growing
     from fstcrf.kernel.native import use, variant, variants
     from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
     from fstcrf.kernel.rows import PackedTable, SparseRows, padded
@@ -140,9 +140,11 @@ __all__ = [
     "axis_maxima",
     "axis_posterior",
     "best_paths",
+    "columns",
     "dead_tokens",
     "dot",
     "forward_backward",
+    "growing",
     "lazy_paths",
     "log_partition",
     "log_partitions",
@@ -225,9 +227,11 @@ __getattr__ = importer(
         "axis_maxima": "decoding",
         "axis_posterior": "decoding",
         "best_paths": "decoding",
+        "columns": "machines",
         "dead_tokens": "decoding",
         "dot": "sweep",
         "forward_backward": "graphs",
+        "growing": "machines",
         "lazy_paths": "lazy",
         "log_partition": "graphs",
         "log_partitions": "decoding",

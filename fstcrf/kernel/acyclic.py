@@ -15,10 +15,10 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.kernel.machines import growing
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
 
 _ROOM = 1024  # entries of the first search for the n best
-_MANY = 1000
 
 
 class ArcPaths(NamedTuple):
@@ -137,9 +137,15 @@ def nbest(machine: Acyclic, n: int) -> ArcPaths:
     """
     if n < 0:
         raise OptionError(f"n is {n}, expected 0 or more")
+    for tried in growing(n):
+        found = _ranked(machine, tried)
+        if len(found.score) < tried:  # there are no more
+            break
+    return found
+
+
+def _ranked(machine: Acyclic, n: int) -> ArcPaths:
     suffix, width = machine.best_suffix, machine.longest
-    if n > _MANY:  # rather than make room for paths that are not there
-        n = min(n, _count(machine))
     path, score = np.empty((n, width), dtype=np.int32), np.empty(n)
     count, room = ffi.new("int64_t *"), _ROOM
     while True:
@@ -163,18 +169,6 @@ def nbest(machine: Acyclic, n: int) -> ArcPaths:
         room *= 4
     check(status, "nbest")
     return ArcPaths(path[: count[0]], score[: count[0]])
-
-
-def _count(machine: Acyclic) -> int:
-    """Upper bound of the number of paths, close to it."""
-    free = Acyclic(
-        machine.row,
-        machine.target,
-        np.where(np.isneginf(machine.score), -np.inf, 0.0),
-        np.where(np.isneginf(machine.final), -np.inf, 0.0),
-    )
-    log_count = log_partition(free)
-    return int(np.exp(log_count) * 1.001) + 1 if log_count < 40.0 else 2**62
 
 
 def log_partition(machine: Acyclic) -> float:

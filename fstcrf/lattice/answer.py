@@ -17,6 +17,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.corpus.schemes import OUTSIDE, SpanArrays
 from fstcrf.errors import NoPathError, OptionError, ShapeError
+from fstcrf.kernel import columns
 from fstcrf.once import made_once
 
 _MOST_SHOWN = 20  # tokens of a path in its repr
@@ -336,7 +337,7 @@ class Answer:
     ----------
     tapes : tuple of str
     n : int
-        Paths that were asked for.
+        Paths that were asked for; of more than 1,024 as many as the sentence with the most has.
     dead : bool [B]
         Sentences without a path.
 
@@ -408,6 +409,7 @@ class Answer:
         n : int
         """
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        n = columns(n, max(map(len, ranked), default=0))
         scores, exact = np.full((len(ranked), n), -np.inf), np.ones((len(ranked), n), dtype=bool)
         bounds, chances = scores.copy(), np.zeros(scores.shape)
         flat = {tape: np.full((n, int(offsets[-1])), -1, dtype=np.int32) for tape in label_sets}
@@ -444,20 +446,30 @@ class Answer:
             What was given up for them.
         """
         alive, asked = np.flatnonzero(~part.dead), where
-        where = where[alive]
+        where, shape = where[alive], (len(self), max(self.n, part.n))
         to, of = self._tokens(where), part._tokens(alive)
-        flat = {tape: known.flat.copy() for tape, known in self._tapes.items()}
-        for tape, ids in flat.items():
-            ids[:, to] = part[tape].flat[:, of]
-        scores, exact, bounds = self.scores.copy(), self.exact.copy(), self.bounds.copy()
-        scores[where], exact[where] = part.scores[alive], part.exact[alive]
-        bounds[where] = part.bounds[alive]
+        flat = {}
+        for tape, known in self._tapes.items():
+            ids = flat[tape] = np.full((shape[1], known.flat.shape[1]), -1, dtype=np.int32)
+            ids[: self.n] = known.flat
+            ids[:, to] = -1
+            ids[: part.n, to] = part[tape].flat[:, of]
+
+        def joined(mine: Any, others: Any, missing: float) -> Any:
+            both = np.full(shape, missing, dtype=mine.dtype)
+            both[:, : self.n] = mine.reshape(-1, self.n)
+            both[where] = missing
+            both[where, : part.n] = others.reshape(-1, part.n)[alive]
+            return both if shape[1] > 1 else both[:, 0]
+
+        scores = joined(self.scores, part.scores, -np.inf)
+        exact = joined(self.exact, part.exact, missing=True)
+        bounds = joined(self.bounds, part.bounds, -np.inf)
         changed = self.changed.copy()
         changed[where] = change
 
         def probabilities() -> Floats:
-            found = self.probabilities.copy()
-            found[where] = part.probabilities[alive]
+            found: Floats = joined(self.probabilities, part.probabilities, 0.0)
             return found
 
         def posterior() -> Distribution:

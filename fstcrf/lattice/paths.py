@@ -297,14 +297,14 @@ def nbest_of_tapes(
     all tapes with these labels; its probability is summed over the other tapes.
     """
     chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices][:1]
-    several = nbest(
-        lattices, _JOINT * n if n > 0 else n, threads=threads, search=search, budget=budget
-    )
+    n = whole_number(n, "n", least=1, narrow=True)
+    looked = min(_JOINT * n, 2**31 - 1)
+    several = nbest(lattices, looked, threads=threads, search=search, budget=budget)
     found: list[list[Path]] = []
     for lattice, paths in zip(lattices, several, strict=True):
         shown = chosen[0]
         different = _different(lattice, paths, shown)
-        if len(different) < n and len(paths) == _JOINT * n:
+        if len(different) < n and len(paths) == looked:
             parts = _Parts(lattice, shown, {"threads": threads, "search": search, "budget": budget})
             different = [path for _, path in zip(range(n), parts, strict=False)]
         found.append(different[:n])

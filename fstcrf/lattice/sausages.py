@@ -94,8 +94,11 @@ class Sausage:
 
     def nbest(self, n: int) -> tuple[Ints, Floats]:
         """Return labels and scores of the n best paths, best first, int [k, T] and [k]."""
-        found = kernel.nbest_paths(self.group.bound, n)
-        count = int(found.found[0])
+        for some in kernel.growing(n):
+            found = kernel.nbest_paths(self.group.bound, some)
+            count = int(found.found[0])
+            if count < some:
+                break
         return found.path[:count], found.score[0, :count]
 
     def sample(self, n: int, seed: int) -> tuple[Ints, Floats]:

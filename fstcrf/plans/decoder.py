@@ -113,9 +113,6 @@ def most_cells(budget: Budget | None = None) -> int:
 
 # --- Best paths -----------------------------------------------------------------------------------
 
-_AT_FIRST = 1000
-"""Paths that are asked for at once; more if there are so many."""
-
 
 @dataclass(frozen=True, eq=False)
 class Decoder:
@@ -169,12 +166,11 @@ class Decoder:
 
         Memory is for the paths there are, not for all that are asked for.
         """
-        some = min(n, _AT_FIRST)
-        while True:
+        for some in kernel.growing(n):
             found = self._paths(bound, some, budget)
-            if some == n or (found.found < some).all():
-                return found
-            some = min(n, 4 * some)
+            if (found.found < some).all():
+                break
+        return found
 
     def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.SearchResult:
         if self.conjunction is not None:
