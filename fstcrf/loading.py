@@ -10,7 +10,7 @@ from fstcrf.errors import ModelFileError
 from fstcrf.joint import Tagger
 from fstcrf.joint import load as load_own
 from fstcrf.lazy import LazyModule
-from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native
+from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
 
 if TYPE_CHECKING:
     from fstcrf import semimarkov, tokens, wordlattice
@@ -82,8 +82,7 @@ def _loaded(
 ) -> Tagger[Any, Any] | tokens.TokenDecoder | semimarkov.SegmentCRF | wordlattice.LatticeCRF:
     if os.path.isdir(path):  # noqa: PTH112 (the path may be any str)
         return pipelines.load_pipeline(path)
-    with open(path, "rb") as file:  # noqa: PTH123 (the path may be any str)
-        head = file.read(HEAD)
+    head = read_head(path)
     if is_decoder(head):
         return tokens.TokenDecoder.load(path)
     if is_words(path, head):

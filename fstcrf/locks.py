@@ -64,7 +64,10 @@ def held(path: str | os.PathLike[str], what: str) -> Iterator[None]:
     OSError
         No file can be made beside it.
     """
-    target = Path(path).resolve()
+    try:
+        target = Path(path).resolve()
+    except RuntimeError:  # Python's, before 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path)) from None
     named = Path(path)  # of /dev/stdout to a pipe, what it resolves to is no file
     if named.exists() and not (named.is_file() or named.is_dir()):
         yield

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,15 @@ if TYPE_CHECKING:
 else:  # only earlier files need it
     hashlib = LazyModule("hashlib")
 
-__all__ = ["HEAD", "SEGMENTS", "file_kind", "is_native", "read_arrays", "write_arrays"]
+__all__ = [
+    "HEAD",
+    "SEGMENTS",
+    "file_kind",
+    "is_native",
+    "read_arrays",
+    "read_head",
+    "write_arrays",
+]
 
 _DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -159,10 +168,24 @@ def file_kind(path: str | os.PathLike[str]) -> str:
     return metadata.get("format", "another program's file")
 
 
+def check_no_pipe(path: str | os.PathLike[str]) -> None:
+    """Refuse a pipe: what a file holds is told from its beginning, then it is read or mapped."""
+    if stat.S_ISFIFO(os.stat(path).st_mode):  # noqa: PTH116 (the path may be any str)
+        raise ModelFileError(f"{os.fspath(path)}: a pipe, expected a file: write it to one first")
+
+
+def read_head(path: str | os.PathLike[str]) -> bytes:
+    """Return the first `HEAD` bytes of a model's file, by which its format is known."""
+    check_no_pipe(path)
+    with open(path, "rb") as file:  # noqa: PTH123 (the path may be any str)
+        return file.read(HEAD)
+
+
 def _opened(
     name: str, *, mapped: bool | None
 ) -> tuple[memoryview, dict[str, _Tensor], dict[str, str], int]:
     """Read or map a file; return it, its arrays, its metadata, and where the arrays begin."""
+    check_no_pipe(name)
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         size = os.fstat(file.fileno()).st_size
         if size < 8:

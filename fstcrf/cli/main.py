@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import click
@@ -16,10 +15,11 @@ from fstcrf.cli.reporting import (
     DEBUG,
     INTERRUPTED,
     Failure,
-    as_failure,
     as_json,
+    failed,
     interruptible,
     keep_stdout,
+    open_streams,
     say,
     warned,
 )
@@ -109,6 +109,7 @@ class Commands(click.Group):
         """Run the program and exit; with ``standalone_mode=False`` return or raise instead."""
         if not standalone_mode:
             return super().main(args, prog_name, standalone_mode=False, **extra)
+        open_streams()
         given = sys.argv[1:] if args is None else args
         if "numpy" not in sys.modules:  # it starts threads of its own, which nothing here uses
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -126,6 +127,11 @@ class Commands(click.Group):
         except click.ClickException as error:
             _show(error)
             return error.exit_code
+        except OSError as error:  # help, or the version, which click prints itself
+            error.filename = error.filename or "<stdout>"
+            failure = failed(error)
+            _show(failure)
+            return failure.exit_code
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; whatever it raises becomes a message."""
@@ -138,9 +144,7 @@ class Commands(click.Group):
         except (Exception, KeyboardInterrupt) as error:
             if os.environ.get(DEBUG):
                 raise
-            with suppress(OSError):  # it is the failure that is being reported, or follows from it
-                keep_stdout()
-            raise as_failure(error) from None
+            raise failed(error) from None
         return result
 
 

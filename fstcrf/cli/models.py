@@ -16,7 +16,7 @@ from fstcrf.cli.reporting import INTERRUPTED, Failure
 from fstcrf.errors import DataError, FstcrfError
 from fstcrf.joint import CRF
 from fstcrf.lazy import LazyModule
-from fstcrf.storage import HEAD, file_kind, is_native
+from fstcrf.storage import file_kind, is_native, read_head
 
 if TYPE_CHECKING:
     import tempfile
@@ -38,8 +38,7 @@ def load_model(path: str) -> Model:
     """Load a tagger or a composition, or a tagger of another program."""
     if Path(path).is_dir():
         raise _folder(path)
-    with Path(path).open("rb") as file:
-        head = file.read(HEAD)
+    head = read_head(path)
     if is_native(head):
         if file_kind(path) == "fstcrf-words":
             raise DataError(
@@ -60,8 +59,7 @@ def load_decoder(path: str) -> tokens.TokenDecoder | None:
     """Load the decoder of a token classifier; None where a file is not JSON, so a model."""
     if not Path(path).is_file():  # `load_model` says why
         return None
-    with Path(path).open("rb") as file:
-        head = file.read(HEAD)
+    head = read_head(path)
     return tokens.TokenDecoder.load(path) if loading.is_decoder(head) else None
 
 

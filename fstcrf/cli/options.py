@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fstcrf import corpus
+from fstcrf.corpus.files import resolved
 from fstcrf.errors import DataError, NumericError, OptionError, SchemeError
 from fstcrf.lazy import LazyModule
 
@@ -152,7 +153,7 @@ def _files(inputs: Iterable[str | None]) -> Iterator[str]:
 def _same_name(output: str, other: str) -> bool:
     """Tell whether two outputs are one file; a device may be both."""
     plain = Path(output).is_file() or not Path(output).exists()
-    return plain and Path(output).resolve() == Path(other).resolve()
+    return plain and resolved(output) == resolved(other)
 
 
 def written_path(output: str) -> str:

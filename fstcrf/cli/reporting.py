@@ -57,6 +57,13 @@ class Failure(click.ClickException):
         self.exit_code = status  # type: ignore[misc]  # a class attribute there
 
 
+def failed(error: BaseException) -> Failure:
+    """Return the failure that tells a user about an exception, once nothing more is printed."""
+    with suppress(OSError):  # it is the failure that is being reported, or follows from it
+        keep_stdout()
+    return as_failure(error)
+
+
 def as_failure(error: BaseException) -> Failure:
     """Return the failure that tells a user about an exception."""
     if isinstance(error, KeyboardInterrupt):
@@ -151,10 +158,26 @@ def warnings_to(tell_one: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
+def open_streams() -> None:
+    """Give streams that were closed before the program began something to fail on.
+
+    Their numbers would else be those of files that the program opens, and its messages would be
+    written into them. Messages to no standard error are dropped; to read from no standard input,
+    or to write to no standard output, is an error of the system like others.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is not None:
+            continue
+        # This takes the smallest number that is free, so the one that the stream had.
+        number = os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
+        os.set_inheritable(number, True)  # noqa: FBT003
+        mode = "r" if name == "stdin" else "w"
+        stream = open(number, mode, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+
+
 def keep_stdout() -> None:
     """Flush standard output; if that fails, keep the interpreter from trying again at exit."""
-    if not sys.stdout:  # it was closed before the program began
-        return
     try:
         sys.stdout.flush()
     except OSError as error:

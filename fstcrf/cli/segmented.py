@@ -14,7 +14,7 @@ from fstcrf.corpus import Corpus, read_columns, write_columns
 from fstcrf.corpus.columns import WidthError
 from fstcrf.errors import DataError
 from fstcrf.lazy import LazyModule
-from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native
+from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
 
 if TYPE_CHECKING:
     from fstcrf import semimarkov
@@ -31,8 +31,7 @@ def is_segment_model(path: str) -> bool:
     """Tell whether a file is that of a tagger of segments."""
     if not Path(path).is_file():
         return False
-    with Path(path).open("rb") as file:
-        head = file.read(HEAD)
+    head = read_head(path)
     return len(head) == HEAD and is_native(head) and file_kind(path) == SEGMENTS
 
 

@@ -94,7 +94,9 @@ def _peekable(file: BinaryIO) -> Iterator[io.BufferedReader]:
 
 @contextmanager
 def _unpacked(file: io.BufferedReader, name: str) -> Iterator[BinaryIO]:
-    if file.peek(2)[:2] != _GZIP_MAGIC:
+    with _blaming(name):
+        head = file.peek(2)[:2]
+    if head != _GZIP_MAGIC:
         yield cast("BinaryIO", file)
         return
     try:
@@ -117,7 +119,8 @@ def opening(source: str) -> str:
     """
     if source == "-":
         stdin = sys.stdin.buffer
-        head = stdin.peek(_OPENING) if isinstance(stdin, io.BufferedReader) else b""
+        with _blaming("<stdin>"):
+            head = stdin.peek(_OPENING) if isinstance(stdin, io.BufferedReader) else b""
     elif Path(source).is_file():
         with Path(source).open("rb") as file:
             head = file.read(_OPENING)
@@ -249,7 +252,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with _blaming(path), Path(path).open("wb") as file:
             yield file
         return
-    target = Path(path).resolve()
+    target = resolved(path)
     yield from _replacing(path, target, mode)
 
 
@@ -272,6 +275,14 @@ def write_picture(svg: str, path: str | os.PathLike[str] | None) -> str:
     return svg
 
 
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return what a path leads to; an OSError where links lead to each other."""
+    try:
+        return Path(path).resolve()
+    except RuntimeError:  # Python's, before 3.13
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path)) from None
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Find out before long work whether `atomic_write` could write a file.
 
@@ -286,7 +297,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         with _blaming(path):
             os.fstat(number)
         return
-    target = Path(path).resolve()
+    target = resolved(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if Path(path).exists() and not Path(path).is_file():

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta
 
 from fstcrf.arrays import Floats, Singles
-from fstcrf.errors import NumericError, ShapeError
+from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
 from fstcrf.train.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.train.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
@@ -53,8 +53,13 @@ class Pairs:
     def __init__(self, memory: int, size: int, workers: Workers = SERIAL) -> None:
         self._workers, self._spans = workers, spans(size, _PARTS)
         self._m = memory
-        self._store = VectorStore(2 * memory, size, half=size > LONG)
-        self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
+        try:
+            self._store = VectorStore(2 * memory, size, half=size > LONG)
+            self._sy, self._yy = np.zeros((memory, memory)), np.zeros((memory, memory))
+        except (MemoryError, ValueError):  # ValueError: more than there are addresses
+            raise OptionError(
+                f"memory is {memory}: so many steps of {size:,} weights are more than memory holds"
+            ) from None
         self._dots = np.zeros(2 * memory)  # of the store with the gradient
         self._order: list[int] = []  # places, oldest first
 
