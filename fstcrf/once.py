@@ -62,6 +62,19 @@ class made_once(cached_property[T]):  # noqa: N801 (a decorator)
         return cast("T", kept[name])
 
 
+def given_state(owner: object) -> dict[str, object]:
+    """Return the attributes of an object without those that are computed once.
+
+    As ``__getstate__`` of a class: its copies and pickles compute these themselves.
+    """
+    kind = type(owner)
+    return {
+        name: value
+        for name, value in vars(owner).items()
+        if not isinstance(getattr(kind, name, None), cached_property)
+    }
+
+
 def memoised(size: int) -> Callable[[F], F]:
     """Return a decorator: the last `size` values of a function are kept, by hashable arguments."""
 

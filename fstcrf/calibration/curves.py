@@ -129,6 +129,9 @@ class Calibration:
         for one in (*self.curves.values(), self.others):
             one.check()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Calibration, (self.kind, dict(self.curves), self.others)
+
     @classmethod
     def fit(cls, events: Events, kind: Kind = "isotonic", *, least: int = 50) -> Calibration:
         """Return the calibration under which held-out events are what they claim to be.

@@ -26,7 +26,7 @@ from fstcrf.emissions.reading import (
     read_scores,
     usual_names,
 )
-from fstcrf.emissions.structure import ChainScores, structure
+from fstcrf.emissions.structure import ChainScores, LegalStates, structure
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
 from fstcrf.kernel import Bound, Budget, EmissionRows
@@ -42,7 +42,7 @@ from fstcrf.lattice.spans import (
     span_reading,
 )
 from fstcrf.lattice.tapes import array_lattice, constrained
-from fstcrf.once import made_once
+from fstcrf.once import given_state, made_once
 from fstcrf.plans import Program, warn_unproven
 
 Tags = ArrayLike | Sequence[Sequence[str]]
@@ -176,8 +176,8 @@ class Emissions:
         self.labels, self.threads = usual_names(labels, names), threads
         self.scores = read_scores(scores, lengths, mask=mask, n_labels=len(self.labels))
         self.chain = ChainScores.of(len(self.labels), transitions, initial, final)
-        self.grammar = grammar
-        self._structure = structure(self.labels, grammar)
+        self.grammar, self._written_out = grammar, True
+        _ = self._structure  # what does not go together is said at once
 
     @classmethod
     def of(
@@ -197,9 +197,10 @@ class Emissions:
         """
         new = cls.__new__(cls)
         new.scores, new.labels, new.chain, new.grammar = scores, labels, chain, grammar
-        new.threads = threads
-        new._structure = structure(labels, grammar) if written_out else None  # noqa: SLF001
+        new.threads, new._written_out = threads, written_out  # noqa: SLF001
         return new
+
+    __getstate__ = given_state
 
     def __len__(self) -> int:
         """Sentences."""
@@ -213,6 +214,10 @@ class Emissions:
     def lengths(self) -> Longs:
         """Tokens of each sentence, int64 [B]."""
         return self.scores.lengths
+
+    @made_once
+    def _structure(self) -> LegalStates | None:
+        return structure(self.labels, self.grammar) if self._written_out else None
 
     @made_once
     def program(self) -> Program:

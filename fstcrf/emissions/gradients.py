@@ -22,7 +22,7 @@ from fstcrf.errors import NoPathError, NumericError, OptionError, TooLargeError
 from fstcrf.grammar import Grammar
 from fstcrf.kernel import EmissionRows, Emitter, Graph, Sums, forward_backward
 from fstcrf.lattice.answer import Answer, shares
-from fstcrf.once import made_once
+from fstcrf.once import given_state, made_once
 
 Tapes = tuple[tuple[str, tuple[str, ...]], ...]
 """Name and labels of each tape."""
@@ -83,6 +83,8 @@ class Heads:
     tapes: Tapes
     pairs: tuple[tuple[str, str], ...] = ()
     grammar: Grammar | None = None
+
+    __getstate__ = given_state
 
     def __post_init__(self) -> None:
         names = [name for name, _ in self.tapes]

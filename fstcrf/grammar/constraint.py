@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -57,16 +58,19 @@ _Key = tuple[tuple[str, tuple[str, ...]], ...]
 class Constraint:
     """A constraint that becomes acceptors when the labels are known.
 
-    Two of the same content are equal: what is compiled for the one serves the other.
+    Two of the same content are equal: what is compiled for the one serves the other. It is pickled
+    by what it is made from; its acceptors are compiled again.
 
     Parameters
     ----------
     name : str
         What it is, for messages: ``at_most(1, "NP")``.
     build : callable
-        Label sets to acceptors.
+        Label sets to acceptors: a function of a module, or a `functools.partial` of one, so that it
+        can be pickled.
     content : tuple, optional
-        All that `build` depends on, hashable, where that can be compared.
+        All that `build` depends on, hashable. Without it, a constraint is equal only to its own
+        copies.
     """
 
     name: str
@@ -74,13 +78,20 @@ class Constraint:
     content: tuple[object, ...] | None = None
     _bound: dict[_Key, tuple[Acceptor, ...]] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.content is None:  # a mark that goes with copies, to other processes, too
+            object.__setattr__(self, "content", (os.urandom(16),))
+
     def __eq__(self, other: object) -> bool:
-        if self is other or self.content is None or not isinstance(other, Constraint):
+        if self is other or not isinstance(other, Constraint):
             return self is other
         return (self.name, self.content) == (other.name, other.content)
 
     def __hash__(self) -> int:
-        return id(self) if self.content is None else hash(self.content)
+        return hash(self.content)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Constraint, (self.name, self.build, self.content)
 
     def bind(self, sets: LabelSets) -> tuple[Acceptor, ...]:
         """Return its acceptors over these label sets, made once.
@@ -244,15 +255,18 @@ def counted(
         count = -1
     if not 0 <= count <= MAX_COUNT:
         raise OptionError(f"{kind}({k}, …): expected a whole number from 0 to {MAX_COUNT}")
-    rule = _count(count, most=kind != "at_least", least=kind != "at_most")
     chosen = frozen(names)
-
-    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        events = [options.reading(sets).occurrences(chosen)]
-        return (options.acceptor(title, rule, sets, events),)
-
     title = f"{kind}({k}, {shown(chosen)})"
+    build = partial(_counted, title, kind, count, chosen, options)
     return Constraint(title, build, ("counted", kind, count, chosen, options))
+
+
+def _counted(
+    title: str, kind: str, count: int, chosen: Names, options: RuleOptions, sets: LabelSets
+) -> tuple[Acceptor, ...]:
+    rule = _count(count, most=kind != "at_least", least=kind != "at_most")
+    events = [options.reading(sets).occurrences(chosen)]
+    return (options.acceptor(title, rule, sets, events),)
 
 
 def about(
@@ -263,32 +277,35 @@ def about(
     """Return the constraint of a rule about where names occur."""
     chosen = [frozen(name) for name in names]
     title = f"{kind}({', '.join(map(shown, chosen))})"
-
-    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        reading = options.reading(sets)
-        if kind in _OF_TOKENS:
-            events = [np.tile(reading.members(x), (len(reading.labels) + 1, 1)) for x in chosen]
-        else:
-            events = [reading.occurrences(x) for x in chosen]
-        return (options.acceptor(title, _RULES[kind], sets, events),)
-
+    build = partial(_about, title, kind, chosen, options)
     return Constraint(title, build, ("about", kind, *chosen, options))
+
+
+def _about(
+    title: str, kind: str, chosen: Sequence[Names], options: RuleOptions, sets: LabelSets
+) -> tuple[Acceptor, ...]:
+    reading = options.reading(sets)
+    if kind in _OF_TOKENS:
+        events = [np.tile(reading.members(x), (len(reading.labels) + 1, 1)) for x in chosen]
+    else:
+        events = [reading.occurrences(x) for x in chosen]
+    return (options.acceptor(title, _RULES[kind], sets, events),)
 
 
 def contiguous(names: Names = ANY, *, options: RuleOptions) -> Constraint:
     """Return the constraint of labels in one run of tokens each, and types in one span each."""
-    chosen, once = frozen(names), _count(1, most=True)
-
-    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        reading = options.reading(sets)
-        found = []
-        for unit in reading.units(chosen):
-            title = f'contiguous("{unit.type if isinstance(unit, Spans) else unit}")'
-            found.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
-        return tuple(found)
-
+    chosen = frozen(names)
     title = f"contiguous({'' if chosen == ANY else shown(chosen)})"
-    return Constraint(title, build, ("contiguous", chosen, options))
+    return Constraint(title, partial(_contiguous, chosen, options), ("contiguous", chosen, options))
+
+
+def _contiguous(chosen: Names, options: RuleOptions, sets: LabelSets) -> tuple[Acceptor, ...]:
+    reading, once = options.reading(sets), _count(1, most=True)
+    found = []
+    for unit in reading.units(chosen):
+        title = f'contiguous("{unit.type if isinstance(unit, Spans) else unit}")'
+        found.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
+    return tuple(found)
 
 
 def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
@@ -299,17 +316,24 @@ def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> 
     ]
     absent = about("never", chosen, options=hard)
     title = f"if_present({shown(chosen)}, {' & '.join(part.name for part in parts)})"
-
-    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        bound = [acceptor for part in parts for acceptor in part.bind(sets)]
-        soft = next((acceptor.name for acceptor in bound if acceptor.weighted), None)
-        if soft is not None:
-            raise GrammarError(f"{soft} is soft; expected a hard grammar")
-        # Not by way of bind, which takes a constraint that forbids every label for an error.
-        (without,) = absent.build(sets)
-        return tuple(_softened(either(without, part), options.weight, title) for part in bound)
-
+    build = partial(_if_present, title, absent, parts, options.weight)
     return Constraint(title, build, ("if_present", chosen, *parts, options))
+
+
+def _if_present(
+    title: str,
+    absent: Constraint,
+    parts: Sequence[Constraint],
+    weight: float | None,
+    sets: LabelSets,
+) -> tuple[Acceptor, ...]:
+    bound = [acceptor for part in parts for acceptor in part.bind(sets)]
+    soft = next((acceptor.name for acceptor in bound if acceptor.weighted), None)
+    if soft is not None:
+        raise GrammarError(f"{soft} is soft; expected a hard grammar")
+    # Not by way of bind, which takes a constraint that forbids every label for an error.
+    (without,) = absent.build(sets)
+    return tuple(_softened(either(without, part), weight, title) for part in bound)
 
 
 def _softened(acceptor: Acceptor, weight: float | None, name: str) -> Acceptor:
@@ -397,11 +421,17 @@ def _touching(
     options: RuleOptions,
     content: tuple[object, ...] | None,
 ) -> Constraint:
-    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        labels = sets[only_tape(sets, options.tape)]
-        return (options.acceptor(title, _NEVER, sets, [~legal(labels)]),)
+    return Constraint(title, partial(_touched, title, legal, options), content)
 
-    return Constraint(title, build, content)
+
+def _touched(
+    title: str,
+    legal: Callable[[tuple[str, ...]], Bools],
+    options: RuleOptions,
+    sets: LabelSets,
+) -> tuple[Acceptor, ...]:
+    labels = sets[only_tape(sets, options.tape)]
+    return (options.acceptor(title, _NEVER, sets, [~legal(labels)]),)
 
 
 # --- Labels of several tapes ---------------------------------------------------------------------
@@ -427,26 +457,33 @@ def pairs(
     if wrong is not None:
         raise OptionError(f"pairs: {wrong!r}, expected a label of each of {listed(tapes)}")
     weight = RuleOptions(weight=weight).weight
-    soft = weight is not None
     title = f"pairs(…, {names!r})"
-
-    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        missing = next((tape for tape in names if tape not in sets), None)
-        if missing is not None:
-            raise GrammarError(f"no tape {missing!r}; the tapes are {listed(sets)}")
-        labels = tuple(sets[tape] for tape in names)
-        legal = _meeting(labels, chosen, keys)
-        acceptor = Acceptor(
-            tapes=names,
-            labels=labels,
-            target=np.where(legal | soft, 0, -1)[None].astype(np.int32),
-            score=None if weight is None else np.where(legal, 0.0, weight)[None],
-            final=np.zeros(1),
-            name=title,
-        )
-        return (trim(acceptor),)
-
+    build = partial(_paired, title, names, chosen, keys, weight)
     return Constraint(title, build, ("pairs", tuple(chosen), keys, names, weight))
+
+
+def _paired(
+    title: str,
+    names: tuple[str, ...],
+    chosen: Sequence[tuple[str, ...]],
+    keys: frozenset[str] | None,
+    weight: float | None,
+    sets: LabelSets,
+) -> tuple[Acceptor, ...]:
+    missing = next((tape for tape in names if tape not in sets), None)
+    if missing is not None:
+        raise GrammarError(f"no tape {missing!r}; the tapes are {listed(sets)}")
+    labels = tuple(sets[tape] for tape in names)
+    legal = _meeting(labels, chosen, keys)
+    acceptor = Acceptor(
+        tapes=names,
+        labels=labels,
+        target=np.where(legal | (weight is not None), 0, -1)[None].astype(np.int32),
+        score=None if weight is None else np.where(legal, 0.0, weight)[None],
+        final=np.zeros(1),
+        name=title,
+    )
+    return (trim(acceptor),)
 
 
 def _meeting(

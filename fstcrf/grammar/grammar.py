@@ -6,8 +6,9 @@ labels. It is *bound* to label sets to be used; bindings are kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +69,6 @@ class Grammar:
         self.labels: LabelSets | None = None if labels is None else label_sets(labels)
         if self.labels is not None:
             self.bind(self.labels)
-
-    @classmethod
-    def of(cls, name: str, build: Callable[[LabelSets], tuple[Acceptor, ...]]) -> Grammar:
-        """Return the grammar of one constraint: its name and how it becomes acceptors."""
-        return cls((Constraint(name, build),))
 
     @classmethod
     def from_file(cls, path: str | Path, labels: Labels | None = None) -> Grammar:
@@ -199,19 +195,8 @@ class Grammar:
     @classmethod
     def from_acceptor(cls, acceptor: Acceptor) -> Grammar:
         """Return the grammar of an acceptor of one's own; it binds to its own label sets only."""
-
-        def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-            if acceptor.tapes == ("",) and len(sets) == 1:
-                tape, labels = next(iter(sets.items()))
-                if labels != acceptor.labels[0]:
-                    raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
-                return (acceptor if tape == "" else replace(acceptor, tapes=(tape,)),)
-            for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
-                if sets.get(tape) != labels:
-                    raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
-            return (acceptor,)
-
-        return cls.of(acceptor.name or "acceptor", build)
+        name = acceptor.name or "acceptor"
+        return cls((Constraint(name, partial(_itself, acceptor)),))
 
     def __and__(self, other: Grammar) -> Grammar:
         if not isinstance(other, Grammar):
@@ -314,3 +299,16 @@ class Grammar:
             acceptor.walk(*(given[tape] for tape in acceptor.tapes))
             for acceptor in self.bind(self.labels)
         )
+
+
+def _itself(acceptor: Acceptor, sets: LabelSets) -> tuple[Acceptor, ...]:
+    """Return an acceptor as it is; GrammarError where the label sets are not its own."""
+    if acceptor.tapes == ("",) and len(sets) == 1:
+        tape, labels = next(iter(sets.items()))
+        if labels != acceptor.labels[0]:
+            raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
+        return (acceptor if tape == "" else replace(acceptor, tapes=(tape,)),)
+    for tape, labels in zip(acceptor.tapes, acceptor.labels, strict=True):
+        if sets.get(tape) != labels:
+            raise GrammarError(f"tape {tape!r} does not have the labels it was made for")
+    return (acceptor,)

@@ -41,7 +41,7 @@ def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
 def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
     """Return the exports of a text, the same ones for the same text; `path` is for messages."""
     # Machines come from files, which may change.
-    return _parsed(text, path) if "fst" in text else _kept(text, path)
+    return _parsed(text, path) if "fst" in text else _as_text(text, path)
 
 
 def _parsed(text: str, path: str | None) -> tuple[Constraint, ...]:
@@ -54,6 +54,19 @@ def _parsed(text: str, path: str | None) -> tuple[Constraint, ...]:
 
 
 _kept = memoised(64)(_parsed)
+
+
+@memoised(64)
+def _as_text(text: str, path: str | None) -> tuple[Constraint, ...]:
+    """Return the exports of a text that needs no other file: they are pickled as their text."""
+    return tuple(
+        Constraint(export.name, partial(_export_of, text, path, k), ("text", text, path, k))
+        for k, export in enumerate(_kept(text, path))
+    )
+
+
+def _export_of(text: str, path: str | None, number: int, sets: LabelSets) -> tuple[Acceptor, ...]:
+    return _kept(text, path)[number].build(sets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,24 +179,31 @@ def _matches(pattern: Regular, *, options: RuleOptions, tapes: _Tapes) -> Constr
     line = pattern.line
     around: Regular = syntax.Repetition(Symbol((), line), 0, None, line)
     anywhere: Regular = syntax.Concatenation((around, pattern), line)
+    return Constraint("each[…]", partial(_each, pattern, anywhere, weight, names, path))
 
-    def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-        binding = _Binding(names, path, sets)
-        parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
-        if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
-            raise GrammarError("the pattern of each holds a soft constraint")
-        (found,) = binding.acceptors(anywhere, "each")
-        if found.final[0] > -np.inf:
-            raise GrammarError("the pattern of each matches the empty sequence, so everywhere")
-        if is_empty(found):
-            raise GrammarError(f"the pattern of each matches nothing{binding.nothing(pattern)}")
-        ends = (found.final > -np.inf)[found.target] & (found.target >= 0)
-        scored = replace(
-            found, score=np.where(ends, np.float64(weight), 0.0), final=np.zeros(found.n_states)
-        )
-        return (minimise(trim(scored)),)
 
-    return Constraint("each[…]", build)
+def _each(
+    pattern: Regular,
+    anywhere: Regular,
+    weight: float,
+    names: tuple[str, ...],
+    path: str | None,
+    sets: LabelSets,
+) -> tuple[Acceptor, ...]:
+    binding = _Binding(names, path, sets)
+    parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
+    if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
+        raise GrammarError("the pattern of each holds a soft constraint")
+    (found,) = binding.acceptors(anywhere, "each")
+    if found.final[0] > -np.inf:
+        raise GrammarError("the pattern of each matches the empty sequence, so everywhere")
+    if is_empty(found):
+        raise GrammarError(f"the pattern of each matches nothing{binding.nothing(pattern)}")
+    ends = (found.final > -np.inf)[found.target] & (found.target >= 0)
+    scored = replace(
+        found, score=np.where(ends, np.float64(weight), 0.0), final=np.zeros(found.n_states)
+    )
+    return (minimise(trim(scored)),)
 
 
 _BUILT_IN: dict[str, _Form] = {

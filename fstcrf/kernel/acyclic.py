@@ -17,6 +17,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import growing
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
+from fstcrf.once import given_state
 
 _ROOM = 1024  # entries of the first search for the n best
 
@@ -56,6 +57,8 @@ class Acyclic:
             raise ShapeError(
                 f"states are not in topological order, or rows are not: entry {where[0]}"
             )
+
+    __getstate__ = given_state
 
     @cached_property
     def handle(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -101,6 +101,10 @@ class LexiconTables:
         unknown.flags.writeable = False
         object.__setattr__(self, "unknown", unknown)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Leave the kernel's structures behind: they are made again."""
+        return LexiconTables, tuple(getattr(self, part.name) for part in fields(self) if part.init)
+
     @cached_property
     def first(self) -> tuple[int, ...]:
         """Number of the first word of each vocabulary, and of the first unknown one."""
@@ -119,7 +123,7 @@ class LexiconTables:
             view.entry = self._kept(entries)
         unknown = _structures(self.unknown_entries, WORD_ENTRY, "unknown", "fc_entry_cost")
         lefts, rights = self.matrix.shape
-        fields = {
+        parts = {
             "dictionaries": len(self.vocabularies),
             "dictionary": self._kept(dictionaries),
             "characters": len(self.characters),
@@ -134,7 +138,7 @@ class LexiconTables:
             "matrix": self._kept(ffi.from_buffer("int16_t[]", self.matrix)),
             "longest_run": self.longest_run,
         }
-        return ffi.new("fc_lexicon *", fields)
+        return ffi.new("fc_lexicon *", parts)
 
     def _kept(self, pointer: Any) -> Any:
         self._held.append(pointer)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
 
@@ -18,7 +19,7 @@ from fstcrf.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.corpus.schemes import OUTSIDE, SpanArrays
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import columns
-from fstcrf.once import made_once
+from fstcrf.once import given_state, made_once
 
 _MOST_SHOWN = 20  # tokens of a path in its repr
 
@@ -138,6 +139,10 @@ class Distribution(Protocol):
         """Return the same with others of some sentences."""
 
 
+def _itself(value: Distribution) -> Distribution:
+    return value
+
+
 class TapeAnswer:
     """The labels of one tape on the paths of B sentences with N tokens together.
 
@@ -179,6 +184,8 @@ class TapeAnswer:
             )
         self.name, self.label_set, self.flat, self.offsets = name, label_set, flat, offsets
         self._counts, self._width = counts, width
+
+    __getstate__ = given_state
 
     def __len__(self) -> int:
         """Sentences."""
@@ -387,6 +394,14 @@ class Answer:
             tape: TapeAnswer(tape, self.label_sets[tape], ids, offsets, self._counts, width)
             for tape, ids in flat.items()
         }
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what is pickled: whatever would have been computed when asked is computed now."""
+        state = given_state(self)
+        state["_probabilities"] = self.probabilities
+        if self._posterior is not None:
+            state["_posterior"] = partial(_itself, self.posterior)
+        return state
 
     @classmethod
     def of_paths(

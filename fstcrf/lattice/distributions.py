@@ -14,7 +14,7 @@ from fstcrf.lattice.batch import marginals
 from fstcrf.lattice.confidence import Confidence, Interval
 from fstcrf.lattice.lattice import Lattice
 from fstcrf.lattice.spans import known_probabilities
-from fstcrf.once import made_once
+from fstcrf.once import given_state, made_once
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,8 @@ class Distributions:
     lattices: Mapping[str, Sequence[Lattice | None]]
     budget: Budget | None = None
     threads: int = 1
+
+    __getstate__ = given_state
 
     @made_once
     def _rows(self) -> dict[str, list[Floats | None]]:

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -309,13 +309,12 @@ def _read_grammar(table: _Table, name: str) -> Grammar:
 
 def on_tape(grammar: Grammar, tape: str) -> Grammar:
     """Return a grammar of one tape that does not name it, for a tape among several."""
+    return Grammar(
+        [Constraint(part.name, partial(_bound_on, part, tape)) for part in grammar.constraints]
+    )
 
-    def moved(part: Constraint) -> Constraint:
-        def build(sets: LabelSets) -> tuple[Acceptor, ...]:
-            if tape not in sets:
-                raise GrammarError(f"no tape {tape!r}; there is {', '.join(sets)}")
-            return part.bind({tape: sets[tape]})
 
-        return Constraint(part.name, build)
-
-    return Grammar([moved(part) for part in grammar.constraints])
+def _bound_on(part: Constraint, tape: str, sets: LabelSets) -> tuple[Acceptor, ...]:
+    if tape not in sets:
+        raise GrammarError(f"no tape {tape!r}; there is {', '.join(sets)}")
+    return part.bind({tape: sets[tape]})

@@ -23,7 +23,7 @@ from fstcrf.kernel.phrases import PhraseFinder
 from fstcrf.kernel.semimarkov import best_segments
 from fstcrf.lattice import SegmentLattice
 from fstcrf.model.reading import Data, SentenceLike, as_sentences, runs_of
-from fstcrf.once import made_once
+from fstcrf.once import given_state, made_once
 from fstcrf.semimarkov import files
 from fstcrf.semimarkov.files import SavedSegmentCRF, SegmentRecord
 from fstcrf.semimarkov.gold import (
@@ -128,6 +128,8 @@ class SegmentCRF:
     columns: tuple[str, ...]
     scheme: str
     record: SegmentRecord = field(repr=False)
+
+    __getstate__ = given_state
 
     def __repr__(self) -> str:
         return (

@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
         def __sklearn_tags__(self) -> Any: ...
 
-        def __getstate__(self) -> dict[str, Any]: ...
-
     class _Classifier:
         """The same."""
 
@@ -479,14 +477,6 @@ class CRFTagger(_Classifier, _Estimator):
         tags.input_tags.string = True
         tags.input_tags.dict = True
         return tags
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled; a grammar's rules are functions, which pickle has no way for."""
-        state = dict(super().__getstate__())
-        if isinstance(self.grammar, Grammar):
-            wrapped = joblib.wrap_non_picklable_objects(self.grammar, keep_wrapper=False)
-            state["grammar"] = wrapped
-        return state
 
 
 def _weighted_score(

@@ -16,7 +16,7 @@ from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
 from fstcrf.model.reading import Run, runs_of
-from fstcrf.once import made_once
+from fstcrf.once import given_state, made_once
 from fstcrf.train.course import Course, known
 from fstcrf.train.loop import Progress
 from fstcrf.train.shards import Workers
@@ -84,6 +84,10 @@ class LatticeCRF:
     label: tuple[int, ...]
     record: LatticeRecord = field(repr=False)
     classes: WordClasses | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what it is made of: classes of words are found again."""
+        return {**given_state(self), "classes": None}
 
     def __repr__(self) -> str:
         own = ", on its costs" if self.weights.costs else ""
