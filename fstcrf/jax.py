@@ -59,7 +59,8 @@ def negative_log_likelihood(
     Returns
     -------
     array
-        A number, of the emissions' type.
+        A number: float64 for emissions in float64, else float32, also of emissions in half
+        precision, whose gradients have their type.
 
     Raises
     ------
@@ -97,15 +98,18 @@ def _loss(heads: Heads) -> Callable[..., Any]:
         return forward(*given)[0]
 
     def forward(*given: Any) -> tuple[Any, Any]:
-        made = [jax.ShapeDtypeStruct((), given[0].dtype)]
-        made += [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in given[:4]]
+        made = [jax.ShapeDtypeStruct((), _wide(given[0].dtype))]
+        made += [jax.ShapeDtypeStruct(one.shape, _wide(one.dtype)) for one in given[:4]]
         value, *gradients = jax.pure_callback(lambda *x: _asked(heads, *x), made, *given)
-        return value, (gradients, given[4:])
+        types = [jax.numpy.empty(0, one.dtype) for one in given[:4]]  # residuals must be arrays
+        return value, (gradients, types, given[4:])
 
     def backward(kept: Any, upstream: Any) -> tuple[Any, ...]:
-        gradients, whole = kept
+        gradients, types, whole = kept
         none = [np.zeros(one.shape, dtype=jax.dtypes.float0) for one in whole]
-        return (*(one * upstream.astype(one.dtype) for one in gradients), *none)
+        pairs = zip(gradients, types, strict=True)
+        parts = [(one * upstream.astype(one.dtype)).astype(own.dtype) for one, own in pairs]
+        return (*parts, *none)
 
     loss.defvjp(forward, backward)
     return loss
@@ -126,4 +130,10 @@ def _asked(heads: Heads, *given: Any) -> tuple[Any, ...]:
     found = likelihood(heads, [scores], [chain], {}, [tags.astype(np.int32)])
     flat = (found.emissions[0], *found.chains[0])
     parts = zip(flat, (emissions, transitions, initial, final), strict=True)
-    return emissions.dtype.type(found.loss.sum()), *(a.astype(b.dtype) for a, b in parts)
+    loss = _wide(emissions.dtype).type(found.loss.sum())
+    return loss, *(a.astype(_wide(b.dtype)) for a, b in parts)
+
+
+def _wide(dtype: Any) -> np.dtype[Any]:
+    """Return the type of sums: float64 of float64, else float32."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)

@@ -179,10 +179,13 @@ class CRFLayer(Module):
         Returns
         -------
         Tensor
-            A number, of the emissions' type. It can be differentiated once.
+            A number: float64 for emissions in float64, else float32, also of emissions in half
+            precision, whose gradients have their type. It can be differentiated once.
 
         Raises
         ------
+        OptionError
+            Under ``torch.jit.trace`` or an exporter, which would keep the loss as a constant.
         NoPathError
             A sentence without a path, or with illegal labels, unless ``on_no_path="skip"``.
         ShapeError, NumericError, LabelError, OptionError
@@ -221,12 +224,13 @@ class CRFLayer(Module):
     ) -> Tensor | dict[str, Tensor]:
         """Return the probability of each label at each token, [B, T, L], without a gradient.
 
-        0 beyond a sentence's end, and in one without a path. Of several heads by tape.
+        float64 for emissions in float64, else float32. 0 beyond a sentence's end, and in one
+        without a path. Of several heads by tape.
         """
         own = self._by_tape(emissions, "emissions")
         scores = self._read(own, lengths, mask)
         found = label_probabilities(self.heads, scores, *self._values(), threads=self.threads)
-        made = [torch.from_numpy(a).to(e.dtype) for a, e in zip(found, own, strict=True)]
+        made = [torch.from_numpy(a).to(_wide([e])) for a, e in zip(found, own, strict=True)]
         names = [tape for tape, _ in self.heads.tapes]
         return dict(zip(names, made, strict=True)) if self._several else made[0]
 
@@ -241,6 +245,12 @@ class CRFLayer(Module):
         return [given[tape] for tape in tapes]
 
     def _read(self, emissions: Sequence[Tensor], lengths: Any, mask: Any) -> list[Scores]:
+        exporting = getattr(torch.compiler, "is_exporting", bool)  # from PyTorch 2.7 on
+        if torch.jit.is_tracing() or exporting():
+            raise OptionError(
+                "a CRFLayer cannot be traced or exported: its answers would be kept as constants; "
+                "trace the network in front of it, and ask the layer about what that returns"
+            )
         pairs = zip(emissions, self.heads.tapes, strict=True)
         found = [read_scores(e, lengths, mask=mask, n_labels=len(own)) for e, (_, own) in pairs]
         if any(one.rows.shape[:2] != found[0].rows.shape[:2] for one in found):
@@ -304,15 +314,15 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         )
         if any(ctx.needs_input_grad):
             ctx.save_for_backward(*_gradients(layer, found, tensors), *tensors)
-        return tensors[0].new_tensor(found.loss.sum())
+        return torch.tensor(found.loss.sum(), dtype=_wide(tensors[:heads]))
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Any, ...]:  # type: ignore[override]
         wanted, count = ctx.needs_input_grad[4:], len(ctx.saved_tensors) // 2
         gradients, inputs = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         parts = [
-            one * upstream.to(one.dtype) if asked else None
-            for one, asked in zip(gradients, wanted, strict=True)
+            (one * upstream.to(one.dtype)).to(own.dtype) if asked else None
+            for one, own, asked in zip(gradients, inputs, wanted, strict=True)
         ]
         if torch.is_grad_enabled():
             parts = [
@@ -352,15 +362,24 @@ def _known(ids: Longs, scores: Scores, tape: str, size: int) -> Ints:
 
 
 def _gradients(layer: CRFLayer, found: LabelLoss, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the gradients of the tensors, in their order and of their types."""
+    """Return the gradients of the tensors, in their order; none in half precision.
+
+    What they are multiplied by may be large, as where losses are scaled for half precision.
+    """
     flat: list[Array] = list(found.emissions)
     for chain in found.chains:
         flat += chain
     flat += [found.couplings[pair] for pair in layer.heads.pairs]
     return [
-        torch.from_numpy(np.ascontiguousarray(a)).to(t.dtype)
+        torch.from_numpy(np.ascontiguousarray(a)).to(_wide([t]))
         for a, t in zip(flat, tensors, strict=True)
     ]
+
+
+def _wide(tensors: Sequence[Tensor]) -> torch.dtype:
+    """Return the type of sums of tensors: float64 where one of them is, else float32."""
+    double = any(one.dtype == torch.float64 for one in tensors)
+    return torch.float64 if double else torch.float32
 
 
 def _float64(tensor: Tensor) -> Any:

@@ -74,3 +74,29 @@ def test_what_does_not_fit() -> None:
         negative_log_likelihood(drawn(2, 3, 4), TAGS[:2, :3], labels=LABELS)
     with pytest.raises(ShapeError, match="tags are"):
         negative_log_likelihood(drawn(2, 3, 5), TAGS, labels=LABELS)
+
+
+@pytest.mark.parametrize("dtype", [jax.numpy.float16, jax.numpy.bfloat16])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_losses_are_in_float32_at_least(dtype: Any, jitted: bool) -> None:
+    """The loss of many tokens does not fit half precision; gradients are in the inputs' type."""
+    scores = jax.numpy.asarray(5 * drawn(64, 300, 5), dtype=dtype)
+    tags = np.zeros((64, 300), dtype=np.int64)
+
+    def loss(emissions: Any, transitions: Any) -> Any:
+        return 1024 * negative_log_likelihood(
+            emissions, tags, labels=LABELS, transitions=transitions
+        )
+
+    asked = jax.value_and_grad(loss, argnums=(0, 1))
+    asked = jax.jit(asked) if jitted else asked
+    arcs = jax.numpy.asarray(drawn(5, 5, seed=1), dtype=dtype)
+    value, gradients = asked(scores, arcs)
+    exact, wanted = asked(scores.astype(np.float32), arcs.astype(np.float32))
+    assert value.dtype == np.float32
+    assert float(value) / 1024 > 65504  # the largest float16
+    assert float(value) == pytest.approx(float(exact), rel=1e-6)
+    assert all(found.dtype == dtype for found in gradients)
+    np.testing.assert_allclose(
+        np.asarray(gradients[0], dtype=np.float32), np.asarray(wanted[0]), rtol=0.01, atol=0.01
+    )

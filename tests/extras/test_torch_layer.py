@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import multiprocessing
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -12,8 +15,8 @@ import torch
 from torch import Tensor
 from torchcrf import CRF
 
-from fstcrf import Emissions, decode
-from fstcrf.constraints import at_most, bioes, pairs
+from fstcrf import Emissions, TokenDecoder, decode
+from fstcrf.constraints import at_most, bioes, pairs, transitions
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.torch import CRFLayer
 
@@ -284,3 +287,170 @@ def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], says:
 def test_nothing_imports_torch_unasked() -> None:
     code = "import fstcrf, fstcrf.emissions.batch, sys; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- Half precision, tracing, copies --------------------------------------------------------------
+
+TYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("heads", [False, True])
+def test_losses_are_in_float32_at_least(dtype: Any, heads: bool) -> None:
+    """The loss of many tokens does not fit half precision; gradients are in the inputs' type."""
+    labels: Any = {"x": LABELS, "y": ("A", "B")} if heads else LABELS
+    layer = layer_of(labels)
+    parts = [(5 * drawn(64, 300, 5)).to(dtype), (5 * drawn(64, 300, 2, seed=1)).to(dtype)]
+    tags = torch.zeros(64, 300, dtype=torch.long)
+
+    def asked(kind: Any) -> tuple[Tensor, list[Tensor]]:
+        own = [part.to(kind).requires_grad_() for part in parts[: 1 + heads]]
+        several = dict(zip(("x", "y"), own, strict=False))
+        gold: Any = {"x": tags, "y": tags} if heads else tags
+        loss = layer(several if heads else own[0], gold)
+        (1024 * loss).backward()
+        return loss, [one.grad for one in own if one.grad is not None]
+
+    wanted, exact = asked(torch.float64)
+    found, gradients = asked(dtype)
+    assert wanted.item() > torch.finfo(torch.float16).max
+    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert found.item() == pytest.approx(wanted.item(), rel=1e-6)
+    for mine, other in zip(gradients, exact, strict=True):
+        assert mine.dtype == dtype
+        torch.testing.assert_close(mine, other.to(dtype), rtol=0.01, atol=1e-2)
+
+
+def test_scales_of_losses_beyond_half_precision() -> None:
+    """A scale of 2¹⁷ overflows float16, gradients of it times small probabilities do not."""
+    own = torch.tensor([[[12.0, 0.0, 0.0]]], dtype=torch.float16, requires_grad=True)
+    loss = CRFLayer(["A", "B", "C"])(own, torch.zeros(1, 1, dtype=torch.long))
+    (2.0**17 * loss).backward()
+    wide = own.detach().double().requires_grad_()
+    (2.0**17 * CRFLayer(["A", "B", "C"])(wide, torch.zeros(1, 1, dtype=torch.long))).backward()
+    assert own.grad is not None
+    assert wide.grad is not None
+    torch.testing.assert_close(own.grad, wide.grad.half())
+    assert own.grad.isfinite().all()
+
+
+def test_autocast() -> None:
+    layer, encoder = layer_of().float(), torch.nn.Linear(8, 5)
+    x, tags = drawn(32, 50, 8, dtype=torch.float32), torch.zeros(32, 50, dtype=torch.long)
+    wanted = layer(encoder(x), tags)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = encoder(x)
+        found = layer(scores, tags)
+    assert scores.dtype == torch.bfloat16
+    assert found.dtype == torch.float32
+    assert found.item() == pytest.approx(wanted.item(), rel=0.01)
+    found.backward()
+    assert encoder.weight.grad.isfinite().all()
+
+
+def test_heads_of_several_types_and_whole_numbers() -> None:
+    layer = layer_of({"x": LABELS, "y": ("A", "B")})
+    tags = {name: torch.zeros(2, 3, dtype=torch.long) for name in "xy"}
+    one, other = drawn(2, 3, 5), drawn(2, 3, 2, seed=1)
+    assert layer({"x": one.half(), "y": other}, tags).dtype == torch.float64
+    assert layer({"x": one.half(), "y": other.bfloat16()}, tags).dtype == torch.float32
+    whole = torch.ones(2, 3, 5, dtype=torch.long)
+    loss = layer_of()(whole, tags["x"])
+    assert loss.item() == pytest.approx(layer_of()(whole.double(), tags["x"]).item())
+
+
+def test_probabilities_are_in_float32_at_least() -> None:
+    scores, layer = drawn(3, 4, 5), layer_of()
+    for dtype in TYPES:
+        found = layer.marginals(scores.to(dtype))
+        assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+        torch.testing.assert_close(found.sum(-1), torch.ones_like(found.sum(-1)))
+
+
+class Network(torch.nn.Module):
+    """An encoder with a layer on top, asked in one of its ways."""
+
+    def __init__(self, ask: str = "loss") -> None:
+        super().__init__()
+        self.encoder, self.ask = torch.nn.Linear(8, 5), ask
+        self.crf = CRFLayer(LABELS, at_most(1, "X") & bioes())
+
+    def forward(self, x: Tensor, tags: Tensor) -> Any:
+        scores = self.encoder(x)
+        if self.ask == "loss":
+            return self.crf(scores, tags)
+        return self.crf.decode(scores).scores if self.ask == "best" else self.crf.marginals(scores)
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("ask", ["loss", "best", "marginals"])
+def test_traces_are_refused(ask: str) -> None:
+    x, tags = drawn(2, 3, 8, dtype=torch.float32), torch.zeros(2, 3, dtype=torch.long)
+    network = Network(ask)
+    with pytest.raises(OptionError, match="cannot be traced or exported"):
+        torch.jit.trace(network, (x, tags))
+    encoder = torch.jit.trace(network.encoder, x)
+    torch.testing.assert_close(network.crf(encoder(x), tags), network.crf(network.encoder(x), tags))
+    with pytest.raises(OptionError, match="cannot be traced or exported"):
+        torch.export.export(network, (x, tags))
+
+
+def test_copies(tmp_path: Any) -> None:
+    """Layers under a grammar are copied, pickled, saved whole; losses and answers stay the same."""
+    network = Network()
+    with torch.no_grad():
+        network.crf.transitions.copy_(drawn(5, 5))
+    x, tags = drawn(2, 3, 8, dtype=torch.float32), torch.zeros(2, 3, dtype=torch.long)
+    torch.save(network, tmp_path / "network.pt")
+    copies = [
+        copy.deepcopy(network),
+        pickle.loads(pickle.dumps(network)),
+        torch.load(tmp_path / "network.pt", weights_only=False),
+    ]
+    wanted = network.crf.decode(network.encoder(x))
+    for again in copies:
+        assert again(x, tags).item() == network(x, tags).item()
+        assert repr(again.crf) == repr(network.crf)
+        found = pickle.loads(pickle.dumps(again.crf.decode(again.encoder(x))))
+        assert found.labels() == wanted.labels()
+        np.testing.assert_array_equal(found.probabilities, wanted.probabilities)
+        again(x, tags).backward()
+        assert again.crf.transitions.grad is not None
+
+
+class Documents(torch.utils.data.Dataset[Any]):
+    """Spans that a decoder under a grammar finds, whatever process asks."""
+
+    def __init__(self) -> None:
+        self.decoder = TokenDecoder(["O", "B-X", "I-X"], "bio", grammar=at_most(1, "X"))
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, k: int) -> list[tuple[int, int]]:
+        logits = drawn(4, 3, seed=k).numpy()
+        spans = self.decoder.decode(logits, [(0, 1), (1, 2), (2, 3), (3, 4)])
+        return [span[:2] for span in spans]
+
+
+def loss_of(network: Network) -> float:
+    return float(network(torch.ones(2, 3, 8), torch.zeros(2, 3, dtype=torch.long)).detach())
+
+
+def test_processes_that_are_spawned() -> None:
+    documents = Documents()
+    loader = torch.utils.data.DataLoader(
+        documents, num_workers=1, multiprocessing_context="spawn", collate_fn=list, batch_size=2
+    )
+    assert [spans for batch in loader for spans in batch] == [documents[k] for k in range(4)]
+    network = Network()
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.map(loss_of, [network]) == [pytest.approx(loss_of(network))]
+
+
+def test_functions_without_a_name_go_with_cloudpickle() -> None:
+    cloudpickle = pytest.importorskip("cloudpickle")
+    grammar = transitions(lambda a, b: (a, b) != ("B-X", "O"))
+    again = pickle.loads(cloudpickle.dumps(CRFLayer(LABELS, grammar)))
+    scores = drawn(2, 3, 5)
+    assert again.decode(scores).labels() == CRFLayer(LABELS, grammar).decode(scores).labels()
