@@ -233,7 +233,7 @@ class MissingDependencyError(FstcrfError, ImportError):
 
 
 class LabelWarning(UserWarning):
-    """Gold labels were repaired, or their sentences left out, as `on_illegal` says."""
+    """Gold labels were repaired or left out, as `on_illegal` says, or no answer can have them."""
 
 
 class MemoryWarning(UserWarning):

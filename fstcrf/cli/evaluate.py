@@ -22,7 +22,7 @@ from fstcrf.corpus.batches import batches
 from fstcrf.corpus.schemes import has_spans, named_scheme, split_label
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
-from fstcrf.evaluate.labellings import LEAST, label_share, written_alike
+from fstcrf.evaluate.labellings import LEAST, counted, label_share, unseen, written_alike
 from fstcrf.joint import Composition
 
 _NAMED = 5
@@ -274,19 +274,17 @@ def _cascaded(model: Composition, data: Corpus, threads: int) -> tuple[Column, .
 
 def _warn_of_unseen(gold: list[list[str]], known: Iterable[str], *, spans: bool) -> None:
     """Tell of labels that no answer can have; of spans in another scheme, of unseen types."""
-    unseen = Counter(label for labels in gold for label in labels)
+    new = unseen(gold, ())
     conlleval, seen = named_scheme("conlleval"), set(known)
-    parts = {label: split_label(label, conlleval) for label in {*unseen, *seen}}
-    letters = [{parts[label][0] for label in several} for several in (unseen, seen)]
+    parts = {label: split_label(label, conlleval) for label in {*new, *seen}}
+    letters = [{parts[label][0] for label in several} for several in (new, seen)]
     converted = spans and letters[0] != letters[1]  # answers are written in the scheme of the gold
     types = {parts[label][1] for label in seen}
-    for label in list(unseen):
+    for label in list(new):
         if label in seen or (converted and parts[label][1] in types):
-            del unseen[label]
-    if unseen:
-        named = ", ".join(f"{label} ({n})" for label, n in unseen.most_common(_NAMED))
-        more = "" if len(unseen) <= _NAMED else f" and {len(unseen) - _NAMED} more"
-        say(f"warning: labels that training never saw count as errors: {named}{more}")
+            del new[label]
+    if new:
+        say(f"warning: labels that training never saw count as errors: {counted(new)}")
 
 
 def _of_files(

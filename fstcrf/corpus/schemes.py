@@ -17,6 +17,7 @@ that are well formed; ``"raise"`` accepts nothing else.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +28,7 @@ import numpy as np
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.errors import DataError, LabelError, OptionError, SchemeError
+from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, SchemeError
 
 OUTSIDE = "O"
 
@@ -139,6 +140,7 @@ _SCHEMES = {
 }
 
 
+_USUAL = tuple(_SCHEMES[name] for name in ("io", "iob2", "bioes", "bilou"))
 STRICT = tuple(name for name, scheme in _SCHEMES.items() if scheme.strict)
 """Names of the schemes that labels can be written in."""
 
@@ -273,6 +275,80 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
     letter, kind = numbered_parts([*parts, (OUTSIDE, "")], table)
     legal: Bools = legal_pairs(table)[letter[:, None], letter, (kind[:, None] == kind) * 1]
     return legal
+
+
+def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
+    """Return `legal_transitions` of labels some of which can be a whole span; as `check_spans`."""
+    check_spans(labels, scheme)
+    return legal_transitions(labels, scheme)
+
+
+def check_spans(labels: Sequence[str], scheme: Scheme) -> None:
+    """Refuse labels of which a scheme allows no span.
+
+    Raises
+    ------
+    LabelError
+        A label that the scheme does not have.
+    GrammarError
+        The scheme allows no span of these labels, as BIOES does not where there is no E and no S.
+    """
+    letters = defaultdict[str, list[str]](list)
+    for letter, kind in known_labels(labels, scheme):
+        letters[kind].append(letter)
+    alike = defaultdict[frozenset[str], list[str]](list)  # types with the same letters
+    for kind, there in letters.items():
+        alike[frozenset(there)].append(kind)
+    few = {kind for kinds in alike.values() for kind in kinds[:2]}
+    some = [label for label in labels if label.partition("-")[2] in few]
+    legal = legal_transitions(some, scheme)
+    inner = legal[:-1, :-1]
+    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
+    spanning = [label for label in labels if label != OUTSIDE]
+    if spanning and not any(some[i] != OUTSIDE for i in np.flatnonzero(occurring)):
+        shown = ", ".join(spanning[:6] + ["…"] * (len(spanning) > 6))
+        raise GrammarError(
+            f"{scheme.name} allows no span of {shown}: none of them can both begin and end one; "
+            f"{expected(scheme)}"
+        )
+
+
+def _reached(follows: Bools, first: Bools) -> Bools:
+    """Return the labels that come behind some first ones, these among them: bool [L]."""
+    found = first
+    while True:
+        more = found | follows[found].any(axis=0)
+        if (more == found).all():
+            return found
+        found = more
+
+
+def scheme_of(labels: Iterable[str]) -> str:
+    """Return the name of the scheme that has all of these labels: the usual one where several do.
+
+    That is ``iob2`` for B and I, which ``iob1`` has, too; ``io`` for I alone.
+
+    Raises
+    ------
+    LabelError
+        No scheme has them.
+
+    Examples
+    --------
+    >>> scheme_of(["O", "B-PER", "I-PER"]), scheme_of(["O", "B-X", "I-X", "L-X", "U-X"])
+    ('iob2', 'bilou')
+    """
+    names = list(dict.fromkeys(labels))
+    strange = [[x for x in names if split_label(x, scheme)[0] == "?"] for scheme in _USUAL]
+    for scheme, odd in zip(_USUAL, strange, strict=True):
+        if not odd:
+            return scheme.name
+    never = next((x for x in names if all(x in odd for odd in strange)), None)
+    what = f"labels {', '.join(names[:8])} together" if never is None else f"label {never!r}"
+    raise LabelError(
+        f"no tagging scheme has {what}: expected O and B-TYPE, I-TYPE, with E-TYPE, S-TYPE (bioes) "
+        "or L-TYPE, U-TYPE (bilou) where there are more; names= tells how other labels are written"
+    )
 
 
 def known_labels(labels: Iterable[str], scheme: Scheme) -> list[tuple[str, str]]:

@@ -5,8 +5,9 @@ What is right of them is counted in `spans`, what may be chance in `significance
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -16,7 +17,7 @@ from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus import named_scheme, spans
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import OUTSIDE, convert, has_spans, span_arrays, split_label
-from fstcrf.errors import ShapeError
+from fstcrf.errors import LabelWarning, ShapeError
 
 # --- Two labellings, interned together ------------------------------------------------------------
 
@@ -73,6 +74,30 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
         Column(labels.ids[n_tokens:], labels.values),
         offsets,
     )
+
+
+def counted(names: Counter[str], most: int = 5) -> str:
+    """Return names with how often each was met, for messages: ``B-X (10), I-X (2) and 3 more``."""
+    shown = ", ".join(f"{name} ({count})" for name, count in names.most_common(most))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def unseen(gold: Iterable[Iterable[str]], known: Iterable[str]) -> Counter[str]:
+    """Return the gold labels that are none of the known ones, with how many tokens have them."""
+    found = Counter(label for labels in gold for label in labels)
+    for label in known:
+        del found[label]
+    return found
+
+
+def warn_of_unseen(
+    gold: Iterable[Iterable[str]], known: Iterable[str], what: str, *, stacklevel: int
+) -> None:
+    """Count the gold labels that no answer can have, in one LabelWarning about `what`."""
+    new = unseen(gold, known)
+    if new:
+        text = f"{what} that training never saw count as errors: {counted(new)}"
+        warnings.warn(text, LabelWarning, stacklevel=stacklevel + 1)
 
 
 # --- Labels of two schemes ------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arrays import Bools, Longs
-from fstcrf.corpus.schemes import Scheme, SpanArrays, span_arrays
+from fstcrf.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.evaluate.labellings import LabelPairs, paired
 
@@ -207,8 +207,7 @@ def evaluate_spans(
     gold, predicted : sequence of sequences of str
         One list of labels per sentence.
     scheme : str or Scheme
-        Scheme of the labels. It matters to `strict` only: conlleval's rules read IOB1, IOB2 and
-        BIOES alike.
+        Scheme of the labels, for `strict`. conlleval's rules read IOB1, IOB2 and BIOES alike.
     strict : bool
         Count only spans that are well formed in `scheme`; what breaks it is no span. Else
         conlleval's rules, which make the best of every label sequence.
@@ -225,16 +224,21 @@ def evaluate_spans(
     ShapeError
         Another number of sentences, or of labels in a sentence; names the sentence.
     OptionError
-        No such scheme; `strict` without one; `beta` that is not positive.
+        No such scheme; `strict` without one, or one without `strict`; `beta` that is not positive.
     """
     if not 0 < beta < float("inf"):
         raise OptionError(f"beta={beta}, expected a positive number")
     if strict and scheme == "conlleval":
         raise OptionError("strict=True needs the scheme of the labels: scheme='iob2'")
+    table = named_scheme(scheme)
+    if table.strict and not strict:
+        raise OptionError(
+            f"scheme={table.name!r} needs strict=True: without it, spans are those of conlleval"
+        )
     pairs = paired(gold, predicted)
     illegal: Literal["drop", "repair"] = "drop" if strict else "repair"
     wanted, found = (
-        span_arrays(column, pairs.offsets, scheme, illegal=illegal)
+        span_arrays(column, pairs.offsets, table, illegal=illegal)
         for column in (pairs.gold, pairs.predicted)
     )
     return _report(pairs, wanted, found, beta)

@@ -20,6 +20,7 @@ from fstcrf.arrays import Floats
 from fstcrf.corpus import Corpus, legal_transitions
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, LearningWarning, OptionError
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
 from fstcrf.features.template import as_templates
 from fstcrf.joint import CRF
@@ -445,4 +446,5 @@ def _held_out(start: CRF, dev: Corpus | None, target: str) -> Callable[[Floats],
         return None
     if has_spans(start.labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an epoch")
+    warn_of_unseen(gold, start.labels, "labels of the held-out data", stacklevel=4)
     return held_out_score(lambda theta: replace(start, theta=theta), dev, gold, (), 1)

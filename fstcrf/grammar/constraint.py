@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Bools, Longs
-from fstcrf.corpus.schemes import OUTSIDE, Scheme, expected, legal_transitions, named_scheme
+from fstcrf.corpus.schemes import Scheme, named_scheme, span_transitions
 from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.grammar.acceptor import Acceptor, either, is_empty, minimise, trim
 from fstcrf.grammar.labels import (
@@ -350,32 +350,7 @@ def tagging_scheme(scheme: str | Scheme, *, options: RuleOptions) -> Constraint:
     table = named_scheme(scheme)
     name = "bio" if table.name == "iob2" else table.name
     content = "scheme", table, options
-    return _touching(f"{name}()", partial(_legal_in, table), options, content)
-
-
-def _legal_in(scheme: Scheme, labels: tuple[str, ...]) -> Bools:
-    """Return the successions that a scheme allows, of labels some of which can be a whole span."""
-    legal = legal_transitions(labels, scheme)
-    inner = legal[:-1, :-1]
-    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
-    spanning = np.asarray([label != OUTSIDE for label in labels])
-    if spanning.any() and not (occurring & spanning).any():
-        some = ", ".join(label for label in labels if label != OUTSIDE)
-        raise LabelError(
-            f"{scheme.name} allows no span of {some}: none of them can both begin and end one; "
-            f"{expected(scheme)}"
-        )
-    return legal
-
-
-def _reached(follows: Bools, first: Bools) -> Bools:
-    """Return the labels that come behind some first ones, these among them: bool [L]."""
-    found = first
-    while True:
-        more = found | follows[found].any(axis=0)
-        if (more == found).all():
-            return found
-        found = more
+    return _touching(f"{name}()", partial(span_transitions, scheme=table), options, content)
 
 
 def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:

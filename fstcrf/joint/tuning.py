@@ -21,6 +21,7 @@ from fstcrf.arrays import Floats, Ints
 from fstcrf.corpus import Column
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.joint.batches import as_corpus, check_paths, path_labels, runs
 from fstcrf.joint.chainlattice import decide
 from fstcrf.joint.jointmodel import JointModel
@@ -156,6 +157,8 @@ class _Gold:
                     f"none of the gold labels of tape {tape!r} is one of its labels, "
                     f"{', '.join(list(number)[:8])}: say which column has them, targets={{...}}"
                 )
+            what = f"held-out labels of tape {tape!r}"
+            warn_of_unseen([column.strings()], number, what, stacklevel=5)
             self.ids.append(ids)
 
     def score(self, found: Sequence[Column]) -> float:

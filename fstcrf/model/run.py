@@ -17,6 +17,7 @@ from fstcrf.arrays import Floats
 from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, MemoryWarning
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.executors.executor import Executor
 from fstcrf.features import TemplateSet
 from fstcrf.model.model import Model, TrainingRecord
@@ -73,9 +74,10 @@ class TrainingCall:
 
 
 def check_held_out(gold: list[list[str]] | None, labels: Sequence[str]) -> None:
-    """Refuse held-out sentences that cannot tell one model of spans from another."""
+    """Refuse held-out sentences that cannot tell one model from another; warn of unseen labels."""
     if gold and has_spans(labels) and not any(map(has_spans, gold)):
         raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
+    warn_of_unseen(gold or [], labels, "labels of the held-out data", stacklevel=5)
 
 
 @dataclass(frozen=True, kw_only=True)

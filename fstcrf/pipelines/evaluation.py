@@ -14,6 +14,7 @@ from fstcrf.corpus.batches import batches
 from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.joint.batches import surrounded
 from fstcrf.pipelines.trained import Decode, TrainedPipeline
 
@@ -101,7 +102,8 @@ def score_pipeline(
     accuracy, spans = {}, {}
     for tape, given in gold.items():
         wanted_labels = corpus.column_lists(given) if isinstance(given, str) else list(given)
-        found = answered[tape]
+        found, what = answered[tape], f"gold labels of {tape}"
+        warn_of_unseen(wanted_labels, pipeline.label_sets[tape], what, stacklevel=2)
         flat = [np.asarray(_flat(labels), dtype=object) for labels in (wanted_labels, found)]
         mine = flat[0] == flat[1]
         right &= mine

@@ -13,9 +13,10 @@ import numpy as np
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Corpus, Span, labels_from_arrays, named_scheme
-from fstcrf.corpus.schemes import OUTSIDE
+from fstcrf.corpus.schemes import OUTSIDE, split_label
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.features import FeatureIndex, TemplateSet
 from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
@@ -242,6 +243,11 @@ class SegmentCRF:
             return cls(*parts, given.columns(target), writes, record)
 
         held_out = None if dev is None else _full(dev)
+        if held_out is not None:
+            table = named_scheme("conlleval")
+            rows = held_out.column_lists(target)
+            types = ([split_label(label, table)[1] for label in labels] for labels in rows)
+            warn_of_unseen(types, ("", *given.labels), "types of the held-out data", stacklevel=2)
         staged = dev is None
         run = target, scheme, course.l2, course.l1, str(templates), staged
         outcome = course.run(
@@ -253,10 +259,8 @@ class SegmentCRF:
 
     def f_of(self, corpus: Corpus, target: str) -> float:
         """Return F of the segments of a corpus with gold labels, 0 to 1."""
-        scheme = self.record.scheme
         gold = [list(sentence[target]) for sentence in corpus]
-        scores = evaluate_spans(gold, self.tag_all(corpus), scheme=scheme)
-        return float(scores.overall.f)
+        return evaluate_spans(gold, self.tag_all(corpus)).f
 
     # --- Tagging ------------------------------------------------------------------------------
 

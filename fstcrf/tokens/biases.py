@@ -18,7 +18,14 @@ import numpy as np
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.calibration.curves import read_json, write_json
-from fstcrf.corpus.schemes import OUTSIDE, Scheme, known_labels, legal_pairs, numbered_parts
+from fstcrf.corpus.schemes import (
+    OUTSIDE,
+    Scheme,
+    check_spans,
+    known_labels,
+    legal_pairs,
+    numbered_parts,
+)
 from fstcrf.errors import DataError, OptionError
 from fstcrf.topology import check_pairs
 
@@ -209,7 +216,10 @@ def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> 
     ------
     LabelError
         A label that the scheme does not have.
+    GrammarError
+        The scheme allows no span of these labels.
     """
+    check_spans(labels, scheme)
     letter, kind = numbered_parts(known_labels(labels, scheme), scheme)
     table = np.where(legal_pairs(scheme), 0.0, -np.inf)
     for i, a in enumerate(scheme.letters):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -14,19 +16,22 @@ from fstcrf.arguments import LabelSet, real_number
 from fstcrf.arrays import Bools, Floats
 from fstcrf.calibration.curves import Calibration, Kind, read_json, write_json
 from fstcrf.calibration.events import Events, events_of
-from fstcrf.corpus.schemes import STRICT, Span, labels_from_spans, named_scheme
+from fstcrf.corpus.schemes import STRICT, Span, labels_from_spans, named_scheme, scheme_of
 from fstcrf.emissions import Emissions
 from fstcrf.emissions.reading import LabelNames, usual_names
 from fstcrf.errors import (
     DataError,
     FstcrfError,
+    LabelWarning,
     ModelFileError,
     NoPathError,
     OptionError,
     ShapeError,
 )
 from fstcrf.evaluate import SpanScore
+from fstcrf.evaluate.labellings import counted
 from fstcrf.grammar import Grammar
+from fstcrf.grammar.labels import listed
 from fstcrf.lattice import TapeLattice
 from fstcrf.tokens.biases import TransitionBiases, steps
 from fstcrf.tokens.files import FORMAT, VERSION, DecoderFile, grammar_of, machines, read_file
@@ -90,8 +95,9 @@ class TokenDecoder:
     id2label : mapping of int to str, or sequence of L str
         ``model.config.id2label``: the labels in the order of the logits. Keys may be the digits
         that a JSON file has.
-    scheme : str
-        ``"bioes"``, ``"bilou"``, ``"bio"`` (``"iob2"``) or ``"iob1"``.
+    scheme : str, optional
+        ``"bioes"``, ``"bilou"``, ``"bio"`` (``"iob2"``), ``"iob1"`` or ``"io"``. When absent, the
+        one that has the letters of the labels; ``"bio"`` for B and I, which ``"iob1"`` has, too.
     grammar : Grammar, optional
         What labellings of words are legal beyond the scheme.
     biases : TransitionBiases or mapping of str to float, optional
@@ -117,13 +123,13 @@ class TokenDecoder:
     OptionError
         A label twice, a map with gaps; no such scheme, bias or rule; numbers outside their range.
     LabelError
-        A label that the scheme does not have.
+        A label that the scheme, or any scheme, does not have.
     GrammarError
-        A grammar that does not go with the labels.
+        A scheme that allows no span of the labels; a grammar that does not go with them.
 
     Examples
     --------
-    >>> decoder = TokenDecoder({0: "O", 1: "B-PER", 2: "I-PER"}, "bio")
+    >>> decoder = TokenDecoder({0: "O", 1: "B-PER", 2: "I-PER"})
     >>> logits = [[0, 3, 0], [0, 0, 0], [4, 0, 0]]  # "Jo", "##hn", "sings"
     >>> for span in decoder.decode(logits, [(0, 2), (2, 4), (5, 10)], [0, 0, 1]):
     ...     print(span.start, span.end, span.type, round(span.probability, 2))
@@ -133,7 +139,7 @@ class TokenDecoder:
     def __init__(
         self,
         id2label: LabelSet | Mapping[str, str],
-        scheme: str = "bioes",
+        scheme: str | None = None,
         *,
         grammar: Grammar | None = None,
         biases: TransitionBiases | Mapping[str, float] | None = None,
@@ -144,7 +150,7 @@ class TokenDecoder:
         names: LabelNames | None = None,
     ) -> None:
         self.labels = usual_names(_numbered(id2label), names)
-        table = named_scheme(scheme)
+        table = named_scheme(scheme_of(self.labels) if scheme is None else scheme)
         if not table.strict:
             raise OptionError(f"scheme {scheme!r}, expected one of {', '.join(STRICT)}")
         self.scheme = table.name
@@ -387,14 +393,18 @@ class TokenDecoder:
         ------
         DataError, NumericError, ShapeError, NoPathError
             As `decode_all`; another number of documents.
-        """
-        return self._events(self._read(documents), _gold_sets(gold), threads, above)
 
-    def _events(
-        self, read: _Read, gold: Sequence[set[Key]], threads: int, above: float = FLOOR
-    ) -> Events:
-        _check_gold(gold, len(read.rows))
-        batch = self._batch(read, threads)
+        Warns
+        -----
+        LabelWarning
+            Gold spans that cannot be found: of types that are no label, or that begin or end within
+            a word.
+        """
+        there, batch = _gold_sets(gold), self._batch(documents, threads)
+        self._tell_of_gold(batch, there)
+        return self._events(batch, there, above)
+
+    def _events(self, batch: WordBatch, gold: Sequence[set[Key]], above: float = FLOOR) -> Events:
         _check_alive(batch.emissions.dead)
         keys, chances = [], []
         for k, found in enumerate(self._likely(batch, max(above, FLOOR))):
@@ -435,12 +445,40 @@ class TokenDecoder:
     def evaluate(
         self, documents: Iterable[Pieces], gold: Sequence[GoldText], *, threads: int = 1
     ) -> SpanScore:
-        """Return precision, recall and F of the spans found; parameters as for `events`."""
-        return self._score(self._read(documents), _gold_sets(gold), threads)
+        """Return precision, recall and F of the spans found; as for `events`."""
+        there, batch = _gold_sets(gold), self._batch(documents, threads)
+        self._tell_of_gold(batch, there)
+        return self._score(batch, there)
 
-    def _score(self, read: _Read, gold: Sequence[set[Key]], threads: int) -> SpanScore:
-        _check_gold(gold, len(read.rows))
-        batch = self._batch(read, threads)
+    def _tell_of_gold(self, batch: WordBatch, gold: Sequence[set[Key]]) -> None:
+        """Count the gold spans that no labels can spell: in one warning of each kind."""
+        _check_gold(gold, len(batch.words))
+        unknown = Counter(kind for one in gold for *_, kind in one if kind not in self.types)
+        if unknown:
+            warnings.warn(
+                f"gold spans of types that are no label count as missed: {counted(unknown)}; the "
+                f"types are {listed(self.types)}",
+                LabelWarning,
+                stacklevel=3,
+            )
+        within = [
+            (k, start, end)
+            for k, one in enumerate(gold)
+            for start, end, kind in sorted(one)
+            if kind in self.types and not batch.bounded(k, start, end)
+        ]
+        if within:
+            k, start, end = within[0]
+            what = "piece" if self.pieces == "each" else "word"
+            warnings.warn(
+                f"{len(within)} of {sum(map(len, gold))} gold spans count as missed, because they "
+                f"begin or end within a {what} or outside all of them; the first: document {k}, "
+                f"characters {start} to {end}",
+                LabelWarning,
+                stacklevel=3,
+            )
+
+    def _score(self, batch: WordBatch, gold: Sequence[set[Key]]) -> SpanScore:
         found = [{span[:3] for span in one} for one in self._decoded(batch, strict=True)]
         right = sum(len(mine & there) for mine, there in zip(found, gold, strict=True))
         return SpanScore(right, sum(map(len, found)), sum(map(len, gold)))
@@ -488,12 +526,14 @@ class TokenDecoder:
             what = "no gold span to tune on" if biases or thresholds else "nothing to tune"
             raise OptionError(f"{what}: give held-out documents, and biases or thresholds")
         read = self._read(documents)
+        self._tell_of_gold(self._batch(read, threads), there)
 
         def value(trial: TransitionBiases) -> float:
             mine = self.replaced(biases=trial)
+            batch = mine._batch(read, threads)  # noqa: SLF001 (its own)
             if not thresholds:
-                return wanted.value(mine._score(read, there, threads))  # noqa: SLF001 (its own)
-            events = mine._events(read, there, threads)  # noqa: SLF001
+                return wanted.value(mine._score(batch, there))  # noqa: SLF001
+            events = mine._events(batch, there)  # noqa: SLF001
             return wanted.value(best_thresholds(events, wanted)[1])
 
         ends = {"E", "L"} & {label[:1] for label in self.labels}
@@ -502,7 +542,7 @@ class TokenDecoder:
         tuned = self.replaced(biases=found)
         if not thresholds:
             return tuned
-        events = tuned._events(read, there, threads)  # noqa: SLF001
+        events = tuned._events(tuned._batch(read, threads), there)  # noqa: SLF001
         rates, _ = best_thresholds(events, wanted)
         return tuned.replaced(thresholds={k: t for k, t in rates.items() if k in self.types})
 

@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf import CRF, Composition, Corpus, Grammar, compose, evaluate_spans
 from fstcrf.constraints import at_most, label, pairs
-from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.errors import DataError, LabelWarning, NoPathError, OptionError
 from fstcrf.joint.tuning import WEIGHT_GRID, WeightTrial
 from tests.support.joint_cases import TRAIN, sentences, tagger, taggers
 
@@ -134,7 +134,8 @@ def test_gold_labels_that_a_tagger_does_not_have_are_never_right() -> None:
     composition = compose(*taggers("pair"), normalize="product")
     odd = [{**s, "pos": ["Q", *s["pos"][1:]]} for s in DEV]
     trials: list[WeightTrial] = []
-    composition.tune_weights(odd, grid=(1.0,), report=trials.append)
+    with pytest.warns(LabelWarning, match=r"labels of tape 'pos' .* as errors: Q \(25\)$"):
+        composition.tune_weights(odd, grid=(1.0,), report=trials.append)
     found = composition.tag_all(DEV)
     right = [
         t > 0 and found[i][0][t] == s["pos"][t] and found[i][1][t] == s["chunk"][t]

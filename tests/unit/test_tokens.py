@@ -25,10 +25,12 @@ from fstcrf.calibration import (
     uncertainty,
 )
 from fstcrf.constraints import at_most, contiguous, exactly, tagging_scheme
+from fstcrf.corpus import Span, labels_from_spans
 from fstcrf.errors import (
     DataError,
     GrammarError,
     LabelError,
+    LabelWarning,
     MissingDependencyError,
     ModelFileError,
     NoPathError,
@@ -444,7 +446,11 @@ def test_biases_of_a_privacy_filter(tmp_path: Path) -> None:
         ({"id2label": {"0": "O", "00": "B-X"}}, OptionError, "keys 0 to 1"),
         ({"id2label": ["O", "S-X", "S-X"]}, OptionError, "one name"),
         ({"id2label": []}, OptionError, "empty"),
-        ({"id2label": ["O", "X"]}, LabelError, "not bioes"),
+        ({"id2label": ["O", "X"]}, LabelError, "no tagging scheme has label 'X'"),
+        ({"id2label": ["O", "E-X", "U-X"]}, LabelError, "labels O, E-X, U-X together"),
+        ({"id2label": ["O", "X"], "scheme": "bioes"}, LabelError, "not bioes"),
+        ({"id2label": ["O", "B-X", "I-X"], "scheme": "bioes"}, GrammarError, "no span of B-X, I-X"),
+        ({"id2label": ["O", "I-X", "E-X"]}, GrammarError, "bioes allows no span of I-X, E-X"),
         ({"scheme": "conlleval"}, OptionError, "expected one of"),
         ({"scheme": "no"}, OptionError, "scheme"),
         ({"id2label": ["O", "S-X"]}, OptionError, "several pieces"),
@@ -563,3 +569,90 @@ def test_json_that_is_no_decoder_is_named(tmp_path: Path) -> None:
     assert "holds 'fstcrf-calibration', expected" in failure("info", path)
     path.write_text("{")
     assert "c.json" in failure("info", path)
+
+
+# --- Schemes, and gold spans that nothing can find ------------------------------------------------
+
+LETTERS = {"iob2": "BI", "io": "I", "bioes": "BIES", "bilou": "BILU"}
+
+
+@pytest.mark.parametrize("scheme", LETTERS)
+@pytest.mark.parametrize("said", [False, True])
+def test_the_scheme_is_that_of_the_labels(scheme: str, said: bool) -> None:
+    """What is written in a scheme is found, whether or not its name is said."""
+    labels = ["O", *(f"{a}-{kind}" for kind in "XY" for a in LETTERS[scheme])]
+    decoder = TokenDecoder(labels, scheme) if said else TokenDecoder(labels)
+    assert decoder.scheme == scheme
+    spans = [(0, 1, "X"), (2, 5, "Y"), (5, 7, "X")]
+    ids = [labels.index(label) for label in labels_from_spans(spans, 8, scheme)]
+    found = decoder.decode(9.0 * np.eye(len(labels))[ids], [(2 * k, 2 * k + 1) for k in range(8)])
+    assert [span[:3] for span in found] == [(2 * a, 2 * b - 1, kind) for a, b, kind in spans]
+    assert TokenDecoder.from_json(decoder.to_json()).scheme == scheme
+
+
+def test_labels_of_one_letter_and_those_of_iob1() -> None:
+    assert TokenDecoder(["O", "B-X", "I-X"], "iob1").scheme == "iob1"
+    for label, scheme in (("B-X", "iob2"), ("S-X", "bioes"), ("U-X", "bilou")):
+        decoder = TokenDecoder(["O", label], pieces="each")
+        assert decoder.scheme == scheme
+        assert len(decoder.decode([[0.0, 5.0]], [(0, 4)])) == 1
+    assert TokenDecoder(["O", "X_B", "X_I"], names="PER_B").scheme == "iob2"
+
+
+def test_arrays_refuse_a_scheme_of_other_labels_alike() -> None:
+    labels = ["O", "B-X", "I-X"]
+    with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as one:
+        TokenDecoder(labels, "bioes")
+    with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as other:
+        fstcrf.decode(np.zeros((1, 2, 3)), labels=labels, grammar=tagging_scheme("bioes"))
+    assert str(one.value) in str(other.value)
+
+
+GIVEN = Pieces(np.zeros((4, 3)), [(0, 4), (4, 6), (7, 9), (10, 12)], [0, 0, 1, 2], "abcdef gh ij")
+SPACED = Pieces(np.zeros((3, 3)), [(0, 2), (2, 5), (5, 8)], None, "ab cd ef")  # " cd", " ef"
+
+
+@pytest.mark.parametrize("ask", ["events", "evaluate", "calibrated", "tune"])
+def test_gold_spans_that_cannot_be_found_are_counted(ask: str) -> None:
+    decoder = TokenDecoder(["O", "B-X", "I-X"])
+    options = {"calibrated": {"least": 1}}.get(ask, {})
+    gold = [[(0, 6, "X"), (7, 9, "X"), (1, 6, "Y"), (0, 4, "Z"), (7, 9, "Z")], [(0, 4, "X")]]
+    gold[1] += [(7, 12, "X"), (40, 44, "X")]
+    with pytest.warns(LabelWarning) as told:
+        getattr(decoder, ask)([GIVEN, GIVEN], gold, **options)
+    texts = [str(one.message) for one in told]
+    assert len(texts) == 2
+    assert "no label count as missed: Z (2), Y (1); the types are 'X'" in texts[0]
+    assert texts[1].startswith("2 of 8 gold spans count as missed")
+    assert texts[1].endswith("document 1, characters 0 to 4")
+
+
+def test_gold_spans_at_boundaries_are_fine(recwarn: pytest.WarningsRecorder) -> None:
+    decoder = TokenDecoder(["O", "B-X", "I-X"])
+    decoder.evaluate([GIVEN], [[(0, 6, "X"), (7, 12, "X")]])
+    decoder.evaluate([SPACED], [[(3, 5, "X"), (0, 2, "X"), (6, 8, "X")]])
+    decoder.replaced(pieces="each").evaluate([GIVEN], [[(4, 9, "X")]])
+    assert not recwarn.list
+    with pytest.warns(LabelWarning, match="within a word"):
+        decoder.evaluate([GIVEN], [[(4, 9, "X")]])
+    with pytest.warns(LabelWarning, match="within a piece"):
+        decoder.replaced(pieces="each").evaluate([GIVEN], [[(5, 9, "X")]])
+    with pytest.warns(LabelWarning, match="1 of 1"):  # where the tokenizer put the space
+        decoder.evaluate([SPACED], [[(2, 5, "X")]])
+
+
+@given(st.data())
+def test_spans_that_are_warned_of_are_those_that_nothing_spells(data: st.DataObject) -> None:
+    """The spans of all labellings are the boundaries, for any words in any text."""
+    sizes = data.draw(st.lists(st.tuples(st.integers(0, 1), st.integers(1, 3)), max_size=5))
+    text, offsets = "", []
+    for gap, size in sizes:
+        blank = data.draw(st.integers(0, size))
+        offsets.append((len(text) + gap, len(text) + gap + size))
+        text += " " * gap + (" " * blank + "x" * size)[:size]
+    decoder = TokenDecoder(["O", "B-X", "I-X"], pieces="each")
+    batch = decoder._batch([Pieces(np.zeros((len(sizes), 3)), offsets, None, text)], 1)
+    spans = [Span(a, b, "X") for b in range(len(sizes) + 1) for a in range(b)]
+    spelt = {place[:2] for one in spans if (place := batch.placed(0, one)) is not None}
+    every = {(a, b) for b in range(len(text) + 1) for a in range(b)}
+    assert {place for place in every if batch.bounded(0, *place)} == spelt
