@@ -1,8 +1,8 @@
 """The n best label sequences of an acyclic machine in which a sequence may have several paths.
 
 Best-first search over prefixes of labels. A prefix stands for the states that its paths end in,
-each with its best score: the deterministic machine of the same label sequences, of which only those
-states are made that the search looks at.
+each with its best score or with the log of their sum: the deterministic machine of the same label
+sequences, of which only those states are made that the search looks at.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ from fstcrf.grammar import Acceptor, Grammar
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.rows import row_starts
-from fstcrf.lattice.answer import Path
+from fstcrf.lattice.answer import Path, share, shown_tapes
 from fstcrf.lattice.arcs import acceptor_steps, check_size
 from fstcrf.lattice.machines import acyclic_acceptor, machine_labels
 from fstcrf.openfst import Machine
@@ -37,6 +37,24 @@ if TYPE_CHECKING:
     import pynini
 
 _Subset = dict[int, float]
+_Total = Callable[[Iterable[float]], float]
+
+LABEL = "label"
+"""The name of the only tape."""
+
+_PREFIXES = 10_000
+
+
+class _Sequence(NamedTuple):
+    """A label sequence, and the total of its paths.
+
+    `exact`: no sequence that comes later has more than `bound`, its own score.
+    """
+
+    labels: tuple[int, ...]
+    score: float
+    bound: float
+    exact: bool
 
 
 class _Lists(NamedTuple):
@@ -56,54 +74,92 @@ def best_sequences(machine: Acyclic, label: Ints) -> Iterator[tuple[tuple[int, .
     `label`, int32 [A], is that of each arc; −1: none. Ties: a sequence that begins another comes
     first, then the smaller label, at the earliest place where they differ.
     """
-    lists = _Lists(
+    lists = _lists(machine, label, machine.best_suffix)
+    return ((found.labels, found.score) for found in _sequences(lists, max))
+
+
+def probable_sequences(
+    machine: Acyclic, label: Ints, budget: int, likely: _Sequence
+) -> Iterator[_Sequence]:
+    """Yield label sequences, each once, the most probable first: scores are logs of sums of paths.
+
+    When `budget` prefixes have been looked at, what was met so far follows, unproven, and `likely`.
+    """
+    return _sequences(_lists(machine, label, machine.sum_suffix), _log_sum, budget, likely)
+
+
+def _lists(machine: Acyclic, label: Ints, suffix: Floats) -> _Lists:
+    return _Lists(
         row=machine.row.tolist(),
         target=machine.target.tolist(),
         label=label.tolist(),
         score=machine.score.tolist(),
         final=machine.final.tolist(),
-        suffix=machine.best_suffix.tolist(),
+        suffix=suffix.tolist(),
     )
-    # (−score of the best way on, labels, 0: it ends here or 1: it may go on, states)
+
+
+def _log_sum(scores: Iterable[float]) -> float:
+    values = list(scores)
+    top = max(values)
+    if top == -math.inf:
+        return top
+    return top + math.log(math.fsum(math.exp(value - top) for value in values))
+
+
+def _sequences(
+    lists: _Lists, total: _Total, budget: float = math.inf, likely: _Sequence | None = None
+) -> Iterator[_Sequence]:
+    """Yield label sequences by the total of their paths: a maximum, or the log of a sum."""
+    # (−total of the ways on, labels, 0: it ends here or 1: it may go on, states)
     queue: list[tuple[float, tuple[int, ...], int, _Subset]] = []
-    _queue(queue, lists, (), _closed(lists, {0: 0.0}))
+    _queue(queue, lists, total, (), _closed(lists, total, {0: 0.0}))
+    looked, told = 0, set[tuple[int, ...]]()
     while queue:
         cost, labels, goes_on, subset = heapq.heappop(queue)
         if not goes_on:
-            yield labels, 0.0 - cost
-            continue
-        for number, states in _successors(lists, subset).items():
-            _queue(queue, lists, (*labels, number), _closed(lists, states))
+            told.add(labels)
+            yield _Sequence(labels, 0.0 - cost, 0.0 - cost, exact=True)
+        elif looked < budget:
+            looked += 1
+            for number, states in _successors(lists, total, subset).items():
+                _queue(queue, lists, total, (*labels, number), _closed(lists, total, states))
+        else:
+            known = {entry[1]: 0.0 - entry[0] for entry in queue if not entry[2]}
+            if likely is not None and likely.labels not in told:
+                known[likely.labels] = likely.score
+            for rest, score in sorted(known.items(), key=lambda item: (-item[1], item[0])):
+                yield _Sequence(rest, score, max(score, 0.0 - cost), exact=False)
+            return
 
 
 def _queue(
     queue: list[tuple[float, tuple[int, ...], int, _Subset]],
     lists: _Lists,
+    total: _Total,
     labels: tuple[int, ...],
     subset: _Subset,
 ) -> None:
-    ends = max(score + lists.final[s] for s, score in subset.items())
+    ends = total([score + lists.final[s] for s, score in subset.items()])
     if ends > -np.inf:
         heapq.heappush(queue, (-ends, labels, 0, {}))
-    further = _best_on(lists, subset)
+    further = _total_on(lists, total, subset)
     if further > -np.inf:
         heapq.heappush(queue, (-further, labels, 1, subset))
 
 
-def _best_on(lists: _Lists, subset: _Subset) -> float:
-    """Score of the best path that reads another label."""
-    return max(
-        (
-            score + lists.score[a] + lists.suffix[lists.target[a]]
-            for s, score in subset.items()
-            for a in range(lists.row[s], lists.row[s + 1])
-            if lists.label[a] >= 0
-        ),
-        default=-np.inf,
-    )
+def _total_on(lists: _Lists, total: _Total, subset: _Subset) -> float:
+    """Total of the paths that read another label."""
+    further = [
+        score + lists.score[a] + lists.suffix[lists.target[a]]
+        for s, score in subset.items()
+        for a in range(lists.row[s], lists.row[s + 1])
+        if lists.label[a] >= 0
+    ]
+    return total(further) if further else -np.inf
 
 
-def _closed(lists: _Lists, subset: _Subset) -> _Subset:
+def _closed(lists: _Lists, total: _Total, subset: _Subset) -> _Subset:
     """Add what can be reached without a label; every arc leads upwards."""
     line = list(subset)
     heapq.heapify(line)
@@ -115,12 +171,11 @@ def _closed(lists: _Lists, subset: _Subset) -> _Subset:
             t, score = lists.target[a], subset[s] + lists.score[a]
             if t not in subset:
                 heapq.heappush(line, t)
-            if score > subset.get(t, -np.inf):
-                subset[t] = score
+            subset[t] = total([subset.get(t, -np.inf), score])
     return subset
 
 
-def _successors(lists: _Lists, subset: _Subset) -> dict[int, _Subset]:
+def _successors(lists: _Lists, total: _Total, subset: _Subset) -> dict[int, _Subset]:
     """States behind the next label, for every label there is."""
     found: dict[int, _Subset] = {}
     for s, score in subset.items():
@@ -128,7 +183,7 @@ def _successors(lists: _Lists, subset: _Subset) -> dict[int, _Subset]:
             if lists.label[a] < 0:
                 continue
             states, t = found.setdefault(lists.label[a], {}), lists.target[a]
-            states[t] = max(states.get(t, -np.inf), score + lists.score[a])
+            states[t] = total([states.get(t, -np.inf), score + lists.score[a]])
     return found
 
 
@@ -195,6 +250,11 @@ class AcyclicLattice:
             return head + display.note("every label sequence is forbidden")
         return display.picture(head, self.best()._repr_html_())
 
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """The name of the only tape."""
+        return (LABEL,)
+
     def __len__(self) -> int:
         """Labels on every path; raises ShapeError where paths differ."""
         return self._common_length("len()")
@@ -226,32 +286,69 @@ class AcyclicLattice:
             raise self._no_path()
         return self._path(self._label[arcs].tolist(), score)
 
-    def nbest(
-        self, n: int, *, distinct: Literal["paths", "labels"] = "paths"
-    ) -> list[Path[tuple[str, ...]]]:
+    def nbest(self, n: int, *, tapes: Sequence[str] | None = None) -> list[Path[tuple[str, ...]]]:
         """Return the n best paths, or all where there are fewer; ties as for `best`.
 
         Parameters
         ----------
         n : int
-        distinct : {"paths", "labels"}
-            ``"labels"`` returns only the best path of each label sequence.
+        tapes : sequence of str, optional
+            ``["label"]``, the only tape there is: the n best label sequences. Each is there once,
+            its score is that of its best path, its probability is summed over all of its paths.
+            `strings` ranks them by that sum.
 
         Raises
         ------
         OptionError
-            n is negative, or another `distinct`.
+            n is negative, or tapes that there are not.
         """
-        if distinct not in ("paths", "labels"):
-            raise OptionError(f"distinct is {distinct!r}, expected paths or labels")
-        if distinct == "labels" and not self._deterministic:
+        if tapes is not None:
+            shown_tapes(self.tapes, tapes)
+        if tapes is not None and not self._deterministic:
             if n < 0:
                 raise OptionError(f"n is {n}, expected 0 or more")
-            found = best_sequences(self._flat, self._label)
-            return [self._path(labels, score) for labels, score in islice(found, n)]
+            found = islice(best_sequences(self._flat, self._label), n)
+            return [self._path(labels, score, self._sum_of(labels)) for labels, score in found]
         arcs, scores = acyclic.nbest(self._flat, n)
         rows = self._labels_of(arcs)
         return [self._path(*pair) for pair in zip(rows, scores.tolist(), strict=True)]
+
+    def strings(self, n: int = 1, *, budget: int = _PREFIXES) -> list[Path[tuple[str, ...]]]:
+        """Return the n most probable label sequences, best first, the sum over all paths of each.
+
+        By best-first search over prefixes; what bounds a prefix is the exact sum over all label
+        sequences that begin with it.
+
+        Parameters
+        ----------
+        n : int
+        budget : int
+            Prefixes to look at. Where they do not suffice, what is found is not proven to be the
+            best: ``exact`` is False, and no sequence that is not returned scores more than
+            ``bound``.
+
+        Returns
+        -------
+        list of Path
+            ``score`` is the log of the sum over the paths of the labels.
+
+        Raises
+        ------
+        OptionError
+            n or a budget below 1.
+        """
+        if n < 1 or budget < 1:
+            raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
+        if self.log_partition() == -np.inf:
+            return []
+        likely = tuple(self._labels_of(acyclic.best(self._flat)[0][None])[0])
+        score = self._sum_of(likely)
+        known = _Sequence(likely, score, score, exact=False)
+        found = islice(probable_sequences(self._flat, self._label, budget, known), n)
+        return [
+            Path(self._names(s.labels), s.score, self._share(s.score), exact=s.exact, bound=s.bound)
+            for s in found
+        ]
 
     def max_marginals(self) -> Floats:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none.
@@ -512,22 +609,34 @@ class AcyclicLattice:
         label = np.where(arcs >= 0, self._label[arcs], -1)
         return [row[row >= 0].tolist() for row in label]
 
-    def _path(self, label: Sequence[int], score: float) -> Path[tuple[str, ...]]:
-        names = tuple(self.labels[k] for k in label if k >= 0)
-        return Path(names, score, self._share(score), exact=True, bound=score)
+    def _path(
+        self, label: Sequence[int], score: float, total: float | None = None
+    ) -> Path[tuple[str, ...]]:
+        chance = self._share(score if total is None else total)
+        return Path(self._names(label), score, chance, exact=True, bound=score)
+
+    def _names(self, label: Sequence[int]) -> tuple[str, ...]:
+        return tuple(self.labels[k] for k in label if k >= 0)
+
+    def _sum_of(self, label: Sequence[int]) -> float:
+        """Log of the sum over the paths with these labels."""
+        return acyclic.log_partition(self._paths_reading(label))
 
     def _share(self, score: float) -> float:
-        return min(1.0, math.exp(score - self.log_partition())) if score > -np.inf else 0.0
+        return share(score, self.log_partition())
 
     def _paths_with(self, labels: Sequence[str]) -> acyclic.Acyclic:
-        """Pairs (state, labels read): state s with t labels is number s * (T + 1) + t."""
         index = {label: k for k, label in enumerate(self.labels)}
         unknown = next((label for label in labels if label not in index), None)
         if unknown is not None:
             known = ", ".join(self.labels[:12]) + (", …" if len(self.labels) > 12 else "")
             raise LabelError(f"unknown label {unknown!r}; the labels are {known}")
+        return self._paths_reading([index[label] for label in labels])
+
+    def _paths_reading(self, labels: Sequence[int]) -> acyclic.Acyclic:
+        """Pairs (state, labels read): state s with t labels is number s * (T + 1) + t."""
         flat, free, width = self._flat, np.flatnonzero(self._label < 0), len(labels) + 1
-        reading = [np.flatnonzero(self._label == index[label]) for label in labels]
+        reading = [np.flatnonzero(self._label == label) for label in labels]
         arcs = np.concatenate([*reading, *[free] * width])
         ahead = np.repeat(np.arange(width - 1), np.asarray([len(r) for r in reading], np.int64))
         read = np.concatenate([ahead, np.repeat(np.arange(width), len(free))])

@@ -100,16 +100,61 @@ def test_best_paths(machine: Machine) -> None:
         assert lattice.nbest(n) == everything[:n]
 
 
+def totals(paths: list[Found]) -> dict[tuple[int, ...], float]:
+    """Log of the sum over the paths of each label sequence."""
+    alike: dict[tuple[int, ...], list[float]] = {}
+    for path in paths:
+        alike.setdefault(path.labels, []).append(path.score)
+    return {labels: log_sum(np.asarray(scores)) for labels, scores in alike.items()}
+
+
 @given(machine=ACCEPTORS)
 def test_best_label_sequences(machine: Machine) -> None:
+    """Each by its best path; its probability is that of all of its paths."""
     lattice, paths = read(machine)
     top: dict[tuple[int, ...], float] = {}
     for path in paths:
         top.setdefault(path.labels, path.score)
     wanted = sorted(top.items(), key=lambda item: (-item[1], item[0]))
-    found = lattice.nbest(len(paths) + 1, distinct="labels")
+    found = lattice.nbest(len(paths) + 1, tapes=["label"])
     assert [(p.labels, p.score) for p in found] == [(named(k), score) for k, score in wanted]
-    assert lattice.nbest(2, distinct="labels") == found[:2]
+    assert lattice.nbest(2, tapes=["label"]) == found[:2]
+    log_z, summed = log_sum(values(paths)), totals(paths)
+    chances = [math.exp(summed[labels] - log_z) for labels, _ in wanted]
+    assert_close(np.asarray([p.probability for p in found]), np.asarray(chances))
+    assert [p.probability for p in found] == [lattice.probability(p.labels) for p in found]
+
+
+@given(machine=ACCEPTORS)
+def test_most_probable_label_sequences(machine: Machine) -> None:
+    lattice, paths = read(machine)
+    log_z, summed = log_sum(values(paths)), totals(paths)
+    found = lattice.strings(len(paths) + 1)
+    assert sorted(p.labels for p in found) == sorted(named(labels) for labels in summed)
+    assert all(p.exact and p.bound == p.score for p in found)
+    for path in found:
+        labels = tuple(LABELS.index(label) for label in path.labels)
+        assert_close(path.score, summed[labels])
+        assert_close(path.probability, math.exp(summed[labels] - log_z))
+    scores = [p.score for p in found]
+    assert_close(np.asarray(scores), np.asarray(sorted(summed.values(), reverse=True)))
+    for n in range(1, len(found)):
+        assert lattice.strings(n) == found[:n]
+
+
+@given(machine=ACCEPTORS, budget=st.integers(1, 4), n=st.integers(1, 5))
+def test_label_sequences_within_a_budget(machine: Machine, budget: int, n: int) -> None:
+    """What is not proven says so: its bound is kept, and the best path's labels are among it."""
+    lattice, paths = read(machine)
+    summed = {named(labels): total for labels, total in totals(paths).items()}
+    found = lattice.strings(n, budget=budget)
+    assert bool(found) == bool(paths)
+    assert len({p.labels for p in found}) == len(found) <= n
+    left = summed.keys() - {p.labels for p in found}
+    for path in found:
+        assert_close(path.score, summed[path.labels])
+        if not path.exact:
+            assert all(summed[labels] <= path.bound + 1e-9 for labels in left)
 
 
 @given(machine=ACCEPTORS)

@@ -58,7 +58,8 @@ def test_answers() -> None:
         (("x", "z"), 1.0),
         (("x", "z"), 0.0),
     ]
-    assert [p.score for p in one.nbest(9, distinct="labels")] == [3.0, 2.0, 1.0]
+    assert one.tapes == ("label",)
+    assert [p.score for p in one.nbest(9, tapes=["label"])] == [3.0, 2.0, 1.0]
     assert one.score(["x", "z"]) == 1.0
     assert one.probability(["x", "z"]) == pytest.approx((math.e + 1) / z, rel=1e-12)
     assert one.score(["z", "z"]) == one.score(["x"]) == one.score([]) == NEVER
@@ -68,11 +69,27 @@ def test_answers() -> None:
     assert AcyclicLattice.from_machine(found).nbest(9) == one.nbest(9)
 
 
+def test_several_paths_of_the_same_labels() -> None:
+    """The best path is of other labels than the most probable string; n best and strings differ."""
+    # x three times with 1.0, y once with 1.5
+    one = lattice("0 1 1 1 -1\n0 2 1 1 -1\n0 3 1 1 -1\n0 4 2 2 -1.5\n1\n2\n3\n4\n")
+    shares = {"x": 3 * math.e, "y": math.exp(1.5)}
+    chance = {label: value / sum(shares.values()) for label, value in shares.items()}
+    paths, strings = one.nbest(9, tapes=one.tapes), one.strings(9)
+    assert [(p.labels, p.score) for p in paths] == [(("y",), 1.5), (("x",), 1.0)]
+    assert [p.labels for p in strings] == [("x",), ("y",)]
+    assert strings[0].score == pytest.approx(1.0 + math.log(3), rel=1e-15)
+    for path in (*paths, *strings):
+        assert path.probability == pytest.approx(chance[path.labels[0]], rel=1e-14)
+    (guess,) = one.strings(1, budget=1)
+    assert guess.labels == ("x",)
+
+
 def test_no_labels_at_all() -> None:
     one = lattice("0 -0.5\n")
     assert len(one) == 0
     assert one.best() == Path((), 0.5, 1.0, exact=True, bound=0.5)
-    assert one.nbest(3) == [one.best()]
+    assert one.nbest(3) == one.nbest(3, tapes=["label"]) == one.strings(3) == [one.best()]
     assert one.marginals().shape == one.max_marginals().shape == (0, 3)
     assert one.sample(2, seed=0) == [(), ()]
     assert one.entropy() == 0.0
@@ -90,7 +107,7 @@ def test_nothing(text: str) -> None:
         assert caught.value.position is None
     assert one.log_partition() == one.score(["x"]) == NEVER
     assert one.probability(["x"]) == 0.0
-    assert one.nbest(3) == one.nbest(3, distinct="labels") == []
+    assert one.nbest(3) == one.nbest(3, tapes=["label"]) == one.strings(3) == []
     assert one.lengths == (0, 0)
     assert one.scale(2.0).log_partition() == NEVER
     assert "<svg" in one.draw()
@@ -202,17 +219,22 @@ def test_paths_of_several_lengths() -> None:
 
 
 def test_options() -> None:
-    wrong: Any = "words"
-    with pytest.raises(OptionError, match="distinct is 'words', expected paths or labels"):
-        lattice().nbest(1, distinct=wrong)
+    with pytest.raises(OptionError, match="no tape 'words': there is label"):
+        lattice().nbest(1, tapes=["words"])
+    for wrong in ("label", [], ["label", "label"]):
+        with pytest.raises(OptionError, match="expected names of tapes, each once"):
+            lattice().nbest(1, tapes=wrong)
+    for n, budget in ((0, 9), (1, 0)):
+        with pytest.raises(OptionError, match=f"n is {n} and budget {budget}, expected 1 or more"):
+            lattice().strings(n, budget=budget)
     for ask in (
         lambda: lattice().nbest(-1),
-        lambda: lattice().nbest(-1, distinct="labels"),
+        lambda: lattice().nbest(-1, tapes=["label"]),
         lambda: lattice().sample(-1),
     ):
         with pytest.raises(OptionError, match="n is -1, expected 0 or more"):
             ask()
-    assert lattice().nbest(0) == lattice().nbest(0, distinct="labels") == []
+    assert lattice().nbest(0) == lattice().nbest(0, tapes=["label"]) == []
     assert lattice().sample(0) == []
 
 
