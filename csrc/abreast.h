@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     int64_t n, longest; /* lanes in use, tokens of the first */
     int64_t b[FC_LANES], first[FC_LANES], T[FC_LANES];
-    double total[FC_LANES]; /* log Z, or the best score */
+    fc_total total[FC_LANES]; /* log Z, or the best score */
     double weight[FC_LANES];
     int lost[FC_LANES]; /* the linear domain cannot hold it */
 } group;
@@ -142,7 +142,7 @@ static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t
     sum_lanes(m->P, G, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
         by[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
-        if (l < g->n && t < g->T[l]) g->total[l] += shifts[l] + log(sum[l]);
+        if (l < g->n && t < g->T[l]) fc_add(g->total + l, shifts[l] + log(sum[l]));
     }
     for (int64_t j = 0; j < m->P; j++)
         for (int64_t l = 0; l < FC_LANES; l++) G[j * FC_LANES + l] *= by[l];
@@ -173,7 +173,7 @@ static inline void end_sums(const side_by_side *w, const tensor *m, group *g) {
     sum_lanes(m->P, w->x, z);
     for (int64_t l = 0; l < g->n; l++) {
         g->lost[l] |= z[l] > 0.0 && z[l] < FAINT;
-        g->total[l] += log(z[l]);
+        fc_add(g->total + l, log(z[l]));
     }
 }
 
@@ -183,7 +183,7 @@ static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, 
                                   int kept) {
     const int64_t cells = m->P * FC_LANES;
     for (int64_t l = 0; l < FC_LANES; l++) {
-        g->total[l] = m->shift;
+        g->total[l] = (fc_total){m->shift, 0.0};
         g->lost[l] = K == SUM_TIMES && m->static_lost > 0;
     }
     if (K == SUM_TIMES) forget_underflow();
@@ -195,7 +195,7 @@ static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, 
             step_lanes(m, K, BACKWARD, G + cells, w->x, w->top + (t + 1) * FC_LANES,
                        w->best + (t + 1) * FC_LANES);
             for (int64_t l = 0; l < g->n; l++)
-                if (t + 1 < g->T[l]) g->total[l] += m->axis[0].shift;
+                if (t + 1 < g->T[l]) fc_add(g->total + l, m->axis[0].shift);
         }
         for (int64_t l = 0; l < g->n; l++)
             for (int64_t j = 0; t == g->T[l] - 1 && j < m->P; j++)
@@ -292,7 +292,7 @@ static inline void posterior_lanes(const side_by_side *w, const tensor *m, semir
         double by[FC_LANES];
         sum_lanes(m->P, w->y, mass);
         for (int64_t l = 0; l < FC_LANES; l++) {
-            const int live = l < g->n && t < g->T[l] && g->total[l] > FC_NEVER;
+            const int live = l < g->n && t < g->T[l] && g->total[l].sum > FC_NEVER;
             g->lost[l] |= live && !(mass[l] > FAINT);
             by[l] = live && mass[l] > FAINT ? 1.0 / mass[l] : 0.0;
             scale[l] = by[l] * g->weight[l];

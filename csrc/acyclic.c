@@ -161,7 +161,8 @@ fc_status fc_acyclic_best_suffix(const fc_acyclic *m, double *suffix) {
     return FC_OK;
 }
 
-fc_status fc_acyclic_sum_suffix(const fc_acyclic *m, double *suffix) {
+/* A suffix has what was rounded off it beside it: that of the first state is that of one addition. */
+fc_status fc_acyclic_sum_suffix(const fc_acyclic *m, double *suffix, double *lost) {
     for (int64_t s = m->S - 1; s >= 0; s--) {
         double best = m->final[s], sum = 0.0;
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
@@ -169,10 +170,18 @@ fc_status fc_acyclic_sum_suffix(const fc_acyclic *m, double *suffix) {
             best = value > best ? value : best;
         }
         suffix[s] = best;
+        lost[s] = 0.0;
         if (best == FC_NEVER) continue;
-        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++)
-            sum += fc_exp(m->score[a] + suffix[m->target[a]] - best);
-        suffix[s] = best + log(sum + fc_exp(m->final[s] - best));
+        for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
+            fc_total way = {suffix[m->target[a]], lost[m->target[a]]};
+            if (!(way.sum > FC_NEVER) || !(m->score[a] > FC_NEVER)) continue;
+            fc_add(&way, m->score[a]);
+            sum += fc_exp(way.sum - best + way.lost);
+        }
+        fc_total all = {best, 0.0};
+        fc_add(&all, log(sum + fc_exp(m->final[s] - best)));
+        suffix[s] = fc_value(all);
+        lost[s] = all.sum - suffix[s] + all.lost;
     }
     return FC_OK;
 }

@@ -62,7 +62,8 @@ typedef struct {
 typedef struct {
     int64_t n, longest; /* lanes in use; tokens of the first */
     int64_t b[ABREAST], first[ABREAST], T[ABREAST];
-    double weight[ABREAST], log_z[ABREAST];
+    double weight[ABREAST];
+    fc_total log_z[ABREAST];
     int lost[ABREAST]; /* float32 cannot hold it */
 } group;
 
@@ -364,7 +365,7 @@ static void forward_abreast(const sweep *v, abreast *w, group *g, const float *w
     float top[ABREAST], least[ABREAST];
     int settled = 0;
     for (int l = 0; l < ABREAST; l++) {
-        g->log_z[l] = 0.0;
+        g->log_z[l] = (fc_total){0};
         product_of_sums[l] = 1.0;
     }
     for (int64_t t = 0; t < g->longest; t++) {
@@ -388,10 +389,10 @@ static void forward_abreast(const sweep *v, abreast *w, group *g, const float *w
             c[l] = on && sum[l] > 0.0 ? (float)(1.0 / sum[l]) : 0.0f;
             if (!on) continue;
             g->lost[l] = !(top[l] > -1e29f && top[l] < 1e29f && least[l] >= FAINT && sum[l] < 1e30);
-            g->log_z[l] += (double)top[l];
+            fc_add(g->log_z + l, (double)top[l]);
             product_of_sums[l] *= sum[l];
             if (product_of_sums[l] < 1e-200 || product_of_sums[l] > 1e200 || t == g->T[l] - 1) {
-                g->log_z[l] += log(product_of_sums[l]);
+                fc_add(g->log_z + l, log(product_of_sums[l]));
                 product_of_sums[l] = 1.0;
             }
         }
@@ -407,7 +408,7 @@ static void end_lane(const sweep *v, abreast *w, group *g, int64_t l, int64_t t)
     double last = 0.0;
     for (int64_t j = 0; j < v->S; j++) last += (double)(a[j * ABREAST] * w->final[j]);
     if (!(last > (double)FAINT)) g->lost[l] = 1;
-    g->log_z[l] += log(last);
+    fc_add(g->log_z + l, log(last));
     const float by = g->lost[l] ? 0.0f : (float)(1.0 / last);
     for (int64_t j = 0; j < v->S; j++)
         w->beta[j * ABREAST + l] = w->always || a[j * ABREAST] > 0.0f ? by * w->final[j] : 0.0f;
@@ -619,6 +620,7 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
     v.end = end;
     memset(begin, 0, (size_t)v.S * sizeof *begin);
     memset(end, 0, (size_t)v.S * sizeof *end);
+    fc_total losses = {0};
     group g;
     for (int64_t at = 0; at < s->B;) {
         at = next_group(s, &w, at, most, &g);
@@ -630,14 +632,15 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
             arcs_abreast(&v, &w, &g);
         }
         for (int64_t l = 0; l < g.n; l++) {
-            double log_z = g.log_z[l] + (double)(g.T[l] - 1) * v.shift + shifts;
+            fc_add(g.log_z + l, (double)(g.T[l] - 1) * v.shift + shifts);
+            double log_z = fc_value(g.log_z[l]);
             if (g.lost[l]) {
                 const fc_status status =
                     alone_in_double(&v, &g, l, curved, values, weight, &log_z, arc, gradient);
                 if (status != FC_OK) return status;
                 *rescued += 1;
             }
-            *loss += g.weight[l] * log_z;
+            fc_add(&losses, g.weight[l] * log_z);
         }
     }
     for (int64_t k = 0; k < A; k++) {
@@ -645,6 +648,7 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
         const double sum = x * w.total[k] - (curved ? x * x * w.squares[k] : 0.0);
         arc[k] += sum > 0.0 ? sum : 0.0;
     }
+    *loss = fc_value(losses);
     return FC_OK;
 }
 

@@ -26,7 +26,11 @@ fc_status fc_block_suffix(const fc_machine *machine, const fc_block *b, double *
     tensor m;
     lay_out_block(&m, machine, b->n, work);
     m.forgets = 1;
-    if (block_backward(&m, kind_of(b), b, total) == LOST) return FC_ERANGE;
+    fc_total sum = {total[0], total[1]};
+    if (block_backward(&m, kind_of(b), b, &sum) == LOST) return FC_ERANGE;
+    const int whole = b->t == 0;
+    total[0] = whole ? fc_value(sum) : sum.sum;
+    total[1] = whole ? 0.0 : sum.lost;
     memcpy(suffix, m.suffix, (size_t)m.full * sizeof *suffix);
     return FC_OK;
 }
@@ -56,7 +60,7 @@ fc_status fc_block_best(const fc_machine *machine, const fc_block *b, int32_t *p
                         int32_t *residual, double *work) {
     if (!block_ok(b) || b->kind != FC_BEST) return FC_EINVAL;
     tensor m;
-    double total = 0.0;
+    fc_total total = {0};
     lay_out_block(&m, machine, b->n, work);
     m.forgets = 1;
     block_backward(&m, MAX_PLUS, b, &total);
@@ -76,7 +80,7 @@ fc_status fc_block_sample(const fc_machine *machine, const fc_block *b, int64_t 
     if (!block_ok(b) || b->kind == FC_BEST || n < 0 || stride < b->n) return FC_EINVAL;
     tensor m;
     const semiring K = kind_of(b);
-    double total = 0.0;
+    fc_total total = {0};
     lay_out_block(&m, machine, b->n, work);
     m.forgets = 1;
     if (block_backward(&m, K, b, &total) == LOST) return FC_ERANGE;
@@ -131,7 +135,7 @@ fc_status fc_block_marginals(const fc_machine *machine, const fc_block *b, doubl
     if (!block_ok(b)) return FC_EINVAL;
     tensor m;
     const semiring K = kind_of(b);
-    double total = 0.0;
+    fc_total total = {0};
     answers out = {.weight = 1.0, .entropy = entropy};
     lay_out_block(&m, machine, b->n, work);
     for (int64_t c = 0; c < m.n; c++) {

@@ -17,31 +17,31 @@ static inline int sentence_ends(const fc_block *b) { return b->after == NULL; }
 
 /* suffix[i] = G of the block's token i, and of the one behind it; adds what was divided out to *total,
  * which at the first token of a sentence becomes log Z (MAX_PLUS: the best score). */
-static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, double *total) {
+static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, fc_total *total) {
     load_static(m, K);
     m->lost = m->static_lost;
     forget_underflow();
     if (sentence_ends(b)) {
-        *total = m->shift;
+        *total = (fc_total){m->shift, 0.0};
         spread_ends(m, K, m->final, m->ends[1], m->x);
     } else {
         memcpy(m->suffix + b->n * m->full, b->after, (size_t)m->full * sizeof *b->after);
-        *total += m->step[b->n] = load_arcs(m, K, b->first + b->n);
+        fc_add(total, m->step[b->n] = load_arcs(m, K, b->first + b->n));
         all_axes(m, K, BACKWARD, m->suffix + b->n * m->full);
     }
     for (int64_t i = b->n - 1; i >= 0; i--) {
-        *total += read_token(m, K, b->first, i, b->n);
-        if (*total == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
+        fc_add(total, read_token(m, K, b->first, i, b->n));
+        if (total->sum == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
         if (i == 0) break;
-        *total += m->step[i] = load_arcs(m, K, b->first + i);
+        fc_add(total, m->step[i] = load_arcs(m, K, b->first + i));
         all_axes(m, K, BACKWARD, m->suffix + i * m->full);
     }
     if (K == SUM_TIMES && any_lost(m)) return LOST;
     if (b->t > 0) return DONE;
     const double z = total_score(m, K);
     if (K == SUM_TIMES && (any_lost(m) || (z > 0.0 && z < FAINT))) return LOST;
-    *total += K == SUM_TIMES ? log(z) : z;
-    return *total > FC_NEVER ? DONE : NO_PATH;
+    fc_add(total, K == SUM_TIMES ? log(z) : z);
+    return total->sum > FC_NEVER ? DONE : NO_PATH;
 }
 
 /* m->x = F of the block's first token. */

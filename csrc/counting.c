@@ -26,15 +26,16 @@ typedef struct {
     double *B, *G, *top, *sum;   /* [Q][P] */
     double *arc, *linear;        /* [S][P] logs, and exp(arc - highest) */
     double *row, *column, *lane; /* [P] */
+    double *w;                   /* [T] taken off at a token, so that rows stay small */
     double highest;
 } counting;
 
 int64_t fc_counter_room(int64_t T, int64_t S, int64_t Q) {
     if (T < 0 || S < 1 || Q < 1 || T > INT32_MAX || S > INT32_MAX || Q > INT32_MAX) return -1;
     const double P = (double)S + FC_LANES;
-    if ((2.0 * (double)T + 4.0) * (double)Q * P + 2.0 * P * P > 4e9) return -1;
+    if ((2.0 * (double)T + 4.0) * (double)Q * P + (double)T + 2.0 * P * P > 4e9) return -1;
     const int64_t wide = fc_padded(S);
-    return (2 * T + 4) * Q * wide + 2 * S * wide + 3 * wide;
+    return (2 * T + 4) * Q * wide + 2 * S * wide + 3 * wide + T;
 }
 
 static void lay_out(counting *v, const fc_counter *m, int64_t T, double *work) {
@@ -54,6 +55,7 @@ static void lay_out(counting *v, const fc_counter *m, int64_t T, double *work) {
     v->row = v->linear + v->S * v->P;
     v->column = v->row + v->P;
     v->lane = v->column + v->P;
+    v->w = v->lane + v->P;
 }
 
 static void load_arcs(counting *v, int64_t token) {
@@ -118,6 +120,15 @@ static void read_token(counting *v, const double *F, const double *node, int64_t
         X[k] = v->sum[k] > 0.0 ? v->top[k] + fc_log(v->sum[k]) : FC_NEVER;
 }
 
+/* Takes the largest of a token's X off it. */
+static void lower(counting *v, int64_t t) {
+    double *X = v->X + t * v->plane;
+    const double top = fc_max(v->plane, X);
+    v->w[t] = top > FC_NEVER ? top : 0.0;
+    for (int64_t k = 0; k < v->plane; k++) X[k] -= v->w[t];
+}
+
+/* log Z without what was taken off. */
 static double forward(counting *v, int64_t first, int64_t T, const double *node,
                       const int32_t *kind) {
     const int64_t S = v->S, P = v->P;
@@ -126,6 +137,7 @@ static double forward(counting *v, int64_t first, int64_t T, const double *node,
     for (int64_t t = 0; t < T; t++) {
         double *X = v->X + t * v->plane;
         read_token(v, v->F + t * v->plane, node + (first + t) * S, kind[first + t], X);
+        lower(v, t);
         if (t + 1 == T) break;
         if (v->m->moving) load_arcs(v, first + t + 1);
         for (int64_t q = 0; q < v->Q; q++) along(v, X + q * P, v->F + (t + 1) * v->plane + q * P);
@@ -142,6 +154,12 @@ static double forward(counting *v, int64_t first, int64_t T, const double *node,
     for (int64_t q = 0; q < v->Q; q++)
         for (int64_t s = 0; s < S; s++) sum += fc_exp(X[q * P + s] + v->B[q * P + s] - best);
     return best + fc_log(sum);
+}
+
+static double whole(const counting *v, int64_t T, double rest) {
+    fc_total sum = {rest, 0.0};
+    for (int64_t t = 0; t < T; t++) fc_add(&sum, v->w[t]);
+    return fc_value(sum);
 }
 
 /* log sum over j of exp(x[j] + y[j]). */
@@ -185,8 +203,8 @@ typedef struct {
 } expected;
 
 /* G of a token from B behind it; on the way, what is expected of its steps. */
-static void expect_token(counting *v, const double *F, const double *node, int64_t kind, int last,
-                         double log_z, const expected *out, double *restrict state) {
+static void expect_token(counting *v, const double *F, const double *node, double w, int64_t kind,
+                         int last, double log_z, const expected *out, double *restrict state) {
     const fc_counter *m = v->m;
     const int64_t S = v->S, P = v->P;
     for (int64_t q = 0; q < v->Q; q++) {
@@ -198,7 +216,7 @@ static void expect_token(counting *v, const double *F, const double *node, int64
         for (int64_t s = 0; s < S; s++) {
             const int32_t l = m->label[s], to = m->target[row + l];
             if (to < 0 || node[s] == FC_NEVER) continue;
-            G[s] = node[s] + m->step[row + l] + v->B[to * P + s];
+            G[s] = node[s] - w + m->step[row + l] + v->B[to * P + s];
         }
         for (int64_t s = 0; s < P; s++) p[s] = fc_exp(f[s] + G[s] - log_z);
         for (int64_t s = 0; s < S; s++) {
@@ -215,8 +233,8 @@ static void backward(counting *v, int64_t first, int64_t T, const double *node, 
     const int64_t S = v->S, P = v->P;
     for (int64_t t = T - 1; t >= 0; t--) {
         double *state = out->state == NULL ? NULL : out->state + (first + t) * S;
-        expect_token(v, v->F + t * v->plane, node + (first + t) * S, kind[first + t], t + 1 == T,
-                     log_z, out, state);
+        expect_token(v, v->F + t * v->plane, node + (first + t) * S, v->w[t], kind[first + t],
+                     t + 1 == T, log_z, out, state);
         if (t == 0) break;
         if (v->m->moving) load_arcs(v, first + t);
         double *pair = out->pair;
@@ -257,9 +275,10 @@ fc_status fc_counter_sums(const fc_counter *counter, int64_t B, const int64_t *o
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         *where = b;
         if (state != NULL) fc_fill(T * counter->S, 0.0, state + first * counter->S);
-        log_z[b] = forward(&v, first, T, node, kind);
+        const double rest = forward(&v, first, T, node, kind);
+        log_z[b] = whole(&v, T, rest);
         if (isnan(log_z[b]) || log_z[b] == (double)INFINITY) return FC_ENUMERIC;
-        if (log_z[b] > FC_NEVER) backward(&v, first, T, node, kind, log_z[b], &out);
+        if (log_z[b] > FC_NEVER) backward(&v, first, T, node, kind, rest, &out);
     }
     return FC_OK;
 }

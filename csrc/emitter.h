@@ -363,7 +363,8 @@ static __attribute__((noinline)) int NAMED(reached)(NAMED(emitter) * w, int64_t 
 /* Forward rows; 0 where they cannot be held. `fine`: the scores are numbers. */
 static int NAMED(forward)(NAMED(emitter) * w, int64_t start, int64_t T, double *log_z, int *fine) {
     const int64_t S = w->S, Q = w->Q, stride = w->rows->stride;
-    double total = 0.0, product_of_sums = 1.0;
+    fc_total total = {0};
+    double product_of_sums = 1.0;
     REAL sum = 1;
     int settled = 0;
     MASK numbers = (MASK){0} - 1;
@@ -390,17 +391,18 @@ static int NAMED(forward)(NAMED(emitter) * w, int64_t start, int64_t T, double *
         sum = NAMED(sum)(Q, a);
         if (!(sum > FAINT)) break;
         w->scale[t] = c;
-        total += (double)top;
+        fc_add(&total, (double)top);
         if (t < T - 1) product_of_sums *= (double)sum;
         if (product_of_sums < 1e-100 || product_of_sums > 1e100) {
-            total += log(product_of_sums);
+            fc_add(&total, log(product_of_sums));
             product_of_sums = 1.0;
         }
         if (t < T - 1) continue;
         *fine = NAMED(all)(numbers);
         const REAL last = NAMED(dot)(Q, a, w->final);
-        *log_z =
-            total + log(product_of_sums) + log((double)last) + (double)(T - 1) * w->shift + w->ends;
+        fc_add(&total, log(product_of_sums) + log((double)last) + w->ends);
+        fc_add(&total, (double)(T - 1) * w->shift);
+        *log_z = fc_value(total);
         for (int64_t j = 0; j < Q; j++) w->b[j] = w->ending[j] = w->final[j] / last;
         return last > FAINT;
     }

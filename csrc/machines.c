@@ -140,7 +140,7 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
         if (together) backward_lanes(&w, &m, SUM_TIMES, &g, 0);
         for (int64_t l = 0; l < g.n; l++) {
             *where = g.b[l];
-            log_z[*where] = g.total[l];
+            log_z[*where] = fc_value(g.total[l]);
             if (together && !g.lost[l]) continue;
             if (backward_sums(&m, g.first[l], g.T[l], again(domain, together), &K,
                               log_z + *where) == LOST)
@@ -172,7 +172,7 @@ static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
         if (together) posteriors_of_group(w, m, &g, node, sum);
         for (int64_t l = 0; l < g.n; l++) {
             *where = g.b[l];
-            log_z[*where] = g.total[l];
+            log_z[*where] = fc_value(g.total[l]);
             if (together && !g.lost[l]) continue;
             const answers out = {
                 .weight = g.weight[l], .node = {node + g.first[l] * m->S}, .sum = {sum}};

@@ -150,7 +150,28 @@ fc_status fc_paired_best(const fc_paired *m, double *entry, double *exit, double
     return FC_OK;
 }
 
-static void sum_entries(const fc_paired *m, const node *v, double *entry, const double *exit) {
+/* Suffixes with what was rounded off them beside them: long lattices round no more than short ones. */
+typedef struct {
+    double *entry, *exit, *entry_lost, *exit_lost;
+} suffixes;
+
+static fc_total one_way(double score, double suffix, double lost) {
+    fc_total way = {suffix, lost};
+    if (score > FC_NEVER && suffix > FC_NEVER) {
+        fc_add(&way, score);
+    } else {
+        way = (fc_total){FC_NEVER, 0.0};
+    }
+    return way;
+}
+
+static void keep(fc_total total, double *sum, double *lost) {
+    *sum = fc_value(total);
+    *lost = *sum > FC_NEVER ? total.sum - *sum + total.lost : 0.0;
+}
+
+static void sum_entries(const fc_paired *m, const node *v, const suffixes *f) {
+    const double *exit = f->exit;
     for (int64_t j = v->j; j < v->j + v->entries; j++) {
         const int64_t begin = m->arc_row[j], stop = m->arc_row[j + 1];
         double best = FC_NEVER, sum = 0.0;
@@ -158,61 +179,85 @@ static void sum_entries(const fc_paired *m, const node *v, double *entry, const 
             const double value = m->score[a] + exit[m->exit[a]];
             best = value > best ? value : best;
         }
-        entry[j] = best;
-        if (best == FC_NEVER || stop - begin == 1) continue;
-        for (int64_t a = begin; a < stop; a++) sum += fc_exp(m->score[a] + exit[m->exit[a]] - best);
-        entry[j] = best + fc_log(sum);
+        fc_total all = {best, 0.0};
+        if (best > FC_NEVER && stop - begin == 1) {
+            const int64_t x = m->exit[begin];
+            all = one_way(m->score[begin], exit[x], f->exit_lost[x]);
+        } else if (best > FC_NEVER) {
+            for (int64_t a = begin; a < stop; a++) {
+                const int64_t x = m->exit[a];
+                const fc_total way = one_way(m->score[a], exit[x], f->exit_lost[x]);
+                sum += fc_exp(way.sum - best + way.lost);
+            }
+            fc_add(&all, fc_log(sum));
+        }
+        keep(all, f->entry + j, f->entry_lost + j);
     }
 }
 
 /* log sum_j exp(pair[x, j] + entry_j), term by term. */
-static double sum_of_logs(const fc_paired *m, const node *v, int64_t x, const double *entry) {
+static fc_total sum_of_logs(const fc_paired *m, const node *v, int64_t x, const suffixes *f) {
     double best = FC_NEVER, sum = 0.0;
     for (int64_t j = 0; j < v->entries; j++) {
-        const double value = pair_of(m, v, x, j) + entry[v->j + j];
+        const double value = pair_of(m, v, x, j) + f->entry[v->j + j];
         best = value > best ? value : best;
     }
-    if (best == FC_NEVER) return best;
-    for (int64_t j = 0; j < v->entries; j++)
-        sum += fc_exp(pair_of(m, v, x, j) + entry[v->j + j] - best);
-    return best + fc_log(sum);
-}
-
-static double log_add(double a, double b) {
-    const double top = a > b ? a : b, low = a > b ? b : a;
-    return low == FC_NEVER ? top : top + log1p(exp(low - top));
-}
-
-/* exit_x, which holds the final scores, with what goes on. */
-static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
-                      const double *entry, double *restrict exit) {
-    double least = INFINITY, most = FC_NEVER;
-    for (int64_t x = 0; x < v->exits; x++) least = sum[x] < least ? sum[x] : least;
-    for (int64_t x = 0; x < v->exits; x++) most = exit[v->x + x] > most ? exit[v->x + x] : most;
-    if (least >= FAINT_SUM) {
-        for (int64_t x = 0; x < v->exits; x++) sum[x] = c + fc_log(sum[x]);
-    } else {
-        for (int64_t x = 0; x < v->exits; x++)
-            sum[x] = sum[x] >= FAINT_SUM ? c + fc_log(sum[x]) : sum_of_logs(m, v, x, entry);
+    fc_total all = {best, 0.0};
+    if (best == FC_NEVER) return all;
+    for (int64_t j = 0; j < v->entries; j++) {
+        const int64_t k = v->j + j;
+        const fc_total way = one_way(pair_of(m, v, x, j), f->entry[k], f->entry_lost[k]);
+        sum += fc_exp(way.sum - best + way.lost);
     }
-    for (int64_t x = 0; x < v->exits; x++)
-        exit[v->x + x] = most == FC_NEVER ? sum[x] : log_add(exit[v->x + x], sum[x]);
+    fc_add(&all, fc_log(sum));
+    return all;
+}
+
+static fc_total log_add(double a, fc_total b) {
+    if (a == FC_NEVER) return b;
+    if (b.sum == FC_NEVER) return (fc_total){a, 0.0};
+    fc_total top = a > b.sum ? (fc_total){a, 0.0} : b;
+    fc_add(&top, log1p(exp((a > b.sum ? b.sum : a) - top.sum)));
+    return top;
+}
+
+/* exit_x, which holds the final scores, with what goes on: the logs of `sum`, and c. */
+static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
+                      const suffixes *f) {
+    double least = INFINITY;
+    for (int64_t x = 0; x < v->exits; x++) least = sum[x] < least ? sum[x] : least;
+    if (least >= FAINT_SUM)
+        for (int64_t x = 0; x < v->exits; x++) sum[x] = m->top + fc_log(sum[x]);
+    for (int64_t x = 0; x < v->exits; x++) {
+        fc_total all = {c, 0.0};
+        if (least >= FAINT_SUM) {
+            fc_add(&all, sum[x]);
+        } else if (sum[x] >= FAINT_SUM) {
+            fc_add(&all, m->top + fc_log(sum[x]));
+        } else {
+            all = sum_of_logs(m, v, x, f);
+        }
+        keep(log_add(f->exit[v->x + x], all), f->exit + v->x + x, f->exit_lost + v->x + x);
+    }
 }
 
 fc_status fc_paired_sum(const fc_paired *m, double *entry, double *exit, double *work) {
-    double *b = work, *sum = work + m->I;
+    double *b = work, *sum = b + m->I;
+    const suffixes f = {entry, exit, sum + m->X, sum + m->X + m->I};
     for (int64_t n = m->M - 1; n >= 0; n--) {
         const node v = node_of(m, n);
-        sum_entries(m, &v, entry, exit);
+        sum_entries(m, &v, &f);
         memcpy(exit + v.x, m->final + v.x, (size_t)v.exits * sizeof *exit);
+        memset(f.exit_lost + v.x, 0, (size_t)v.exits * sizeof *exit);
         const double c = largest(v.entries, entry + v.j);
         if (c == FC_NEVER || v.exits == 0) continue;
-        for (int64_t j = 0; j < v.entries; j++) b[j] = fc_exp(entry[v.j + j] - c);
+        for (int64_t j = 0; j < v.entries; j++)
+            b[j] = fc_exp(entry[v.j + j] - c + f.entry_lost[v.j + j]);
         memset(sum, 0, (size_t)v.exits * sizeof *sum);
         for (int64_t j = 0; j < v.entries; j++)
             add_row(v.exits, v.right, v.right_runs, m->around + v.shift + v.left[j] * m->R, b[j],
                     sum);
-        join_sums(m, &v, c + m->top, sum, entry, exit);
+        join_sums(m, &v, c, sum, &f);
     }
     return FC_OK;
 }

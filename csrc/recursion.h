@@ -99,19 +99,20 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
     load_static(m, K);
     m->lost = m->static_lost;
     forget_underflow();
-    double total = m->shift;
+    fc_total total = {m->shift, 0.0};
     spread_ends(m, K, m->final, m->ends[1], m->x);
     *log_z = FC_NEVER;
     for (int64_t t = T - 1; t >= 0; t--) {
-        total += read_token(m, K, first, t, T);
-        if (total == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
+        fc_add(&total, read_token(m, K, first, t, T));
+        if (total.sum == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
         if (t == 0) break;
-        total += m->step[t] = load_arcs(m, K, first + t);
+        fc_add(&total, m->step[t] = load_arcs(m, K, first + t));
         all_axes(m, K, BACKWARD, m->suffix + t * m->full);
     }
     const double z = total_score(m, K);
     if (K == SUM_TIMES && (any_lost(m) || (z > 0.0 && z < FAINT))) return LOST;
-    *log_z = total + (K == SUM_TIMES ? log(z) : z);
+    fc_add(&total, K == SUM_TIMES ? log(z) : z);
+    *log_z = fc_value(total);
     return *log_z > FC_NEVER ? DONE : NO_PATH;
 }
 

@@ -58,15 +58,19 @@ static inline outcome trace_sentence(tensor *m, semiring K, int64_t first, int64
                                      trace *w, double *total) {
     const outcome result = backward(m, K, first, T, total);
     if (result != DONE) return result;
-    for (int64_t t = T - 1; t >= 0; t--)
-        w->behind[t] = m->read[t] + (t + 1 < T ? m->step[t + 1] + w->behind[t + 1] : 0.0);
+    fc_total behind = {0};
+    for (int64_t t = T - 1; t >= 0; t--) {
+        if (t + 1 < T) fc_add(&behind, m->step[t + 1]);
+        fc_add(&behind, m->read[t]);
+        w->behind[t] = fc_value(behind);
+    }
     spread_ends(m, K, m->initial, m->ends[0], m->x);
-    double scale = 0.0;
+    fc_total scale = {0};
     for (int64_t t = 0; t <= last; t++) {
         memcpy(w->forward + t * m->full, m->x, (size_t)m->full * sizeof *m->x);
-        w->before[t] = scale;
+        w->before[t] = fc_value(scale);
         if (t < last)
-            scale += m->shifts[t] + read_and_step(m, K, first, t, T, m->node + t * m->plane);
+            fc_add(&scale, m->shifts[t] + read_and_step(m, K, first, t, T, m->node + t * m->plane));
     }
     return K == SUM_TIMES && any_lost(m) ? LOST : DONE;
 }
@@ -85,7 +89,7 @@ static inline double changed_node(tensor *m, semiring K, const double *row, doub
 static inline double variant_total(tensor *m, semiring K, int64_t first, int64_t T, const trace *w,
                                    int64_t n, const int32_t *token, const double *node) {
     const int64_t a = token[0], b = token[n - 1];
-    double scale = w->before[a];
+    fc_total scale = {w->before[a], 0.0};
     memcpy(m->x, w->forward + a * m->full, (size_t)m->full * sizeof *m->x);
     int64_t k = 0;
     for (int64_t t = a; t <= b; t++) {
@@ -96,9 +100,12 @@ static inline double variant_total(tensor *m, semiring K, int64_t first, int64_t
             plane = w->changed;
             k++;
         }
-        scale += shift + read_and_step(m, K, first, t, T, plane);
+        fc_add(&scale, shift + read_and_step(m, K, first, t, T, plane));
     }
-    return scale + joined(m, K, b + 1, T) + (b + 1 < T ? w->behind[b + 1] : 0.0) + m->shift;
+    fc_add(&scale, joined(m, K, b + 1, T));
+    if (b + 1 < T) fc_add(&scale, w->behind[b + 1]);
+    fc_add(&scale, m->shift);
+    return fc_value(scale);
 }
 
 /* Totals of the variants from .. to of one sentence; in the log domain where the linear one fails. */

@@ -544,7 +544,7 @@ fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const 
         return FC_EINVAL;
     tensor m;
     follower s = {0};
-    double total = 0.0;
+    fc_total total = {0};
     const semiring K = b->kind == FC_SUM ? SUM_TIMES : LOG_PLUS;
     prepare(&s, &m, machine, labels, b->n, f->lanes, memory, work);
     s.cursor = f->cursor;
@@ -557,7 +557,9 @@ fc_status fc_block_segments(const fc_machine *machine, const fc_block *b, const 
 /* One sentence of a batch, whole. */
 static fc_status whole_sentence(follower *s, tensor *m, semiring K, const fc_block *b,
                                 fc_segment_search *f, double *log_z) {
-    const outcome result = block_backward(m, K, b, log_z);
+    fc_total total = {0};
+    const outcome result = block_backward(m, K, b, &total);
+    *log_z = fc_value(total);
     if (result == LOST) return FC_ERANGE;
     return result == NO_PATH ? FC_OK : follow(s, m, K, b, f);
 }

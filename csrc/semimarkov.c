@@ -10,7 +10,10 @@
  *
  * A segment that is longer than its label's longest is a head of that length, open at its end, and
  * tokens that carry it on. All values are logs; pairs are summed up in the linear domain, as in
- * paired.c. */
+ * paired.c.
+ *
+ * Where sums are taken, w_t is taken off every segment that covers token t, so that rows stay small and
+ * long sentences round no more than short ones: w_t is the largest of beta_{t + 1}, log Z = total + sum w. */
 
 #include <limits.h>
 #include <math.h>
@@ -26,7 +29,9 @@ typedef struct {
     const fc_semimarkov *m;
     const double *token; /* [T][3][P] */
     double *S;           /* [T][D][P] scores of segments */
-    double *C;           /* [T + 1][P] inside, summed up to a token */
+    double *heads;       /* [T][P] scores of long segments up to their label's longest */
+    double *w;           /* [T] what has been taken off at a token */
+    double *C;           /* [T + 1][P] changes along the sentence of what is expected inside */
     double *alpha, *gamma, *beta, *after, *open, *ahead; /* [T + 1][P] */
     double *linear;                                      /* [L][P] exp(pair - top) */
     double *around;                                      /* [L][P] the same, turned */
@@ -43,9 +48,9 @@ typedef struct {
 
 int64_t fc_semimarkov_room(int64_t T, int64_t P, int64_t D) {
     if (T < 0 || P < 1 || D < 1 || T > INT32_MAX || P > INT32_MAX || D > INT32_MAX) return -1;
-    const double room = ((double)T * (double)D + 8.0 * ((double)T + 1.0) + 3.0 * (double)P + 8.0);
+    const double room = ((double)T * (double)D + 9.0 * ((double)T + 1.0) + 3.0 * (double)P + 8.0);
     if (room * (double)P > 4e9) return -1;
-    return T * D * P + 8 * (T + 1) * P + 3 * P * P + 8 * P;
+    return T * D * P + 8 * (T + 1) * P + T + 3 * P * P + 8 * P;
 }
 
 static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, int64_t room,
@@ -55,6 +60,7 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
     for (int64_t l = 0; l < m->L; l++)
         if (m->longest[l] < 1 || m->longest[l] > m->D) return FC_EINVAL;
     if (x->offset[0] != 0 || x->offset[x->B] != x->N || x->extra[0] != 0) return FC_EINVAL;
+    if (fc_first_invalid(x->V, x->value) >= 0) return FC_ENUMERIC;
     for (int64_t b = 0; b < x->B; b++) {
         *where = b;
         if (x->offset[b + 1] < x->offset[b] || x->offset[b + 1] > x->N) return FC_EINVAL;
@@ -62,6 +68,8 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
         const int64_t T = x->offset[b + 1] - x->offset[b];
         const int64_t needed = fc_semimarkov_room(T, m->P, m->D);
         if (needed < 0 || needed > room) return FC_EFULL;
+        const int64_t first = x->offset[b] * 3 * m->P;
+        if (fc_first_invalid(T * 3 * m->P, x->token + first) >= 0) return FC_ENUMERIC;
         for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++) {
             if (x->cell[k] < 0 || x->cell[k] >= T * m->D * m->P) return FC_EINVAL;
             if (x->what[k] < 0 || x->what[k] >= x->V) return FC_EINVAL;
@@ -73,43 +81,60 @@ static fc_status check_text(const fc_semimarkov *m, const fc_segment_text *x, in
 static void lay_out(sentence *v, double *work) {
     const int64_t row = (v->T + 1) * v->P;
     v->S = work;
-    v->C = v->S + v->T * v->D * v->P;
-    v->alpha = v->C + row;
+    v->heads = v->S + v->T * v->D * v->P;
+    v->alpha = v->heads + row;
     v->gamma = v->alpha + row;
     v->beta = v->gamma + row;
     v->after = v->beta + row;
     v->open = v->after + row;
     v->ahead = v->open + row;
+    v->w = v->ahead + row;
 }
 
 /* --- Scores -------------------------------------------------------------------------------------- */
 
-/* S and C of a sentence. */
-static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
+/* Scores of the segments from token s. Sums of what is inside begin anew at every token: a score of
+ * -inf, or a very large one, is in the segments that cover it alone. */
+static void fill_from(sentence *v, int64_t s) {
     const int64_t P = v->P, D = v->D, T = v->T;
-    memset(v->C, 0, (size_t)P * sizeof *v->C);
-    for (int64_t t = 0; t < T; t++) {
-        const double *restrict inside = v->token + (3 * t + 1) * P;
-        const double *restrict c = v->C + t * P;
-        double *restrict next = v->C + (t + 1) * P;
-        for (int64_t l = 0; l < P; l++) next[l] = c[l] + inside[l];
-    }
-    for (int64_t s = 0; s < T; s++)
-        for (int64_t d = 1; d <= D; d++) {
-            double *restrict S = v->S + (s * D + d - 1) * P;
-            if (s + d > T) {
-                fc_fill(P, FC_NEVER, S);
-                continue;
-            }
-            const double *restrict first = v->token + 3 * s * P, *restrict from = v->C + s * P;
-            const double *restrict last = v->token + (3 * (s + d - 1) + 2) * P;
-            const double *restrict to = v->C + (s + d) * P, *restrict length =
-                                                                v->m->length + (d - 1) * P;
-            for (int64_t l = 0; l < P; l++)
-                S[l] = first[l] + (to[l] - from[l]) + last[l] + length[l];
+    const double *restrict first = v->token + 3 * s * P;
+    double *restrict within = v->row, *restrict heads = v->heads + s * P;
+    fc_fill(P, 0.0, within);
+    fc_fill(P, FC_NEVER, heads);
+    for (int64_t d = 1; d <= D; d++) {
+        double *restrict S = v->S + (s * D + d - 1) * P;
+        if (s + d > T) {
+            fc_fill(P, FC_NEVER, S);
+            continue;
         }
+        const double *restrict inside = v->token + (3 * (s + d - 1) + 1) * P;
+        const double *restrict last = inside + P, *restrict length = v->m->length + (d - 1) * P;
+        for (int64_t l = 0; l < P; l++) within[l] += inside[l];
+        for (int64_t l = 0; l < P; l++) S[l] = first[l] + within[l] + last[l] + length[l];
+        for (int64_t l = 0; v->tails && l < v->L; l++)
+            if (v->m->longest[l] == d) heads[l] = first[l] + within[l] + v->opening[l];
+    }
+}
+
+/* Scores of a sentence. */
+static void fill(sentence *v, const fc_segment_text *x, int64_t b) {
+    fc_fill(v->T, 0.0, v->w);
+    for (int64_t s = 0; s < v->T; s++) fill_from(v, s);
     for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++)
         v->S[x->cell[k]] += x->value[x->what[k]];
+}
+
+/* Takes w off the segments from token s. */
+static void lower(sentence *v, int64_t s) {
+    const int64_t P = v->P, D = v->D;
+    double by = 0.0;
+    for (int64_t d = 1; d <= D && s + d <= v->T; d++) {
+        double *restrict S = v->S + (s * D + d - 1) * P;
+        by += v->w[s + d - 1];
+        for (int64_t l = 0; l < P; l++) S[l] -= by;
+        for (int64_t l = 0; v->tails && l < v->L; l++)
+            if (v->m->longest[l] == d) v->heads[s * P + l] -= by;
+    }
 }
 
 /* Sentence b, with its scores. */
@@ -123,13 +148,7 @@ static void take(sentence *v, const fc_segment_text *x, int64_t b, double *work)
 /* Token t carries long segments on, [P]. */
 static void carried(const sentence *v, int64_t t, double *restrict y) {
     const double *restrict inside = v->token + (3 * t + 1) * v->P;
-    for (int64_t l = 0; l < v->P; l++) y[l] = inside[l] + v->carrying[l];
-}
-
-/* The head of a long segment of label l from token s. */
-FC_INLINE double head(const sentence *v, int64_t s, int64_t l) {
-    const int64_t e = s + v->m->longest[l], P = v->P;
-    return v->token[3 * s * P + l] + (v->C[e * P + l] - v->C[s * P + l]) + v->opening[l];
+    for (int64_t l = 0; l < v->P; l++) y[l] = inside[l] + v->carrying[l] - v->w[t];
 }
 
 /* Heads that end before token e, with what stands before them, [P]. */
@@ -137,7 +156,7 @@ static void heads_to(const sentence *v, int64_t e, double *restrict y) {
     fc_fill(v->P, FC_NEVER, y);
     for (int64_t l = 0; l < v->L; l++) {
         const int64_t s = e - v->m->longest[l];
-        if (s >= 0) y[l] = v->gamma[s * v->P + l] + head(v, s, l);
+        if (s >= 0) y[l] = v->gamma[s * v->P + l] + v->heads[s * v->P + l];
     }
 }
 
@@ -146,7 +165,7 @@ static void heads_from(const sentence *v, int64_t s, double *restrict y) {
     fc_fill(v->P, FC_NEVER, y);
     for (int64_t l = 0; l < v->L; l++) {
         const int64_t e = s + v->m->longest[l];
-        if (e < v->T) y[l] = head(v, s, l) + v->ahead[e * v->P + l];
+        if (e < v->T) y[l] = v->heads[s * v->P + l] + v->ahead[e * v->P + l];
     }
 }
 
@@ -272,6 +291,9 @@ static void backward(sentence *v) {
     for (int64_t s = T - 1; s >= 0; s--) {
         const int64_t n = T - s < D ? T - s : D;
         double *beta = v->beta + s * P;
+        const double top = largest(P, beta + P);
+        if (top > FC_NEVER) v->w[s] = top;
+        lower(v, s);
         sum_rows(P, n, v->after + (s + 1) * P, P, v->S + s * D * P, P, beta);
         if (v->tails) close_tails(v, s);
         along(v, v->m->turned, v->around, beta, v->after + s * P);
@@ -285,6 +307,7 @@ static double best_first(const sentence *v) {
     return best;
 }
 
+/* log Z without what was taken off. */
 static double total(const sentence *v) {
     if (v->T == 0) return 0.0;
     const double best = best_first(v);
@@ -292,6 +315,12 @@ static double total(const sentence *v) {
     if (best == FC_NEVER) return best;
     for (int64_t l = 0; l < v->L; l++) sum += fc_exp(v->m->initial[l] + v->beta[l] - best);
     return best + fc_log(sum);
+}
+
+static double whole(const sentence *v, double rest) {
+    fc_total sum = {rest, 0.0};
+    for (int64_t t = 0; t < v->T; t++) fc_add(&sum, v->w[t]);
+    return fc_value(sum);
 }
 
 /* --- What is expected ---------------------------------------------------------------------------- */
@@ -336,7 +365,7 @@ static void expect_segments(sentence *v, const expected *g, double log_z) {
 }
 
 /* The same of long segments: their heads. */
-static void expect_heads(sentence *v, const expected *g, const double *heads, double log_z) {
+static void expect_heads(sentence *v, const expected *g, double log_z) {
     const int64_t P = v->P, D = v->D;
     for (int64_t s = 0; s < v->T; s++) {
         double *restrict p = v->row, *restrict length = g->length + D * P;
@@ -345,7 +374,7 @@ static void expect_heads(sentence *v, const expected *g, const double *heads, do
         for (int64_t l = 0; l < v->L; l++) {
             const int64_t e = s + v->m->longest[l];
             if (e < v->T)
-                p[l] = v->gamma[s * P + l] + heads[s * P + l] + v->ahead[e * P + l] - log_z;
+                p[l] = v->gamma[s * P + l] + v->heads[s * P + l] + v->ahead[e * P + l] - log_z;
         }
         for (int64_t l = 0; l < P; l++) {
             p[l] = fc_exp(p[l]);
@@ -413,13 +442,11 @@ static void expect(sentence *v, const expected *g, double *initial, double *fina
         initial[l] += fc_exp(v->m->initial[l] + v->beta[l] - log_z);
         final[l] += fc_exp(v->alpha[T * P + l] + v->m->final[l] - log_z);
     }
-    double *heads = v->alpha; /* which has been read */
-    for (int64_t l = 0; v->tails && l < v->L; l++)
-        for (int64_t s = 0; s + v->m->longest[l] < T; s++) heads[s * P + l] = head(v, s, l);
+    v->C = v->alpha; /* which has been read */
     memset(v->C, 0, (size_t)((T + 1) * P) * sizeof *v->C);
     expect_segments(v, g, log_z);
     if (v->tails) {
-        expect_heads(v, g, heads, log_z);
+        expect_heads(v, g, log_z);
         expect_tails(v, g, log_z);
     }
     for (int64_t t = 0; t < T; t++) {
@@ -468,14 +495,15 @@ fc_status fc_semimarkov_sums(const fc_semimarkov *m, const fc_segment_text *x, d
         const int64_t first = x->offset[b];
         take(&v, x, b, work);
         backward(&v);
-        log_z[b] = total(&v);
+        const double rest = total(&v);
+        log_z[b] = whole(&v, rest);
         if (v.T == 0 || log_z[b] == FC_NEVER) continue;
         if (!(fabs(log_z[b]) <= 1e300)) {
             *where = b;
             return FC_ENUMERIC;
         }
         forward(&v);
-        expect(&v, &(expected){token + first * 3 * m->P, length, pair}, initial, final, log_z[b]);
+        expect(&v, &(expected){token + first * 3 * m->P, length, pair}, initial, final, rest);
         for (int64_t k = x->extra[b]; k < x->extra[b + 1]; k++)
             value[x->what[k]] += v.S[x->cell[k]];
     }

@@ -28,7 +28,7 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
                    float *gradient, double *loss, double *arc, double *begin, double *end,
                    int64_t *rescued, double *work) {
     if (!is_full_chain(machine)) return FC_EINVAL;
-    *loss = 0.0;
+    fc_total losses = {0};
     *rescued = 0;
     if (machine->axis->A > 0)
         return sweep_abreast(machine, s, s, 0, weight, gradient, loss, arc, begin, end, rescued,
@@ -52,7 +52,7 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
             for (int64_t a = 0; a < S * S; a++) arc[a] += w.arc[a];
             *rescued += 1;
         }
-        *loss += s->weight[b] * log_z;
+        fc_add(&losses, s->weight[b] * log_z);
         for (int64_t t = 0; t < T; t++)
             scatter(s, first + t, first + t + 1, w.slots + t * P, gradient);
     }
@@ -61,6 +61,7 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
             arc[i * S + j] += w.total[i * Q + j] * (double)w.forward[i * Q + j];
     memcpy(begin, w.begin, (size_t)S * sizeof *begin);
     memcpy(end, w.end, (size_t)S * sizeof *end);
+    *loss = fc_value(losses);
     return FC_OK;
 }
 

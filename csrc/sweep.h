@@ -376,7 +376,8 @@ static __attribute__((noinline)) int guard_listed(sweep *w, int64_t t) {
 /* Forward rows of the sentence; 0 when a state is too faint. log Z without the shifts of arcs. */
 static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
     const int64_t S = w->S, Q = w->Q;
-    double total = 0.0, product_of_sums = 1.0;
+    fc_total total = {0};
+    double product_of_sums = 1.0;
     int settled = 0;
     for (int64_t t = 0; t < T; t++) {
         float *restrict a = w->alpha + t * Q, *restrict e = w->emission + t * Q;
@@ -400,14 +401,15 @@ static int forward_rows(sweep *w, int64_t T, int64_t always, double *log_z) {
         const float c = 1.0f / sum;
         for (int64_t j = 0; j < Q; j++) a[j] *= c;
         w->scale[t] = c;
-        total += (double)top;
+        fc_add(&total, (double)top);
         product_of_sums *= (double)sum;
         if (product_of_sums < 1e-200 || product_of_sums > 1e200) {
-            total += log(product_of_sums);
+            fc_add(&total, log(product_of_sums));
             product_of_sums = 1.0;
         }
     }
-    *log_z = total + log(product_of_sums);
+    fc_add(&total, log(product_of_sums));
+    *log_z = fc_value(total);
     return 1;
 }
 

@@ -147,6 +147,23 @@ FC_INLINE void fc_fill(int64_t P, double c, double *restrict y) {
     for (int64_t j = 0; j < P; j++) y[j] = c;
 }
 
+/* A sum, and what its additions have rounded off: exact to an ulp however many there are. */
+typedef struct {
+    double sum, lost;
+} fc_total;
+
+/* Knuth's two-sum. No product stands here for a compiler to fuse, and no flag of ours lets it reorder
+ * additions. What is infinite, or no number, stays so in `sum` and makes `lost` a NaN. */
+FC_INLINE void fc_add(fc_total *total, double x) {
+    const double sum = total->sum + x, added = sum - total->sum;
+    total->lost += (total->sum - (sum - added)) + (x - added);
+    total->sum = sum;
+}
+
+FC_INLINE double fc_value(fc_total total) {
+    return isfinite(total.sum) ? total.sum + total.lost : total.sum;
+}
+
 /* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
 #define IN_GROUPS(n, at, body)                  \
     do {                                        \

@@ -53,9 +53,10 @@ fc_status fc_acyclic_lengths(const fc_acyclic *machine, const int32_t *label, in
 /* Score of the best way to end from each state, and the log of the sum over all of them; -inf where
  * there is none. suffix[0] is that of the machine.
  *   suffix [S] out
+ *   lost   [S] out  what was rounded off the suffix
  * Cost: A additions; A exponentials and S logarithms for the sum. */
 fc_status fc_acyclic_best_suffix(const fc_acyclic *machine, double *suffix);
-fc_status fc_acyclic_sum_suffix(const fc_acyclic *machine, double *suffix);
+fc_status fc_acyclic_sum_suffix(const fc_acyclic *machine, double *suffix, double *lost);
 
 /* Posterior probabilities of states and arcs, 0 where no path exists; `suffix` holds sums.
  *   node [S] out    arc [A] out */

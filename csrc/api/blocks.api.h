@@ -21,7 +21,8 @@ int64_t fc_block_work(const fc_machine *machine, int64_t n);
 
 /* The suffix of the block's first token.
  *   suffix [cells] out
- *   total          in, out  what was divided out; of a sentence's first block log Z, or the best score */
+ *   total   [2]    in, out  what was divided out, and what adding it up has rounded off; of a sentence's
+ *                           first block log Z, or the best score, and zero */
 fc_status fc_block_suffix(const fc_machine *machine, const fc_block *block, double *suffix,
                           double *total, double *work);
 

@@ -35,7 +35,7 @@ typedef struct {
 fc_status fc_check_paired(const fc_paired *machine, int64_t *where);
 
 /* Score of the best way to end from each slot, and the log of the sum over all of them.
- *   entry [I] out    exit [X] out    work [I + X]
+ *   entry [I] out    exit [X] out    work [2 (I + X)]
  * Cost: arcs + sum over nodes of exits * entries; the sum takes an exponential an arc and slot. */
 fc_status fc_paired_best(const fc_paired *machine, double *entry, double *exit, double *work);
 fc_status fc_paired_sum(const fc_paired *machine, double *entry, double *exit, double *work);

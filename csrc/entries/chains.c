@@ -290,7 +290,8 @@ void paired(void) {
         }
     m.pair = pair, m.turned = turned, m.linear = linear, m.around = around;
     if (fc_check_paired(&m, &where) != FC_OK) return;
-    double *entry = NEW(double, m.I), *exit = NEW(double, m.X), *work = NEW(double, 3 * m.I + m.X);
+    double *entry = NEW(double, m.I), *exit = NEW(double, m.X),
+           *work = NEW(double, 3 * m.I + 2 * m.X);
     int64_t *begin = NEW(int64_t, B), size = below(16);
     for (int64_t b = 0; b < B; b++) begin[b] = index_below(m.X);
     fc_paired_best(&m, entry, exit, work);

@@ -33,7 +33,7 @@ void acyclic(void) {
     fc_acyclic_lengths(&m, NULL, shortest, longest);
     for (int64_t s = 0; s < S; s++) width = longest[s] > width ? longest[s] : width;
     fc_acyclic_best_suffix(&m, best);
-    fc_acyclic_sum_suffix(&m, sum);
+    fc_acyclic_sum_suffix(&m, sum, NEW(double, S));
     fc_acyclic_marginals(&m, sum, node, arc);
     fc_acyclic_max_marginals(&m, best, node, arc);
     fc_acyclic_best(&m, best, NEW(int32_t, S - 1), &length);

@@ -75,22 +75,22 @@ class Acyclic:
     @cached_property
     def best_suffix(self) -> Floats:
         """Score of the best way to end from each state, float64 [S]; −inf: there is none."""
-        return self._suffix(lib.fc_acyclic_best_suffix)
+        suffix = np.empty(len(self.final))
+        check(lib.fc_acyclic_best_suffix(self.handle, array_out(suffix)), "suffix")
+        return suffix
 
     @cached_property
     def sum_suffix(self) -> Floats:
         """Log of the sum over all ways to end from each state, float64 [S]."""
-        return self._suffix(lib.fc_acyclic_sum_suffix)
+        suffix, lost = np.empty((2, len(self.final)))
+        both = array_out(suffix), array_out(lost)
+        check(lib.fc_acyclic_sum_suffix(self.handle, *both), "suffix")
+        return suffix
 
     @cached_property
     def longest(self) -> int:
         """Arcs of the longest path."""
         return int(lengths(self)[1].max(initial=0))
-
-    def _suffix(self, function: Any) -> Floats:
-        suffix = np.empty(len(self.final))
-        check(function(self.handle, array_out(suffix)), "suffix")
-        return suffix
 
 
 def lengths(machine: Acyclic, label: Ints | None = None) -> tuple[Ints, Ints]:

@@ -155,7 +155,7 @@ class LongSentence:
         """Go backward through the sentence; None where the domain does not hold it."""
         row = allocated(len(self.starts) * self.cells, self._what, self.n_tokens)
         row = row.reshape(-1, self.cells)
-        total = ffi.new("double *")
+        total = ffi.new("double[2]")
         for k in range(len(self.starts) - 1, -1, -1):
             after = row[k + 1] if k + 1 < len(self.starts) else None
             block = self._block(k, kind, after)

@@ -223,7 +223,7 @@ class Paired:
 
     def _suffix(self, function: Any) -> tuple[Floats, Floats]:
         entry, exit_ = np.empty(len(self.left)), np.empty(len(self.right))
-        work = np.empty(len(entry) + len(exit_))
+        work = np.empty(2 * (len(entry) + len(exit_)))
         check(function(self._handle, *map(array_out, (entry, exit_, work))), "suffix")
         return entry, exit_
 

@@ -124,6 +124,13 @@ def _text(
     return ffi.new("fc_segment_text *", {**sizes, **fields}), np.empty(room)
 
 
+def _check(status: int, what: str, sentence: int) -> None:
+    if status == lib.FC_ENUMERIC:
+        whose = "a segment's own score" if sentence < 0 else f"scores of sentence {sentence}"
+        raise NumericError(f"{what}: {whose}: NaN, +inf or beyond 1e300, or they add up to that")
+    check(status, what, sentence)
+
+
 def segment_sums(
     machine: SemiMarkov,
     offset: Longs,
@@ -149,7 +156,7 @@ def segment_sums(
     Raises
     ------
     NumericError
-        A sentence whose log Z is not finite.
+        Scores that are NaN, +inf or beyond 1e300, or add up to that.
     TooLargeError
         A sentence too long for memory.
     """
@@ -180,9 +187,7 @@ def segment_sums(
         array_out(work),
         where,
     )
-    if status == lib.FC_ENUMERIC:
-        raise NumericError(f"log Z of sentence {where[0]} is not finite")
-    check(status, "segment sums", where[0])
+    _check(status, "segment sums", where[0])
     return sums
 
 
@@ -200,5 +205,5 @@ def best_segments(
     status = lib.fc_semimarkov_best(
         machine.handle, text, array_out(score), array_out(label), len(work), array_out(work), where
     )
-    check(status, "best segments", where[0])
+    _check(status, "best segments", where[0])
     return score, label
