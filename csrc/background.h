@@ -113,6 +113,12 @@ static int64_t lay_out_abreast(abreast *w, const fc_machine *g, const fc_shard *
     return (a.used + 64) / (int64_t)sizeof(double);
 }
 
+/* That of an arc that is there is never zero: the guard is to see it. */
+static double arc_weight(double score, double shift) {
+    const double weight = fc_exp(score - shift);
+    return weight < DBL_MIN && score > FC_NEVER ? DBL_MIN : weight;
+}
+
 static void load_abreast(abreast *w, const sweep *v) {
     const fc_axis *g = v->machine->axis;
     const int64_t S = v->S, A = g->A;
@@ -124,7 +130,7 @@ static void load_abreast(abreast *w, const sweep *v) {
     for (int64_t j = 0; j < S; j++) at[j] = (double)w->into.row[j];
     memcpy(w->out.row, g->row, (size_t)(S + 1) * sizeof *w->out.row);
     for (int64_t k = 0; k < A; k++) {
-        const double weight = fc_exp(g->score[k] - v->shift);
+        const double weight = arc_weight(g->score[k], v->shift);
         const int32_t i = g->source[k], j = g->target[k];
         const int64_t p = (int64_t)at[j];
         at[j] += 1.0;
@@ -386,9 +392,10 @@ static void forward_abreast(const sweep *v, abreast *w, group *g, const float *w
         }
         for (int l = 0; l < ABREAST; l++) {
             const int on = l < g->n && t < g->T[l] && !g->lost[l];
-            c[l] = on && sum[l] > 0.0 ? (float)(1.0 / sum[l]) : 0.0f;
+            c[l] = 0.0f;
             if (!on) continue;
             g->lost[l] = !(top[l] > -1e29f && top[l] < 1e29f && least[l] >= FAINT && sum[l] < 1e30);
+            if (!g->lost[l] && sum[l] > 0.0) c[l] = (float)(1.0 / sum[l]);
             fc_add(g->log_z + l, (double)top[l]);
             product_of_sums[l] *= sum[l];
             if (product_of_sums[l] < 1e-200 || product_of_sums[l] > 1e200 || t == g->T[l] - 1) {
@@ -415,8 +422,8 @@ static void end_lane(const sweep *v, abreast *w, group *g, int64_t l, int64_t t)
 }
 
 /* Posteriors of token t, p = a b, to the gradient; CURVED: p (1 - p). */
-static void scatter_abreast(const sweep *v, abreast *w, const group *g, int64_t t, int curved,
-                            const fc_shard *values, float *gradient) {
+static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t, int curved,
+                            const fc_shard *values) {
     const fc_shard *s = v->shard;
     const int64_t S = v->S, Q = v->Q, cells = S * ABREAST;
     const float *restrict a = w->alpha + t * cells, *restrict b = w->beta;
@@ -434,7 +441,7 @@ static void scatter_abreast(const sweep *v, abreast *w, const group *g, int64_t 
         if (curved) spread_of(s->P, (float)g->weight[l], w->slots);
         const int64_t next =
             l + 1 < g->n && t < g->T[l + 1] ? g->first[l + 1] + t : g->first[0] + t - 1;
-        scatter(values, g->first[l] + t, next, w->slots, gradient);
+        scatter(values, g->first[l] + t, next, w->slots, &v->sums);
     }
 }
 
@@ -444,8 +451,7 @@ static void empty_lane(const sweep *v, const abreast *w, const group *g, int64_t
     for (int64_t j = l; j < cells; j += ABREAST) w->alpha[j] = w->emission[j] = 0.0f;
 }
 
-static void backward_abreast(const sweep *v, abreast *w, group *g, int curved,
-                             const fc_shard *values, float *gradient) {
+static void backward_abreast(sweep *v, abreast *w, group *g, int curved, const fc_shard *values) {
     const int64_t S = v->S, cells = S * ABREAST;
     for (int64_t l = 0; l < g->n; l++)
         if (g->lost[l]) empty_lane(v, w, g, l);
@@ -453,7 +459,7 @@ static void backward_abreast(const sweep *v, abreast *w, group *g, int curved,
     for (int64_t t = g->longest - 1; t >= 0; t--) {
         for (int64_t l = 0; l < g->n; l++)
             if (t == g->T[l] - 1 && !g->lost[l]) end_lane(v, w, g, l, t);
-        scatter_abreast(v, w, g, t, curved, values, gradient);
+        scatter_abreast(v, w, g, t, curved, values);
         if (t == 0) return;
         float *restrict n = w->emission + t * cells;
         const float *restrict b = w->beta, *restrict c = w->scale + t * ABREAST;
@@ -509,36 +515,50 @@ FC_INLINE void outer_abreast(const int R, const int curved, const sweep *v, abre
         }
 }
 
-static void add_lanes(int64_t n, const float *restrict x, double *restrict total) {
+/* Adds the lanes that are held to the totals; the others are done again in float64. */
+static void add_lanes(int64_t n, const wide_mask *held, const float *restrict x,
+                      double *restrict total) {
     for (int64_t k = 0; k < n; k++, x += ABREAST) {
+        float own[ABREAST];
         double four[4] = {0};
+        for (int p = 0; p < SINGLES; p++)
+            ((wide *)own)[p] = (wide)(((const wide_mask *)x)[p] & held[p]);
+        for (int l = 0; l < ABREAST; l++) FC_ASSERT(!isnan(own[l]));
         for (int l = 0; l < ABREAST; l += 4)
-            for (int q = 0; q < 4; q++) four[q] += (double)x[l + q];
+            for (int q = 0; q < 4; q++) four[q] += (double)own[l + q];
         total[k] += (four[0] + four[1]) + (four[2] + four[3]);
     }
 }
 
-/* The outer products of a group into the totals. */
-static void arcs_abreast(const sweep *v, abreast *w, const group *g) {
+/* The outer products of the tokens from t to end - 1, at most FC_RUN, into the totals. */
+static void add_arcs_abreast(const sweep *v, abreast *w, int64_t t, int64_t end,
+                             const wide_mask *held, const float *weight) {
     const int64_t A = v->machine->axis->A;
     const size_t size = (size_t)(A * ABREAST) * sizeof *w->sum;
-    float weight[ABREAST];
-    for (int l = 0; l < ABREAST; l++)
-        weight[l] = l < g->n && !g->lost[l] ? (float)g->weight[l] : 0.0f;
     memset(w->sum, 0, size);
-    if (w->square != NULL) memset(w->square, 0, size);
-    int64_t t = 1;
     if (w->square == NULL) {
-        for (; t + TOGETHER <= g->longest; t += TOGETHER)
-            outer_abreast(TOGETHER, 0, v, w, t, weight);
-        for (; t < g->longest; t++) outer_abreast(1, 0, v, w, t, weight);
+        for (; t + TOGETHER <= end; t += TOGETHER) outer_abreast(TOGETHER, 0, v, w, t, weight);
+        for (; t < end; t++) outer_abreast(1, 0, v, w, t, weight);
     } else {
-        for (; t + TOGETHER <= g->longest; t += TOGETHER)
-            outer_abreast(TOGETHER, 1, v, w, t, weight);
-        for (; t < g->longest; t++) outer_abreast(1, 1, v, w, t, weight);
-        add_lanes(A, w->square, w->squares);
+        memset(w->square, 0, size);
+        for (; t + TOGETHER <= end; t += TOGETHER) outer_abreast(TOGETHER, 1, v, w, t, weight);
+        for (; t < end; t++) outer_abreast(1, 1, v, w, t, weight);
+        add_lanes(A, held, w->square, w->squares);
     }
-    add_lanes(A, w->sum, w->total);
+    add_lanes(A, held, w->sum, w->total);
+}
+
+/* The outer products of a group into the totals. */
+static void arcs_abreast(const sweep *v, abreast *w, const group *g) {
+    float weight[ABREAST];
+    int32_t held[ABREAST];
+    for (int l = 0; l < ABREAST; l++) {
+        held[l] = l < g->n && !g->lost[l] ? -1 : 0;
+        weight[l] = held[l] ? (float)g->weight[l] : 0.0f;
+    }
+    for (int64_t t = 1; t < g->longest; t += FC_RUN)
+        add_arcs_abreast(v, w, t, t + FC_RUN < g->longest ? t + FC_RUN : g->longest,
+                         (const wide_mask *)held, weight);
 }
 
 /* --- A shard ---------------------------------------------------------------------------------- */
@@ -577,7 +597,7 @@ static int64_t next_group(const fc_shard *s, const abreast *w, int64_t from, int
 /* A sentence that float32 or the room cannot hold; its posteriors as of scatter_abreast. */
 static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved,
                                  const fc_shard *values, const float *weight, double *log_z,
-                                 double *arc, float *gradient) {
+                                 double *arc) {
     const fc_shard *s = v->shard;
     const int64_t first = g->first[l], T = g->T[l], P = s->P;
     memset(v->once, 0, (size_t)(2 * v->S) * sizeof *v->once);
@@ -597,19 +617,20 @@ static fc_status alone_in_double(sweep *v, const group *g, int64_t l, int curved
     }
     for (int64_t t = 0; t < T; t++) {
         if (curved) spread_of(P, (float)g->weight[l], v->slots + t * P);
-        scatter(values, first + t, first + t + 1, v->slots + t * P, gradient);
+        scatter(values, first + t, first + t + 1, v->slots + t * P, &v->sums);
     }
     return FC_OK;
 }
 
 /* fc_sweep, and where `squares` are asked for, fc_curvature with `values` squared. */
 static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, const fc_shard *values,
-                               int curved, const float *weight, float *gradient, double *loss,
-                               double *arc, double *begin, double *end, int64_t *rescued,
-                               double *work) {
+                               int curved, const float *weight, float *gradient, double *frequent,
+                               double *loss, double *arc, double *begin, double *end,
+                               int64_t *rescued, double *work) {
     sweep v;
     abreast w;
     lay_out_abreast(&w, machine, s, curved, work + lay_out(&v, machine, s, work));
+    v.sums = (shard_sums){.part = gradient, .total = frequent};
     load_ends_abreast(&v, &w);
     load_abreast(&w, &v);
     sort_sentences(s, w.order);
@@ -628,7 +649,7 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
             g.lost[0] = 1;
         } else {
             forward_abreast(&v, &w, &g, weight);
-            backward_abreast(&v, &w, &g, curved, values, gradient);
+            backward_abreast(&v, &w, &g, curved, values);
             arcs_abreast(&v, &w, &g);
         }
         for (int64_t l = 0; l < g.n; l++) {
@@ -636,7 +657,7 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
             double log_z = fc_value(g.log_z[l]);
             if (g.lost[l]) {
                 const fc_status status =
-                    alone_in_double(&v, &g, l, curved, values, weight, &log_z, arc, gradient);
+                    alone_in_double(&v, &g, l, curved, values, weight, &log_z, arc);
                 if (status != FC_OK) return status;
                 *rescued += 1;
             }
@@ -645,8 +666,7 @@ static fc_status sweep_abreast(const fc_machine *machine, const fc_shard *s, con
     }
     for (int64_t k = 0; k < A; k++) {
         const double x = w.out.weight[k];
-        const double sum = x * w.total[k] - (curved ? x * x * w.squares[k] : 0.0);
-        arc[k] += sum > 0.0 ? sum : 0.0;
+        arc[k] += curved ? not_negative(x * w.total[k] - x * x * w.squares[k]) : x * w.total[k];
     }
     *loss = fc_value(losses);
     return FC_OK;

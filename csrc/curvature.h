@@ -21,7 +21,7 @@ int64_t fc_curvature_work(const fc_machine *g, const fc_shard *s) {
 /* total += weight a n, squares += weight a^2 n^2, of the rows of a sentence, which are lost. */
 static void add_arcs(sweep *w, int64_t T, double weight, double *total, double *squares) {
     const int64_t Q = w->Q;
-    const float c = (float)weight, less = 1.0f / c;
+    const float c = (float)weight, less = c < FLT_MIN ? 0.0f : 1.0f / c;
     float *restrict a = w->alpha, *restrict n = w->emission;
     for (int64_t k = 0; k < (T - 1) * Q; k++) a[k] *= c;
     outer(T - 1, w->S, Q, a, n + Q, total);
@@ -32,7 +32,7 @@ static void add_arcs(sweep *w, int64_t T, double weight, double *total, double *
 
 fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float *weight,
                        const float *row_square, const float *single_square, float *variance_sum,
-                       double *arc, double *begin, double *end, double *work) {
+                       double *frequent, double *arc, double *begin, double *end, double *work) {
     if (!is_full_chain(machine)) return FC_EINVAL;
     fc_shard squared = *s;
     squared.row_value = row_square;
@@ -40,11 +40,12 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float
     if (machine->axis->A > 0) {
         double loss = 0.0;
         int64_t rescued = 0;
-        return sweep_abreast(machine, s, &squared, 1, weight, variance_sum, &loss, arc, begin, end,
-                             &rescued, work);
+        return sweep_abreast(machine, s, &squared, 1, weight, variance_sum, frequent, &loss, arc,
+                             begin, end, &rescued, work);
     }
     sweep w;
     double *const squares = work + lay_out(&w, machine, s, work);
+    w.sums = (shard_sums){.part = variance_sum, .total = frequent};
     const int always = load(&w);
     const int64_t S = w.S, Q = w.Q, P = s->P, cells = (S + 3) / 4 * 4 * Q;
     double *total = w.total;
@@ -56,7 +57,10 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float
     for (int64_t b = 0; b < s->B; b++) {
         const int64_t first = s->offsets[b], T = s->offsets[b + 1] - first;
         double log_z;
-        if (!(s->weight[b] > 0.0)) continue;
+        if (!(s->weight[b] > 0.0)) {
+            w.sums.tokens += T;
+            continue;
+        }
         memset(w.begin, 0, (size_t)Q * sizeof *w.begin);
         memset(w.end, 0, (size_t)Q * sizeof *w.end);
         slot_potentials(s, first, T, weight, w.slots);
@@ -77,14 +81,13 @@ fc_status fc_curvature(const fc_machine *machine, const fc_shard *s, const float
         const float c = (float)s->weight[b];
         for (int64_t t = 0; t < T; t++) {
             spread_of(P, c, w.slots + t * P);
-            scatter(&squared, first + t, first + t + 1, w.slots + t * P, variance_sum);
+            scatter(&squared, first + t, first + t + 1, w.slots + t * P, &w.sums);
         }
     }
     for (int64_t i = 0; i < S; i++)
         for (int64_t j = 0; j < S; j++) {
             const double x = (double)w.forward[i * Q + j];
-            const double sum = x * total[i * Q + j] - x * x * squares[i * Q + j];
-            arc[i * S + j] += sum > 0.0 ? sum : 0.0;
+            arc[i * S + j] += not_negative(x * total[i * Q + j] - x * x * squares[i * Q + j]);
         }
     return FC_OK;
 }

@@ -8,7 +8,12 @@
  *   rows     weights of all slots side by side, padded to whole registers: an occurrence costs
  *            P / 16 vector additions, whatever the number of its labels
  *   singles  attributes with few slots, as (slot, weight) entries of a token: a few bytes each
- *            where a padded row is 4 P */
+ *            where a padded row is 4 P
+ *
+ * The gradient is float32, which halves what has to be moved, but for what is added to often: a cell
+ * that has become large swallows small posteriors. Rows and singles that occur more than FC_RUN times,
+ * which are the first ones, are flushed to float64 whenever they have occurred so often again, and those
+ * of most tokens more often (flushes.h). */
 #ifndef FSTCRF_SHARD_H
 #define FSTCRF_SHARD_H
 
@@ -64,6 +69,24 @@ static void potentials(const fc_shard *s, int64_t n, int64_t next, const float *
     }
 }
 
+/* A sum over tokens for each weight of a shard. */
+typedef struct {
+    float *part;             /* [R * P + M] since the last flush */
+    double *total;           /* [frequent_rows * P + frequent_singles] before it */
+    int64_t tokens, flushes; /* how many are done */
+} shard_sums;
+
+/* Token by token: what was due until now is flushed. */
+static __attribute__((noinline)) void flush_due(const fc_shard *s, shard_sums *g) {
+    for (; g->flushes < s->flushes && s->flush_after[g->flushes] <= g->tokens; g->flushes++) {
+        const int64_t what = s->flush_what[g->flushes], single = what - s->R;
+        if (single < 0)
+            flush(s->P, g->part + what * s->P, g->total + what * s->P);
+        else
+            flush(1, g->part + s->R * s->P + single, g->total + s->frequent_rows * s->P + single);
+    }
+}
+
 /* rows of one token += p, over V vectors */
 FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_t end,
                            const float *p, float *gradient) {
@@ -78,8 +101,9 @@ FC_INLINE void add_to_rows(const int V, const fc_shard *s, int64_t begin, int64_
     }
 }
 
-/* gradient of token n's attributes += p; `next` is the token after it */
-static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, float *gradient) {
+/* sums of token n's attributes += p; `next` is the token after it */
+static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, shard_sums *sums) {
+    float *gradient = sums->part;
     const int64_t begin = s->row_ptr[n], end = s->row_ptr[n + 1];
     prefetch_rows(s, next, gradient);
 #define BODY(V) add_to_rows(V, s, begin, end, p + at * NARROW, gradient + at * NARROW)
@@ -90,6 +114,9 @@ static void scatter(const fc_shard *s, int64_t n, int64_t next, const float *p, 
         const float v = s->single_value == NULL ? 1.0f : s->single_value[k];
         single[s->single[k]] += v * p[s->single_slot[k]];
     }
+    sums->tokens++;
+    if (sums->flushes < s->flushes && s->flush_after[sums->flushes] <= sums->tokens)
+        flush_due(s, sums);
 }
 
 /* Potentials of the slots of T tokens from `first` on. */
@@ -118,6 +145,9 @@ static fc_status check_sentences(const fc_machine *machine, const fc_shard *s, i
     *where = 0;
     if (s->P < 8 || s->P % 8 != 0 || s->P > UINT16_MAX + 1 || s->R < 0 || s->M < 0)
         return FC_EINVAL;
+    if (s->frequent_rows < 0 || s->frequent_rows > s->R || s->frequent_singles < 0 ||
+        s->frequent_singles > s->M || s->flushes < 0)
+        return FC_EINVAL;
     if (s->K < 0 || (s->K == 0 && fc_padded(machine->S) != s->P)) return FC_EINVAL;
     fc_status status = check_bounds(s->B, s->offsets, where);
     if (status == FC_OK && s->offsets[s->B] != s->N) status = FC_EINVAL;
@@ -139,6 +169,11 @@ static fc_status check_attributes(const fc_machine *machine, const fc_shard *s, 
     if (status == FC_OK) status = check_below(s->single_ptr[s->N], s->single, s->M, where);
     if (status == FC_OK) status = check_below(s->R, s->rows, l->attributes, where);
     if (status == FC_OK) status = check_below(s->M, s->singles, l->parameters, where);
+    for (int64_t k = 0; status == FC_OK && k < s->flushes; k++) {
+        const int64_t what = s->flush_what[k];
+        const int64_t bound = what < s->R ? s->frequent_rows : s->R + s->frequent_singles;
+        if (what < 0 || what >= bound) status = fail(FC_EINVAL, k, where);
+    }
     for (int64_t k = 0; status == FC_OK && k < s->single_ptr[s->N]; k++)
         if (s->single_slot[k] >= s->P) status = fail(FC_EINVAL, k, where);
     for (int64_t k = 0; status == FC_OK && k < l->ptr[l->attributes]; k++)

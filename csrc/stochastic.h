@@ -329,19 +329,17 @@ FC_INLINE void add_products(const int quads, const stepper *e, int64_t arcs) {
     }
 }
 
-/* The same where rows are summed over exceptions: ABREAST tokens at a time. */
-static void expect_exceptions(stepper *e, int64_t T) {
+/* The arcs from the tokens first to end - 1 where rows are summed over exceptions: ABREAST tokens at a
+ * time, at most FC_RUN. */
+static void expect_exceptions(stepper *e, int64_t first, int64_t end) {
     const sweep *w = &e->w;
     const fc_stochastic *s = e->steps;
     const int64_t S = w->S, Q = w->Q, A = e->axis.A;
-    const int64_t end = (T - 1 + ABREAST - 1) / ABREAST * ABREAST;
     memset(e->sum, 0, (size_t)A * sizeof *e->sum);
-    memset(w->alpha + (T - 1) * Q, 0, (size_t)((end - T + 1) * Q) * sizeof *w->alpha);
-    memset(w->emission + T * Q, 0, (size_t)((end - T + 1) * Q) * sizeof *w->emission);
-    for (int64_t t = 0; t < T - 1; t += ABREAST) {
+    for (int64_t t = first; t < end; t += ABREAST) {
         rows_to_lanes(S, Q, w->alpha + t * Q, e->a);
         rows_to_lanes(S, Q, w->emission + (t + 1) * Q, e->n);
-        const int64_t pairs = T - 1 - t;
+        const int64_t pairs = end - t;
         if (pairs <= 4)
             add_products(1, e, A);
         else if (pairs <= 8)
@@ -360,16 +358,29 @@ static void expect_exceptions(stepper *e, int64_t T) {
             if (s->arc_slot[k] >= 0) change[s->arc_slot[k]] += (double)sum[k] * (double)weight[k];
 }
 
+/* The same over matrices, of trained arcs alone. */
+static void expect_listed(stepper *e, int64_t first, int64_t end) {
+    const sweep *w = &e->w;
+    const fc_stochastic *s = e->steps;
+    const int64_t Q = w->Q;
+    float *sum = e->sum;
+    memset(sum, 0, (size_t)s->n * sizeof *sum);
+    for (int64_t t = first; t < end; t++) {
+        const float *a = w->alpha + t * Q, *n = w->emission + (t + 1) * Q;
+        for (int64_t k = 0; k < s->n; k++) sum[k] += a[s->source[k]] * n[s->target[k]];
+    }
+    for (int64_t k = 0; k < s->n; k++) {
+        const float x = w->forward[s->source[k] * Q + s->target[k]];
+        e->change[s->arc_slot[s->trained[k]]] += (double)(sum[k] * x);
+    }
+}
+
 /* Expectations of the trained arcs of a sentence in float32. */
 static void expect_arcs(stepper *e, int64_t T) {
     const sweep *w = &e->w;
     const fc_stochastic *s = e->steps;
     const int64_t Q = w->Q;
     double *change = e->change;
-    if (e->full) {
-        expect_exceptions(e, T);
-        return;
-    }
     if (e->outer) {
         for (int64_t k = 0; k < s->n; k++) {
             const int64_t cell = s->source[k] * Q + s->target[k];
@@ -377,15 +388,17 @@ static void expect_arcs(stepper *e, int64_t T) {
         }
         return;
     }
-    float *sum = e->sum;
-    memset(sum, 0, (size_t)s->n * sizeof *sum);
-    for (int64_t t = 1; t < T; t++) {
-        const float *a = w->alpha + (t - 1) * Q, *n = w->emission + t * Q;
-        for (int64_t k = 0; k < s->n; k++) sum[k] += a[s->source[k]] * n[s->target[k]];
+    if (e->full) { /* lanes behind the last token are empty */
+        const int64_t behind = (T - 1 + ABREAST - 1) / ABREAST * ABREAST - (T - 1);
+        memset(w->alpha + (T - 1) * Q, 0, (size_t)(behind * Q) * sizeof *w->alpha);
+        memset(w->emission + T * Q, 0, (size_t)(behind * Q) * sizeof *w->emission);
     }
-    for (int64_t k = 0; k < s->n; k++) {
-        const float x = w->forward[s->source[k] * Q + s->target[k]];
-        change[s->arc_slot[s->trained[k]]] += (double)(sum[k] * x);
+    for (int64_t first = 0; first < T - 1; first += FC_RUN) {
+        const int64_t end = first + FC_RUN < T - 1 ? first + FC_RUN : T - 1;
+        if (e->full)
+            expect_exceptions(e, first, end);
+        else
+            expect_listed(e, first, end);
     }
 }
 

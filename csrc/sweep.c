@@ -8,6 +8,7 @@
 
 #include "background.h"
 #include "curvature.h"
+#include "flushes.h"
 #include "stochastic.h"
 
 fc_status fc_check_shard(const fc_machine *machine, const fc_shard *s, const fc_layout *l,
@@ -25,16 +26,17 @@ int64_t fc_sweep_work(const fc_machine *g, const fc_shard *s) {
 }
 
 fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *weight,
-                   float *gradient, double *loss, double *arc, double *begin, double *end,
-                   int64_t *rescued, double *work) {
+                   float *gradient, double *frequent, double *loss, double *arc, double *begin,
+                   double *end, int64_t *rescued, double *work) {
     if (!is_full_chain(machine)) return FC_EINVAL;
     fc_total losses = {0};
     *rescued = 0;
     if (machine->axis->A > 0)
-        return sweep_abreast(machine, s, s, 0, weight, gradient, loss, arc, begin, end, rescued,
-                             work);
+        return sweep_abreast(machine, s, s, 0, weight, gradient, frequent, loss, arc, begin, end,
+                             rescued, work);
     sweep w;
     lay_out(&w, machine, s, work);
+    w.sums = (shard_sums){.part = gradient, .total = frequent};
     const int always = load(&w);
     const int64_t S = w.S, Q = w.Q, P = s->P;
     memset(arc, 0, (size_t)(S * S) * sizeof *arc);
@@ -54,7 +56,7 @@ fc_status fc_sweep(const fc_machine *machine, const fc_shard *s, const float *we
         }
         fc_add(&losses, s->weight[b] * log_z);
         for (int64_t t = 0; t < T; t++)
-            scatter(s, first + t, first + t + 1, w.slots + t * P, gradient);
+            scatter(s, first + t, first + t + 1, w.slots + t * P, &w.sums);
     }
     for (int64_t i = 0; i < S; i++)
         for (int64_t j = 0; j < S; j++)
@@ -79,13 +81,19 @@ fc_status fc_spread(const fc_shard *s, const fc_layout *l, const float *theta, f
     return FC_OK;
 }
 
-fc_status fc_collect(const fc_shard *s, const fc_layout *l, const float *gradient, double *theta) {
+fc_status fc_collect(const fc_shard *s, const fc_layout *l, const float *gradient,
+                     const double *frequent, double *theta) {
     for (int64_t r = 0; r < s->R; r++) {
         const float *row = gradient + r * s->P;
-        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++)
-            theta[k] += (double)row[l->slot[k]];
+        const double *flushed = r < s->frequent_rows ? frequent + r * s->P : NULL;
+        for (int64_t k = l->ptr[s->rows[r]]; k < l->ptr[s->rows[r] + 1]; k++) {
+            const uint16_t slot = l->slot[k];
+            theta[k] += (double)row[slot] + (flushed == NULL ? 0.0 : flushed[slot]);
+        }
     }
     const float *single = gradient + s->R * s->P;
-    for (int64_t i = 0; i < s->M; i++) theta[s->singles[i]] += (double)single[i];
+    const double *flushed = frequent + s->frequent_rows * s->P;
+    for (int64_t i = 0; i < s->M; i++)
+        theta[s->singles[i]] += (double)single[i] + (i < s->frequent_singles ? flushed[i] : 0.0);
     return FC_OK;
 }

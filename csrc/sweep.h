@@ -53,6 +53,7 @@ typedef struct {
     float *faint;           /* [Q] guard of each state: FAINT, or -1 where it cannot be reached */
     uint8_t *open;          /* [S][Q] 1 where there is an arc */
     uint8_t *reach;         /* [2][Q] */
+    shard_sums sums;        /* what goes to the caller */
     float *slots;           /* [longest][P] potentials of slots, then their posteriors */
     float *emission;        /* [longest][Q] */
     float *alpha;           /* [longest][Q] */
@@ -514,15 +515,18 @@ static fc_status in_double(sweep *w, int64_t T, double weight, double *log_z) {
     return FC_OK;
 }
 
+/* A difference that rounding may have made negative; what is no number stays so, to be seen. */
+FC_INLINE double not_negative(double x) { return x < 0.0 ? 0.0 : x; }
+
 /* x = c x (1 - x) of n posteriors, and of one */
 static void spread_of(int64_t n, float c, float *x) {
     for (int64_t j = 0; j < n; j++) {
         const float y = x[j] * (1.0f - x[j]);
-        x[j] = y > 0.0f ? c * y : 0.0f;
+        x[j] = y < 0.0f ? 0.0f : c * y;
     }
 }
 
-static double variance(double weight, double p) { return weight * fmax(p * (1.0 - p), 0.0); }
+static double variance(double weight, double p) { return weight * not_negative(p * (1.0 - p)); }
 
 static void add_ends(int64_t n, double weight, int curved, const float *p, double *sum) {
     for (int64_t j = 0; j < n; j++)

@@ -5,12 +5,21 @@
 #ifndef FSTCRF_VEC_H
 #define FSTCRF_VEC_H
 
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #define FC_LANES 8 /* doubles in the widest vector register; rows are padded to a multiple */
 #define FC_INLINE static inline __attribute__((always_inline))
+
+/* What must hold, in builds of the option FSTCRF_ASSERT. */
+#ifdef FC_ASSERTS
+#include <assert.h>
+#define FC_ASSERT(x) assert(x)
+#else
+#define FC_ASSERT(x) ((void)0)
+#endif
 
 #define FC_NEVER ((double)-INFINITY) /* the score of what is forbidden */
 

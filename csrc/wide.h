@@ -4,6 +4,7 @@
 #ifndef FSTCRF_WIDE_H
 #define FSTCRF_WIDE_H
 
+#include "fstcrf.h"
 #include "vec.h"
 
 #define LANES 16 /* floats in the widest register; rows of states are padded to a multiple */
@@ -83,6 +84,13 @@ FC_INLINE void product(int64_t S, int64_t Q, const float *M, const float *x, flo
 #undef BODY
 }
 
+/* Sums of float32 go on in float64: what was summed since the last time goes there. Sums of FC_RUN
+ * numbers, none of them negative, have lost less than FC_RUN * 2^-24 of themselves. */
+FC_INLINE void flush(int64_t n, float *restrict part, double *restrict total) {
+    for (int64_t i = 0; i < n; i++) total[i] += (double)part[i];
+    memset(part, 0, (size_t)n * sizeof *part);
+}
+
 /* total[i] += sum_t a[t][i] n[t] for 4 rows i and V vectors, summed in registers. */
 FC_INLINE void outer_group(const int V, int64_t T, int64_t Q, const float *a, const float *n,
                            double *restrict total) {
@@ -97,8 +105,9 @@ FC_INLINE void outer_group(const int V, int64_t T, int64_t Q, const float *a, co
             for (int l = 0; l < WIDE; l++) total[k * Q + v * WIDE + l] += (double)acc[k][v][l];
 }
 
-/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. */
-static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *n, double *total) {
+/* The same of at most FC_RUN tokens and all rows. */
+static void outer_run(int64_t T, int64_t S, int64_t Q, const float *a, const float *n,
+                      double *total) {
     const int64_t vectors = Q / WIDE;
     for (int64_t i = 0; i < S; i += 4) {
         int64_t at = 0;
@@ -106,6 +115,12 @@ static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *
             outer_group(2, T, Q, a + i, n + at * WIDE, total + i * Q + at * WIDE);
         if (at < vectors) outer_group(1, T, Q, a + i, n + at * WIDE, total + i * Q + at * WIDE);
     }
+}
+
+/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. */
+static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *n, double *total) {
+    for (int64_t t = 0; t < T; t += FC_RUN)
+        outer_run(T - t < FC_RUN ? T - t : FC_RUN, S, Q, a + t * Q, n + t * Q, total);
 }
 
 #endif

@@ -37,6 +37,7 @@ static void draw_shard(fc_shard *s, fc_layout *l, int64_t S) {
     for (int64_t k = 0; k < l->parameters; k++) slot[k] = (uint16_t)index_below(s->P);
     l->slot = slot;
     s->rows = indices(s->R, l->attributes), s->singles = indices(s->M, l->parameters);
+    s->frequent_rows = below(s->R + 1), s->frequent_singles = below(s->M + 1);
 }
 
 /* Classes of states, mostly as they should be. */
@@ -73,6 +74,11 @@ void sweep(void) {
     draw_shard(&s, &l, S);
     if (!draw_trained(&m, S, s.N) || fc_check_shard(&m, &s, &l, &where) != FC_OK) return;
     const int64_t size = s.R * s.P + s.M, arcs = arcs_of_axis(m.axis);
+    fc_flushes(&m, &s, &s.flushes, NULL, NULL, NEW(int64_t, fc_flushes_work(&s)));
+    int64_t *after = NEW(int64_t, s.flushes);
+    int32_t *what = NEW(int32_t, s.flushes);
+    fc_flushes(&m, &s, &s.flushes, after, what, NEW(int64_t, fc_flushes_work(&s)));
+    s.flush_after = after, s.flush_what = what;
     float *weight = NEW(float, size), *theta = narrow_values(l.parameters);
     float *gradient = ZEROS(float, size), *square = s.row_value ? NEW(float, s.row_ptr[s.N]) : NULL;
     float *single = s.single_value ? NEW(float, s.single_ptr[s.N]) : NULL;
@@ -85,9 +91,12 @@ void sweep(void) {
     double loss = 0.0, *arc = NEW(double, arcs), *begin = NEW(double, S), *end = NEW(double, S);
     double *work = NEW(double, fc_sweep_work(&m, &s));
     fc_spread(&s, &l, theta, weight);
-    if (fc_sweep(&m, &s, weight, gradient, &loss, arc, begin, end, &rescued, work) != FC_OK) return;
-    fc_collect(&s, &l, gradient, ZEROS(double, l.parameters));
-    fc_curvature(&m, &s, weight, square, single, gradient, arc, begin, end,
+    double *frequent = ZEROS(double, s.frequent_rows *s.P + s.frequent_singles);
+    if (fc_sweep(&m, &s, weight, gradient, frequent, &loss, arc, begin, end, &rescued, work) !=
+        FC_OK)
+        return;
+    fc_collect(&s, &l, gradient, frequent, ZEROS(double, l.parameters));
+    fc_curvature(&m, &s, weight, square, single, gradient, frequent, arc, begin, end,
                  NEW(double, fc_curvature_work(&m, &s)));
 }
 

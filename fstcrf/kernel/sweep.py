@@ -101,6 +101,7 @@ class SweepWorkspace:
     def __init__(self) -> None:
         self._weight: Singles = np.empty(0, dtype=np.float32)
         self._gradient: Singles = np.empty(0, dtype=np.float32)
+        self._frequent: Floats = np.empty(0)
         self._work: Floats = np.empty(0)
 
     def weight(self, size: int) -> Singles:
@@ -114,6 +115,12 @@ class SweepWorkspace:
         if len(self._gradient) < size:
             self._gradient = aligned(size, np.float32)
         return self._gradient[:size]
+
+    def frequent(self, size: int) -> Floats:
+        """Return float64 [size]."""
+        if len(self._frequent) < size:
+            self._frequent = aligned(size, np.float64)
+        return self._frequent[:size]
 
     def work(self, size: int) -> Floats:
         """Return float64 [at least size]."""
@@ -162,14 +169,30 @@ class Shard:
             graph.n_states, layout, width, state_slots, offsets, weight, own
         )
         self._n_parameters, self._n_states = len(layout.slot), graph.n_states
-        self._check(graph)
-
-    def _check(self, graph: Graph) -> None:
-        where = ffi.new("int64_t *")
         handle, _keep = graph_view(graph, classed=True)
+        self._check(handle)
+        rows, singles = _frequent(own.row), _frequent(own.single)
+        self._shard.frequent_rows, self._shard.frequent_singles = rows, singles
+        self._frequent = rows * width + singles
+        self._plan_flushes(handle)
+
+    def _check(self, handle: Any) -> None:
+        where = ffi.new("int64_t *")
         status = lib.fc_check_shard(handle, self._shard, self._layout, where)
         if status != lib.FC_OK:
             raise ShapeError(f"shard: a size or index is out of range (at {where[0]})")
+
+    def _plan_flushes(self, handle: Any) -> None:
+        """Find out when a sweep has to go on in float64 with the sums of frequent attributes."""
+        count = ffi.new("int64_t *")
+        work = array_out(np.empty(lib.fc_flushes_work(self._shard), dtype=np.int64))
+        check(lib.fc_flushes(handle, self._shard, count, ffi.NULL, ffi.NULL, work), "flushes")
+        after = array_out(np.empty(count[0], dtype=np.int64))
+        what = array_out(np.empty(count[0], dtype=np.int32))
+        check(lib.fc_flushes(handle, self._shard, count, after, what, work), "flushes")
+        self._shard.flushes = count[0]
+        self._shard.flush_after, self._shard.flush_what = after, what
+        self._memory += [after, what]
 
     def sweep(self, graph: Graph, theta: Singles, space: SweepWorkspace) -> Sweep:
         """Compute log Z and the gradient, which the workspace keeps until `collect`.
@@ -197,6 +220,7 @@ class Shard:
             self._shard,
             weights,
             array_out(space.gradient(self.size)),
+            array_out(space.frequent(self._frequent)),
             loss,
             array_out(arc),
             array_out(begin),
@@ -236,6 +260,7 @@ class Shard:
             row_square,
             single_square,
             array_out(space.gradient(self.size)),
+            array_out(space.frequent(self._frequent)),
             array_out(arc),
             array_out(begin),
             array_out(end),
@@ -255,6 +280,7 @@ class Shard:
         parameters = array_in(theta, np.float32, (self._n_parameters,), "theta")
         check(lib.fc_spread(self._shard, self._layout, parameters, weights), "spread")
         space.gradient(self.size)[:] = 0.0
+        space.frequent(self._frequent)[:] = 0.0
         return handle, keep, weights
 
     def collect(self, space: SweepWorkspace, out: Floats) -> None:
@@ -270,6 +296,7 @@ class Shard:
             self._shard,
             self._layout,
             array_in(space.gradient(self.size), np.float32, (self.size,), "gradient"),
+            array_in(space.frequent(self._frequent), np.float64, (self._frequent,), "frequent"),
             array_in(out, np.float64, (self._n_parameters,), "out", writable=True),
         )
         check(status, "collect")
@@ -309,6 +336,12 @@ def shard_view(
         ffi.new("fc_layout *", {**sizes, **layout_fields}),
         [pointers, layout_fields],
     )
+
+
+def _frequent(index: Ints) -> int:
+    """Return a number that all are below which occur too often to be summed in float32 alone."""
+    often = np.flatnonzero(np.bincount(index) > lib.FC_RUN)
+    return int(often[-1]) + 1 if len(often) else 0
 
 
 def _pointers(

@@ -42,7 +42,7 @@ _SOURCES = sorted(
 _CHECKED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 _FLAGS = (
     *("-std=c11", "-g", "-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-omit-frame-pointer"),
-    *("-Wno-psabi", "-Wno-pass-failed", "-fsanitize=fuzzer-no-link", *_CHECKED),
+    *("-Wno-psabi", "-Wno-pass-failed", "-fsanitize=fuzzer-no-link", *_CHECKED, "-DFC_ASSERTS"),
 )
 _LONGEST = 160
 _SECONDS = 120
