@@ -15,12 +15,14 @@ static inline void fc_along(int64_t S, int64_t P, double top, const double *pair
                             const double *linear, const double *x, double *restrict row,
                             double *restrict sum, double *restrict y) {
     const double c = fc_max(P, x);
-    fc_fill(P, FC_NEVER, y);
-    if (c == FC_NEVER) return;
+    if (c == FC_NEVER) {
+        fc_fill(P, fc_sum(P, x), y); /* -inf, but for NaN among them */
+        return;
+    }
     fc_fill(P, 0.0, sum);
     for (int64_t i = 0; i < P; i++) row[i] = fc_exp(x[i] - c);
     for (int64_t i = 0; i < S; i++)
-        if (row[i] > 0.0) fc_axpy(P, row[i], linear + i * P, sum);
+        if (row[i] != 0.0) fc_axpy(P, row[i], linear + i * P, sum);
     for (int64_t j = 0; j < P; j++) {
         const double log_sum = c + top + fc_log(sum[j] > FAINT_SUM ? sum[j] : 1.0);
         y[j] = sum[j] > FAINT_SUM ? log_sum : FC_NEVER;
@@ -28,7 +30,7 @@ static inline void fc_along(int64_t S, int64_t P, double top, const double *pair
     for (int64_t j = 0; j < S; j++) {
         if (sum[j] > FAINT_SUM) continue;
         double best = FC_NEVER, all = 0.0;
-        for (int64_t i = 0; i < S; i++) best = fmax(best, x[i] + pair[i * P + j]);
+        for (int64_t i = 0; i < S; i++) best = fc_larger(best, x[i] + pair[i * P + j]);
         if (best == FC_NEVER) continue;
         for (int64_t i = 0; i < S; i++) all += fc_exp(x[i] + pair[i * P + j] - best);
         y[j] = best + fc_log(all);

@@ -76,7 +76,7 @@ static void along(counting *v, const double *x, double *restrict y) {
     const int64_t P = v->P;
     int64_t alive = 0, i = 0;
     for (int64_t s = 0; s < v->S; s++)
-        if (x[s] > FC_NEVER) {
+        if (x[s] != FC_NEVER) {
             alive++;
             i = s;
         }
@@ -107,17 +107,17 @@ static void read_token(counting *v, const double *F, const double *node, int64_t
                 if (to < 0 || f[s] == FC_NEVER || node[s] == FC_NEVER) continue;
                 const double value = f[s] + node[s] + step[l];
                 double *top = v->top + to * P + s;
-                if (pass == 0) *top = value > *top ? value : *top;
+                if (pass == 0) *top = fc_larger(*top, value);
                 row[s] = value - *top;
             }
             if (pass == 0) continue;
             for (int64_t s = 0; s < P; s++) row[s] = fc_exp(row[s]);
             for (int64_t s = 0; s < S; s++)
-                if (row[s] > 0.0) v->sum[target[m->label[s]] * P + s] += row[s];
+                if (row[s] != 0.0) v->sum[target[m->label[s]] * P + s] += row[s];
         }
     }
     for (int64_t k = 0; k < v->plane; k++)
-        X[k] = v->sum[k] > 0.0 ? v->top[k] + fc_log(v->sum[k]) : FC_NEVER;
+        X[k] = v->sum[k] != 0.0 ? v->top[k] + fc_log(v->sum[k]) : FC_NEVER;
 }
 
 /* Takes the largest of a token's X off it. */
@@ -148,7 +148,7 @@ static double forward(counting *v, int64_t first, int64_t T, const double *node,
         for (int64_t s = 0; s < S; s++) {
             const double value = X[q * P + s] + v->m->final[s] + v->m->end[q];
             v->B[q * P + s] = v->m->final[s] + v->m->end[q];
-            best = value > best ? value : best;
+            best = fc_larger(best, value);
         }
     if (best == FC_NEVER) return best;
     for (int64_t q = 0; q < v->Q; q++)
@@ -165,7 +165,7 @@ static double whole(const counting *v, int64_t T, double rest) {
 /* log sum over j of exp(x[j] + y[j]). */
 static double log_sum(int64_t n, const double *x, const double *y) {
     double best = FC_NEVER, sum = 0.0;
-    for (int64_t j = 0; j < n; j++) best = fmax(best, x[j] + y[j]);
+    for (int64_t j = 0; j < n; j++) best = fc_larger(best, x[j] + y[j]);
     if (best == FC_NEVER) return best;
     for (int64_t j = 0; j < n; j++) sum += fc_exp(x[j] + y[j] - best);
     return best + fc_log(sum);

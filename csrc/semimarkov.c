@@ -194,7 +194,7 @@ static void weigh_pairs(sentence *v) {
     const int64_t P = v->P, L = v->L;
     double top = FC_NEVER;
     for (int64_t k = 0; k < L; k++)
-        for (int64_t l = 0; l < L; l++) top = fmax(top, v->m->pair[k * P + l]);
+        for (int64_t l = 0; l < L; l++) top = fc_larger(top, v->m->pair[k * P + l]);
     v->top = top == FC_NEVER ? 0.0 : top;
     for (int64_t k = 0; k < L * P; k++) {
         v->linear[k] = k % P < L ? fc_exp(v->m->pair[k] - v->top) : 0.0;
@@ -220,8 +220,8 @@ static void sum_rows(int64_t P, int64_t n, const double *a, int64_t step_a, cons
             for (int l = 0; l < FC_LANES; l++) sum[l] += fc_exp(p[l] + q[l] - top[l]);
         }
         for (int l = 0; l < FC_LANES; l++) {
-            const double value = top[l] + fc_log(sum[l] > 0.0 ? sum[l] : 1.0);
-            y[j + l] = sum[l] > 0.0 ? value : FC_NEVER;
+            const double value = top[l] + fc_log(sum[l] != 0.0 ? sum[l] : 1.0);
+            y[j + l] = sum[l] != 0.0 ? value : FC_NEVER;
         }
     }
 }
@@ -303,7 +303,7 @@ static void backward(sentence *v) {
 /* The best of what a first label scores with all that follows it. */
 static double best_first(const sentence *v) {
     double best = FC_NEVER;
-    for (int64_t l = 0; l < v->L; l++) best = fmax(best, v->m->initial[l] + v->beta[l]);
+    for (int64_t l = 0; l < v->L; l++) best = fc_larger(best, v->m->initial[l] + v->beta[l]);
     return best;
 }
 

@@ -78,7 +78,7 @@ FC_INLINE double fc_exp(double x) {
     return x < -708.0 ? 0.0 : y;
 }
 
-/* log(x) for normal x > 0, to 4e-16 of the larger of |log x| and 1.
+/* log(x) for normal x > 0, to 4e-16 of the larger of |log x| and 1; NaN of NaN and of infinity.
  *
  *   x = 2^n * m, m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1)
  *   log(m) = 2 * sum_{k <= 10} s^(2k + 1) / (2k + 1)        (remainder 2e-18) */
@@ -105,8 +105,11 @@ FC_INLINE double fc_log(double x) {
     p = p * t + 1.0 / 5.0;
     p = p * t + 1.0 / 3.0;
     const double low = n * 1.90821492927058770002e-10 + 2.0 * s * t * p;
-    return n * 6.93147180369123816490e-01 + (2.0 * s + low);
+    return n * 6.93147180369123816490e-01 + (2.0 * s + low) + (x - x);
 }
+
+/* The larger one; NaN where either is: a maximum that drops it would hide it. */
+FC_INLINE double fc_larger(double a, double b) { return a > b || isnan(a) ? a : b; }
 
 /* The largest of FC_LANES numbers, in few steps that wait for each other. */
 FC_INLINE double fc_largest_lane(const double *x) {

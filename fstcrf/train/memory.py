@@ -96,6 +96,7 @@ class SweepCounts:
             return vectors + 8 * self.weights + tables + (4 + value) * self.row_entries
         entries = (4 + value) * self.row_entries + (6 + value) * self.single_entries
         numbers = 16 * self.tokens + 4 * (self.shard_rows + self.shard_singles)
+        numbers += 12 * (self.row_entries + self.single_entries) // 64  # when sums are flushed
         layout = 2 * self.weights + 8 * self.attributes
         swept = min(shards, 3 * threads) if threads > 1 else 1
         numbers_of_shard = (self.shard_rows * self.width + self.shard_singles) // max(1, shards)
