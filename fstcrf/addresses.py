@@ -151,10 +151,12 @@ class AddressParser:
     def _searched(self, tokens: list[list[str]], budget: Budget | None) -> tuple[Parses, list[int]]:
         """Return what is found, and the numbers of the addresses for which nothing is."""
         full = np.flatnonzero(np.fromiter(map(len, tokens), np.int64, len(tokens)))
-        parses = Parses.blank(tokens)
-        if not len(full):
-            return parses, []
         program, decoder = self.model.program, self.model.program.decoder
+        parses = Parses.blank(tokens, program.empty_score)
+        none = np.fromiter((not words for words in tokens), bool, len(tokens))
+        refused = np.flatnonzero(none & np.isneginf(parses.score)).tolist()
+        if not len(full):
+            return parses, refused
         offsets, node = self.potentials.node([tokens[i] for i in full.tolist()])
         bound = kernel.Bound(decoder.machine, offsets, program.per_token((node,)))
         found = decoder.paths(bound, 1, budget)
@@ -170,7 +172,7 @@ class AddressParser:
         for number in without:
             parses.labels[number] = []
         warn_unproven(int(((found.proven < 1) & (found.found > 0)).sum()), len(tokens))
-        return parses, without
+        return parses, sorted(without + refused)
 
     def _no_labels(
         self, tokens: list[str], number: int | None = None, budget: Budget | None = None
@@ -211,6 +213,8 @@ class AddressParser:
         """
         tokens = tokens_of(address)
         if not tokens:
+            if self.model.program.empty_score == -np.inf:
+                raise self._no_labels(tokens)
             return []
         _, node = self.potentials.node([tokens])
         found = self.model.program.decoder.sentence_machine().best(node[:, None], _SOON)
@@ -254,13 +258,16 @@ class Parses(NamedTuple):
     popped: Longs  # [B] states that a lazy search took; 0 where the grammar was expanded
 
     @classmethod
-    def blank(cls, tokens: list[list[str]]) -> Self:
-        """Return what is known before a search: addresses without tokens have no labels."""
+    def blank(cls, tokens: list[list[str]], score: float = 0.0) -> Self:
+        """Return what is known before a search: addresses without tokens have no labels.
+
+        `score` is theirs.
+        """
         size = len(tokens)
         return cls(
             tokens,
             [[] for _ in tokens],
-            np.zeros(size),
+            np.full(size, score),
             np.ones(size, dtype=np.bool),
             np.zeros(size, dtype=np.int64),
         )

@@ -15,7 +15,7 @@ from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lattice import Lattice, log_partition, marginals, nbest
-from fstcrf.lattice.batch import answered, entropies
+from fstcrf.lattice.batch import answered, check_empty, entropies
 
 By: TypeAlias = Literal["least-confidence", "margin", "entropy", "token-entropy"]
 
@@ -64,6 +64,7 @@ def uncertainty(
         out = np.zeros(len(lattices))
         for group, found in answered(lattices, entropies, threads):
             out[group.numbers] = found
+        check_empty(lattices)
         return out / size
     if by == "token-entropy":
         return _token_entropies(lattices, threads) / size

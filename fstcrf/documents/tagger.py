@@ -18,6 +18,7 @@ from fstcrf.documents.scores import LocalModel, LocalScores, check_types
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger
+from fstcrf.joint.batches import check_empty
 from fstcrf.joint.known import Known, Request
 from fstcrf.joint.tagger import DecodeOptions
 from fstcrf.kernel import Budget
@@ -188,6 +189,8 @@ class DocumentTagger(Tagger):
             )
         if asked.budget is not None:
             raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
+        if asked.strict:
+            check_empty(self.local.composition, np.diff(sentences.offsets).tolist())
         known = asked.known(self.tapes)
         parts: list[_Drawn] = []
         numbers: list[int] = []
@@ -298,7 +301,8 @@ def _joined(
 ) -> Answer:
     """Return the answer to sentences, those of some numbers from parts; others are dead."""
     sizes = np.diff(corpus.offsets)
-    scores = np.where(sizes > 0, -np.inf, 0.0)
+    empty = tagger.local.composition.program.empty_score
+    scores = np.where(sizes > 0, -np.inf, empty)
     bounds, exact = scores.copy(), np.ones(len(sizes), dtype=bool)
     nothing = np.empty(0)
     best = [kernel.viterbi(part.local.graph, part.offsets, part.local.node)[1] for part in parts]
@@ -319,7 +323,7 @@ def _joined(
         flat[tape][0, tokens] = np.concatenate([np.empty(0, dtype=np.int32), *ids])
 
     def probabilities() -> Floats:
-        log_z = np.zeros(len(sizes))
+        log_z = np.full(len(sizes), empty)
         log_z[numbers] = np.concatenate([nothing, *(part.log_z() for part in parts)])
         return shares(scores, log_z)
 

@@ -267,7 +267,7 @@ class Emissions:
         """Return the n best paths over the machine of a lattice, or searched lazily."""
         size, live = len(self), self._live
         score = np.full((size, n), -np.inf)
-        score[~live, 0] = 0.0
+        score[~live, 0] = self.program.empty_score
         path = np.full((n, int(self.scores.offsets[-1])), -1, dtype=np.int32)
         exact, bounds = np.ones((size, n), dtype=bool), score.copy()
         if live.any():
@@ -322,7 +322,7 @@ class Emissions:
     def log_z(self) -> Floats:
         """Log of the sum over all paths of each sentence, float64 [B]; −inf: there is none."""
         if self.rows is None:
-            out = np.zeros(len(self))
+            out = np.full(len(self), self.program.empty_score)
             if self._live.any():
                 out[self._live] = kernel.log_partitions(self._bound)
             return out
@@ -584,7 +584,8 @@ class Emissions:
     def _shares(self, scores: Floats) -> Floats:
         """Return the probabilities of paths, float64 [B, n]; NaN: from too large a product."""
         if self.rows is None and not self.program.summable:
-            return np.where(np.isneginf(scores), 0.0, np.nan)
+            sums = np.where(self._live, np.nan, self.program.empty_score)
+            return shares(scores, sums[:, None])
         return shares(scores, self.log_z[:, None])
 
 

@@ -115,7 +115,8 @@ class Heads:
         for label, chain in zip(structure.label, chains, strict=True):
             arc = arc + chain.transitions[label[:, None], label]
             first, last = first + chain.initial[label], last + chain.final[label]
-        return Emitter(int(np.prod(self.sizes)), structure.joint, arc, first, last)
+        size = int(np.prod(self.sizes))
+        return Emitter(size, structure.joint, arc, first, last, structure.empty)
 
     def joint_scores(
         self, scores: Sequence[Scores], couplings: Mapping[tuple[str, str], Floats]
@@ -215,11 +216,12 @@ def likelihood(
         return _result(heads, found, found.log_z - found.given, skipped, found.sums.node)
     if not skip:
         b = int(np.flatnonzero(skipped)[0])
-        dead = not found.log_z[b] > -np.inf
-        raise NoPathError(
-            "every label sequence is forbidden" if dead else "the given labels are illegal",
-            sentence=b,
-        )
+        if found.log_z[b] > -np.inf:
+            raise NoPathError("the given labels are illegal", sentence=b)
+        if not joint.lengths[b]:
+            reason = "it has no tokens, and the grammar does not accept the empty labelling"
+            raise NoPathError(reason, sentence=b)
+        raise NoPathError("every label sequence is forbidden", sentence=b)
     kept = ~skipped
     some = ask.answer(joint.select(kept), gold[kept], None if allowed is None else allowed[kept])
     loss = np.zeros(len(kept))

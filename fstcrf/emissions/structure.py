@@ -45,6 +45,8 @@ class LegalStates:
     initial, final : float64 [S]
     operations : int
         What a step costs of the machine that does not write all arcs out.
+    empty : float
+        Score of a sentence without tokens; −inf: the grammar refuses it.
     """
 
     sizes: tuple[int, ...]
@@ -53,6 +55,7 @@ class LegalStates:
     initial: Floats
     final: Floats
     operations: int
+    empty: float
 
     @property
     def pays(self) -> bool:
@@ -73,7 +76,7 @@ class LegalStates:
             arc = arc + scores.transitions[mine[:, None], mine]
         first = first if scores.initial is None else first + scores.initial[mine]
         last = last if scores.final is None else last + scores.final[mine]
-        return Emitter(int(np.prod(self.sizes)), self.joint, arc, first, last)
+        return Emitter(int(np.prod(self.sizes)), self.joint, arc, first, last, self.empty)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +185,7 @@ def _structure(
         initial[kept],
         arrays.final[kept],
         plan_of(program).operations,
+        arrays.empty,
     )
 
 

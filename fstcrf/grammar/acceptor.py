@@ -168,6 +168,11 @@ def is_empty(acceptor: Acceptor) -> bool:
     return not bool((live[:, None] & (flat >= 0) & live[flat]).any())
 
 
+def only_empty(acceptor: Acceptor) -> bool:
+    """Tell whether the empty labelling is the only one that is accepted."""
+    return bool(acceptor.final[0] > -np.inf) and is_empty(acceptor)
+
+
 def intersect(a: Acceptor, b: Acceptor, limit: int = MAX_STATES) -> Acceptor:
     """Return the trim acceptor of what both accept; scores add.
 

@@ -269,7 +269,7 @@ def constraint_from_machine(
     machine = connect(_machine_of(fst))
     if not machine.is_acceptor:
         raise GrammarError(f"{called} writes something else than it reads; expected an acceptor")
-    return Constraint(called, partial(_bound, machine, tape, called))
+    return Constraint(called, partial(_bound, machine, tape, called), language=True)
 
 
 def _machine_of(fst: pynini.Fst | str | Path) -> Machine:
@@ -359,7 +359,7 @@ def constraint_from_arrays(
     whole = Acceptor(("",), (known,), step.astype(np.int32), scores, ends, name)
     arrays = (whole.target, whole.final, *(() if scores is None else (scores,)))
     content = "arrays", known, *((a.shape, a.tobytes()) for a in arrays), tape
-    return Constraint(name, partial(_arranged, trim(whole), tape), content)
+    return Constraint(name, partial(_arranged, trim(whole), tape), content, language=True)
 
 
 def _arranged(acceptor: Acceptor, tape: str | None, sets: LabelSets) -> tuple[Acceptor, ...]:

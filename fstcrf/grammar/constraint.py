@@ -23,7 +23,7 @@ from fstcrf.arguments import real_number
 from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus.schemes import Scheme, named_scheme, span_transitions
 from fstcrf.errors import GrammarError, LabelError, OptionError
-from fstcrf.grammar.acceptor import Acceptor, either, is_empty, minimise, trim
+from fstcrf.grammar.acceptor import Acceptor, either, is_empty, minimise, only_empty, trim
 from fstcrf.grammar.labels import (
     ANY,
     LabelReading,
@@ -71,11 +71,15 @@ class Constraint:
     content : tuple, optional
         All that `build` depends on, hashable. Without it, a constraint is equal only to its own
         copies.
+    language : bool
+        Labellings were written down, as a machine or an expression: the empty one may be the only
+        one. A rule that leaves only that one forbids every label, which is a mistake.
     """
 
     name: str
     build: Callable[[LabelSets], tuple[Acceptor, ...]]
     content: tuple[object, ...] | None = None
+    language: bool = False
     _bound: dict[_Key, tuple[Acceptor, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +119,7 @@ class Constraint:
                 raise
             raise GrammarError(f"{self.name}: {error}") from None
         for acceptor in acceptors:
-            if is_empty(acceptor):
+            if is_empty(acceptor) and not (self.language and only_empty(acceptor)):
                 known = " and ".join(str(len(labels)) for labels in acceptor.labels)
                 raise GrammarError(f"{acceptor.name} accepts nothing over these {known} labels")
         return acceptors

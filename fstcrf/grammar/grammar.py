@@ -196,7 +196,7 @@ class Grammar:
     def from_acceptor(cls, acceptor: Acceptor) -> Grammar:
         """Return the grammar of an acceptor of one's own; it binds to its own label sets only."""
         name = acceptor.name or "acceptor"
-        return cls((Constraint(name, partial(_itself, acceptor)),))
+        return cls((Constraint(name, partial(_itself, acceptor), language=True),))
 
     def __and__(self, other: Grammar) -> Grammar:
         if not isinstance(other, Grammar):

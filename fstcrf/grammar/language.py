@@ -18,7 +18,7 @@ import numpy as np
 from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
 from fstcrf.grammar import constraint, syntax
-from fstcrf.grammar.acceptor import Acceptor, is_empty, minimise, trim
+from fstcrf.grammar.acceptor import Acceptor, is_empty, minimise, only_empty, trim
 from fstcrf.grammar.automata import constraint_from_machine
 from fstcrf.grammar.constraint import Constraint, RuleOptions
 from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
@@ -48,7 +48,11 @@ def _parsed(text: str, path: str | None) -> tuple[Constraint, ...]:
     file = syntax.parse(text, path)
     short = "<text>" if path is None else Path(path).name
     return tuple(
-        Constraint(f"{short}: {export.name}", partial(_bound, export, file.tapes, path, short))
+        Constraint(
+            f"{short}: {export.name}",
+            partial(_bound, export, file.tapes, path, short),
+            language=True,
+        )
         for export in _Expansion(file).exports()
     )
 
@@ -60,7 +64,12 @@ _kept = memoised(64)(_parsed)
 def _as_text(text: str, path: str | None) -> tuple[Constraint, ...]:
     """Return the exports of a text that needs no other file: they are pickled as their text."""
     return tuple(
-        Constraint(export.name, partial(_export_of, text, path, k), ("text", text, path, k))
+        Constraint(
+            export.name,
+            partial(_export_of, text, path, k),
+            ("text", text, path, k),
+            language=True,
+        )
         for k, export in enumerate(_kept(text, path))
     )
 
@@ -621,8 +630,11 @@ def _bound(
         message = f"export {export.name}: {error}"
         raise GrammarError(message, path=path, line=export.line) from None
     if any(map(is_empty, acceptors)):
-        message = f"export {export.name} accepts no sentence{binding.nothing(export.value)}"
-        raise GrammarError(message, path=path, line=export.line)
+        missing = binding.nothing(export.value)
+        # The empty labelling alone may be meant; what classes without labels leave is not.
+        if missing or not all(map(only_empty, filter(is_empty, acceptors))):
+            message = f"export {export.name} accepts no sentence{missing}"
+            raise GrammarError(message, path=path, line=export.line)
     return acceptors
 
 

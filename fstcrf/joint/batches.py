@@ -150,6 +150,7 @@ def marginals(
         return [composition.per_tape(part.__getitem__) for part in parts]
 
     lengths, found = runs(composition, sentences, answer, threads)
+    check_empty(composition, lengths)
     full = iter([one for run in found for one in run])
     return [
         next(full)
@@ -185,11 +186,13 @@ def decode(composition: JointModel, asked: Request, known: Known | None) -> Answ
         return _log_z(program, run, put(run, values))
 
     lengths, found = runs(composition, asked.sentences, best, asked.threads)
+    if asked.strict:
+        check_empty(composition, lengths)
     n = max([run.score.shape[1] for run in found], default=kernel.columns(n, 0))
     found = [run.widened(n) for run in found]
     full = np.asarray(lengths) > 0
     scores = np.full((len(lengths), n), -np.inf)
-    scores[:, 0] = 0.0
+    scores[:, 0] = program.empty_score
     exact, bounds = np.ones(scores.shape, dtype=bool), scores.copy()
     for array, name in ((scores, "score"), (exact, "exact"), (bounds, "bound")):
         rows = [getattr(run, name) for run in found]
@@ -203,7 +206,7 @@ def decode(composition: JointModel, asked: Request, known: Known | None) -> Answ
         parts = [run.log_z for run in found if run.log_z is not None]
         if not asked.probabilities:
             parts = runs(composition, asked.sentences, sums, asked.threads)[1]
-        log_z = np.zeros(len(lengths))
+        log_z = np.full(len(lengths), program.empty_score)
         log_z[full] = np.concatenate([np.empty(0), *parts])
         return _one(shares(scores, log_z[:, None]))
 
@@ -303,6 +306,13 @@ def lattices(composition: JointModel, sentences: Data, known: Known | None = Non
     full = iter([lattice for run in found for lattice in run])
     nothing = tuple(np.empty((0, *shape)) for shape in program.input_shapes())
     return [next(full) if n else Lattice(program, nothing) for n in lengths]
+
+
+def check_empty(composition: JointModel, lengths: Sequence[int]) -> None:
+    """Raise NoPathError where a sentence has no tokens and the grammar refuses such ones."""
+    if 0 in lengths and composition.program.empty_score == -np.inf:
+        nothing = [np.empty(0)]
+        raise no_path_error(composition.program, nothing, sentence=lengths.index(0))
 
 
 def check_paths(

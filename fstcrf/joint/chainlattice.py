@@ -27,16 +27,16 @@ from fstcrf.corpus import Column, Corpus
 from fstcrf.corpus.files import write_picture
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
-from fstcrf.joint.batches import as_corpus, lattices
+from fstcrf.joint.batches import as_corpus, check_empty, lattices
 from fstcrf.joint.chain import Solver
 from fstcrf.joint.jointmodel import WIDE_BUDGET, JointModel, budget_of
 from fstcrf.joint.known import Known
 from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
 from fstcrf.kernel import Budget
 from fstcrf.lattice import Answer, Lattice, Path, drawings
-from fstcrf.lattice.answer import labels_of_tapes, shown_tapes
+from fstcrf.lattice.answer import Labels, labels_of_tapes, shown_tapes
 from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
-from fstcrf.plans import warn_unproven
+from fstcrf.plans import no_path_error, warn_unproven
 
 __all__ = [
     "ChainLattice",
@@ -67,6 +67,7 @@ def decide(
     """
     lengths, solver, runs = solved_runs(composition, sentences, threads, budget, scored=False)
     inexact = 0
+    check_empty(composition, lengths)
     for run, _, solved in runs:
         dead = np.flatnonzero(np.isneginf(solved.total))
         if len(dead):
@@ -140,8 +141,16 @@ def paths(
             probability = float(min(1.0, np.exp(log_p[b])))
             found.append(Path(labels, total, probability, bound <= total, bound))
     full = iter(found)
-    nothing = tuple(() for _ in composition.taggers)
-    return [next(full) if n else Path(nothing, 0.0, 1.0, exact=True, bound=0.0) for n in lengths]
+    shown = tuple(() for _ in composition.taggers)
+    return [
+        next(full) if n else next(iter(_empty_paths(composition, shown)), None) for n in lengths
+    ]
+
+
+def _empty_paths(composition: JointModel, labels: Labels) -> list[Path]:
+    """Return the only path of a sentence without tokens; [] where the grammar refuses it."""
+    score = composition.program.empty_score
+    return [Path(labels, score, 1.0, exact=True, bound=score)] if score > -np.inf else []
 
 
 def rank(
@@ -197,15 +206,20 @@ def _best(
         composition, sentences, threads, budget, known, scored=scores
     )
     full = np.asarray(lengths) > 0
-    total, bound = np.zeros(len(lengths)), np.zeros(len(lengths))
+    total = np.zeros(len(lengths))
+    if not full.all():
+        total[~full] = composition.program.empty_score
+    bound = total.copy()
     total[full] = np.concatenate([np.empty(0), *(solved.total for *_, solved in runs)])
     bound[full] = np.concatenate([np.empty(0), *(solved.bound for *_, solved in runs)])
     dead = np.flatnonzero(np.isneginf(total))
     if strict and len(dead):
+        if not full[dead[0]]:
+            check_empty(composition, lengths)
         raise no_path(solver, bound[dead[0]], int(dead[0]))
 
     def probabilities() -> Floats:
-        log_p = np.zeros(len(lengths))
+        log_p = np.where(np.isneginf(total), -np.inf, 0.0)
         parts = [log_probabilities(solver, corpus, solved) for _, corpus, solved in runs]
         log_p[full] = np.concatenate([np.empty(0), *parts])
         return np.minimum(1.0, np.exp(log_p))
@@ -316,6 +330,8 @@ class ChainLattice:
 
     def no_path(self, budget: Budget | None, sentence: int | None) -> NoPathError:
         """Return the error of a sentence for which nothing legal was found, by its number."""
+        if not len(self):
+            return no_path_error(self.composition.program, [np.empty(0)], sentence=sentence)
         solver = self._solver(budget)
         return no_path(solver, solver.best(self._corpus).bound[0], sentence)
 
@@ -351,7 +367,7 @@ class ChainLattice:
         if n < 1:
             raise OptionError(f"n is {n}, expected at least 1")
         if not len(self):
-            return [Path(labels_of_tapes([() for _ in shown]), 0.0, 1.0, exact=True, bound=0.0)]
+            return _empty_paths(self.composition, labels_of_tapes([() for _ in shown]))
         solver = self._solver(budget_of(budget))
         if not possible_lengths(self.composition.skeleton, np.diff(self._corpus.offsets))[0]:
             return []
@@ -405,7 +421,9 @@ class ChainLattice:
             A label that a tape does not have.
         """
         ids = self._ids(labels)
-        return float(self._solver().score(self._corpus, ids)[0]) if len(self) else 0.0
+        if not len(self):
+            return self.composition.program.empty_score
+        return float(self._solver().score(self._corpus, ids)[0])
 
     def probability(self, labels: Sequence[Sequence[str]]) -> float:
         """Return the probability of a labelling, without weights and grammar; raises as `score`."""

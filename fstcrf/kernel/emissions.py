@@ -39,6 +39,8 @@ class Emitter:
     arc : float64 [S, S]
         Score from row to column; −inf: there is none.
     initial, final : float64 [S]
+    empty : float
+        Score of a sentence without tokens; −inf: it has no path.
     """
 
     n_labels: int
@@ -46,6 +48,7 @@ class Emitter:
     arc: Floats
     initial: Floats
     final: Floats
+    empty: float = 0.0
 
     def __post_init__(self) -> None:
         settle(self, "label")
@@ -212,6 +215,7 @@ class EmissionRows:
             )
 
         self._run(ask, list(self._portions(self.threads)))
+        score[self.lengths == 0] = self.emitter.empty
         self._check_pathless(np.flatnonzero(np.isneginf(score)))
         return path, score
 
@@ -247,6 +251,7 @@ class EmissionRows:
             self._run(ask, [(*shard, k) for k, shard in enumerate(shards)])
         else:
             self._run(ask, [(*portion, 0) for portion in self._portions(self.threads)])
+        found.log_z[self.lengths == 0] = self.emitter.empty
         return found.result(parts)
 
     def given(self, tags: Ints, sums: Sums) -> Floats:
@@ -283,6 +288,7 @@ class EmissionRows:
             )
 
         self._run(ask, [(0, self.n_sentences)])
+        score[self.lengths == 0] = self.emitter.empty
         if part is not None:
             for total, own in zip(sums[3:], _parted(part), strict=True):
                 np.add(total, own, out=total)

@@ -261,7 +261,7 @@ def composed(arcs: SegmentArcs, joint: JointArrays, coupling: Floats) -> Segment
             right=every.right * np.int32(states) + state,
             class_final=np.append(
                 (np.append(arcs.class_final[:-1], 0.0)[:, None] + joint.final).reshape(-1),
-                arcs.class_final[-1],
+                arcs.class_final[-1] + joint.empty,
             ),
             pairs=_joint_pairs(arcs, joint),
             per_position=joint.per_token,
@@ -327,8 +327,8 @@ def _joint_pairs(arcs: SegmentArcs, joint: JointArrays) -> PairScores:
     pair = arcs.pairs.pair[0]
     right, left = pair.shape
     states = joint.node.shape[1]
-    tables = len(joint.step) if joint.per_token else 1
-    table = np.full((tables, right * states + 1, (left + 1) * states), -np.inf)
+    tables = len(joint.step)
+    table = np.full((max(tables, 1), right * states + 1, (left + 1) * states), -np.inf)
     for k in range(tables):
         inner = table[k, : right * states, :].reshape(right, states, left + 1, states)
         step = joint.step[k]

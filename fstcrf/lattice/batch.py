@@ -34,7 +34,7 @@ _RUN_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Lattices of one program, with at least one token each."""
+    """Lattices of one program, with at least one token each; or one that has been asked."""
 
     program: Program
     numbers: list[int]  # where they stand among all lattices
@@ -74,6 +74,8 @@ class Group:
     @made_once
     def log_z(self) -> Floats:
         """Log Z of each sentence, float64 [B]."""
+        if not self.offsets[-1]:
+            return empty_scores(self.lattices)
         return kernel.log_partitions(self.bound)
 
     @cached_property
@@ -97,11 +99,29 @@ class Group:
 
     def no_path(self, k: int) -> NoPathError:
         """Return the error of the k-th sentence, which has no path."""
-        whole = self.bound if self.program.summable else self.searched
-        position = int(kernel.dead_tokens(whole)[k])
+        position = None
+        if len(self.lattices[k]):
+            whole = self.bound if self.program.summable else self.searched
+            position = int(kernel.dead_tokens(whole)[k])
         number = self.numbers[k] if self.batch else None
         values = self.lattices[k].values
         return no_path_error(self.program, values, position=position, sentence=number)
+
+
+def empty_scores(lattices: Sequence[Taped]) -> Floats:
+    """Return the score of each lattice without tokens, float64 [B]; zeros for the others.
+
+    It is the score of its best path, log Z, and −inf where the grammar leaves no path.
+    """
+    scores = [0.0 if len(lattice) else lattice.program.empty_score for lattice in lattices]
+    return np.asarray(scores, dtype=np.float64)
+
+
+def check_empty(lattices: Sequence[Taped]) -> None:
+    """Raise NoPathError where a lattice without tokens has no path."""
+    for number in np.flatnonzero(np.isneginf(empty_scores(lattices))).tolist()[:1]:
+        lattice = lattices[number]
+        raise no_path_error(lattice.program, lattice.values, sentence=number)
 
 
 def groups_of(lattices: Sequence[Taped], search: Search | None = None) -> list[Group]:
@@ -165,8 +185,9 @@ def answered(
 
 def log_partition(lattices: Sequence[Taped], *, threads: int = 1) -> Floats:
     """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
-    out = np.zeros(len(lattices))
-    for group, log_z in answered(lattices, lambda group: group.log_z, threads):
+    found = answered(lattices, lambda group: group.log_z, threads)
+    out = empty_scores(lattices)
+    for group, log_z in found:
         out[group.numbers] = log_z
     return out
 
@@ -184,11 +205,13 @@ def marginals(lattices: Sequence[Taped[Labels, ArrayT_co]], *, threads: int = 1)
     NoPathError
         A lattice without a path.
     """
+    found = answered(lattices, posteriors, threads)
+    check_empty(lattices)
     out = [cast("ArrayT_co", lattice.per_tape(_no_rows(lattice))) for lattice in lattices]
-    for group, found in answered(lattices, posteriors, threads):
+    for group, tapes in found:
         for k, number in enumerate(group.numbers):
             rows = slice(group.offsets[k], group.offsets[k + 1])
-            parts = {tape: states[rows] for tape, states in found.items()}
+            parts = {tape: states[rows] for tape, states in tapes.items()}
             out[number] = cast("ArrayT_co", lattices[number].per_tape(parts.__getitem__))
     return out
 
@@ -226,8 +249,11 @@ def sample(
     n = whole_number(n, "n", narrow=True)
     if seed < 0:
         raise OptionError(f"seed is {seed}, expected at least 0")
+    found = answered(lattices, lambda group: drawings(group, n, seed), threads)
+    if n:
+        check_empty(lattices)
     out = [[lattice.no_labels] * n for lattice in lattices]
-    for group, drawn in answered(lattices, lambda group: drawings(group, n, seed), threads):
+    for group, drawn in found:
         for number, labels in zip(group.numbers, drawn, strict=True):
             out[number] = cast("list[LabelsT_co]", labels)
     return out
@@ -238,6 +264,9 @@ def sample(
 
 def posteriors(group: Group) -> dict[str, Floats]:
     """Return the probability of each label of each tape, float64 [N, L]."""
+    if not group.offsets[-1]:
+        group.check(group.log_z)
+        return _no_tokens(group, 1)
     found = kernel.axis_posterior(group.bound)
     group.check(found.log_z)
     program = group.program
@@ -272,6 +301,9 @@ def successions(group: Group) -> dict[str, Floats]:
     Entry (n, i, j): label i at token n - 1 and label j at token n; the rows of first tokens mean
     nothing.
     """
+    if not group.offsets[-1]:
+        group.check(group.log_z)
+        return _no_tokens(group, 2)
     program, machine = group.program, group.bound.machine
     found = kernel.axis_posterior(group.bound, arcs=tuple(range(len(program.order))))
     group.check(found.log_z)
@@ -301,6 +333,8 @@ def _ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
 
 def label_maxima(group: Group) -> dict[str, Floats]:
     """Return the score of the best path through each label, float64 [N, L]; −inf: none."""
+    if not group.offsets[-1]:
+        return _no_tokens(group, 1)
     found = kernel.axis_max_marginals(group.bound)
     return {
         tape: group.program.chain[tape].topology.label_max(states)
@@ -308,8 +342,17 @@ def label_maxima(group: Group) -> dict[str, Floats]:
     }
 
 
+def _no_tokens(group: Group, axes: int) -> dict[str, Floats]:
+    """Return arrays of no tokens, with so many axes of labels behind."""
+    sizes = {tape: len(group.program.labels(tape)) for tape in group.program.tapes}
+    return {tape: np.empty((0, *[size] * axes)) for tape, size in sizes.items()}
+
+
 def entropies(group: Group) -> Floats:
     """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
+    if not group.offsets[-1]:
+        group.check(group.log_z)
+        return np.zeros(len(group.lattices))
     found = kernel.axis_posterior(group.bound, entropy=True)
     group.check(found.log_z)
     assert found.entropy is not None  # noqa: S101 (asked for above)

@@ -48,6 +48,7 @@ def lattice_picture(lattice: Taped, tokens: Sequence[str] | None = None) -> str:
     names = [str(t) for t in range(len(lattice))] if tokens is None else list(tokens)
     title = f"Lattice of {len(lattice)} tokens: {', '.join(lattice.tapes)}"
     if not names:
+        cast("_Lattice", lattice).best()  # raises where there is no path
         return pictures.tables([pictures.Table("no tokens", (), (), (), ())], title)
     cells = len(lattice) * float(np.prod(lattice.program.shape)) * max(lattice.program.shape)
     if lattice.program.decoder.lazy or cells > _MOST_CELLS:

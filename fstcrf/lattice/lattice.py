@@ -326,7 +326,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all paths; −inf where there is none."""
-        return float(self._group.log_z[0]) if len(self) else 0.0
+        return float(self._group.log_z[0])
 
     def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
         """Return n independent samples from the distribution over paths.
@@ -369,8 +369,6 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         if tape is None:
             return self._by_tape(posteriors)
         name = self.tape_named(tape)
-        if not len(self):
-            return np.empty((0, len(self.program.labels(name))))
         return posteriors(self._group)[name]
 
     def arc_marginals(self) -> ArrayT_co:
@@ -383,7 +381,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         NoPathError
             Every label sequence is forbidden.
         """
-        return self._by_tape(lambda group: {t: p[1:] for t, p in successions(group).items()}, 2)
+        return self._by_tape(lambda group: {t: p[1:] for t, p in successions(group).items()})
 
     def max_marginals(self) -> ArrayT_co:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
@@ -399,7 +397,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         NoPathError
             Every label sequence is forbidden.
         """
-        return float(entropies(self._group)[0]) if len(self) else 0.0
+        return float(entropies(self._group)[0])
 
     def span_probability(
         self,
@@ -733,12 +731,8 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
     def _group(self) -> Group:
         return Group.single(self)
 
-    def _by_tape(self, ask: Callable[[Group], Mapping[str, Floats]], axes: int = 1) -> ArrayT_co:
-        """Return an array of each tape; of no tokens, with so many axes of labels behind."""
-        if len(self):
-            return cast("ArrayT_co", self.per_tape(ask(self._group).__getitem__))
-        shapes = {tape: [len(self.program.labels(tape))] * axes for tape in self.tapes}
-        return cast("ArrayT_co", self.per_tape(lambda tape: np.empty((0, *shapes[tape]))))
+    def _by_tape(self, ask: Callable[[Group], Mapping[str, Floats]]) -> ArrayT_co:
+        return cast("ArrayT_co", self.per_tape(ask(self._group).__getitem__))
 
 
 TapeLattice: TypeAlias = Lattice[tuple[str, ...], Floats]

@@ -197,8 +197,8 @@ def lattice_machine(lattice: Taped) -> Machine:
     """Return a lattice as flat arrays: states, arcs, scores."""
     _check_size(lattice, max(len(lattice) - 1, 0))
     joint = joint_arrays(lattice)
-    flat = joint.step.reshape(len(joint.step), -1)
-    return sausage_machine(
+    flat = joint.step.reshape(len(joint.step), len(joint.label) ** 2)
+    machine = sausage_machine(
         np.ascontiguousarray(joint.node),
         np.ascontiguousarray(flat if joint.per_token else flat[0]),
         np.ascontiguousarray(joint.initial),
@@ -206,6 +206,9 @@ def lattice_machine(lattice: Taped) -> Machine:
         state_label=joint.label.astype(np.int32),
         symbols=symbols(["|".join(parts) for parts in joint.names]),
     )
+    if len(lattice):
+        return machine
+    return connect(replace(machine, final=np.full(1, joint.empty)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +222,7 @@ class JointArrays:
     label: Longs  # [S] joint label of each state
     names: list[tuple[str, ...]]  # labels of the tapes, for each joint label
     per_token: bool  # tokens have arc potentials of their own
+    empty: float  # score of the path of no tokens
 
 
 def joint_arrays(lattice: Taped) -> JointArrays:
@@ -234,7 +238,8 @@ def joint_arrays(lattice: Taped) -> JointArrays:
     if machine.residual is not None:
         node, step, initial, final = _with_residual(machine, node, step, initial, final)
         label = np.tile(label, machine.n_residual)
-    return JointArrays(node, step, initial, final, label, names, per_token)
+    empty = lattice.program.empty_score
+    return JointArrays(node, step, initial, final, label, names, per_token, empty)
 
 
 def joint_nodes(lattice: Taped) -> Floats:
@@ -281,7 +286,7 @@ def _node(machine: kernel.Machine, factors: list[Floats], length: int) -> Floats
     for factor, value in zip(machine.factors, factors, strict=True):
         rows = np.zeros(machine.outer, np.int32) if factor.place is None else factor.place
         total = total + value[:, rows]
-    return total.reshape(length, -1)
+    return total.reshape(length, machine.outer * machine.width)
 
 
 def _joint_arcs(machine: kernel.Machine, axes: list[Floats]) -> Floats:

@@ -17,7 +17,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.kernel import Budget
 from fstcrf.lattice.answer import LabelsT_co, Path, labels_of_tapes, share, shown_tapes
-from fstcrf.lattice.batch import Group, answered
+from fstcrf.lattice.batch import Group, answered, empty_scores
 from fstcrf.lattice.tapes import Taped, restricted
 from fstcrf.plans import Search, no_path_error, warn_unproven
 
@@ -43,7 +43,8 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         found: list[tuple[Group, kernel.SearchResult]],
         lattices: Sequence[Taped[LabelsT_co, object]],
     ) -> None:
-        self.scores, self.bounds = np.zeros(size), np.zeros(size)
+        self.scores = empty_scores(lattices)
+        self.bounds = self.scores.copy()
         self.exact = np.ones(size, dtype=bool)
         self.popped = np.zeros(size, dtype=np.int64)
         self._lattices, self._found = lattices, found
@@ -73,7 +74,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         labels = self.labels(number)
         place = self._places.get(number)
         if place is None:
-            return Path(labels, 0.0, 1.0, exact=True, bound=0.0)
+            return Path(labels, score, 1.0, exact=True, bound=score)
         group, k, _ = place
         return Path(
             labels,
@@ -138,7 +139,8 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
     def _scores(self, number: int) -> Floats:
         place = self._places.get(number)
         if place is None:
-            return np.zeros(1)
+            own = empty_scores([self._lattices[number]])
+            return own[own > -np.inf]
         _, k, ranked = place
         return ranked.score[k, : ranked.found[k]]
 
@@ -146,7 +148,8 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         lattice = self._lattices[number]
         place = self._places.get(number)
         if place is None:
-            yield Path(lattice.no_labels, 0.0, 1.0, exact=True, bound=0.0)
+            for score in self._scores(number).tolist():
+                yield Path(lattice.no_labels, score, 1.0, exact=True, bound=score)
             return
         group, k, ranked = place
         rows = ranked.path[:, group.offsets[k] : group.offsets[k + 1]]
@@ -348,8 +351,9 @@ def _summed(
 
 def _log_z(lattices: Sequence[Taped], threads: int) -> list[float]:
     """Return log Z of each lattice; NaN where that takes a product too large to expand for it."""
-    out = np.zeros(len(lattices))
-    for group, log_z in answered(lattices, lambda group: group.usual_log_z, threads):
+    found = answered(lattices, lambda group: group.usual_log_z, threads)
+    out = empty_scores(lattices)
+    for group, log_z in found:
         out[group.numbers] = log_z
     return out.tolist()
 

@@ -20,7 +20,7 @@ from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
 from fstcrf.corpus.schemes import OUTSIDE, SpanArrays, split_label, tables
 from fstcrf.errors import OptionError
 from fstcrf.lattice.answer import LabelsT_co
-from fstcrf.lattice.batch import Group, answered, posteriors
+from fstcrf.lattice.batch import Group, answered, check_empty, posteriors
 from fstcrf.lattice.paths import best_path
 from fstcrf.lattice.tapes import Taped, scaled_lattice
 from fstcrf.once import memoised
@@ -181,6 +181,7 @@ def probable_spans(
     _check_floor(above)
     read = named_scheme(scheme)
     names = [lattice.tape_named(tape) for lattice in lattices]
+    check_empty(lattices)
     out = [
         _no_spans(span_reading(x.program.labels(t), read).types) for x, t in _pairs(lattices, names)
     ]
@@ -199,6 +200,7 @@ def lattice_spans(group: Group, above: float, tape: str, scheme: str | Scheme) -
     (lattice,), read = group.lattices, named_scheme(scheme)
     _check_floor(above)
     if not len(lattice):
+        group.check(group.log_z)
         return _no_spans(span_reading(lattice.program.labels(tape), read).types)
     return _probable(group, above, tape, read)[0]
 
@@ -209,7 +211,10 @@ def lattice_span_probabilities(
     """Return the probabilities of spans of the one lattice of a group."""
     (lattice,), read = group.lattices, named_scheme(scheme)
     _check_spans(asked, len(lattice), span_reading(lattice.program.labels(tape), read).types)
-    return _asked(group, [asked], tape, read)[0] if len(lattice) else np.empty(0)
+    if not len(lattice):
+        group.check(group.log_z)
+        return np.empty(0)
+    return _asked(group, [asked], tape, read)[0]
 
 
 def _check_floor(above: float) -> None:
@@ -278,6 +283,7 @@ def span_probabilities(
     names = [lattice.tape_named(tape) for lattice in lattices]
     for (lattice, name), asked in zip(_pairs(lattices, names), spans, strict=True):
         _check_spans(asked, len(lattice), span_reading(lattice.program.labels(name), read).types)
+    check_empty(lattices)
     out = [np.empty(0) for _ in lattices]
 
     def ask(group: Group) -> list[Floats]:
@@ -408,9 +414,9 @@ class MinimumRisk(Generic[LabelsT_co]):
 def token_risk(group: Group) -> MinimumRisk:
     """Return the legal labelling of a lattice with the most right labels that can be expected."""
     (lattice,) = group.lattices
+    marginals = posteriors(group)
     if not len(lattice):
         return MinimumRisk(lattice.no_labels, 1.0)
-    marginals = posteriors(group)
     # The same paths with other scores: what is legal at 0, marginals for potentials.
     support = scaled_lattice(lattice, 0.0, grammar=True)
     changed = {}
@@ -428,9 +434,9 @@ def span_risk(group: Group, tape: str, scheme: str | Scheme) -> MinimumRisk[tupl
     labels = lattice.program.labels(tape)
     if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
         raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
+    group.check(group.log_z)
     if not len(lattice):
         return MinimumRisk((), 1.0)
-    group.check(group.log_z)
     first = lattice.labels_of(best_path(lattice).labels, tape)
     chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
     known = dict(zip(chosen, _asked(group, [chosen], tape, scheme)[0].tolist(), strict=True))

@@ -310,7 +310,10 @@ def _read_grammar(table: _Table, name: str) -> Grammar:
 def on_tape(grammar: Grammar, tape: str) -> Grammar:
     """Return a grammar of one tape that does not name it, for a tape among several."""
     return Grammar(
-        [Constraint(part.name, partial(_bound_on, part, tape)) for part in grammar.constraints]
+        [
+            Constraint(part.name, partial(_bound_on, part, tape), language=part.language)
+            for part in grammar.constraints
+        ]
     )
 
 

@@ -36,6 +36,7 @@ from fstcrf.grammar import (
     trim,
     wanted,
 )
+from fstcrf.grammar.acceptor import only_empty
 from fstcrf.plans.chain import Chain, Coupling, scaled
 from fstcrf.plans.decoder import readers
 from fstcrf.plans.folding import arc_ends
@@ -263,7 +264,7 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
     program : Program
         Its grammar need not be small enough to be expanded.
     values : sequence of float64 arrays
-        What a sentence of a token or more brings, one array for each of ``program.inputs``.
+        What a sentence brings, one array for each of ``program.inputs``.
 
     Returns
     -------
@@ -271,6 +272,8 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
         (): there is no path without any constraint either. None: that cannot be told, because
         the constraints that were looked at have too many states together; or there is a path.
     """
+    if not len(values[0]):
+        return next(((a.name,) for a in program.conjuncts if a.final[0] == -np.inf), None)
     # Without scores, ties are broken towards few different labels: that breaks few constraints.
     free = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
     try:
@@ -310,6 +313,8 @@ def no_path_error(
         message, position = UNSETTLED.format(states=given_up), None
     elif names is None:
         message = "every label sequence is forbidden" + " from here on" * (position is not None)
+    elif names and not len(values[0]):
+        message = f"the sentence has no tokens, and {names[0]} does not accept the empty labelling"
     elif names:
         end = " together; without any one of them one is" if len(names) > 1 else ""
         message = f"no labelling is legal under {listed_names(names)}{end}"
@@ -340,7 +345,7 @@ def check_consistent(program: Program) -> None:
         found = contradictory(program.conjuncts, given)
     except TooLargeError:
         return
-    if found is None:
+    if found is None or (program.empty_score > -np.inf and any(map(only_empty, found))):
         return
     names = tuple(acceptor.name for acceptor in found)
     if len(names) > 1:

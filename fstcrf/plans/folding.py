@@ -33,6 +33,7 @@ from fstcrf.grammar import (
     trim,
     two_local,
 )
+from fstcrf.grammar.acceptor import only_empty
 from fstcrf.plans.chain import Axes, Chain, Coupling, Input
 from fstcrf.topology import Rest, Topology, rest_of
 
@@ -255,7 +256,8 @@ def multiplied(
             "search='expanded' need; best and n-best paths of a product do not, and confidence() "
             "bounds their probabilities"
         ) from None
-    if is_empty(whole):
+    meant = whole.final[0] > -np.inf and any(map(only_empty, conjuncts))
+    if is_empty(whole) and not meant:
         raise contradiction_error(conjuncts)
     labels = dict(zip(whole.tapes, whole.labels, strict=True))
     tapes = tuple(t for t in order if t in labels)
@@ -379,7 +381,8 @@ def arc_values(chain: Chain, folded: Folded | None, values: Floats) -> Floats:
         What grammars add to it.
     values : float64 [N, L of the arc context, ..., kernel arcs]
     """
-    flat = _with_folded(values.reshape(len(values), -1, chain.n_kernel_arcs), folded)
+    contexts = int(np.prod(values.shape[1:-1], dtype=np.int64))
+    flat = _with_folded(values.reshape(len(values), contexts, chain.n_kernel_arcs), folded)
     kept = _kept_arcs(chain, folded)
     return np.ascontiguousarray(flat if kept is None else flat[:, :, kept])
 
@@ -462,9 +465,10 @@ def factor_values(axes: Axes, what: Input, values: Floats) -> Floats:
     if what.kind == "coupling":
         values = values.transpose(0, *(a + 1 for a in order))
         values = values[..., topology.state_label]
-    flat = values.reshape(len(values), -1, topology.n_states)
+    rows = int(np.prod(values.shape[1:-1], dtype=np.int64))  # of no tokens, -1 does not say it
+    flat = values.reshape(len(values), rows, topology.n_states)
     if owner != axes.order[-1]:
-        flat = flat.reshape(len(values), -1, 1)
+        flat = flat.reshape(len(values), rows * topology.n_states, 1)
     return np.ascontiguousarray(flat)
 
 

@@ -110,6 +110,15 @@ class Program:
         return Program, (self.chains, self.couplings, self.conjuncts, self.search, self.budget)
 
     @made_once
+    def empty_score(self) -> float:
+        """Score of a sentence without tokens; −inf where the grammar refuses it.
+
+        Its only labelling is the empty one. Potentials are of tokens and of labels, of which there
+        are none, so that the grammar alone scores it.
+        """
+        return float(sum(acceptor.final[0] for acceptor in self.conjuncts))
+
+    @made_once
     def folding(self) -> Folding:
         """Where the conjuncts of the grammar went."""
         return fold(self.chains, self.conjuncts)

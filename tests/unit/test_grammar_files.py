@@ -297,7 +297,7 @@ def test_messages_without_labels(text: str, expected: str) -> None:
         ),
         ("export X = any any - any{2};", "<input>:1: export X accepts no sentence"),
         ('export X = label["Q"]*;', 'accepts no sentence; no label is in label["Q"]'),
-        ('export X = "";', "export X accepts no sentence"),
+        ('export X = "" - "";', "export X accepts no sentence"),
         ("\nexport X = never[any];", "<input>:2: never(any) accepts nothing"),
         (
             'export X = ("" <-1>)* any;',

@@ -89,7 +89,7 @@ def test_arrays_over_labels_that_are_not_there() -> None:
     with pytest.raises(GrammarError, match=r"mine: no label 'C'; .* 'O', 'A', 'B'"):
         Grammar.from_arrays(["A", "C"], [[0, 0]], name="mine").bind(LABELS)
     with pytest.raises(GrammarError, match="mine accepts nothing over these 3 labels"):
-        Grammar.from_arrays(["A"], [[-1]], name="mine").bind(LABELS)
+        Grammar.from_arrays(["A"], [[-1]], final=[-np.inf], name="mine").bind(LABELS)
 
 
 # --- Files -------------------------------------------------------------------------------------

@@ -1,0 +1,480 @@
+"""A sentence without tokens obeys a grammar whichever way it is asked.
+
+Its only labelling is the empty one, which the grammar scores as `Grammar.score([])` does. Each door
+says that score; −inf stands for a sentence without a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Corpus, Emissions, Grammar, Lattice
+from fstcrf.constraints import ANY, at_least, at_most, bio, never, requires
+from fstcrf.documents import DocumentTagger
+from fstcrf.emissions.gradients import ChainParameters, Heads, likelihood
+from fstcrf.emissions.reading import read_scores
+from fstcrf.errors import ContradictionError, GrammarError, NoPathError
+from fstcrf.lattice import SegmentLattice
+from fstcrf.lattice.acyclic import AcyclicLattice
+from fstcrf.lattice.segments import SegmentBatch
+from fstcrf.openfst import Machine, to_bytes
+from fstcrf.pipelines import TrainedPipeline
+
+LABELS = ("O", "B-X", "I-X")
+TAPE = "y"
+
+_ENDS = Grammar.from_arrays(LABELS, [[1, 1, 1], [1, 1, 1]], final=[-0.75, -0.25], tape=TAPE)
+
+GRAMMARS = {
+    "refuses": at_least(1, "X", tape=TAPE),
+    "refuses, by an expression": Grammar.from_text(f"tape {TAPE};\nexport X = any+;"),
+    "refuses, beside what accepts": at_most(3, "X", tape=TAPE) & at_least(1, "O", tape=TAPE),
+    "accepts": at_most(1, "X", tape=TAPE) & bio(tape=TAPE),
+    "accepts, folded": bio(tape=TAPE),
+    "scores": at_least(1, "X", tape=TAPE, weight=-2.0),
+    "scores in parts": at_least(2, "X", tape=TAPE, weight=-0.5) & _ENDS & bio(tape=TAPE),
+    "scores one and refuses": at_least(2, "X", tape=TAPE, weight=-0.5)
+    & at_least(1, "O", tape=TAPE),
+    "scores a sum": requires("X", "O", tape=TAPE) & _ENDS,
+}
+
+
+@pytest.fixture(params=GRAMMARS.values(), ids=GRAMMARS.keys())
+def grammar(request: pytest.FixtureRequest) -> Grammar:
+    found: Grammar = request.param
+    return found
+
+
+def _expected(grammar: Grammar) -> float:
+    return grammar.bound({TAPE: LABELS}).score({TAPE: []})
+
+
+def _or_dead(ask: Callable[[], Any]) -> float:
+    """Return the score of the path that is found, −inf where NoPathError says there is none."""
+    try:
+        path = ask()
+    except NoPathError as error:
+        return -np.inf if error.constraints and "no tokens" in str(error) else np.nan
+    assert not any(path.labels)
+    assert path.probability == 1.0
+    assert path.exact
+    assert path.bound == path.score
+    return float(path.score)
+
+
+def _first(paths: list[Any]) -> float:
+    assert len(paths) < 2
+    return _or_dead(lambda: paths[0]) if paths else -np.inf
+
+
+# --- Lattices -------------------------------------------------------------------------------------
+
+
+def _lattice(tokens: int = 0, labels: tuple[str, ...] = LABELS, tape: str = TAPE) -> Any:
+    return Lattice.from_arrays(
+        labels, np.zeros((tokens, len(labels))), initial=np.ones(len(labels)), tape=tape
+    )
+
+
+def _moving(tokens: int = 0) -> Any:
+    """Return a lattice whose tokens have successions of their own."""
+    size = len(LABELS)
+    steps = np.zeros((max(tokens - 1, 0), size, size))
+    return Lattice.from_arrays(LABELS, np.zeros((tokens, size)), steps, tape=TAPE)
+
+
+def _joint() -> Any:
+    return fstcrf.compose(_lattice(), _lattice(labels=("U", "V"), tape="z"))
+
+
+LATTICES: dict[str, Callable[[Grammar], Any]] = {
+    "lattice": lambda g: _lattice() & g,
+    "successions of tokens": lambda g: _moving() & g,
+    "joint": lambda g: _joint() & g,
+    "joint, composed under it": lambda g: fstcrf.compose(
+        _lattice(), _lattice(labels=("U",), tape="z"), grammar=g
+    ),
+    "a part of a joint one": lambda g: (_lattice() & g) @ _lattice(labels=("U",), tape="z"),
+    "lazy": lambda g: _lattice().constrained(g, search="lazy"),
+    "expanded": lambda g: _lattice().constrained(g, search="expanded"),
+    "tagger": lambda g: (_tagger() & g).lattice({"word": []}),
+    "product": lambda g: (_product() & g).lattice({"word": []}),
+}
+
+
+@pytest.mark.parametrize("make", LATTICES.values(), ids=LATTICES.keys())
+def test_lattices(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
+    lattice, score = make(grammar), _expected(grammar)
+    nothing = lattice.no_labels
+    assert _or_dead(lattice.best) == score
+    assert _first(lattice.nbest(3)) == score
+    assert _first(lattice.nbest(3, tapes=[TAPE])) == score
+    assert lattice.log_partition() == score
+    assert lattice.score(nothing) == score
+    assert lattice.probability(nothing) == (score > -np.inf)
+    assert lattice.without_grammar().log_partition() == 0.0
+    assert lattice.weighted(2.0).log_partition() == score
+    assert lattice.scale(2.0).log_partition() == 2.0 * score
+    assert lattice.max_marginals() is not None
+    sums = [
+        *(lattice.marginals, lattice.arc_marginals, lattice.entropy, lattice.draw),
+        *(lattice.minimum_risk, lattice.confidence, lambda: lattice.sample(2)),
+        *(lambda: lattice.probable_spans(tape=TAPE), lambda: lattice.marginals(TAPE)),
+        lambda: lattice.minimum_risk("span", tape=TAPE),
+        lambda: lattice.span_probabilities([], tape=TAPE),
+    ]
+    for ask in sums:
+        if score > -np.inf:
+            assert ask() is not None
+        else:
+            with pytest.raises(NoPathError, match="no tokens"):
+                ask()
+    assert lattice._repr_html_()
+
+
+@pytest.mark.parametrize("make", LATTICES.values(), ids=LATTICES.keys())
+def test_batches_of_lattices(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
+    score = _expected(grammar)
+    lattices = [_lattice(2), make(grammar), _lattice(2)]
+    assert [path is not None for path in fstcrf.best(lattices)] == [True, score > -np.inf, True]
+    assert fstcrf.best(lattices).scores[1] == score
+    assert fstcrf.best(lattices).bounds[1] == score
+    assert _first(fstcrf.nbest(lattices, 2)[1]) == score
+    assert fstcrf.nbest(lattices, 2).scores[1].tolist() == [score] * (score > -np.inf)
+    assert fstcrf.log_partition(lattices)[1] == score
+    asked: list[Callable[[], Any]] = [
+        lambda: fstcrf.marginals(lattices),
+        lambda: fstcrf.sample(lattices, 1),
+        lambda: fstcrf.lattice.probable_spans(lattices[1:2], tape=TAPE),
+        lambda: fstcrf.lattice.span_probabilities(lattices[1:2], [[]], tape=TAPE),
+    ]
+    for ask, number in zip(asked, (1, 1, 0, 0), strict=True):
+        if score > -np.inf:
+            assert ask() is not None
+        else:
+            with pytest.raises(NoPathError, match=f"sentence {number}: the sentence has no tokens"):
+                ask()
+
+
+@pytest.mark.parametrize("make", LATTICES.values(), ids=LATTICES.keys())
+def test_exports(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
+    lattice, score = make(grammar), _expected(grammar)
+    text = lattice.to_att()
+    assert text == (f"0\t{-score + 0.0}\n" if score > -np.inf else "")
+    pytest.importorskip("pynini")
+    back = Lattice.from_fst(lattice.to_fst())
+    assert back.log_partition() == score
+    assert lattice.to_fst().num_states() == (score > -np.inf)
+
+
+def test_segments(grammar: Grammar) -> None:
+    score = _expected(grammar)
+    segments = SegmentLattice.from_arrays(0, [], [], [], [], ["S"])
+    for tokens in (_lattice() & grammar, _moving() & grammar):
+        both = segments @ tokens
+        assert both.log_partition() == score
+        assert _or_dead_segments(both) == score
+
+
+def _or_dead_segments(lattice: Any) -> float:
+    try:
+        return float(lattice.best().score)
+    except NoPathError:
+        return -np.inf
+
+
+def test_segments_and_frames_under_a_grammar_of_their_own(grammar: Grammar) -> None:
+    score = _expected(grammar)
+    own = Grammar.from_acceptor(_intersected(grammar))
+    segments = SegmentLattice.from_arrays(0, [], [], [], [], LABELS)
+    assert (segments & own).log_partition() == score
+    assert SegmentBatch([segments & own]).log_partition().tolist() == [score]
+    frames = Lattice.from_ctc(np.zeros((0, 3)), "O", labels=LABELS)
+    assert (frames & own).log_partition() == score
+    acyclic = AcyclicLattice.from_machine(_no_symbols(), LABELS)
+    assert (acyclic & own).log_partition() == score
+
+
+def _intersected(grammar: Grammar) -> Any:
+    from fstcrf.grammar import intersect
+
+    first, *others = grammar.bind({TAPE: LABELS})
+    for acceptor in others:
+        first = intersect(first, acceptor)
+    return fstcrf.grammar.Acceptor(("",), first.labels, first.target, first.score, first.final)
+
+
+def _no_symbols() -> Machine:
+    none = np.empty(0, dtype=np.int32)
+    return Machine(0, none, none, none, none, np.empty(0), np.zeros(1))
+
+
+# --- Scores as arrays -----------------------------------------------------------------------------
+
+
+def _bare(grammar: Grammar) -> Grammar:
+    """Return the grammar over the tape that arrays of scores have."""
+    found = _intersected(grammar)
+    return Grammar.from_acceptor(found)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("written_out", [True, False])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_emissions(grammar: Grammar, dtype: Any, written_out: bool, threads: int) -> None:
+    score, bare = _expected(grammar), _bare(grammar)
+    scores = np.zeros((3, 2, 3), dtype=dtype)
+    whole = Emissions(scores, [2, 0, 2], labels=LABELS, grammar=bare, threads=threads)
+    batch = Emissions.of(whole.scores, LABELS, whole.chain, bare, written_out=written_out)
+    for n in (1, 2):
+        answer = batch.decode(n)
+        assert answer.scores.reshape(3, n)[1, 0] == score
+        assert answer.dead.tolist() == [False, score == -np.inf, False]
+        assert answer.probabilities.reshape(3, n)[1, 0] == (score > -np.inf)
+        assert answer.bounds.reshape(3, n)[1, 0] == score
+        assert answer.labels()[1] in ([], [[]])
+    assert batch.log_partition()[1] == score
+    assert batch.score([["O", "B-X"], [], ["O", "O"]])[1] == score
+    assert batch.dead[1] == (score == -np.inf)
+    assert batch.marginals()[1].sum() == 0.0
+    assert batch.max_marginals().shape == (3, 2, 3)
+    assert batch.entropy()[1] == 0.0
+    assert (batch.sample(2)[1] == -1).all()
+    assert (batch.minimum_risk()[1] is None) == (score == -np.inf)
+    assert len(batch.probable_spans()[1]) == 0
+    assert batch.span_probabilities([[], [], []])[1].shape == (0,)
+    one = fstcrf.decode(scores[:, :0], labels=LABELS, grammar=bare)
+    assert one.scores.tolist() == [score] * 3
+
+
+def _loss(grammar: Grammar, *, skip: bool) -> Any:
+    heads = Heads((("label", LABELS),), (), _bare(grammar))
+    scores = read_scores(np.zeros((3, 2, 3)), [2, 0, 2], n_labels=3)
+    chain = ChainParameters(np.zeros((3, 3)), np.zeros(3), np.zeros(3))
+    tags = np.asarray([[1, 0], [0, 0], [1, 0]], dtype=np.int32)
+    return likelihood(heads, [scores], [chain], {}, [tags], skip=skip)
+
+
+def test_losses(grammar: Grammar) -> None:
+    if _expected(grammar) == -np.inf:
+        with pytest.raises(NoPathError, match="sentence 1: it has no tokens"):
+            _loss(grammar, skip=False)
+    else:
+        assert _loss(grammar, skip=False).loss[1] == 0.0
+    skipped = _loss(grammar, skip=True)
+    assert skipped.loss[1] == 0.0
+    assert skipped.skipped.tolist() == [False, _expected(grammar) == -np.inf, False]
+
+
+def test_layers(grammar: Grammar) -> None:
+    torch = pytest.importorskip("torch")
+    from fstcrf.torch import CRFLayer
+
+    score, tags = _expected(grammar), [[1, 0], [0, 0]]
+    emissions = torch.zeros((2, 2, 3), requires_grad=True)
+    for on_no_path in ("error", "skip"):
+        layer = CRFLayer(LABELS, grammar=_bare(grammar), on_no_path=on_no_path)
+        assert layer.decode(emissions, [2, 0]).scores[1] == score
+        assert layer.decode(emissions, [2, 0]).dead.tolist() == [False, score == -np.inf]
+        if score == -np.inf and on_no_path == "error":
+            with pytest.raises(NoPathError, match="sentence 1: it has no tokens"):
+                layer(emissions, torch.tensor(tags), [2, 0])
+            continue
+        loss = layer(emissions, torch.tensor(tags), [2, 0])
+        alone = layer(emissions[:1], torch.tensor(tags[:1]), [2])
+        assert float(loss.detach()) == float(alone.detach())
+        loss.backward()
+        assert float(emissions.grad[1].abs().sum()) == 0.0
+    joint = CRFLayer({"y": LABELS, "z": ["U", "V"]}, grammar=grammar, on_no_path="skip")
+    both = {"y": emissions, "z": torch.zeros((2, 2, 2))}
+    assert joint.decode(both, [2, 0]).scores[1] == score
+
+
+# --- Taggers --------------------------------------------------------------------------------------
+
+_DATA = [
+    {"word": ["u", "v", "w"], "y": ["B-X", "I-X", "O"], "z": ["U", "V", "V"]},
+    {"word": ["v", "w"], "y": ["O", "O"], "z": ["U", "U"]},
+]
+_SENTENCES: list[dict[str, list[str]]] = [{"word": ["u", "v"]}, {"word": []}, {"word": ["v", "w"]}]
+
+
+@cache
+def _tagger() -> CRF:
+    corpus = Corpus.from_sentences(_DATA)
+    return CRF.train(corpus, "y", "U:%x[0,word]\nB", tape=TAPE, max_iterations=5)
+
+
+@cache
+def _second() -> CRF:
+    corpus = Corpus.from_sentences(_DATA)
+    template = "U:%x[0,word]\nU2:%y[0,y]\nB"
+    return CRF.train(corpus, "z", template, tape="z", reads=[_tagger()], max_iterations=5)
+
+
+def _product() -> Any:
+    return fstcrf.compose(_tagger(), _second(), normalize="product")
+
+
+def _chain() -> Any:
+    return fstcrf.compose(_tagger(), _second(), normalize="chain")
+
+
+TAGGERS: dict[str, Callable[[Grammar], Any]] = {
+    "tagger": lambda g: _tagger() & g,
+    "tagger, lazy": lambda g: _tagger().constrained(g, search="lazy"),
+    "product": lambda g: _product() & g,
+    "product, composed under it": lambda g: fstcrf.compose(
+        _tagger(), _second(), normalize="product", grammar=g
+    ),
+    "chain": lambda g: _chain() & g,
+    "documents": lambda g: DocumentTagger(_tagger() & g),
+    "documents, constrained": lambda g: DocumentTagger(_product()) & g,
+    "pipeline, joint": lambda g: TrainedPipeline(_chain(), "joint") & g,
+    "pipeline, product": lambda g: TrainedPipeline(_product(), "product") & g,
+}
+
+
+@pytest.mark.parametrize("make", TAGGERS.values(), ids=TAGGERS.keys())
+def test_taggers(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
+    tagger, score = make(grammar), _expected(grammar)
+    documents = isinstance(tagger, DocumentTagger)
+    sentences = Corpus.from_sentences(_SENTENCES)
+    alive, nothing = score > -np.inf, [] if len(tagger.tapes) == 1 else ([], [])
+    for n in (1,) if documents else (1, 2):
+        answer = tagger.decode(sentences, n=n, on_no_path="skip")
+        assert answer.scores.reshape(3, n)[1, 0] == score
+        assert answer.dead.tolist() == [False, not alive, False]
+        assert answer.probabilities.reshape(3, n)[1, 0] == alive
+        assert answer.bounds.reshape(3, n)[1, 0] == score
+    relaxed = tagger.decode(sentences, on_no_path="relax")
+    assert not relaxed.dead.any()
+    assert relaxed.changed.tolist() == ["", "" if alive else "grammar", ""]
+    assert relaxed.scores[1] == (score if alive else 0.0)
+    assert _first(tagger.nbest_all(sentences, 1)[1]) == score
+    assert (tagger.paths_all(sentences)[1] is not None) == alive
+    asked: list[Callable[[], Any]] = [
+        lambda: tagger.decode(sentences),
+        lambda: tagger.tag_all(sentences)[1],
+        lambda: tagger.tag_columns(sentences)[0].ids,
+    ]
+    if not documents:
+        asked.append(lambda: tagger.tag({"word": []}))
+    for ask in asked:
+        if alive:
+            assert ask() is not None
+        else:
+            with pytest.raises(NoPathError, match="the sentence has no tokens"):
+                ask()
+    if alive:
+        assert tagger.tag_all(sentences)[1] == nothing
+    for n in () if documents else (1, 2):
+        if not alive:
+            with pytest.raises(NoPathError, match="sentence 1: the sentence has no tokens"):
+                tagger.decode(sentences, n=n)
+
+
+@pytest.mark.parametrize("make", TAGGERS.values(), ids=TAGGERS.keys())
+def test_marginals_of_taggers(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
+    tagger, sentences = make(grammar), Corpus.from_sentences(_SENTENCES)
+    if getattr(tagger.decision(), "conditional", False):
+        return  # of a chain, they have no closed form under a grammar
+    if _expected(grammar) == -np.inf:
+        with pytest.raises(NoPathError, match="sentence 1: the sentence has no tokens"):
+            tagger.marginals_all(sentences)
+        answer = tagger.decode(sentences, on_no_path="skip")
+        assert answer.marginals(TAPE)[1].shape == (0, 3)
+    else:
+        found = tagger.marginals_all(sentences)[1]
+        assert (found if len(tagger.tapes) == 1 else found[0]).shape == (0, 3)
+
+
+def test_chains(grammar: Grammar) -> None:
+    score = _expected(grammar)
+    lattice = (_chain() & grammar).lattice({"word": []})
+    assert _or_dead(lattice.best) == score
+    assert _first(lattice.nbest(2)) == score
+    assert _first(lattice.nbest(2, tapes=[TAPE])) == score
+    assert lattice.score(((), ())) == score
+    length, _, _ = (_chain() & GRAMMARS["accepts"]).decide([{"word": []}])
+    assert length == [0]
+
+
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+@pytest.mark.parametrize("forced", [None, []])
+def test_without_a_grammar_there_is_the_empty_labelling(normalize: Any, forced: Any) -> None:
+    joint = fstcrf.compose(_tagger(), _second(), normalize=normalize)
+    known = None if forced is None else {TAPE: forced}
+    assert _tagger().tag({"word": []}, forced=forced) == []
+    assert joint.tag({"word": []}, forced=known) == ([], [])
+    for tagger in (_tagger(), joint):
+        answer = tagger.decode(_SENTENCES)
+        assert answer.scores[1] == 0.0
+        assert answer.probabilities[1] == 1.0
+
+
+def test_machines_in_files(tmp_path: Any) -> None:
+    """Initial and final weights of a machine whose start is an end are its final score."""
+    none = np.empty(0, dtype=np.int32)
+    machine = Machine(0, none, none, none, none, np.empty(0), np.asarray([-1.5]))
+    path = tmp_path / "nothing.fst"
+    path.write_bytes(to_bytes(machine, "standard"))
+    grammar = Grammar.from_fst(path, tape=TAPE)
+    assert (_lattice() & grammar).log_partition() == -1.5
+    assert (_tagger() & grammar).decode(_SENTENCES, on_no_path="skip").scores[1] == -1.5
+
+
+# --- Grammars of the empty labelling alone --------------------------------------------------------
+
+NOTHING = {
+    "arrays": Grammar.from_arrays(LABELS, [[-1, -1, -1]], final=[-1.5], tape=TAPE),
+    "expression": Grammar.from_text(f'tape {TAPE};\nexport X = "" <1.5>;'),
+    "beside another": Grammar.from_arrays(LABELS, [[-1] * 3], final=[-1.5], tape=TAPE)
+    & bio(tape=TAPE),
+    "in two steps": Grammar.from_arrays(
+        LABELS, [[1] * 3, [-1] * 3], final=[-1.5, -np.inf], tape=TAPE
+    ),
+}
+
+
+@pytest.mark.parametrize("grammar", NOTHING.values(), ids=NOTHING.keys())
+def test_the_empty_labelling_alone(grammar: Grammar) -> None:
+    bound = grammar.bound({TAPE: LABELS})
+    assert bound.score({TAPE: []}) == -1.5
+    assert not bound.accepts({TAPE: ["O"]})
+    assert bound.draw()
+    for search in ("lazy", "expanded", "auto"):
+        empty = _lattice().constrained(grammar, search=search)  # type: ignore[arg-type]
+        full = _lattice(2).constrained(grammar, search=search)  # type: ignore[arg-type]
+        assert empty.best().score == empty.log_partition() == -1.5
+        assert full.log_partition() == -np.inf
+        with pytest.raises(NoPathError, match="no labelling is legal"):
+            full.best()
+        assert full.to_att() == ""
+    scores = fstcrf.decode(
+        np.zeros((2, 2, 3)), [0, 2], labels=LABELS, grammar=_bare(grammar)
+    ).scores
+    assert scores.tolist() == [-1.5, -np.inf]
+    for make in (TAGGERS["tagger"], TAGGERS["product"], TAGGERS["chain"]):
+        tagger = make(grammar)
+        answer = tagger.decode(_SENTENCES, on_no_path="skip")
+        assert answer.scores.tolist() == [-np.inf, -1.5, -np.inf]
+        assert answer.dead.tolist() == [True, False, True]
+
+
+def test_rules_that_leave_no_label_are_mistakes() -> None:
+    """A rule, unlike a language, says what goes together with labels, so it leaves some."""
+    with pytest.raises(GrammarError, match="accepts nothing over these 3 labels"):
+        never(ANY, tape=TAPE).bind({TAPE: LABELS})
+    with pytest.raises(GrammarError, match=r"no label is in label\[\"Q\"\]"):
+        Grammar.from_text('export X = label["Q"]*;', LABELS)
+    with pytest.raises(ContradictionError, match="contradict each other"):
+        _tagger() & never("O", tape=TAPE) & never("X", tape=TAPE)
+    with pytest.raises(ContradictionError):
+        _tagger() & NOTHING["arrays"] & at_least(1, "O", tape=TAPE)
