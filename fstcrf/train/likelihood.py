@@ -10,29 +10,29 @@ is the score of the gold path. The gradient is the difference of the expected fe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Singles
+from fstcrf.arrays import Floats, Ints, Longs, Singles, distinct
 from fstcrf.errors import DataError, NumericError
 from fstcrf.executors.executor import folded
 from fstcrf.kernel import dot
 from fstcrf.topology import Background, sparse_pays
 from fstcrf.train.parts import added, observed_sum, part_bounds, parts_of
-from fstcrf.train.problem import ParameterSpace, Problem, Tables, arc_slots
+from fstcrf.train.problem import ParameterSpace, Problem, Tables, cell_pointers
 from fstcrf.train.settings import ObjectiveSettings, TrainingRun
 from fstcrf.train.shards import (
-    N_SHARDS,
     SERIAL,
     Workers,
     attribute_layout,
+    block_tokens,
     compiled_shards,
     fits,
     shard_bounds,
@@ -160,22 +160,77 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shard:
-    """Sentences of a shard; the number of the first; their tokens in the whole."""
+class _Block:
+    """Some sentences; the number of the first; their tokens in the whole; their attributes."""
 
     problem: Problem
     first: int
     tokens: slice
-    arc_transposed: kernel.SparseRows | None
+    node: _Attributes
+    arc: _Attributes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Attributes:
+    """The attributes of a block: their numbers, and for each the tokens that have it."""
+
+    used: Longs
+    tokens: kernel.SparseRows
+
+    @classmethod
+    def of(cls, rows: kernel.SparseRows) -> Self:
+        used = distinct(rows.index)
+        index = np.searchsorted(used, rows.index).astype(np.int32)
+        own = kernel.SparseRows(rows.indptr, index, rows.value, len(used))
+        return cls(used.astype(np.int64), own.transposed())
+
+
+class _Weighted:
+    """Which weights attributes have: potentials of slots from them, and sums of slots for them.
+
+    Rows of attributes and slots are mostly empty, and never laid out.
+    """
+
+    def __init__(self, cells: Longs, n_rows: int, width: int) -> None:
+        self._cells, self._rows, self.width = cells, n_rows, width
+        self._first = cell_pointers(cells, n_rows, width)
+        self._slot = np.empty(len(cells), dtype=np.int32)
+        for part in spans(len(cells)):
+            self._slot[part] = cells[part] % width
+
+    def table(self, weights: Floats) -> kernel.PackedTable:
+        return kernel.PackedTable.from_cells(self._rows, self.width, self._cells, weights)
+
+    def gathered(self, attributes: _Attributes, mass: Floats) -> tuple[Longs, Floats]:
+        """Return places of weights, and for each the mass, float64 [n, width], of its slot."""
+        first = self._first[attributes.used]
+        count = self._first[attributes.used + 1] - first
+        bounds = np.zeros(len(count) + 1, dtype=np.int64)
+        np.cumsum(count, out=bounds[1:])
+        place = np.repeat(first - bounds[:-1], count) + np.arange(int(bounds[-1]))
+        found = np.empty(len(place))
+        attributes.tokens.cells(mass, bounds, self._slot[place], out=found)
+        return place, found
+
+
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """Weights of attributes, and those of labels by themselves."""
+
+    node: kernel.PackedTable
+    arc: kernel.PackedTable | None
+    plain: Tables
+    graph: kernel.Graph  # without attributes of arcs
 
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What one shard contributes, but for its tokens' posteriors."""
+    """What one block contributes: sums of attributes are places and values."""
 
     loss: float
-    transition: Floats
-    arc: Floats | None
+    node: tuple[Longs, Floats]
+    transition: Floats  # [space.transitions]
+    arc: tuple[Longs, Floats] | None
     initial: Floats
     final: Floats
 
@@ -217,75 +272,85 @@ class General:
     ) -> None:
         self._space, self._workers, self._posteriors = space, workers, posteriors
         self._background = _few_transitions(space) if posteriors is _of_chain else None
-        self._shards = list(_shards(problem, first))
-        self._transposed = list(_row_blocks(problem.node.transposed()))
-        self._posterior = np.zeros((int(problem.offsets[-1]), space.width))
-        self._gradient = np.zeros((space.n_node_rows, space.width))
+        self._node = _Weighted(space.node_cells, space.n_node_rows, space.width)
+        self._arc = None
+        if problem.arc is not None and space.n_arc_rows:
+            self._arc = _Weighted(space.arc_cells, space.n_arc_rows, space.arc_width)
+        none = space.node_cells[:0]
+        self._plain = replace(space, n_node_rows=0, node_cells=none, n_arc_rows=0, arc_cells=none)
+        self._blocks = list(_blocks(problem, first, space, arcs=self._arc is not None))
 
     def __call__(self, theta: Singles | Floats) -> tuple[float, Floats]:
         """Return value and gradient at theta."""
-        tables = self._space.tables(theta.astype(np.float64, copy=False))
-        parts = list(self._workers.map(lambda s: self._expect(s, tables), self._shards))
-        self._workers.each(self._gather, self._transposed)
-        arcs = [p.arc for p in parts if p.arc is not None]
-        sums = Tables(
-            self._gradient,
-            _ordered_sum([p.transition for p in parts]),
-            _ordered_sum(arcs) if arcs else None,
-            _ordered_sum([p.initial for p in parts]),
-            _ordered_sum([p.final for p in parts]),
-        )
-        return sum(p.loss for p in parts), self._space.collect(sums)
+        weights = self._laid_out(theta.astype(np.float64, copy=False))
+        loss, out = 0.0, np.zeros(self._space.size)
+        node, transition, arc, initial, final = self._space.parts(out)
+        for sums in self._workers.stream(lambda block: self._expect(block, weights), self._blocks):
+            loss += sums.loss
+            node[sums.node[0]] += sums.node[1]
+            transition += sums.transition
+            if sums.arc is not None:
+                arc[sums.arc[0]] += sums.arc[1]
+            initial += sums.initial
+            final += sums.final
+        return loss, out
 
     def curvature(self, theta: Singles | Floats) -> None:
         """Return None: it is not told."""
         del theta
 
-    def _expect(self, shard: _Shard, tables: Tables) -> _Sums:
-        problem, topology, space = shard.problem, self._space.topology, self._space
-        node = topology.node_potentials(problem.node.times(tables.node))
-        graph = self._graph(problem, tables)
-        free = self._posteriors(problem, shard.tokens, graph, node)
+    def _laid_out(self, theta: Floats) -> _Weights:
+        node, transition, arc, initial, final = self._space.parts(theta)
+        plain = self._plain.tables(np.concatenate([transition, initial, final]))
+        if self._background is None:
+            topology = self._space.topology
+            graph = topology.graph(plain.transition, plain.initial, plain.final)
+        else:
+            graph = self._background.graph(transition, plain.initial, plain.final)
+        arcs = None if self._arc is None else self._arc.table(arc)
+        return _Weights(self._node.table(node), arcs, plain, graph)
+
+    def _expect(self, block: _Block, weights: _Weights) -> _Sums:
+        problem, topology, space = block.problem, self._space.topology, self._space
+        slots = weights.node.gathered(problem.node, len(topology.node_slot_names))
+        node, graph = topology.node_potentials(slots), self._graph(problem, weights)
+        free = self._posteriors(problem, block.tokens, graph, node)
         loss = kernel.dot(problem.weight, free.log_z)
-        states, arcs = free.node, self._slot_sums(free.arc)
+        states, arcs = free.node, free.arc
         if problem.partial.any():
-            target = _target(shard, graph, node)
+            target = _target(block, graph, node)
             loss -= float((problem.weight * target.log_z)[problem.partial].sum())
-            states, arcs = states - target.node, arcs - self._slot_sums(target.arc)
-        self._posterior[shard.tokens] = topology.slot_sums(states, space.width)
-        arc_sums = None
-        if shard.arc_transposed is not None and tables.arc is not None:
+            states, arcs = states - target.node, arcs - target.arc
+        mass, arc_sums = topology.slot_sums(states, space.width), None
+        if self._arc is not None and block.arc is not None:
             inner = np.zeros((len(states), space.arc_width))
-            inner[:, : arcs.shape[-1]] = arcs
-            arc_sums = shard.arc_transposed.times(inner)
+            inner[:, : topology.n_arc_slots] = topology.arc_slot_sums(arcs)
+            arc_sums, arcs = self._arc.gathered(block.arc, inner), arcs.sum(axis=0)
         first, last = problem.offsets[:-1], problem.offsets[1:] - 1
         return _Sums(
             loss,
-            arcs if arcs.ndim == 1 else arcs.sum(axis=0),
+            self._node.gathered(block.node, mass),
+            self._transitions(arcs),
             arc_sums,
-            states[first].sum(axis=0),
-            states[last].sum(axis=0),
+            states[first].sum(axis=0)[space.initial],
+            states[last].sum(axis=0)[space.final],
         )
 
-    def _graph(self, problem: Problem, tables: Tables) -> kernel.Graph:
-        if self._background is None:
-            slots = arc_slots(tables, problem.arc)
-            return self._space.topology.graph(slots, tables.initial, tables.final)
-        own = tables.transition[self._space.transitions]
-        return self._background.graph(own, tables.initial, tables.final)
+    def _graph(self, problem: Problem, weights: _Weights) -> kernel.Graph:
+        """Return the graph of a block."""
+        if problem.arc is None or weights.arc is None:
+            return weights.graph
+        plain, topology = weights.plain, self._space.topology
+        slots = weights.arc.gathered(problem.arc, topology.n_arc_slots)
+        slots += plain.transition
+        return topology.graph(slots, plain.initial, plain.final)
 
-    def _slot_sums(self, arcs: Floats) -> Floats:
-        """Add up the arcs of the graph over their slots."""
-        topology, weighted = self._space.topology, self._space.transitions
-        if self._background is None:
-            return topology.arc_slot_sums(arcs)
-        sums = np.zeros(topology.n_arc_slots)  # those without weights are not asked for
-        sums[weighted] = self._background.slot_sums(arcs, len(weighted))
-        return sums
-
-    def _gather(self, block: tuple[slice, kernel.SparseRows]) -> None:
-        rows, transposed = block
-        transposed.times(self._posterior, out=self._gradient[rows])
+    def _transitions(self, arcs: Floats) -> Floats:
+        """Add up the arcs of the graph over the slots that have weights."""
+        weighted = self._space.transitions
+        if self._background is not None:
+            return self._background.slot_sums(arcs, len(weighted))
+        return self._space.topology.arc_slot_sums(arcs)[weighted]
 
 
 def _few_transitions(space: ParameterSpace) -> Background | None:
@@ -299,39 +364,34 @@ def _few_transitions(space: ParameterSpace) -> Background | None:
     return None if found is None or found.cover is not None else found
 
 
-def _target(shard: _Shard, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
+def _target(block: _Block, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
     """Posterior given the allowed labels, zero for sentences whose labels are all known."""
-    problem = shard.problem
+    problem = block.problem
     masked = np.where(problem.allowed[:, problem.topology.state_label], node, -np.inf)
     weight = np.where(problem.partial, problem.weight, 0.0)
     target = kernel.forward_backward(graph, problem.offsets, masked, weight=weight)
     dead = np.flatnonzero(problem.partial & np.isneginf(target.log_z))
     if len(dead):
-        raise DataError("no path through its allowed labels", sentence=shard.first + int(dead[0]))
+        raise DataError("no path through its allowed labels", sentence=block.first + int(dead[0]))
     return target
 
 
-def _ordered_sum(parts: list[Floats]) -> Floats:
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total += part
-    return total
+def _blocks(
+    problem: Problem, before: int, space: ParameterSpace, *, arcs: bool
+) -> Iterator[_Block]:
+    """Cut the shards of a problem into blocks: posteriors exist of few tokens at a time.
 
-
-def _shards(problem: Problem, before: int) -> Iterator[_Shard]:
+    `before` is the number of its first sentence; with `arcs` attributes of arcs have weights.
+    """
+    tokens = block_tokens(space, arcs=arcs)
     for first, last in pairwise(shard_bounds(problem.offsets)):
-        tokens, part = problem.part(first, last)
-        yield _Shard(
-            part, before + first, tokens, None if part.arc is None else part.arc.transposed()
-        )
-
-
-def _row_blocks(rows: kernel.SparseRows) -> Iterator[tuple[slice, kernel.SparseRows]]:
-    """Cut rows into N_SHARDS blocks of about equally many entries."""
-    cuts = np.searchsorted(rows.indptr, np.linspace(0, len(rows.index), N_SHARDS + 1)[1:-1])
-    bounds = sorted({0, *cuts.tolist(), len(rows)})
-    for a, b in pairwise(bounds):
-        yield slice(a, b), rows.slice(a, b)
+        own = problem.offsets[first : last + 1]
+        ends = np.arange(int(own[0]) + tokens, int(own[-1]), tokens)
+        cuts = {first, last, *(first + np.searchsorted(own, ends)).tolist()}
+        for a, b in pairwise(sorted(cuts)):
+            run, part = problem.part(a, b)
+            inner = _Attributes.of(part.arc) if arcs and part.arc is not None else None
+            yield _Block(part, before + a, run, _Attributes.of(part.node), inner)
 
 
 def part_expectation(

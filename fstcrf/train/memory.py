@@ -68,6 +68,8 @@ class SweepCounts:
         Attributes have values.
     scratch : int
         Bytes of states and arcs that a sweep takes, for each thread.
+    table : int
+        Bytes of the rows that weights are laid out in, where the kernel is not fused.
     """
 
     weights: int
@@ -81,6 +83,7 @@ class SweepCounts:
     shard_singles: int
     valued: bool
     scratch: int = 0
+    table: int = 0
 
     def objective(self, shards: int, threads: int = 1) -> int:
         """Return the bytes of an objective at rest, with what it needs while it is evaluated.
@@ -92,8 +95,10 @@ class SweepCounts:
         # The gradient, the weights as the data sees them, the counts on gold paths.
         vectors = (8 + 4 + 4) * self.weights
         if not self.fused:
-            tables = 8 * self.width * (2 * self.attributes + self.tokens)
-            return vectors + 8 * self.weights + tables + (4 + value) * self.row_entries
+            # Of each block the design, the same by attribute, and the numbers of its attributes.
+            blocks = 2 * (4 + value) * self.row_entries + 24 * self.shard_rows + 8 * self.tokens
+            laid_out = 20 * self.weights + 12 * self.attributes + self.table
+            return vectors + blocks + laid_out + threads * self.scratch
         entries = (4 + value) * self.row_entries + (6 + value) * self.single_entries
         numbers = 16 * self.tokens + 4 * (self.shard_rows + self.shard_singles)
         numbers += 12 * (self.row_entries + self.single_entries) // 64  # when sums are flushed

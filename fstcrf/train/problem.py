@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,13 @@ from fstcrf.kernel import SparseRows, padded
 from fstcrf.topology import Topology
 
 Extent = Literal["supported", "complete"]
+Pairs: TypeAlias = tuple[Longs, Longs]
+"""Tokens, and a slot or an arc of each."""
 
 _BLOCK = 20_000  # tokens whose attributes are looked up together
 _CELLS = 1 << 22  # cells that are looked at together
 _BITS = 64
+_FEW_ARCS = 1 << 14  # arc slots, all of which may have weights: those of 128 labels
 
 
 @dataclass(frozen=True)
@@ -273,10 +277,12 @@ def parameter_space(
     ----------
     problem : Problem
     features : {"supported", "complete"}
-        Weights of the (attribute, slot) pairs that occur with an allowed label, or of all pairs.
+        Weights of the (attribute, slot) pairs that occur together, or of all pairs. A token whose
+        label is one of several has all of these; one whose label may be any has none.
     transitions : {"observed", "all", "none"}
-        Weights of the arc slots on gold paths, of all, or none. In sentences with unknown labels
-        every succession of allowed labels counts as observed.
+        Weights of the arc slots on gold paths, of all, or none. Every succession of the labels that
+        two tokens may have counts as observed; where a label may be any, only if there are few arc
+        slots (up to 16,384, those of 128 labels).
     ends : bool
         Weights for beginning and ending in a state.
     """
@@ -371,58 +377,182 @@ def supported_space(
     )
 
 
-def _node_support(problem: Problem) -> list[Longs]:
-    """Pairs (token, slot) that can be on an allowed path, as [tokens, slots]."""
-    topology = problem.topology
-    partial = problem.partial[problem.sentence_of]
-    known = np.flatnonzero(~partial)
-    slots = topology.node_slots[problem.states[known]].astype(np.int64)
-    tokens = [np.repeat(known, slots.shape[1])]
-    columns = [slots.ravel()]
-    for state, mine in enumerate(topology.node_slots.tolist()):
-        possible = np.flatnonzero(partial & problem.allowed[:, topology.state_label[state]])
-        for slot in mine:
-            tokens.append(possible)
-            columns.append(np.full(len(possible), slot, dtype=np.int64))
-    return [np.concatenate(tokens), np.concatenate(columns)]
+def _known_support(problem: Problem) -> Iterator[Pairs]:
+    """Yield the pairs (token, node slot) on the paths of sentences whose labels are all known."""
+    known = np.flatnonzero(~problem.partial[problem.sentence_of])
+    slots = problem.topology.node_slots[problem.states[known]].astype(np.int64)
+    yield np.repeat(known, slots.shape[1]), slots.ravel()
 
 
-def _arc_possible(problem: Problem) -> tuple[Longs, Longs]:
-    """Pairs (token, arc) where the arc into the token can be on an allowed path."""
-    topology, offsets = problem.topology, problem.offsets
-    inner = np.ones(int(offsets[-1]), dtype=bool)
-    inner[offsets[:-1]] = False
-    partial = problem.partial[problem.sentence_of]
-    known = np.flatnonzero(inner & ~partial)
-    states = problem.states
+def _known_arcs(problem: Problem) -> Pairs:
+    """Return the pairs (token, arc into it) on the paths of the same sentences."""
+    topology, states = problem.topology, problem.states
+    inner = ~problem.partial[problem.sentence_of]
+    inner[problem.offsets[:-1]] = False
+    known = np.flatnonzero(inner)
     table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
     table[topology.source, topology.target] = np.arange(len(topology.source))
-    tokens, arcs = [known], [table[states[known - 1], states[known]]]
-    guessed = np.flatnonzero(inner & partial)
-    if len(guessed):
-        before = problem.allowed[guessed - 1]
-        after = problem.allowed[guessed]
-        for a in range(len(topology.source)):
-            s = topology.state_label[topology.source[a]]
-            t = topology.state_label[topology.target[a]]
-            hit = guessed[before[:, s] & after[:, t]]
-            tokens.append(hit)
-            arcs.append(np.full(len(hit), a, dtype=np.int64))
-    return np.concatenate(tokens), np.concatenate(arcs)
+    return known, table[states[known - 1], states[known]]
+
+
+class _Window(NamedTuple):
+    """Tokens before which, and at which, the same labels are allowed.
+
+    tokens : int64 [n]
+    node : int64; the node slots that these labels have.
+    arcs : int64; the arcs into the tokens between these labels.
+    """
+
+    tokens: Longs
+    node: Longs
+    arcs: Longs
+
+
+_START = -1  # before a sentence
+
+
+class _Windows:
+    """The windows of the sentences with labels that are not known.
+
+    An unknown label, one that may be any, shows nothing: neither its token's attributes nor the
+    successions beside it. With `guessed` it counts as one of all labels.
+    """
+
+    def __init__(self, problem: Problem, *, guessed: bool) -> None:
+        self._topology, self._reach = problem.topology, problem.topology.node_slots.shape[1]
+        self._tokens = np.flatnonzero(problem.partial[problem.sentence_of])
+        self._sets, self._number = _distinct_rows(problem.allowed, self._tokens)
+        self._told = guessed | _told(self._sets)
+        self._position = self._tokens - problem.offsets[problem.sentence_of[self._tokens]]
+        arcs = np.arange(self._topology.n_states + 1)
+        self._first = np.searchsorted(self._topology.source, arcs)
+
+    def __iter__(self) -> Iterator[_Window]:
+        code, before = np.zeros(len(self._tokens), dtype=np.int64), []
+        for back in range(self._reach + 1):
+            shifted = np.full(len(self._tokens), _START, dtype=np.int64)
+            shifted[back:] = self._number[: len(self._number) - back]
+            shifted[self._position < back] = _START
+            before.append(shifted)
+            code = code * (len(self._sets) + 1) + shifted + 1
+        order = np.argsort(code, kind="stable")
+        starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+        for a, b in pairwise([*starts.tolist(), len(order)]):
+            here, *history = (int(sets[order[a]]) for sets in before)
+            if self._told[here]:
+                yield _Window(self._tokens[order[a:b]], *self._shown(here, history))
+
+    def _shown(self, here: int, history: Sequence[int]) -> tuple[Longs, Longs]:
+        """Return the node slots of a token's labels, and the arcs into them."""
+        topology, now = self._topology, self._sets[here]
+        slots = topology.node_slots[np.flatnonzero(now[topology.state_label])]
+        arcs = self._into(self._sources(history), now)
+        if self._reach == 1:
+            return distinct(slots.ravel()).astype(np.int64), arcs
+        pairs = self._ends(history[0], now)
+        own = distinct(slots[:, 0], topology.node_slots[pairs, 1:].ravel())
+        return own.astype(np.int64), arcs
+
+    def _sources(self, history: Sequence[int]) -> Longs:
+        """Return the states before a token that its history shows."""
+        previous, *earlier = history
+        if previous == _START or not self._told[previous]:
+            return np.empty(0, dtype=np.int64)
+        if earlier:
+            return self._ends(earlier[0], self._sets[previous])
+        return np.flatnonzero(self._sets[previous][self._topology.state_label])
+
+    def _ends(self, previous: int, now: Bools) -> Longs:
+        """Return the states of labels behind others; none behind what is unknown."""
+        topology = self._topology
+        if previous == _START:
+            return np.flatnonzero(topology.initial & now[topology.state_label])
+        if not self._told[previous]:
+            return np.empty(0, dtype=np.int64)
+        sources = np.flatnonzero(self._sets[previous][topology.state_label])
+        return distinct(topology.target[self._into(sources, now)]).astype(np.int64)
+
+    def _into(self, sources: Longs, now: Bools) -> Longs:
+        """Return the arcs from some states to the states of labels."""
+        first = self._first[sources]
+        count = self._first[sources + 1] - first
+        arcs = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        return arcs[now[self._topology.state_label[self._topology.target[arcs]]]]
+
+
+def _told(sets: Bools) -> Bools:
+    """Return which sets of labels, bool [n, L], say something: not those of all labels."""
+    count = sets.sum(axis=1)
+    return np.asarray((count == 1) | (count < sets.shape[1]))
+
+
+def _distinct_rows(allowed: Bools, tokens: Longs) -> tuple[Bools, Longs]:
+    """Return the distinct sets of labels of some tokens, bool [U, L], and which each has."""
+    numbers: dict[bytes, int] = {}
+    found = np.empty(len(tokens), dtype=np.int64)
+    for begin in range(0, len(tokens), _BLOCK):
+        rows = np.packbits(allowed[tokens[begin : begin + _BLOCK]], axis=1)
+        width, data = rows.shape[1], rows.tobytes()
+        places = range(0, len(data), width)
+        found[begin : begin + _BLOCK] = [
+            numbers.setdefault(data[k : k + width], len(numbers)) for k in places
+        ]
+    packed = np.frombuffer(b"".join(numbers), dtype=np.uint8).reshape(len(numbers), -1)
+    labels = allowed.shape[1]
+    return np.unpackbits(packed, axis=1, count=labels).astype(bool), found
+
+
+def _spread_out(windows: Iterable[tuple[Longs, Longs]]) -> Iterator[Pairs]:
+    """Yield the pairs of windows' tokens and slots, many at a time."""
+    tokens, slots, size = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    for own, several in windows:
+        step = max(1, _CELLS // max(1, len(several)))
+        for begin in range(0, len(own), step):
+            part = own[begin : begin + step]
+            tokens.append(np.repeat(part, len(several)))
+            slots.append(np.tile(several, len(part)))
+            size += len(slots[-1])
+            if size >= _CELLS:
+                yield np.concatenate(tokens), np.concatenate(slots)
+                tokens, slots, size = [], [], 0
+    if tokens:
+        yield np.concatenate(tokens), np.concatenate(slots)
+
+
+def _node_support(problem: Problem) -> Iterator[Pairs]:
+    """Yield the pairs (token, node slot) that the labels show."""
+    yield from _known_support(problem)
+    if problem.partial.any():
+        shown = _Windows(problem, guessed=False)
+        yield from _spread_out((window.tokens, window.node) for window in shown)
 
 
 def _observed_arc_slots(problem: Problem) -> Bools:
-    observed = np.zeros(problem.topology.n_arc_slots + 1, dtype=bool)
+    """Return which arc slots the labels show, bool [arc slots]."""
+    topology = problem.topology
+    observed = np.zeros(topology.n_arc_slots + 1, dtype=bool)
     if len(observed) > 1:
-        observed[problem.topology.arc_slot[distinct(_arc_possible(problem)[1])]] = True
+        observed[topology.arc_slot[distinct(_known_arcs(problem)[1])]] = True
+        if problem.partial.any():
+            for window in _Windows(problem, guessed=topology.n_arc_slots <= _FEW_ARCS):
+                observed[topology.arc_slot[window.arcs]] = True
     return observed[:-1]
 
 
-def _arc_support(problem: Problem, observed: Bools) -> list[Longs]:
-    tokens, arcs = _arc_possible(problem)
-    slots = problem.topology.arc_slot[arcs].astype(np.int64)
-    keep = (slots >= 0) & observed[slots]
-    return [tokens[keep], slots[keep]]
+def _arc_support(problem: Problem, observed: Bools) -> Iterator[Pairs]:
+    """Yield the pairs (token, arc slot) that the labels show, of the slots that are observed."""
+    topology = problem.topology
+
+    def kept(tokens: Longs, slots: Longs) -> Pairs:
+        there = (slots >= 0) & observed[slots]
+        return tokens[there], slots[there]
+
+    tokens, arcs = _known_arcs(problem)
+    yield kept(tokens, topology.arc_slot[arcs].astype(np.int64))
+    if problem.partial.any():
+        shown = _Windows(problem, guessed=False)
+        slots = ((w.tokens, distinct(topology.arc_slot[w.arcs]).astype(np.int64)) for w in shown)
+        yield from (kept(*pairs) for pairs in _spread_out(slots))
 
 
 def _cells(n_rows: int, n_slots: int, width: int, bits: NDArray[np.uint64] | None) -> Longs:
@@ -433,15 +563,15 @@ def _cells(n_rows: int, n_slots: int, width: int, bits: NDArray[np.uint64] | Non
     return SlotSets(n_rows, n_slots, bits).cells(width)
 
 
-def _slot_sets(design: SparseRows, pairs: list[Longs], n_slots: int) -> SlotSets:
+def _slot_sets(design: SparseRows, pairs: Iterable[Pairs], n_slots: int) -> SlotSets:
     """Return the slots of each attribute, given pairs (token, slot)."""
-    tokens, slots = pairs
     seen = SlotSets(design.n_columns, n_slots)
-    # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
-    for begin in range(0, len(tokens), _BLOCK):
-        part = slice(begin, begin + _BLOCK)
-        entry, n = entries(design, tokens[part])
-        seen.add(design.index[entry], np.repeat(slots[part], n))
+    for tokens, slots in pairs:
+        # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
+        for begin in range(0, len(tokens), _BLOCK):
+            part = slice(begin, begin + _BLOCK)
+            entry, n = entries(design, tokens[part])
+            seen.add(design.index[entry], np.repeat(slots[part], n))
     return seen
 
 

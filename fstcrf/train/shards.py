@@ -106,6 +106,8 @@ _LANES = 16  # sentences that the kernel takes side by side where it sweeps over
 _CLEARLY = 1.5  # times less
 _ROOM, _LEAST_ROOM = 64 << 20, 100  # bytes of rows side by side; tokens that have room in any case
 _NEAR = 1 << 18  # bytes of both matrices that stay in a near cache
+BLOCK_CELLS = 1 << 18  # of rows of tokens that exist at a time where no kernel is fused: 2 MB each
+_BLOCK_ROWS = 8  # such rows: potentials and posteriors, of all labels and of those allowed
 
 
 def fits(problem: Problem, space: ParameterSpace) -> bool:
@@ -205,6 +207,9 @@ def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
     many = weights > _few(len(problem.topology.node_slot_names))
     fused = fits(problem, space)
     shards = N_SHARDS * part_count(int(problem.offsets[-1]))
+    if not fused:
+        shards = max(shards, int(problem.offsets[-1]) // block_tokens(space))
+        many[:] = True
     in_shards = shards * (1.0 - (1.0 - 1.0 / shards) ** times)
     return SweepCounts(
         weights=space.size,
@@ -212,13 +217,22 @@ def sweep_counts(problem: Problem, space: ParameterSpace) -> SweepCounts:
         tokens=int(problem.offsets[-1]),
         width=space.width,
         fused=fused,
-        row_entries=int(times[many].sum()) if fused else len(problem.node.index),
-        single_entries=int((times * weights)[~many].sum()) if fused else 0,
+        row_entries=int(times[many].sum()),
+        single_entries=int((times * weights)[~many].sum()),
         shard_rows=int(in_shards[many].sum()),
         shard_singles=int((in_shards * weights)[~many].sum()),
         valued=problem.node.value is not None,
-        scratch=_scratch(problem, space) if fused else 0,
+        scratch=_scratch(problem, space) if fused else 8 * _BLOCK_ROWS * BLOCK_CELLS,
+        table=0 if fused else 8 * space.width * int((weights >= space.width // 16).sum()),
     )
+
+
+def block_tokens(space: ParameterSpace, *, arcs: bool = False) -> int:
+    """Return of how many tokens posteriors exist at a time, where the kernel is not fused.
+
+    With `arcs` tokens have transitions of their own.
+    """
+    return max(1, BLOCK_CELLS // max(space.width, space.arc_width if arcs else 0))
 
 
 def _scratch(problem: Problem, space: ParameterSpace) -> int:
