@@ -11,9 +11,11 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Lattice, compose
-from fstcrf.constraints import at_most, bio
+from fstcrf.constraints import at_most, bio, exactly
 from fstcrf.corpus import Column
 from fstcrf.joint import ChainLattice
+from fstcrf.pipelines import Pipeline, Task
+from fstcrf.pipelines.trained import Decode
 from tests.benchmarks.parity import COLUMNS
 
 pytestmark = [
@@ -174,3 +176,22 @@ def test_in_and_out_of_a_file(pair: tuple[CRF, CRF], words: Corpus, tmp_path: Pa
     loaded = fstcrf.load(tmp_path / "joint")
     assert isinstance(loaded, Composition)
     assert loaded.tag_all(words) == composition.tag_all(words)
+
+
+def test_one_root_however_a_pipeline_decides(data: Path) -> None:
+    part = str(data / "ud_english_ewt" / "en_ewt-ud-{}.conllu")
+    train, test = (fstcrf.read_conllu(part.format(name))[:800] for name in ("train", "test"))
+    few = {"max_iterations": 15}
+    tasks = [
+        Task("upos", train, "U0:%x[0,lower(form)]\nU1:%x[0,suffix(form,3)]\nB\n", options=few),
+        Task("deprel", train, "U0:%y[0,upos]/%x[0,form]\nB\n", reads=["upos"], options=few),
+    ]
+    free = Pipeline(tasks).train()
+    ruled = free.constrained(exactly(1, "root", tape="deprel"))
+    ways: tuple[Decode | None, ...] = (None, "cascade", "marginals", "joint", "product")
+    for way in ways:
+        assert any(rel.count("root") != 1 for _, rel in free.tag_all(test, decode=way))
+        assert all(rel.count("root") == 1 for _, rel in ruled.tag_all(test, decode=way))
+    assert [upos for upos, _ in ruled.tag_all(test, decode="cascade")] == [
+        upos for upos, _ in free.tag_all(test)
+    ]
