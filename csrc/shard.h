@@ -85,6 +85,9 @@ static __attribute__((noinline)) void flush_due(const fc_shard *s, shard_sums *g
         else
             flush(1, g->part + s->R * s->P + single, g->total + s->frequent_rows * s->P + single);
     }
+    if (g->flushes == s->flushes || s->flush_what[g->flushes] >= s->R) return;
+    for (int64_t l = 0; l < s->P; l += 8) /* the next one is known */
+        __builtin_prefetch(g->total + s->flush_what[g->flushes] * s->P + l, 1);
 }
 
 /* rows of one token += p, over V vectors */

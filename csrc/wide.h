@@ -25,6 +25,7 @@ typedef float wide __attribute__((vector_size(4 * WIDE), aligned(4), may_alias))
 typedef int32_t wide_mask __attribute__((vector_size(4 * WIDE), aligned(4), may_alias));
 typedef float narrow __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
 typedef int32_t narrow_mask __attribute__((vector_size(4 * NARROW), aligned(4), may_alias));
+typedef double narrow_double __attribute__((vector_size(8 * NARROW), aligned(8), may_alias));
 
 FC_INLINE wide wide_max(wide a, wide b) {
     const wide_mask larger = a > b;
@@ -87,8 +88,16 @@ FC_INLINE void product(int64_t S, int64_t Q, const float *M, const float *x, flo
 /* Sums of float32 go on in float64: what was summed since the last time goes there. Sums of FC_RUN
  * numbers, none of them negative, have lost less than FC_RUN * 2^-24 of themselves. */
 FC_INLINE void flush(int64_t n, float *restrict part, double *restrict total) {
-    for (int64_t i = 0; i < n; i++) total[i] += (double)part[i];
-    memset(part, 0, (size_t)n * sizeof *part);
+    int64_t i = 0;
+    for (; i + NARROW <= n; i += NARROW) {
+        narrow *own = (narrow *)(part + i);
+        *(narrow_double *)(total + i) += __builtin_convertvector(*own, narrow_double);
+        *own = (narrow){0};
+    }
+    for (; i < n; i++) {
+        total[i] += (double)part[i];
+        part[i] = 0.0f;
+    }
 }
 
 /* total[i] += sum_t a[t][i] n[t] for 4 rows i and V vectors, summed in registers. */

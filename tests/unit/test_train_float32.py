@@ -24,7 +24,8 @@ from fstcrf.train import (
 )
 from fstcrf.train.asgd import stochastic_learner
 
-Rows = Sequence[Sequence[tuple[str, ...]]]
+Sentence = Sequence[tuple[str, ...]]
+Rows = Sequence[Sentence]
 
 
 class Example(NamedTuple):
@@ -118,7 +119,7 @@ def test_a_sentence_too_faint_for_float32_leaves_the_arcs_of_others_alone(
     case.check()
 
 
-def spans(further: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+def spans(further: Sentence) -> Rows:
     one = ([("b", f"B-{k}"), ("i", f"I-{k}"), ("i", f"I-{k}"), ("o", "O")] for k in range(20))
     return [*one, *([("o", "O")] * 13 for _ in range(40)), further]
 
@@ -242,9 +243,9 @@ def test_arcs_of_a_long_sentence(
 ) -> None:
     """Half of its tokens are certainly O, the others O with a probability of 1/40."""
     other = "X" if scheme is None else "B-A"
-    rows: list[list[tuple[str, ...]]] = [[("a", "O")] * 10_000 + [("z", other)] * 10_000]
-    rows += [[("a", "O"), ("w", "B-A"), ("w", "I-A")]] * (scheme is not None)
-    case = example(rows, "U0:%x[0,0]\nB\n", scheme=scheme)
+    rows: Rows = [[("a", "O")] * 10_000 + [("z", other)] * 10_000]
+    spans = [[("a", "O"), ("w", "B-A"), ("w", "I-A")]] if scheme is not None else []
+    case = example([*rows, *spans], "U0:%x[0,0]\nB\n", scheme=scheme)
     sweep_over(pairs, case, monkeypatch)
     case.put(0, 0, "O", 8.0)
     case.put(10_000, 0, other, 3.6)
