@@ -133,6 +133,7 @@ static inline void node_lanes(const side_by_side *w, tensor *m, semiring K, grou
 static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t, const double *x,
                                 const double *node, const double *shifts, double *G) {
     const int64_t cells = m->P * FC_LANES;
+    const double step = m->axis[0].shift; /* behind the token */
     double sum[FC_LANES], by[FC_LANES];
     if (K == MAX_PLUS) {
         for (int64_t k = 0; k < cells; k++) G[k] = x[k] + node[k];
@@ -142,7 +143,8 @@ static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t
     sum_lanes(m->P, G, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
         by[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
-        if (l < g->n && t < g->T[l]) fc_add(g->total + l, shifts[l] + log(sum[l]));
+        if (l < g->n && t < g->T[l])
+            fc_add(g->total + l, (t + 1 < g->T[l] ? step : 0.0) + (shifts[l] + log(sum[l])));
     }
     for (int64_t j = 0; j < m->P; j++)
         for (int64_t l = 0; l < FC_LANES; l++) G[j * FC_LANES + l] *= by[l];
@@ -194,8 +196,6 @@ static inline void backward_lanes(const side_by_side *w, tensor *m, semiring K, 
         if (t + 1 < g->longest) {
             step_lanes(m, K, BACKWARD, G + cells, w->x, w->top + (t + 1) * FC_LANES,
                        w->best + (t + 1) * FC_LANES);
-            for (int64_t l = 0; l < g->n; l++)
-                if (t + 1 < g->T[l]) fc_add(g->total + l, m->axis[0].shift);
         }
         for (int64_t l = 0; l < g->n; l++)
             for (int64_t j = 0; t == g->T[l] - 1 && j < m->P; j++)

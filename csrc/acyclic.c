@@ -173,15 +173,12 @@ fc_status fc_acyclic_sum_suffix(const fc_acyclic *m, double *suffix, double *los
         lost[s] = 0.0;
         if (best == FC_NEVER) continue;
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
-            fc_total way = {suffix[m->target[a]], lost[m->target[a]]};
-            if (!(way.sum > FC_NEVER) || !(m->score[a] > FC_NEVER)) continue;
-            fc_add(&way, m->score[a]);
-            sum += fc_exp(way.sum - best + way.lost);
+            const int32_t t = m->target[a];
+            sum += fc_exp(fc_plus(m->score[a], suffix[t], lost[t], best));
         }
-        fc_total all = {best, 0.0};
-        fc_add(&all, log(sum + fc_exp(m->final[s] - best)));
-        suffix[s] = fc_value(all);
-        lost[s] = all.sum - suffix[s] + all.lost;
+        const double rest = log(sum + fc_exp(m->final[s] - best));
+        suffix[s] = best + rest;
+        lost[s] = rest - (suffix[s] - best);
     }
     return FC_OK;
 }

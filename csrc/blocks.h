@@ -21,19 +21,20 @@ static inline outcome block_backward(tensor *m, semiring K, const fc_block *b, f
     load_static(m, K);
     m->lost = m->static_lost;
     forget_underflow();
+    double step = 0.0; /* behind the token */
     if (sentence_ends(b)) {
         *total = (fc_total){m->shift, 0.0};
         spread_ends(m, K, m->final, m->ends[1], m->x);
     } else {
         memcpy(m->suffix + b->n * m->full, b->after, (size_t)m->full * sizeof *b->after);
-        fc_add(total, m->step[b->n] = load_arcs(m, K, b->first + b->n));
+        step = m->step[b->n] = load_arcs(m, K, b->first + b->n);
         all_axes(m, K, BACKWARD, m->suffix + b->n * m->full);
     }
     for (int64_t i = b->n - 1; i >= 0; i--) {
-        fc_add(total, read_token(m, K, b->first, i, b->n));
+        fc_add(total, step + read_token(m, K, b->first, i, b->n));
         if (total->sum == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
         if (i == 0) break;
-        fc_add(total, m->step[i] = load_arcs(m, K, b->first + i));
+        step = m->step[i] = load_arcs(m, K, b->first + i);
         all_axes(m, K, BACKWARD, m->suffix + i * m->full);
     }
     if (K == SUM_TIMES && any_lost(m)) return LOST;

@@ -155,89 +155,75 @@ typedef struct {
     double *entry, *exit, *entry_lost, *exit_lost;
 } suffixes;
 
-static fc_total one_way(double score, double suffix, double lost) {
-    fc_total way = {suffix, lost};
-    if (score > FC_NEVER && suffix > FC_NEVER) {
-        fc_add(&way, score);
-    } else {
-        way = (fc_total){FC_NEVER, 0.0};
-    }
-    return way;
-}
-
-static void keep(fc_total total, double *sum, double *lost) {
-    *sum = fc_value(total);
-    *lost = *sum > FC_NEVER ? total.sum - *sum + total.lost : 0.0;
+/* best + rest, and what that rounds off. */
+FC_INLINE void keep(double best, double rest, double *sum, double *lost) {
+    *sum = best + rest;
+    *lost = *sum > FC_NEVER ? rest - (*sum - best) : 0.0;
 }
 
 static void sum_entries(const fc_paired *m, const node *v, const suffixes *f) {
     const double *exit = f->exit;
     for (int64_t j = v->j; j < v->j + v->entries; j++) {
         const int64_t begin = m->arc_row[j], stop = m->arc_row[j + 1];
-        double best = FC_NEVER, sum = 0.0;
+        double best = FC_NEVER, sum = 0.0, rest = 0.0;
         for (int64_t a = begin; a < stop; a++) {
             const double value = m->score[a] + exit[m->exit[a]];
             best = value > best ? value : best;
         }
-        fc_total all = {best, 0.0};
-        if (best > FC_NEVER && stop - begin == 1) {
-            const int64_t x = m->exit[begin];
-            all = one_way(m->score[begin], exit[x], f->exit_lost[x]);
-        } else if (best > FC_NEVER) {
-            for (int64_t a = begin; a < stop; a++) {
-                const int64_t x = m->exit[a];
-                const fc_total way = one_way(m->score[a], exit[x], f->exit_lost[x]);
-                sum += fc_exp(way.sum - best + way.lost);
-            }
-            fc_add(&all, fc_log(sum));
+        for (int64_t a = begin; a < stop && best > FC_NEVER; a++) {
+            rest = fc_plus(m->score[a], exit[m->exit[a]], f->exit_lost[m->exit[a]], best);
+            sum += stop - begin == 1 ? 1.0 : fc_exp(rest);
         }
-        keep(all, f->entry + j, f->entry_lost + j);
+        if (best > FC_NEVER && stop - begin > 1) rest = fc_log(sum);
+        keep(best, rest, f->entry + j, f->entry_lost + j);
     }
 }
 
-/* log sum_j exp(pair[x, j] + entry_j), term by term. */
-static fc_total sum_of_logs(const fc_paired *m, const node *v, int64_t x, const suffixes *f) {
+/* log sum_j exp(pair[x, j] + entry_j) - c, term by term. */
+static double sum_of_logs(const fc_paired *m, const node *v, int64_t x, double c,
+                          const suffixes *f) {
     double best = FC_NEVER, sum = 0.0;
     for (int64_t j = 0; j < v->entries; j++) {
         const double value = pair_of(m, v, x, j) + f->entry[v->j + j];
         best = value > best ? value : best;
     }
-    fc_total all = {best, 0.0};
-    if (best == FC_NEVER) return all;
+    if (best == FC_NEVER) return best;
     for (int64_t j = 0; j < v->entries; j++) {
         const int64_t k = v->j + j;
-        const fc_total way = one_way(pair_of(m, v, x, j), f->entry[k], f->entry_lost[k]);
-        sum += fc_exp(way.sum - best + way.lost);
+        sum += fc_exp(fc_plus(pair_of(m, v, x, j), f->entry[k], f->entry_lost[k], best));
     }
-    fc_add(&all, fc_log(sum));
-    return all;
+    return best - c + fc_log(sum);
 }
 
-static fc_total log_add(double a, fc_total b) {
-    if (a == FC_NEVER) return b;
-    if (b.sum == FC_NEVER) return (fc_total){a, 0.0};
-    fc_total top = a > b.sum ? (fc_total){a, 0.0} : b;
-    fc_add(&top, log1p(exp((a > b.sum ? b.sum : a) - top.sum)));
-    return top;
+/* Adds the score of ending, log(exp(end) + exp(*sum + *lost)). */
+static void log_add(double end, double *sum, double *lost) {
+    const double top = end > *sum ? end : *sum, low = end > *sum ? *sum : end;
+    if (low == FC_NEVER) {
+        if (end > *sum) *lost = 0.0;
+        *sum = top;
+        return;
+    }
+    const double rest = log1p(exp(low - top)) + (end > *sum ? 0.0 : *lost);
+    keep(top, rest, sum, lost);
 }
 
 /* exit_x, which holds the final scores, with what goes on: the logs of `sum`, and c. */
 static void join_sums(const fc_paired *m, const node *v, double c, double *restrict sum,
                       const suffixes *f) {
-    double least = INFINITY;
+    double *restrict exit = f->exit + v->x, *restrict lost = f->exit_lost + v->x;
+    double least = INFINITY, most = FC_NEVER;
     for (int64_t x = 0; x < v->exits; x++) least = sum[x] < least ? sum[x] : least;
-    if (least >= FAINT_SUM)
+    for (int64_t x = 0; x < v->exits; x++) most = exit[x] > most ? exit[x] : most;
+    if (least >= FAINT_SUM) {
         for (int64_t x = 0; x < v->exits; x++) sum[x] = m->top + fc_log(sum[x]);
+    } else {
+        for (int64_t x = 0; x < v->exits; x++)
+            sum[x] = sum[x] >= FAINT_SUM ? m->top + fc_log(sum[x]) : sum_of_logs(m, v, x, c, f);
+    }
     for (int64_t x = 0; x < v->exits; x++) {
-        fc_total all = {c, 0.0};
-        if (least >= FAINT_SUM) {
-            fc_add(&all, sum[x]);
-        } else if (sum[x] >= FAINT_SUM) {
-            fc_add(&all, m->top + fc_log(sum[x]));
-        } else {
-            all = sum_of_logs(m, v, x, f);
-        }
-        keep(log_add(f->exit[v->x + x], all), f->exit + v->x + x, f->exit_lost + v->x + x);
+        const double end = exit[x];
+        keep(c, sum[x], exit + x, lost + x);
+        if (most > FC_NEVER) log_add(end, exit + x, lost + x);
     }
 }
 

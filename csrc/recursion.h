@@ -100,13 +100,14 @@ static inline outcome backward(tensor *m, semiring K, int64_t first, int64_t T, 
     m->lost = m->static_lost;
     forget_underflow();
     fc_total total = {m->shift, 0.0};
+    double step = 0.0; /* behind the token */
     spread_ends(m, K, m->final, m->ends[1], m->x);
     *log_z = FC_NEVER;
     for (int64_t t = T - 1; t >= 0; t--) {
-        fc_add(&total, read_token(m, K, first, t, T));
+        fc_add(&total, step + read_token(m, K, first, t, T));
         if (total.sum == FC_NEVER) return K == SUM_TIMES && any_lost(m) ? LOST : NO_PATH;
         if (t == 0) break;
-        fc_add(&total, m->step[t] = load_arcs(m, K, first + t));
+        step = m->step[t] = load_arcs(m, K, first + t);
         all_axes(m, K, BACKWARD, m->suffix + t * m->full);
     }
     const double z = total_score(m, K);

@@ -176,6 +176,13 @@ FC_INLINE double fc_value(fc_total total) {
     return isfinite(total.sum) ? total.sum + total.lost : total.sum;
 }
 
+/* score + suffix + lost - top, `lost` being what was rounded off the suffix; as exact as can be where the
+ * suffix is the larger part, as it is where there is something to lose.. */
+FC_INLINE double fc_plus(double score, double suffix, double lost, double top) {
+    const double value = score + suffix, rounded = score - (value - suffix);
+    return value > FC_NEVER ? value - top + (lost + rounded) : FC_NEVER;
+}
+
 /* Runs body(V) over n vectors in groups of up to 8, V a constant; `at` is the first of the group. */
 #define IN_GROUPS(n, at, body)                  \
     do {                                        \
