@@ -9,10 +9,11 @@ score: hence a limit. A machine with one path for each labelling may have any nu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -39,9 +40,15 @@ MAX_MEMBERS = 500_000
 _KEPT = 100_000
 """Sets whose continuations are kept, so as not to look for them again."""
 
+MAX_PAIRS = 1_000_000
+"""Pairs of states that are looked at to tell whether a machine has several paths for a sequence."""
+
 _DIGITS = 10
 _EPSILON = 1e-12
+_SHOWN = 12
+"""Labels of a sequence that a message shows."""
 
+_Pair: TypeAlias = tuple[int, int, bool]
 _Subset: TypeAlias = tuple[tuple[int, float], ...] | tuple[int, ...]
 
 
@@ -180,6 +187,125 @@ class _Alphabet:
         return [(np.asarray(symbols), numbers) for numbers, symbols in together.items()]
 
 
+# --- Whether a sequence has several paths ---------------------------------------------------------
+# Pairs of states that two paths over the same symbols have reached, and whether the paths have
+# parted. Where both have and may end, the symbols so far have two paths.
+
+
+def ambiguous(automaton: Automaton) -> list[int] | None:
+    """Return a shortest sequence of symbols with several paths; None where there is none.
+
+    All states are useful. Steps without a symbol count, too: a loop of them makes endlessly many
+    paths. More than `MAX_PAIRS` pairs of states are a TooLargeError.
+    """
+    if automaton.start < 0:
+        return None
+    moves = _Moves(automaton)
+    first = (automaton.start, automaton.start, False)
+    origin: dict[_Pair, tuple[_Pair, int] | None] = {first: None}
+    for pair in (queue := [first]):
+        if moves.ends(pair):
+            return _symbols_to(origin, pair)
+        for symbol, reached in moves.after(pair):
+            if reached not in origin:
+                origin[reached] = pair, symbol
+                queue.append(reached)
+        if len(origin) > MAX_PAIRS:
+            raise TooLargeError(f"more than {MAX_PAIRS:,} pairs of states")
+    return None
+
+
+def _symbols_to(origin: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> list[int]:
+    found: list[int] = []
+    while (before := origin[pair]) is not None:
+        pair, symbol = before
+        found.append(symbol)
+    return found[::-1]
+
+
+class _Moves:
+    """What follows pairs of states; a state is listed twice where two silent ways lead to it."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self.automaton = automaton
+        self.known: dict[int, tuple[dict[int, list[int]], int]] = {}
+
+    def ends(self, pair: _Pair) -> bool:
+        """Tell whether the symbols so far have two paths that end here."""
+        one, other, parted = pair
+        if parted:
+            return self._of(one)[1] > 0 and self._of(other)[1] > 0
+        return self._of(one)[1] > 1
+
+    def after(self, pair: _Pair) -> Iterator[tuple[int, _Pair]]:
+        """Yield symbols that both states read, and the pairs that they lead to."""
+        one, other, parted = pair
+        right = self._of(other)[0]
+        for symbol, targets in self._of(one)[0].items():
+            if parted:
+                pairs: Iterable[tuple[int, int]] = product(targets, right.get(symbol, ()))
+            else:
+                yield from ((symbol, (target, target, False)) for target in targets)
+                pairs = combinations(targets, 2)
+            yield from ((symbol, (min(both), max(both), True)) for both in pairs)
+
+    def _of(self, state: int) -> tuple[dict[int, list[int]], int]:
+        """Return the targets of each symbol behind a state, and in how many ways it may end."""
+        if state not in self.known:
+            steps: dict[int, list[int]] = {}
+            reached, times = [state], Counter([state])
+            for here in reached:
+                for number, _, target in self.automaton.steps[here]:
+                    for symbol in self._symbols(number):
+                        steps.setdefault(symbol, []).append(target)
+                for _, target in self.automaton.silent[here]:
+                    if times[target] < 2:
+                        times[target] += 1
+                        reached.append(target)
+            ends = sum(self.automaton.final[here] > -np.inf for here in reached)
+            self.known[state] = steps, ends
+        return self.known[state]
+
+    def _symbols(self, number: int) -> Iterable[int]:
+        classes = self.automaton.classes
+        return (number,) if classes is None else classes[number].tolist()
+
+
+def check_sums(machine: Machine, paths: Automaton, name: str, shown: Sequence[str]) -> None:
+    """Refuse a machine that sums over the paths of a sequence, of which some sequence has several.
+
+    Here the best path alone counts; where there is one, it is the sum. `shown` names the symbols of
+    `paths`. Nothing is asked of a machine of the tropical semiring.
+    """
+    if machine.semiring == "tropical":
+        return
+    place = machine.source.astype(np.int64) * (len(shown) + 1) + machine.ilabel
+    if machine.is_acceptor and machine.ilabel.all() and len(distinct(place)) == len(place):
+        return  # deterministic
+    try:
+        witness = ambiguous(paths)
+    except TooLargeError as error:
+        what = f"it is too large to tell whether labels have one path each ({error})"
+    else:
+        if witness is None:
+            return
+        what = f"{sequence_shown([shown[k] for k in witness])} has several"
+    raise GrammarError(
+        f"{name} is of the log semiring, which sums over all paths of a labelling, and {what}; a "
+        "grammar scores a labelling by one path: sum beforehand, "
+        "pynini.determinize(pynini.rmepsilon(fst)), or let the best path count, "
+        'pynini.arcmap(fst, map_type="to_standard")'
+    )
+
+
+def sequence_shown(names: Sequence[str]) -> str:
+    """Return a sequence of labels for a message."""
+    if not names:
+        return "the empty labelling"
+    few = " ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else "")
+    return f"the labelling {few!r}"
+
+
 def _closed(automaton: Automaton, states: dict[int, float]) -> dict[int, float]:
     """Return all states reached without reading, each with its best score."""
     best = dict(states)
@@ -269,7 +395,11 @@ def constraint_from_machine(
     machine = connect(_machine_of(fst))
     if not machine.is_acceptor:
         raise GrammarError(f"{called} writes something else than it reads; expected an acceptor")
-    return Constraint(called, partial(_bound, machine, tape, called), language=True)
+    largest = int(machine.ilabel.max(initial=0))
+    table = machine.isymbols or tuple(map(str, range(largest + 1)))
+    check_sums(machine, automaton(machine, largest), called, table[1:])
+    sums = machine.semiring == "log"
+    return Constraint(called, partial(_bound, machine, tape, called), language=True, sums=sums)
 
 
 def _machine_of(fst: pynini.Fst | str | Path) -> Machine:

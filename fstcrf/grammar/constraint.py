@@ -74,12 +74,15 @@ class Constraint:
     language : bool
         Labellings were written down, as a machine or an expression: the empty one may be the only
         one. A rule that leaves only that one forbids every label, which is a mistake.
+    sums : bool
+        Its weights are of the log semiring: several paths over the same labels are their sum.
     """
 
     name: str
     build: Callable[[LabelSets], tuple[Acceptor, ...]]
     content: tuple[object, ...] | None = None
     language: bool = False
+    sums: bool = False
     _bound: dict[_Key, tuple[Acceptor, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:

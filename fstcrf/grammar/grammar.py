@@ -129,7 +129,8 @@ class Grammar:
         fst : pynini.Fst, or str or Path
             An acceptor, or a file of one: OpenFst's bytes, which need no pynini. Its symbols are
             those of its input symbol table, or, without one, label i of the tagger is i + 1.
-            Weights are costs: a labelling scores minus its cheapest path.
+            Weights are costs: a labelling scores minus its cheapest path. A machine of the log
+            semiring (arcs of type log or log64) has one path for each labelling.
         tape : str, optional
             The tape it reads, where there are several.
         name : str
@@ -138,7 +139,8 @@ class Grammar:
         Raises
         ------
         GrammarError
-            No acceptor; when bound: a symbol that is no label.
+            No acceptor; a machine of the log semiring with several paths for a labelling, whose
+            sum is no path's score; when bound: a symbol that is no label.
         DataError
             A file of something else.
         OSError

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, TooLargeError
 from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
-from fstcrf.grammar.automata import Automaton, determinise
+from fstcrf.grammar.automata import Automaton, ambiguous, determinise, sequence_shown
 from fstcrf.grammar.constraint import Constraint
 from fstcrf.grammar.labels import Matching
 from fstcrf.grammar.syntax import Concatenation, Difference, Repetition, Tree, Union, Weighted
@@ -116,15 +116,20 @@ def compiled(
         if isinstance(leaf, Symbol):
             symbols[id(leaf)] = flags(leaf)
         else:
-            whole = reduce(intersect, parts(leaf))
-            machines[id(leaf)] = on_tapes(whole, tapes, labels)
+            both = reduce(intersect, parts(leaf))
+            machines[id(leaf)] = on_tapes(both, tapes, labels)
     first, place = _kinds(list(symbols.values()), list(machines.values()), labels)
     building = _Building(
         _Classes(len(first)),
         {key: np.flatnonzero(shown[first]) for key, shown in symbols.items()},
         {key: _narrowed(machine, first) for key, machine in machines.items()},
     )
-    small = _smallest(building.part(expression), building.classes, name)
+    whole = building.part(expression)
+    summed = next((x for x in leaves(expression) if _sums(x, machines)), None)
+    if summed is not None:
+        names = [_tuple_shown(labels, number) for number in first.tolist()]
+        _check_one_path(summed, _automaton(whole, building.classes), names)
+    small = _smallest(whole, building.classes, name)
     shape = (small.n_states, *map(len, labels))
     return trim(
         Acceptor(
@@ -135,6 +140,30 @@ def compiled(
             final=small.final,
             name=name,
         )
+    )
+
+
+def _sums(leaf: Symbol | Constrained, machines: dict[int, Acceptor]) -> bool:
+    """Tell whether a part has weights of the log semiring."""
+    return isinstance(leaf, Constrained) and leaf.constraint.sums and machines[id(leaf)].weighted
+
+
+def _tuple_shown(labels: tuple[tuple[str, ...], ...], number: int) -> str:
+    places = np.unravel_index(number, tuple(map(len, labels)))
+    return "|".join(known[place] for known, place in zip(labels, places, strict=True))
+
+
+def _check_one_path(part: Symbol | Constrained, automaton: Automaton, names: Sequence[str]) -> None:
+    """Refuse an expression that has several paths for a sequence, whose scores a part would sum."""
+    witness = ambiguous(automaton)
+    if witness is None or not isinstance(part, Constrained):
+        return
+    labelling = sequence_shown([names[k] for k in witness])
+    raise GrammarError(
+        f"{part.constraint.name} is of the log semiring, which sums over all paths of a labelling; "
+        f"here {labelling} has several, of which the best counts: "
+        'let it count in the machine, too, pynini.arcmap(fst, map_type="to_standard"), or have '
+        "labellings read in one way only"
     )
 
 

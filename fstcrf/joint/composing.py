@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import numpy as np
@@ -21,7 +22,7 @@ from fstcrf.arguments import real_number
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor, is_empty, minimise, trim
-from fstcrf.grammar.automata import Automaton, determinise
+from fstcrf.grammar.automata import Automaton, check_sums, determinise
 from fstcrf.grammar.labels import listed, nearest
 from fstcrf.joint.component import GivenTape, Relabelling, TapeMap
 from fstcrf.joint.jointmodel import JointModel, Normalize
@@ -189,6 +190,8 @@ def _deterministic(
         else:
             steps[source].append((symbol, score, target))
     automaton = Automaton(machine.start, steps, quiet, machine.final.tolist(), sizes[0] * sizes[1])
+    shown = [f"{one}:{other}" for one, other in product(read[1], written[1])]
+    check_sums(machine, automaton, f"the {name}", shown)
     try:
         target, score, final = determinise(automaton, MAX_STATES)
     except TooLargeError as error:

@@ -355,7 +355,8 @@ def _log_z(lattices: Sequence[Taped], threads: int) -> list[float]:
     out = empty_scores(lattices)
     for group, log_z in found:
         out[group.numbers] = log_z
-    return out.tolist()
+    sums: list[float] = out.tolist()
+    return sums
 
 
 def _masks(lattice: Taped, shown: tuple[str, ...], path: Path) -> list[Bools]:

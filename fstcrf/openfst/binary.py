@@ -362,6 +362,7 @@ def from_bytes(data: bytes) -> Machine:
         final=_scores(final, "final state"),
         isymbols=isymbols,
         osymbols=osymbols,
+        semiring="tropical" if header.arc_type == "standard" else "log",
     )
 
 

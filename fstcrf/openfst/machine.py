@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from shutil import which
+from typing import Literal
 
 import numpy as np
 
@@ -50,6 +51,8 @@ class Machine:
         Score of ending in each state; −inf: a path may not end there.
     isymbols, osymbols : tuple of str, optional
         Symbol of label id k at k, empty where there is none; the first is epsilon's.
+    semiring : {"tropical", "log"}
+        What several paths over the same labels are together: the best of them, or their sum.
 
     Raises
     ------
@@ -69,6 +72,7 @@ class Machine:
     final: Floats
     isymbols: tuple[str, ...] | None = None
     osymbols: tuple[str, ...] | None = None
+    semiring: Literal["tropical", "log"] = "tropical"
 
     def __post_init__(self) -> None:
         for name in ("source", "target", "ilabel", "olabel"):

@@ -311,7 +311,9 @@ def on_tape(grammar: Grammar, tape: str) -> Grammar:
     """Return a grammar of one tape that does not name it, for a tape among several."""
     return Grammar(
         [
-            Constraint(part.name, partial(_bound_on, part, tape), language=part.language)
+            Constraint(
+                part.name, partial(_bound_on, part, tape), language=part.language, sums=part.sums
+            )
             for part in grammar.constraints
         ]
     )

@@ -45,7 +45,7 @@ GRAMMARS = {
 }
 
 
-@pytest.fixture(params=GRAMMARS.values(), ids=GRAMMARS.keys())
+@pytest.fixture(params=[*GRAMMARS.values()], ids=[*GRAMMARS])
 def grammar(request: pytest.FixtureRequest) -> Grammar:
     found: Grammar = request.param
     return found
@@ -71,6 +71,26 @@ def _or_dead(ask: Callable[[], Any]) -> float:
 def _first(paths: list[Any]) -> float:
     assert len(paths) < 2
     return _or_dead(lambda: paths[0]) if paths else -np.inf
+
+
+_DATA = [
+    {"word": ["u", "v", "w"], "y": ["B-X", "I-X", "O"], "z": ["U", "V", "V"]},
+    {"word": ["v", "w"], "y": ["O", "O"], "z": ["U", "U"]},
+]
+_SENTENCES: list[dict[str, list[str]]] = [{"word": ["u", "v"]}, {"word": []}, {"word": ["v", "w"]}]
+
+
+@cache
+def _tagger() -> CRF:
+    corpus = Corpus.from_sentences(_DATA)
+    return CRF.train(corpus, "y", "U:%x[0,word]\nB", tape=TAPE, max_iterations=5)
+
+
+@cache
+def _second() -> CRF:
+    corpus = Corpus.from_sentences(_DATA)
+    template = "U:%x[0,word]\nU2:%y[0,y]\nB"
+    return CRF.train(corpus, "z", template, tape="z", reads=[_tagger()], max_iterations=5)
 
 
 # --- Lattices -------------------------------------------------------------------------------------
@@ -298,25 +318,6 @@ def test_layers(grammar: Grammar) -> None:
 
 # --- Taggers --------------------------------------------------------------------------------------
 
-_DATA = [
-    {"word": ["u", "v", "w"], "y": ["B-X", "I-X", "O"], "z": ["U", "V", "V"]},
-    {"word": ["v", "w"], "y": ["O", "O"], "z": ["U", "U"]},
-]
-_SENTENCES: list[dict[str, list[str]]] = [{"word": ["u", "v"]}, {"word": []}, {"word": ["v", "w"]}]
-
-
-@cache
-def _tagger() -> CRF:
-    corpus = Corpus.from_sentences(_DATA)
-    return CRF.train(corpus, "y", "U:%x[0,word]\nB", tape=TAPE, max_iterations=5)
-
-
-@cache
-def _second() -> CRF:
-    corpus = Corpus.from_sentences(_DATA)
-    template = "U:%x[0,word]\nU2:%y[0,y]\nB"
-    return CRF.train(corpus, "z", template, tape="z", reads=[_tagger()], max_iterations=5)
-
 
 def _product() -> Any:
     return fstcrf.compose(_tagger(), _second(), normalize="product")
@@ -346,7 +347,8 @@ def test_taggers(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
     tagger, score = make(grammar), _expected(grammar)
     documents = isinstance(tagger, DocumentTagger)
     sentences = Corpus.from_sentences(_SENTENCES)
-    alive, nothing = score > -np.inf, [] if len(tagger.tapes) == 1 else ([], [])
+    alive = score > -np.inf
+    nothing: Any = [] if len(tagger.tapes) == 1 else ([], [])
     for n in (1,) if documents else (1, 2):
         answer = tagger.decode(sentences, n=n, on_no_path="skip")
         assert answer.scores.reshape(3, n)[1, 0] == score
@@ -450,8 +452,8 @@ def test_the_empty_labelling_alone(grammar: Grammar) -> None:
     assert not bound.accepts({TAPE: ["O"]})
     assert bound.draw()
     for search in ("lazy", "expanded", "auto"):
-        empty = _lattice().constrained(grammar, search=search)  # type: ignore[arg-type]
-        full = _lattice(2).constrained(grammar, search=search)  # type: ignore[arg-type]
+        empty = _lattice().constrained(grammar, search=search)
+        full = _lattice(2).constrained(grammar, search=search)
         assert empty.best().score == empty.log_partition() == -1.5
         assert full.log_partition() == -np.inf
         with pytest.raises(NoPathError, match="no labelling is legal"):

@@ -276,9 +276,9 @@ def test_silent_arcs_and_closures_of_pynini() -> None:
         [["P0", "Y"], ["P1", "X"], ["P2", "X"]], input_token_type=fine, output_token_type=coarse
     )
     for fst in (
-        single.closure(),
-        single.closure().optimize(),
-        pynini.arcmap(single.closure(), map_type="to_log64"),
+        single.copy().closure(),
+        single.copy().closure().optimize(),
+        pynini.arcmap(single.copy().closure(), map_type="to_log64"),
     ):
         composition = compose(tagger("pos"), fst, tagger("over coarse"))
         same = compose(tagger("pos"), transducer(MERGE, {0: 0.0}), tagger("over coarse"))
