@@ -9,6 +9,7 @@ score: hence a limit. A machine with one path for each labelling may have any nu
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -362,10 +363,14 @@ def automaton(machine: Machine, n_symbols: int) -> Automaton:
     return Automaton(machine.start, steps, quiet, machine.final.tolist(), n_symbols)
 
 
+_SPECIAL, _ESCAPED = re.compile(r"([\s\\])"), r"\\\1"
+
+
 def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
     """Return an acceptor as a machine of pynini with a symbol table; label i is symbol i + 1.
 
-    Of several tapes, a symbol is ``pos=NN chunk=B-NP``; the last tape's label runs fastest.
+    Of several tapes, a symbol is ``pos=NN chunk=B-NP``, as `.grm` files have it: a blank or a
+    backslash within a label has a backslash before it. The last tape's label runs fastest.
     """
     flat = acceptor.target.reshape(acceptor.n_states, -1)
     states, symbols = np.nonzero(flat >= 0)
@@ -376,7 +381,10 @@ def to_fst(acceptor: Acceptor, arc_type: ArcType = "log64") -> pynini.Fst:
     names: Iterable[str] = acceptor.labels[0]
     if len(acceptor.tapes) > 1:
         names = (
-            " ".join(f"{tape}={label}" for tape, label in zip(acceptor.tapes, labels, strict=True))
+            " ".join(
+                f"{tape}={_SPECIAL.sub(_ESCAPED, label)}"
+                for tape, label in zip(acceptor.tapes, labels, strict=True)
+            )
             for labels in product(*acceptor.labels)
         )
     table = name_table(tuple(names))

@@ -355,10 +355,13 @@ class _Expansion:
                 continue
             value = _Value(statement.value, scope)
             scope = scope.with_name(statement.name, value)
-            if statement.export:
-                found.append(_Export(statement.name, self.value(value), statement.line))
-            elif not _only_names(statement.value):
-                self.value(value)
+            try:
+                if statement.export:
+                    found.append(_Export(statement.name, self.value(value), statement.line))
+                elif not _only_names(statement.value):
+                    self.value(value)
+            except RecursionError:
+                raise self.error(syntax.DEEP, statement.line) from None
         if not found:
             raise self.error("exports nothing; write: export NAME = ...;", None)
         return tuple(found)

@@ -373,11 +373,17 @@ class _Building:
     _made: dict[int, _Part] = field(default_factory=dict)
 
     def part(self, expression: Regular) -> _Part:
-        """Return the machine of an expression."""
-        key = id(expression)
-        if key not in self._made:
-            self._made[key] = self._new(expression)
-        return self._made[key]
+        """Return the machine of an expression, however deeply it is nested."""
+        stack = [expression]
+        while stack:
+            waiting = [x for x in _children(stack[-1]) if id(x) not in self._made]
+            if waiting:
+                stack += reversed(waiting)
+            else:
+                last = stack.pop()
+                if id(last) not in self._made:
+                    self._made[id(last)] = self._new(last)
+        return self._made[id(expression)]
 
     def _new(self, expression: Regular) -> _Part:
         found: _Part

@@ -249,8 +249,29 @@ def parse(text: str, path: str | None = None) -> File:
         tree = _parser().parse(text.removeprefix("\ufeff"))
     except UnexpectedInput as error:
         _fail(error, text, path)
-    found: File = _Builder(path).built(tree)
+    try:
+        found: File = _Builder(path).built(tree)
+    except RecursionError:
+        raise GrammarError(DEEP, path=path, line=_deepest_line(text)) from None
     return found
+
+
+DEEP = "an expression is nested too deeply: give its parts names, in definitions of their own"
+
+
+def _deepest_line(text: str) -> int:
+    """Return the line of the first place with the most open parentheses and brackets."""
+    depth = most = 0
+    line = number = 1
+    for character in _QUOTED.sub(lambda found: " " * len(found[0]), text):
+        number += character == "\n"
+        depth += (character in "([{") - (character in ")]}")
+        if depth > most:
+            most, line = depth, number
+    return line
+
+
+_QUOTED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|#[^\n]*')
 
 
 @lru_cache(maxsize=1)

@@ -9,11 +9,10 @@ The score of a pair of labellings is that of its best path, as for grammars.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from fstcrf.grammar.labels import listed, nearest
 from fstcrf.joint.component import GivenTape, Relabelling, TapeMap
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.model.model import Model
+from fstcrf.openfst.binary import is_fst
 
 if TYPE_CHECKING:
     import pynini
@@ -37,12 +37,6 @@ MAX_STATES = 2_000
 
 Tape = tuple[str, tuple[str, ...]]
 """Name and labels."""
-
-
-def is_transducer(part: object) -> TypeGuard[pynini.Fst]:
-    """Tell whether something is a machine of pynini; without importing it."""
-    loaded = (sys.modules.get(name) for name in ("_pywrapfst", "pywrapfst"))
-    return any(module is not None and isinstance(part, module.Fst) for module in loaded)
 
 
 def pair_acceptor(fst: pynini.Fst, read: Tape, written: Tape, tape: str) -> Acceptor:
@@ -230,7 +224,7 @@ def split(parts: Sequence[object]) -> tuple[list[object], dict[int, pynini.Fst]]
     taggers: list[object] = []
     maps: dict[int, pynini.Fst] = {}
     for part in parts:
-        if not is_transducer(part):
+        if not is_fst(part):
             taggers.append(part)
         elif not taggers or len(taggers) in maps:
             raise OptionError("a map stands between two taggers: compose(pos, map, later)")

@@ -18,6 +18,7 @@ from fstcrf.joint.known import Bias, Columns, Forced, Request, in_columns
 from fstcrf.lattice.answer import Answer, Change, Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.openfst.binary import AS_GRAMMAR, refuse_fst
 
 if TYPE_CHECKING:
     from fstcrf import grammar as grammars
@@ -208,6 +209,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
     def __and__(self, grammar: Grammar) -> Tagger[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
+        refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)

@@ -30,6 +30,7 @@ from fstcrf.model.decoding import Bias, Forced
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
+from fstcrf.openfst.binary import AS_GRAMMAR, TRANSDUCED, is_fst, refuse_fst
 from fstcrf.topology import topology_machine
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
         self, later: Composable
     ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]:
         """Return ``fstcrf.compose(self, later)``."""
-        if composing.is_transducer(later):
+        if is_fst(later):
             # Not left to the machine's own operator, which speaks of strings.
             raise OptionError("a map stands between two taggers: compose(pos, map, later)")
         if not isinstance(later, Composable):
@@ -91,6 +92,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
 
     def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
+        refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
@@ -635,6 +637,7 @@ def compose(
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
     if given:
+        refuse_fst(next(filter(is_fst, parts), None), TRANSDUCED)
         raise OptionError("taggers compose with taggers, lattices with lattices")
     if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")

@@ -32,6 +32,7 @@ from fstcrf.lattice.answer import Path, share, shown_tapes
 from fstcrf.lattice.arcs import acceptor_steps, check_size
 from fstcrf.lattice.machines import acyclic_acceptor, machine_labels
 from fstcrf.openfst import Machine
+from fstcrf.openfst.binary import AS_GRAMMAR, refuse_fst
 
 if TYPE_CHECKING:
     import pynini
@@ -504,6 +505,7 @@ class AcyclicLattice:
 
     def __and__(self, grammar: Grammar) -> AcyclicLattice:
         """Return the lattice of the paths that a grammar accepts; see `constrained`."""
+        refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, Grammar):
             return NotImplemented
         return self.constrained(grammar)

@@ -33,6 +33,7 @@ from fstcrf.lattice.segments import SegmentLattice
 from fstcrf.lattice.tapes import potentials
 from fstcrf.lattice.tilings import SEGMENT
 from fstcrf.once import memoised
+from fstcrf.openfst.binary import AS_GRAMMAR, refuse_fst
 
 _PREFIXES = 10_000
 BLANK = "<blank>"
@@ -177,6 +178,7 @@ class CTCLattice(SegmentLattice):
 
     def __and__(self, grammar: Grammar) -> CTCLattice:
         """Return the lattice under a grammar over the string."""
+        refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, Grammar):
             return NotImplemented
         return self.constrained(grammar)

@@ -59,6 +59,7 @@ from fstcrf.lattice.tapes import (
 )
 from fstcrf.lazy import LazyModule
 from fstcrf.once import made_once
+from fstcrf.openfst.binary import AS_GRAMMAR, TRANSDUCED, refuse_fst
 from fstcrf.plans import Plan, Search, plan_of
 
 if TYPE_CHECKING:
@@ -649,12 +650,14 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
 
     def __and__(self, grammar: Grammar) -> Self:
         """Return the lattice of the paths that a grammar accepts; see `constrained`."""
+        refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
     def __matmul__(self, other: Lattice) -> JointLattice:
         """Return the composition of two lattices; see `fstcrf.compose`."""
+        refuse_fst(other, TRANSDUCED)
         if not isinstance(other, Lattice):
             return NotImplemented
         return cast("JointLattice", product([self, other]))

@@ -204,11 +204,27 @@ def lattice_machine(lattice: Taped) -> Machine:
         np.ascontiguousarray(joint.initial),
         np.ascontiguousarray(joint.final),
         state_label=joint.label.astype(np.int32),
-        symbols=symbols(["|".join(parts) for parts in joint.names]),
+        symbols=symbols([joint_symbol(parts) for parts in joint.names]),
     )
     if len(lattice):
         return machine
     return connect(replace(machine, final=np.full(1, joint.empty)))
+
+
+def joint_symbol(labels: Sequence[str]) -> str:
+    r"""Return one symbol for the labels of tapes; of one tape the label as it is.
+
+    ``|`` stands between them. Within a label, it and a backslash have a backslash before them, so
+    that no two tuples of labels have one symbol.
+
+    Examples
+    --------
+    >>> print(joint_symbol(["N", "B-NP"]), joint_symbol(["a|b", "c"]), joint_symbol(["a|b"]))
+    N|B-NP a\|b|c a|b
+    """
+    if len(labels) == 1:
+        return labels[0]
+    return "|".join(label.replace("\\", "\\\\").replace("|", "\\|") for label in labels)
 
 
 @dataclass(frozen=True, slots=True)

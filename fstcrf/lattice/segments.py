@@ -43,6 +43,7 @@ from fstcrf.lattice.candidates import (
 from fstcrf.lattice.machines import joint_arrays
 from fstcrf.lattice.tapes import Taped, potentials
 from fstcrf.lattice.tilings import SEGMENT, SegmentPath, Tilings
+from fstcrf.openfst.binary import AS_GRAMMAR, TRANSDUCED, refuse_fst
 
 if TYPE_CHECKING:
     import pynini
@@ -264,6 +265,7 @@ class SegmentLattice(Tilings):
 
     def __and__(self, grammar: Grammar) -> SegmentLattice:
         """Return the lattice of the paths that a grammar over segments accepts."""
+        refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, Grammar):
             return NotImplemented
         return self.constrained(grammar)
@@ -333,6 +335,7 @@ class SegmentLattice(Tilings):
 
     def __matmul__(self, other: Taped) -> SegmentLattice:
         """Return the composition with a lattice of the same tokens; see `with_tokens`."""
+        refuse_fst(other, TRANSDUCED)
         if not isinstance(other, Taped):
             return NotImplemented
         return self.with_tokens(other)

@@ -11,6 +11,7 @@ from fstcrf import constraints as c
 from fstcrf.errors import GrammarError, LabelError
 from fstcrf.grammar import Acceptor, Grammar, equivalent
 from fstcrf.grammar.automata import to_fst
+from fstcrf.grammar.syntax import fields
 from tests.support.fsts import one_of
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")
@@ -129,6 +130,16 @@ def test_pairs_of_tapes() -> None:
     fst = to_fst(acceptor)
     assert [arc.ilabel for arc in fst.arcs(0)] == [2]
     assert fst.input_symbols().find(2) == "l=a r=y"
+
+
+def test_symbols_of_tapes_can_be_told_apart() -> None:
+    """As in ``.grm`` files, where a blank within a label has a backslash before it."""
+    labels = {"l": ["a r=x", "a", "b\\"], "r": ["x r=x", "x"]}
+    (acceptor,) = c.pairs([("a", "x")], ("l", "r"), weight=-1.0).bind(labels)
+    table = to_fst(acceptor).input_symbols()
+    symbols = [table.find(k) for k in range(1, 7)]
+    read = [dict(fields(symbol, ("l", "r"))) for symbol in symbols]
+    assert read == [{"l": one, "r": two} for one in labels["l"] for two in labels["r"]]
 
 
 def test_what_is_no_grammar() -> None:

@@ -410,3 +410,38 @@ def test_parts_of_too_many_arcs() -> None:
 def test_machines_on_the_way_are_bounded(text: str) -> None:
     with pytest.raises(GrammarError, match="is too large"):
         Grammar.from_text(text, ["a", "b"])
+
+
+# --- Nesting -----------------------------------------------------------------------------------
+
+
+def test_definitions_that_are_nested_deeply() -> None:
+    lines = [f'D{k} = ("[O]" D{k - 1} "[B-NP]" | "[I-NP]")*;\n' for k in range(1, 600)]
+    text = 'D0 = "";\n' + "".join(lines) + "export X = D599;"
+    grammar = Grammar.from_text(text, BIO)
+    assert grammar.accepts(["O"] * 50 + ["B-NP"] * 50)
+    assert not grammar.accepts(["O"] * 50 + ["B-NP"] * 49)
+    assert Grammar.from_text(f"export X = {'(' * 3000}any{')' * 3000};", BIO).accepts(["O"])
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("\n\nexport X = " + '("[O]" ' * 3000 + "any" + ")*" * 3000 + ";", 3),
+        ("func f[x] {\n return x;\n}\nexport X = " + "f[" * 500 + "any" + "]" * 500 + ";", 4),
+        ('export A = "[O]"; # ((((\nexport X = any* ' + '- "[O]"' * 2000 + ";", 1),
+        ("\nexport X = " + 'if_present["NP", ' * 400 + 'before["NP", "NP"]' + "]" * 400 + ";", 2),
+        (
+            "func f0[x] { return x; }\n"
+            + "".join(f"func f{k}[x] {{ return f{k - 1}[x]; }}\n" for k in range(1, 800))
+            + "export X = f799[any];",
+            801,
+        ),
+    ],
+    ids=["parentheses", "functions", "minus", "constraints", "functions of functions"],
+)
+def test_expressions_that_are_nested_too_deeply(text: str, line: int) -> None:
+    assert message(text) == (
+        f"<input>:{line}: an expression is nested too deeply: give its parts names, in definitions "
+        "of their own"
+    )

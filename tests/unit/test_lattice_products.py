@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import pickle
+import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from fstcrf import compose
 from fstcrf.constraints import at_least, at_most, before, bio, contiguous, never, pairs, start_with
 from fstcrf.errors import (
     FstcrfError,
@@ -26,7 +30,8 @@ from fstcrf.errors import (
 from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
 from fstcrf.kernel.machines import MAX_AXES
-from fstcrf.lattice import Lattice, best, nbest, product
+from fstcrf.lattice import Lattice, SegmentLattice, best, nbest, product
+from fstcrf.lattice.machines import lattice_machine
 from tests.support.compositions import random_acceptor, random_world
 
 BIO = ("O", "B-X", "I-X")
@@ -428,3 +433,50 @@ def test_what_is_no_grammar_or_no_search_is_refused() -> None:
         best([lattice], search="fast")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         lattice & "bio"  # type: ignore[operator]
+
+
+# --- What is no lattice -------------------------------------------------------------------------
+
+
+def test_machines_of_pynini_beside_lattices() -> None:
+    """They have operators of their own, which speak of strings."""
+    pynini = pytest.importorskip("pynini")
+    fst = pynini.Fst()
+    fst.add_states(1)
+    fst.set_start(0)
+    fst.set_final(0)
+    for symbol in (1, 2, 3):
+        fst.add_arc(0, pynini.Arc(symbol, 2, 0.5 * symbol, 0))
+    lattice, labels = chunks(), BIO
+    segments = SegmentLattice.from_arrays(1, [0], [1], [0], [0.0], ["A"])
+    transduced: list[Callable[[], Any]] = [
+        *(lambda: lattice @ fst, lambda: compose(lattice, fst), lambda: compose(fst, lattice)),
+        *(lambda: segments @ fst, lambda: (tags() @ lattice) @ fst),
+    ]
+    for ask in transduced:
+        with pytest.raises(OptionError, match=r"lattice & Grammar\.from_fst\(fst\); let pynini"):
+            ask()
+    acyclic = Lattice.from_fst(lattice.to_fst())
+    for under in (lattice, segments, acyclic, Lattice.from_ctc(np.zeros((1, 2)))):
+        with pytest.raises(OptionError, match=r"make one of an acceptor, & Grammar\.from_fst"):
+            under & fst
+    plain = lattice.to_fst(fst.arc_type())  # as the message says
+    found = Lattice.from_fst(pynini.compose(plain, fst).project("output"), labels)
+    assert set(found.best().labels) == {labels[1]}
+    acceptor = pynini.project(fst, "input")
+    assert (lattice & Grammar.from_fst(acceptor)).log_partition() < lattice.log_partition()
+
+
+def test_symbols_of_several_tapes() -> None:
+    names = ("a|b", "a", "a\\", "\\|"), ("c", "b|c", "|c", "\\")
+    one, two = (
+        Lattice.from_arrays(labels, np.zeros((1, 4)), tape=tape)
+        for tape, labels in zip("pq", names, strict=True)
+    )
+    machine = lattice_machine(one @ two)
+    assert machine.isymbols is not None
+    cut = [re.findall(r"(?:[^|\\]|\\.)+", symbol) for symbol in machine.isymbols[1:]]
+    read = [tuple(re.sub(r"\\(.)", r"\1", part) for part in parts) for parts in cut]
+    assert read == list(itertools.product(*names))
+    assert lattice_machine(one).isymbols == ("<eps>", *names[0])  # of one tape, labels as they are
+    assert (one @ two).to_att().count("\n") == 16 + 16
