@@ -108,11 +108,11 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """Another way to decide, within the window."""
+    """A way to decide, within the window."""
 
     decode: Decode
     labels: list[list[int]]  # of each tape
-    score: float | None
+    score: float | None  # of these labels in the model's own way; None: its grammar forbids them
     exact: bool
     differs: list[int]  # all tokens at which it is not what the question's way decides
     dead: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import groupby
@@ -302,17 +302,29 @@ class Workbench:
         return _paths(answer, window)
 
     def compare(self, asked: Asked) -> list[Compared]:
-        """Return what the other ways to decide say; see `answer`."""
+        """Return what each way to decide says, the question's own first; none where it has one.
+
+        Their scores are those that the model's own way, the first of `decodes`, gives their labels:
+        each way has a unit of its own, and a cascade's depends on the labels that are forced.
+        """
         question, own = asked.question, self._way(asked.question)
-        if not question.rows:
+        if not question.rows or len(self.decodes) == 1:
             return []
         window = _window(asked, len(question.rows))
         ways = [own, *(way for way in self.decodes if way != own)]
-        mine, *others = self._decide([(question, way) for way in ways], bare=True)
+        found = self._decide([(question, way) for way in ways], bare=True)
+        mine = found[0]
         if isinstance(mine, FstcrfError):
             raise mine
+        lattice = self._variant(question).lattice(self._sentence(question))
+
+        def score(best: Mapping[str, Ints]) -> float:
+            sets = self.composition.label_sets
+            labels = [[sets[tape][k] for k in best[tape].tolist()] for tape in lattice.tapes]
+            return lattice.score(labels)
+
         return [
-            _compared(way, mine, other, window) for way, other in zip(ways[1:], others, strict=True)
+            _compared(way, mine, one, window, score) for way, one in zip(ways, found, strict=True)
         ]
 
     def judge(self, question: LatticeQuestion) -> list[RuleShown]:
@@ -618,9 +630,13 @@ def _ids(answer: Answer, tape: str, k: int) -> Ints:
 
 
 def _compared(
-    way: Decode, mine: _Decided, other: _Decided | FstcrfError, window: slice
+    way: Decode,
+    mine: _Decided,
+    other: _Decided | FstcrfError,
+    window: slice,
+    score: Callable[[Mapping[str, Ints]], float],
 ) -> Compared:
-    """Tell where another way to decide has other labels than the question's own."""
+    """Tell where a way to decide has other labels than the question's own, and what they score."""
     if isinstance(other, FstcrfError) or other.dead:
         why = str(other) if isinstance(other, FstcrfError) else other.dead
         return Compared(way, [], score=None, exact=False, differs=[], dead=why)
@@ -628,7 +644,7 @@ def _compared(
     return Compared(
         way,
         [ids[window].tolist() for ids in other.best.values()],
-        score=_number(other.score),
+        score=_number(score(other.best)),
         exact=other.exact,
         differs=[] if mine.dead else np.flatnonzero(differs).tolist(),
         dead="",

@@ -193,6 +193,42 @@ def test_other_ways_to_decide_are_told_apart() -> None:
     assert differing  # otherwise nothing was told apart
 
 
+@pytest.mark.parametrize("normalize", ["chain", "product"])
+@pytest.mark.parametrize("force", [False, True])
+def test_ways_to_decide_are_scored_in_one_unit(normalize: Any, force: bool) -> None:
+    """By the model's own way, whatever way is shown and whichever labels are forced."""
+    free = compose(*taggers("three in a row"), normalize=normalize)
+    once = free & never(label("P2"), tape="pos")
+    below = forbidden = 0
+    for composition in (free, once):
+        bench = Workbench(composition)
+        assert bench.decodes[0] == normalize
+        for sentence in TEST:
+            edits = (Edit("pos", 0, 1, "force"),) if force else ()
+            given = {"forced": {"pos": ["P1", *[None] * (len(sentence["word"]) - 1)]}}
+            whole = composition.decode([sentence], forced=[given["forced"]] if force else None)
+            for shown in bench.decodes:
+                ways = bench.compare(asked(sentence, bench, edits=edits, decode=shown))
+                assert {way.decode for way in ways} == set(bench.decodes)
+                assert ways[0].decode == shown
+                assert ways[0].differs == []
+                for way in ways:
+                    sets = [composition.label_sets[tape] for tape in composition.tapes]
+                    names = [[s[i] for i in row] for s, row in zip(sets, way.labels, strict=True)]
+                    exact = composition.lattice(sentence).score(names)
+                    if way.score is None:
+                        forbidden += 1
+                        assert exact == -np.inf
+                        continue
+                    assert way.score == pytest.approx(exact)
+                    assert way.score <= whole.scores[0] + 1e-9
+                    below += way.score < whole.scores[0] - 1e-9
+                    if way.decode == normalize:
+                        assert way.score == pytest.approx(whole.scores[0])
+    assert below
+    assert forbidden  # a cascade knows no grammar
+
+
 def test_ranked_paths_and_spans() -> None:
     composition, sentence = three(), long_sentence()
     bench = Workbench(composition)

@@ -12,7 +12,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
-from fstcrf.errors import ModelFileError
+from fstcrf.errors import LabelWarning, ModelFileError
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.train import Progress
 from fstcrf.train.loop import KIND, VERSION
@@ -108,7 +108,8 @@ def test_held_out_forms() -> None:
     assert expected is not None
     assert listed == msgspec.structs.replace(expected, target=None)
     unseen = [{"word": ["new"], "y": ["B-NEW"]}, {"word": [], "y": []}]
-    record = train(dev=unseen, max_iterations=2).record
+    with pytest.warns(LabelWarning, match=r"B-NEW \(1\)$"):
+        record = train(dev=unseen, max_iterations=2).record
     assert record is not None
     assert record.dev_score == 0.0, "a label that training never saw is an error"
 

@@ -221,7 +221,7 @@ function drawWays() {
   $("ways").replaceChildren(waysTable());
   [...$("tapes").querySelectorAll("thead")].forEach((head, k) => {
     for (const line of head.querySelectorAll("tr.way")) line.remove();
-    for (const way of compared) head.append(wayRow(way, shown.tapes[k]));
+    for (const way of compared.slice(1)) head.append(wayRow(way, shown.tapes[k]));
     if (shown.tapes[k].name in gold) head.append(goldRow(shown.tapes[k]));
   });
 }
@@ -245,13 +245,18 @@ function spansTable() {
 }
 
 function waysTable() {
-  const rows = [[shown.decode, "as shown", shown.score === null ? "" : shown.score.toFixed(3)]];
-  for (const way of compared) {
-    const count = way.differs.length;
-    const told = way.dead || (count ? `other labels at ${count} tokens, first ${way.differs[0] + 1}` : "the same labels");
-    rows.push([way.decode, told, way.score === null ? "" : way.score.toFixed(3)]);
+  if (model.decodes.length === 1) {
+    return plain("Ways to decide", ["", "", "score"], [[shown.decode, "as shown", shown.score === null ? "" : shown.score.toFixed(3)]], [2]);
   }
-  return plain("Ways to decide", ["", "", "score"], rows, [2]);
+  if (!compared.length) return element("p", shown.dead || "…");
+  // One unit for the column: what the model's own way gives the labels of each way.
+  const rows = compared.map((way, k) => {
+    const count = way.differs.length;
+    const other = count ? `other labels at ${count} tokens, first ${way.differs[0] + 1}` : "the same labels";
+    const score = way.score === null ? "forbidden" : way.score.toFixed(3);
+    return [way.decode, way.dead || (k ? other : "as shown"), way.dead ? "" : score];
+  });
+  return plain("Ways to decide", ["", "", `score by ${model.decode}`], rows, [2]);
 }
 
 function labelsShown(tape) {
