@@ -17,7 +17,7 @@ from fstcrf.arrays import Bools, Longs
 from fstcrf.corpus import named_scheme, spans
 from fstcrf.corpus.corpus import Column
 from fstcrf.corpus.schemes import OUTSIDE, convert, has_spans, span_arrays, split_label
-from fstcrf.errors import LabelWarning, ShapeError
+from fstcrf.errors import LabelError, LabelWarning, ShapeError
 
 # --- Two labellings, interned together ------------------------------------------------------------
 
@@ -59,7 +59,13 @@ class LabelPairs:
 
 
 def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> LabelPairs:
-    """Intern two labellings, given as one list of labels per sentence."""
+    """Intern two labellings, given as one list of labels per sentence.
+
+    Raises
+    ------
+    ShapeError, LabelError
+        Labellings of other tokens; a label that is no string.
+    """
     if len(gold) != len(predicted):
         raise ShapeError(f"{len(gold)} gold sentences, {len(predicted)} predicted")
     lengths = [len(sentence) for sentence in gold]
@@ -67,6 +73,9 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
         if length != len(sentence):
             raise ShapeError(f"sentence {number}: {length} gold labels, {len(sentence)} predicted")
     labels = Column.from_strings(chain.from_iterable((*gold, *predicted)))
+    if not all(isinstance(label, str) for label in labels.values):
+        _refuse_others(gold, "gold")
+        _refuse_others(predicted, "predicted")
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
     n_tokens = int(offsets[-1])
     return LabelPairs(
@@ -74,6 +83,16 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
         Column(labels.ids[n_tokens:], labels.values),
         offsets,
     )
+
+
+def _refuse_others(labels: Sequence[Sequence[object]], what: str) -> None:
+    for number, sentence in enumerate(labels):
+        token = next((t for t, label in enumerate(sentence) if not isinstance(label, str)), None)
+        if token is not None:
+            raise LabelError(
+                f"sentence {number}, token {token}: the {what} label is {sentence[token]!r}, "
+                "expected a string"
+            )
 
 
 def counted(names: Counter[str], most: int = 5) -> str:

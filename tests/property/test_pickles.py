@@ -281,12 +281,9 @@ def pipeline() -> fstcrf.Pipeline:
 
 
 def segments() -> SegmentLattice:
-    return SegmentLattice.from_arrays(
-        2,
-        *(np.asarray(row) for row in ([0, 0, 1], [1, 2, 2], [0, 1, 0])),
-        np.asarray([0.5, 0.2, -0.1]),
-        ("A", "B"),
-    )
+    start, end, label = (np.asarray(row) for row in ([0, 0, 1], [1, 2, 2], [0, 1, 0]))
+    score = np.asarray([0.5, 0.2, -0.1])
+    return SegmentLattice.from_arrays(2, start, end, label, score, ("A", "B"))
 
 
 def straight() -> Machine:
@@ -313,6 +310,7 @@ def of_answer(answer: Any) -> Any:
     """All that an answer tells, as arrays and lists."""
     tapes = [(answer[t].ids, answer[t].labels(), answer[t].spans()) for t in answer.tapes]
     facts = answer.scores, answer.probabilities, answer.exact, answer.bounds, answer.changed
+    more: list[Any]
     try:
         more = [(answer.marginals(t), answer.span_probabilities(t)) for t in answer.tapes]
     except fstcrf.errors.OptionError as error:

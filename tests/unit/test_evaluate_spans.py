@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fstcrf.corpus import convert, labels_from_spans
-from fstcrf.errors import OptionError, ShapeError
-from fstcrf.evaluate import SpanScore, best_of, compare, evaluate_spans, written_alike
+from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.evaluate import (
+    SpanScore,
+    best_of,
+    compare,
+    evaluate_spans,
+    evaluate_tokens,
+    written_alike,
+)
 
 GOLD = [["B-NP", "I-NP", "B-VP", "O"], ["B-NP", "B-NP", "I-NP"], ["O"], []]
 PREDICTED = [["B-NP", "I-NP", "B-PP", "O"], ["B-NP", "I-NP", "I-NP"], ["O"], []]
@@ -94,6 +102,15 @@ def test_lengths_that_disagree() -> None:
         evaluate_spans([["O"], ["O"]], [["O"]])
     with pytest.raises(ShapeError, match="sentence 1: 1 gold labels, 2 predicted"):
         evaluate_spans([["O"], ["O"]], [["O"], ["O", "O"]])
+
+
+@pytest.mark.parametrize("evaluate", [evaluate_spans, evaluate_tokens])
+@pytest.mark.parametrize("odd", [None, 3])
+def test_labels_that_are_no_strings(evaluate: Any, odd: Any) -> None:
+    fine, wrong = [["O", "O"]], [["O", odd]]
+    for gold, predicted, what in ((wrong, fine, "gold"), (fine, wrong, "predicted")):
+        with pytest.raises(LabelError, match=f"sentence 0, token 1: the {what} label is {odd!r}"):
+            evaluate(gold, predicted)
 
 
 @pytest.mark.parametrize("beta", [0.0, -1.0, float("nan"), float("inf")])
