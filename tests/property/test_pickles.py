@@ -42,7 +42,8 @@ TWO = {"pos": ("N", "V"), "ner": ("O", "B-A", "I-A")}
 def doubled(value: Any) -> list[Any]:
     """The same thing by every way that copies it, in this process."""
     again = pickle.loads(pickle.dumps(value))
-    return [again, pickle.loads(pickle.dumps(again, protocol=2)), copy.deepcopy(value)]
+    twice = pickle.loads(pickle.dumps(again, protocol=2))
+    return [again, twice, copy.deepcopy(value), copy.copy(value)]
 
 
 # --- Grammars -------------------------------------------------------------------------------------
@@ -531,3 +532,5 @@ def test_other_processes_answer_alike() -> None:
             there, back = pool.submit(answered, name, make()).result()
             assert alike(there, ask(make()))
             assert alike(ask(back), there)
+        model = joint()
+        assert list(pool.map(model.tag, TEXTS)) == model.tag_all(TEXTS)
