@@ -243,7 +243,8 @@ class Reader:
         try:
             "".join(column.values)  # quicker than to ask each for its type
         except TypeError:
-            odd = next(i for i, value in enumerate(column.values) if not isinstance(value, str))
+            values: tuple[object, ...] = column.values
+            odd = next(i for i, value in enumerate(values) if not isinstance(value, str))
             raise DataError(
                 f"column {name!r} is {column.values[odd]!r}, expected a string",
                 **self._where(int(np.argmax(column.ids == odd))),

@@ -7,6 +7,7 @@ files; sizes are limited; work ends when the client goes away.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import hmac
@@ -22,7 +23,6 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
-import anyio.to_thread
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
@@ -31,8 +31,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fstcrf.errors import FstcrfError, InexactWarning, OptionError
+from fstcrf.inspector.connections import MOST, protocol
 from fstcrf.inspector.questions import Asked, CellAsked, Shown
 from fstcrf.inspector.workbench import Workbench
+from fstcrf.inspector.workers import Workers
 
 T = TypeVar("T")
 _Message: TypeAlias = MutableMapping[str, Any]
@@ -51,6 +53,7 @@ THREADS = 2
 """Batches of questions that are worked on at one time; the others wait."""
 
 _BATCH, _BATCH_TOKENS = 64, 4_000
+_BACKLOG = 2048  # connections that wait
 
 _LOCAL = ("localhost", "127.0.0.1", "[::1]")
 _PAGE = {
@@ -203,30 +206,33 @@ class _Batches:
     """Answers questions that wait at the same time together, which costs little more than one."""
 
     def __init__(self, bench: Workbench, threads: int) -> None:
-        self._bench, self._idle = bench, threads
+        self._bench, self._idle, self._workers = bench, threads, Workers(threads)
         self._waiting: list[_Waiting] = []
 
     async def answer(self, asked: Asked) -> Shown:
         """Return the answer to a question; one that is given up before its turn is not begun."""
         mine = _Waiting(asked)
         self._waiting.append(mine)
+        self._begin()
         try:
-            while mine.found is None:
-                if mine in self._waiting and self._idle:
-                    await self._batch()
-                else:
-                    await mine.woken.wait()
-                    mine.woken = anyio.Event()
+            await mine.woken.wait()
         finally:
             if mine in self._waiting:
                 self._waiting.remove(mine)
-            self._wake()
         if isinstance(mine.found, Exception):
             raise mine.found
+        assert mine.found is not None  # noqa: S101 (it is set before it is woken)
         return mine.found
 
-    async def _batch(self) -> None:
-        """Answer the questions that wait, as many as make a batch."""
+    def _begin(self) -> None:
+        """Begin with the questions that wait, as many as make a batch, while a thread is idle."""
+        while self._idle and self._waiting:
+            batch, self._waiting = self._cut()
+            self._idle -= 1
+            work = partial(self._bench.answers, [waiting.asked for waiting in batch])
+            self._workers.begin(work).add_done_callback(partial(self._answered, batch))
+
+    def _cut(self) -> tuple[list[_Waiting], list[_Waiting]]:
         size = 1
         tokens = len(self._waiting[0].asked.question.rows)
         while size < min(len(self._waiting), _BATCH):
@@ -234,25 +240,18 @@ class _Batches:
             if tokens > _BATCH_TOKENS:
                 break
             size += 1
-        batch, self._waiting = self._waiting[:size], self._waiting[size:]
-        self._idle -= 1
-        try:
-            with anyio.CancelScope(shield=True):  # others wait for it, too
-                found = await anyio.to_thread.run_sync(
-                    self._bench.answers, [waiting.asked for waiting in batch]
-                )
-        except Exception as error:  # noqa: BLE001 (each of those who wait hears of it)
-            failed: list[Any] = [error] * size
-            found = failed
-        finally:
-            self._idle += 1
-        for waiting, answer in zip(batch, found, strict=True):
-            waiting.found = answer
-            waiting.woken.set()
+        return self._waiting[:size], self._waiting[size:]
 
-    def _wake(self) -> None:
-        if self._idle and self._waiting:
-            self._waiting[0].woken.set()
+    def _answered(self, batch: list[_Waiting], answer: asyncio.Future[list[Any]]) -> None:
+        if answer.cancelled():  # the server ends
+            return
+        self._idle += 1
+        failed = answer.exception()
+        found = [failed] * len(batch) if failed is not None else answer.result()
+        for waiting, one in zip(batch, found, strict=True):
+            waiting.found = one
+            waiting.woken.set()
+        self._begin()
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +260,7 @@ class _Desk:
 
     bench: Workbench
     batches: _Batches
-    limiter: anyio.CapacityLimiter
+    workers: Workers
 
     async def model(self, request: Request) -> Response:
         return await self._worked(request, self.bench.describe)
@@ -295,11 +294,10 @@ class _Desk:
         return await self._worked(request, partial(self.bench.opened, number))
 
     async def _worked(self, request: Request, work: Callable[[], object]) -> Response:
-        # Abandoned when cancelled: a thread cannot be ended, but nobody waits for it.
-        return await _while_there(
-            request,
-            partial(anyio.to_thread.run_sync, work, limiter=self.limiter, abandon_on_cancel=True),
-        )
+        async def worked() -> object:
+            return await self.workers.begin(work)
+
+        return await _while_there(request, worked)
 
 
 async def _while_there(request: Request, work: Callable[[], Awaitable[object]]) -> Response:
@@ -403,7 +401,7 @@ def application(bench: Workbench, access: Access | None = None, *, threads: int 
     callable
         For an ASGI server, such as uvicorn's.
     """
-    desk = _Desk(bench, _Batches(bench, threads), anyio.CapacityLimiter(threads))
+    desk = _Desk(bench, _Batches(bench, threads), Workers(threads))
     routes = [Route(path, _file(*file)) for path, file in _PAGE.items()]
     routes += [
         Route("/api/model", desk.model),
@@ -439,6 +437,7 @@ def bound(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host.strip("[]"), port))
+        found.listen(_BACKLOG)  # clients wait until they are served
     except OSError as error:
         found.close()
         why = error.strerror or str(error)
@@ -464,10 +463,12 @@ def serve(
     """
     settings = uvicorn.Config(
         application(bench, access, threads=threads),
+        http=protocol(),
         log_level="error",
         access_log=False,
         timeout_graceful_shutdown=1,
-        limit_concurrency=200,
+        limit_concurrency=MOST,
+        backlog=_BACKLOG,
         server_header=False,
     )
     warnings.simplefilter("ignore", InexactWarning)  # the page tells which answers are not proven

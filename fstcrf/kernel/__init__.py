@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf.kernel.acyclic import columns, growing
     from fstcrf.kernel.decoding import (
         AxisMaxima,
         AxisPosterior,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         lazy_paths,
         path_scores,
     )
-    from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual, columns, growing
+    from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
     from fstcrf.kernel.native import use, variant, variants
     from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
     from fstcrf.kernel.rows import PackedTable, SparseRows, padded
@@ -227,11 +228,11 @@ __getattr__ = importer(
         "axis_maxima": "decoding",
         "axis_posterior": "decoding",
         "best_paths": "decoding",
-        "columns": "machines",
+        "columns": "acyclic",
         "dead_tokens": "decoding",
         "dot": "sweep",
         "forward_backward": "graphs",
-        "growing": "machines",
+        "growing": "acyclic",
         "lazy_paths": "lazy",
         "log_partition": "graphs",
         "log_partitions": "decoding",

@@ -7,6 +7,7 @@ domain. Every function is linear in the arcs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,11 +16,34 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.kernel.machines import growing
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
 from fstcrf.once import given_state
 
 _ROOM = 1024  # entries of the first search for the n best
+_MANY, _FASTER = 1024, 8
+
+
+def growing(n: int) -> Iterator[int]:
+    """Yield how many of n paths to make room for: few, then more while all of that is filled.
+
+    Examples
+    --------
+    >>> list(growing(3)), list(growing(10_000))
+    ([3], [1024, 8192, 10000])
+    """
+    tried = min(n, _MANY)
+    while tried < n:
+        yield tried
+        tried = min(n, _FASTER * tried)
+    yield tried
+
+
+def columns(n: int, most: int) -> int:
+    """Return the columns of arrays of n paths of each sentence, of which none has more than `most`.
+
+    Of up to 1,024 there is a column for each, also where no sentence has so many.
+    """
+    return n if n <= _MANY else max(_MANY, most)
 
 
 class ArcPaths(NamedTuple):

@@ -7,7 +7,7 @@ outer index. What is None here is *per token*: it comes with the batch, one tabl
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -445,32 +445,6 @@ class Bound:
         cells = self.machine.outer * self.machine.width * self.machine.n_residual
         what = f"a sentence of {self.longest:,} tokens, {cells:,} states at each"
         return ffi.from_buffer("double[]", allocated(size, what, self.longest))
-
-
-_MANY, _FASTER = 1024, 8
-
-
-def growing(n: int) -> Iterator[int]:
-    """Yield how many of n paths to make room for: few, then more while all of that is filled.
-
-    Examples
-    --------
-    >>> list(growing(3)), list(growing(10_000))
-    ([3], [1024, 8192, 10000])
-    """
-    tried = min(n, _MANY)
-    while tried < n:
-        yield tried
-        tried = min(n, _FASTER * tried)
-    yield tried
-
-
-def columns(n: int, most: int) -> int:
-    """Return the columns of arrays of n paths of each sentence, of which none has more than `most`.
-
-    Of up to 1,024 there is a column for each, also where no sentence has so many.
-    """
-    return n if n <= _MANY else max(_MANY, most)
 
 
 def allocated(size: int, what: str, tokens: int) -> Floats:
