@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from fstcrf.arrays import Array, Floats
-from fstcrf.errors import ModelFileError
+from fstcrf.corpus import named_scheme
+from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.features import FeatureIndex
 from fstcrf.semimarkov.likelihood import ROLES, SegmentSpace
 from fstcrf.semimarkov.phrases import PhraseTable, SegmentFeatures
@@ -17,6 +18,8 @@ from fstcrf.storage import SEGMENTS, read_arrays, write_arrays
 
 KIND, VERSION = SEGMENTS, 1
 
+_LONGEST = 10_000  # tokens of a segment
+_OURS = (FstcrfError, msgspec.MsgspecError)
 _TABLE = ("parent", "string", "depth", "row", "attribute")
 
 
@@ -108,7 +111,8 @@ def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
     try:
         header = msgspec.json.decode(metadata["header"], type=_Header)
-        about = msgspec.json.decode(metadata["index"])
+        about = msgspec.json.decode(metadata["index"], type=dict[str, Any])
+        named_scheme(header.scheme)
         own = {
             name.removeprefix("index."): array
             for name, array in arrays.items()
@@ -121,6 +125,7 @@ def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
         )
         labels = len(header.labels)
         features = SegmentFeatures(tables, header.names, arrays["features.cell"], labels)
+        _check_inside("longest", arrays["longest"], 1, _LONGEST + 1)
         space = SegmentSpace(
             labels,
             header.rows,
@@ -130,32 +135,33 @@ def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
             len(features.cell),
         )
         _check_parts(space, features, arrays["theta"])
-    except (KeyError, ValueError, msgspec.MsgspecError) as error:
+    except (LookupError, ValueError, OverflowError, RecursionError, *_OURS) as error:
         raise ModelFileError(f"{os.fspath(path)}: damaged: {error}") from None
     parts = header.labels, index, features, space, arrays["theta"]
     return SavedSegmentCRF(*parts, header.columns, header.scheme, header.record)
 
 
+def _check_inside(what: str, numbers: Array, least: int, end: int) -> None:
+    if numbers.size and not (numbers.min() >= least and numbers.max() < end):
+        raise ValueError(f"{what} holds numbers outside [{least}, {end})")
+
+
 def _check_parts(space: SegmentSpace, features: SegmentFeatures, theta: Floats) -> None:
     """Refuse numbers that lead outside other arrays."""
-
-    def inside(what: str, numbers: Array, size: int) -> None:
-        if len(numbers) and not (numbers.min() >= 0 and numbers.max() < size):
-            raise ValueError(f"{what} holds numbers outside [0, {size})")
-
+    if not 0 <= space.rows < 1 << 31:
+        raise ValueError(f"{space.rows} rows")
     if theta.shape != (space.size,) or not np.isfinite(theta).all():
         raise ValueError(f"{theta.size} weights, expected {space.size} finite ones")
     if space.longest.shape != (space.labels,) or space.tails.shape != (space.labels,):
         raise ValueError("lengths of other labels")
-    inside("longest", space.longest - 1, 10_000)
-    inside("cells", space.cells, space.rows * ROLES * space.width)
-    inside("features", features.cell, len(features.names) * space.labels)
+    _check_inside("cells", space.cells, 0, space.rows * ROLES * space.width)
+    _check_inside("features", features.cell, 0, len(features.names) * space.labels)
     for table in features.tables:
         nodes = len(table.parent)
-        inside("parent", table.parent, nodes + 1)
-        inside("string", table.string, len(table.strings))
-        inside("depth", table.depth, nodes + 1)
-        inside("attribute", table.attribute, len(features.names))
+        _check_inside("parent", table.parent, 0, nodes + 1)
+        _check_inside("string", table.string, 0, len(table.strings))
+        _check_inside("depth", table.depth, 0, nodes + 1)
+        _check_inside("attribute", table.attribute, 0, len(features.names))
         if len(table.string) != nodes or len(table.row) != nodes + 1 or not len(table.depth):
             raise ValueError("a table of phrases whose parts disagree")
         if (np.diff(table.row) < 0).any() or table.row[-1] != len(table.attribute):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fstcrf import CRF, Corpus
 from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.storage import read_arrays, write_arrays
+from tests.support.odd_files import ODD, changed, odd_arrays, places
 
 KIND, VERSION = "fstcrf-crf", 1
 
@@ -193,24 +194,6 @@ def survives(found: CRF | ModelFileError, data: list[Any]) -> bool:
     return True
 
 
-ODD: list[Any] = [None, -1, 0, 1, 3, 2**31, 2**40, 2**63, 1.5, "", "x", [], ["x"], [[]], {}, True]
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every field of a JSON value, by the way to it."""
-    pairs = enumerate(value) if isinstance(value, list) else ()
-    inner: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else pairs
-    return [path, *(p for key, item in inner for p in places(item, (*path, key)))]
-
-
-def changed(value: Any, path: tuple[Any, ...], new: Any) -> Any:
-    if not path:
-        return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
-    copy[path[0]] = changed(value[path[0]], path[1:], new)
-    return copy
-
-
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_memory")
 @pytest.mark.parametrize("name", ["columns", "order 2", "hashed", "literal", "no weights"])
@@ -231,33 +214,6 @@ def test_every_field_of_the_metadata(name: str, part: str, tmp_path: Path) -> No
         assert isinstance(resigned(path, arrays, {**metadata, part: text}), ModelFileError)
     left = {k: v for k, v in metadata.items() if k != part}
     assert isinstance(resigned(path, arrays, left), ModelFileError)
-
-
-def odd_arrays(array: NDArray[Any]) -> list[NDArray[Any]]:
-    """What might stand in an array's place."""
-    found = [
-        array[:0],
-        array[:-1],
-        np.concatenate([array, array[:1]]),
-        array[::-1],
-        array.reshape(-1, 1),
-        array.astype(np.float32),
-        array.astype(np.uint16),
-        np.zeros_like(array),
-        np.zeros(3),
-    ]
-    if array.size:
-        extremes: list[Any] = [0, 1, 255]
-        if array.dtype.kind == "f":
-            extremes = [np.nan, np.inf, -np.inf, 1e308]
-        else:
-            extremes += [np.iinfo(array.dtype).min, np.iinfo(array.dtype).max]
-        for extreme in extremes:
-            for place in {0, array.size // 2, array.size - 1}:
-                copy = array.copy()
-                copy.flat[place] = extreme
-                found.append(copy)
-    return found
 
 
 @pytest.mark.thorough

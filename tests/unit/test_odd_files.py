@@ -1,0 +1,115 @@
+"""Files of taggers of segments and compositions with what does not belong there are refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.constraints import at_most, label
+from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.joint import jointmodel
+from fstcrf.semimarkov import files
+from fstcrf.storage import read_arrays, write_arrays
+from tests.support.joint_cases import TEST, taggers
+from tests.support.odd_files import ODD, changed, odd_arrays, places
+from tests.unit.test_segment_crf import TEMPLATE, sentences
+
+SEGMENTS = sentences(20)
+
+
+def _segments() -> Any:
+    return fstcrf.SegmentCRF.train(SEGMENTS, "tag", TEMPLATE, max_iterations=3)
+
+
+def _composition() -> Any:
+    return fstcrf.compose(*taggers("three in a row")) & at_most(1, label("B"), tape="chunk")
+
+
+KINDS: dict[str, tuple[Callable[[], Any], str, int, list[Any]]] = {
+    "segments": (_segments, files.KIND, files.VERSION, SEGMENTS[:3]),
+    "composition": (_composition, jointmodel.KIND, jointmodel.VERSION, list(TEST[:3])),
+}
+
+
+class _File:
+    """A model's file, written anew with other parts and a right checksum."""
+
+    def __init__(self, kind: str, path: Path) -> None:
+        model, self.kind, self.version, self.data = KINDS[kind]
+        self.path = path
+        model().save(path)
+        arrays, self.metadata = read_arrays(path, kind=self.kind, version=self.version)
+        self.arrays = {name: np.array(array) for name, array in arrays.items()}
+
+    def refused(self, arrays: dict[str, Any], metadata: dict[str, str]) -> bool:
+        """Tell whether such a file is refused; what loads must not break what follows."""
+        fields = {k: v for k, v in metadata.items() if k not in {"format", "version", "crc32"}}
+        write_arrays(self.path, arrays, fields, kind=self.kind, version=self.version)
+        try:
+            found = fstcrf.load(self.path)
+        except ModelFileError as refusal:
+            told = str(refusal)
+        else:
+            with suppress(FstcrfError):
+                found.tag_all(self.data)
+            return False
+        assert str(self.path) in told
+        return True
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+
+
+@pytest.fixture(params=KINDS)
+def saved(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _File:
+    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
+    return _File(request.param, tmp_path / "model")
+
+
+def _parts(saved: _File) -> list[str]:
+    return [name for name in saved.metadata if name not in {"format", "version", "crc32"}]
+
+
+def test_texts_that_are_no_header(saved: _File) -> None:
+    for part in _parts(saved):
+        for text in ("", "{", "[]", "null", "{}", '"x"', "1", "[" * 100_000):
+            assert saved.refused(saved.arrays, {**saved.metadata, part: text})
+        left = {name: text for name, text in saved.metadata.items() if name != part}
+        assert saved.refused(saved.arrays, left)
+
+
+def test_lengths_and_rows_of_segments_that_no_memory_holds(tmp_path: Path) -> None:
+    saved = _File("segments", tmp_path / "model")
+    longest = np.full_like(saved.arrays["longest"], 2**31 - 1)
+    assert saved.refused({**saved.arrays, "longest": longest}, saved.metadata)
+    header = msgspec.json.decode(saved.metadata["header"]) | {"rows": 2**63}
+    odd = {**saved.metadata, "header": msgspec.json.encode(header).decode()}
+    assert saved.refused(saved.arrays, odd)
+
+
+@pytest.mark.thorough
+def test_every_field(saved: _File) -> None:
+    for part in _parts(saved):
+        header = msgspec.json.decode(saved.metadata[part])
+        for place in places(header):
+            for odd in ODD if len(place) < 6 else ODD[:3]:
+                text = msgspec.json.encode(changed(header, place, odd)).decode()
+                saved.refused(saved.arrays, {**saved.metadata, part: text})
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
+def test_every_array(saved: _File) -> None:
+    for name, array in saved.arrays.items():
+        left = {key: other for key, other in saved.arrays.items() if key != name}
+        assert saved.refused(left, saved.metadata)
+        for odd in (*odd_arrays(array), np.zeros(()), np.zeros((2, 3), np.int64)):
+            saved.refused({**saved.arrays, name: odd}, saved.metadata)
