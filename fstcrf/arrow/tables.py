@@ -48,6 +48,7 @@ from fstcrf.arrow.columns import (
 )
 from fstcrf.calibration.curves import Calibration
 from fstcrf.corpus import atomic_write
+from fstcrf.corpus.collection import parquet_error
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.joint.tagger import OnNoPath, Tagger
 from fstcrf.lazy import optional
@@ -247,7 +248,7 @@ def sentence_columns(
 @contextmanager
 def _parquet(source: str | os.PathLike[str]) -> Iterator[Any]:
     """Open a Parquet file; errors about what is in it name it."""
-    parquet, arrow = optional("pyarrow.parquet", ADVICE), pyarrow()
+    parquet = optional("pyarrow.parquet", ADVICE)
     with Path(source).open("rb") as given:
         try:
             # Piece by piece: a column of a row group may be larger than memory.
@@ -256,9 +257,8 @@ def _parquet(source: str | os.PathLike[str]) -> Iterator[Any]:
             raise DataError(
                 error.message, path=os.fspath(source), sentence=error.sentence, token=error.token
             ) from None
-        except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError) as error:
-            first = str(error).splitlines()[0]
-            raise DataError(f"no sound Parquet file: {first}", path=os.fspath(source)) from None
+        except Exception as error:  # noqa: BLE001 (pyarrow's have no common class)
+            raise parquet_error(error, os.fspath(source)) from None
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

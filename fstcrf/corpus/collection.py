@@ -20,7 +20,7 @@ import numpy as np
 from fstcrf.corpus.columns import read_columns, stream_columns
 from fstcrf.corpus.conllu import read_conllu, stream_conllu
 from fstcrf.corpus.corpus import Column, Corpus, concatenated
-from fstcrf.errors import DataError, OptionError
+from fstcrf.errors import DataError, FstcrfError, OptionError
 from fstcrf.lazy import optional
 
 Kind: TypeAlias = Literal["columns", "conllu", "parquet"]
@@ -247,23 +247,34 @@ class _parquet:  # noqa: N801 (used like a function)
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._arrow = optional("pyarrow", _ADVICE)
         self._module = optional("pyarrow.parquet", _ADVICE)
 
     def __enter__(self) -> Any:
         try:
             self._file = self._module.ParquetFile(self._path)
-        except self._arrow.ArrowInvalid as error:
-            raise self._wrong(error) from None
+        except Exception as error:  # noqa: BLE001 (pyarrow's have no common class)
+            raise parquet_error(error, self._path) from None
         return self._file
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._file.close()
-        if isinstance(error, self._arrow.ArrowInvalid):
-            raise self._wrong(error) from None
+        if error is not None and (found := parquet_error(error, self._path)) is not error:
+            raise found from None
 
-    def _wrong(self, error: BaseException) -> DataError:
-        return DataError(f"no sound Parquet file: {str(error).splitlines()[0]}", path=self._path)
+
+def parquet_error(error: BaseException, path: str) -> BaseException:
+    """Return what is said of a Parquet file that pyarrow cannot read; other errors as they are.
+
+    Of damaged files, pyarrow raises OSErrors without a number, and says of some names that they
+    are not UTF-8.
+    """
+    arrow = optional("pyarrow", _ADVICE)
+    damaged = isinstance(error, OSError) and error.errno is None
+    if isinstance(error, (FstcrfError, MemoryError, arrow.ArrowCancelled)) or not (
+        damaged or isinstance(error, (arrow.ArrowException, UnicodeDecodeError))
+    ):
+        return error
+    return DataError(f"no sound Parquet file: {next(iter(str(error).splitlines()), '')}", path=path)
 
 
 def _corpus(table: Any, names: Sequence[str], path: str) -> Corpus:

@@ -15,6 +15,7 @@ import fstcrf
 from fstcrf.arrow import tag_parquet, tagged_schema
 from fstcrf.calibration import Calibration, Events
 from fstcrf.constraints import exactly
+from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.errors import DataError, ModelFileError, NoPathError, OptionError
 from tests.support.command import done, failure
 from tests.support.joint_cases import TEST, taggers
@@ -460,3 +461,25 @@ def test_the_command_tags_parquet_files(both: Any, tmp_path: Path) -> None:
     ):
         status = 2 if words.startswith(("--", "tagged")) else 1
         assert words in failure("tag", model, source, *more, status=status)
+
+
+def test_damaged_files_are_data_errors(one: fstcrf.CRF, tmp_path: Path) -> None:
+    """Wherever they are cut or changed: by this package, also where pyarrow says it otherwise."""
+    good, bad, out = (tmp_path / name for name in ("good.parquet", "bad.parquet", "out.parquet"))
+    pq.write_table(pa.table({"word": [["Anna", "met"], ["it"]] * 9, "ä": ["x", "y"] * 9}), good)
+    data, refused = good.read_bytes(), 0
+    draw = np.random.default_rng(0)
+    for trial in range(300):
+        odd = bytearray(data[: draw.integers(len(data))] if trial % 3 == 0 else data)
+        for place in draw.integers(max(1, len(odd)), size=3 if trial % 3 else 0).tolist():
+            odd[place] = draw.integers(256)
+        bad.write_bytes(odd)
+        for read in (
+            lambda: tag_parquet(one, bad, out),
+            lambda: CorpusFiles([bad], ["word"]).read(),
+        ):
+            try:
+                read()
+            except (DataError, OptionError) as error:
+                refused += "\n" not in str(error)
+    assert refused > 300
