@@ -8,6 +8,7 @@ that counts all patterns.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import LearningWarning, NumericError
 from fstcrf.grammar import Grammar
 from fstcrf.joint.jointmodel import JointModel
+from fstcrf.kernel import dot
 from fstcrf.kernel.counting import Counts, expected_steps
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data
@@ -330,7 +332,7 @@ class RuleLikelihood:
         self._automaton, self._workers = automaton, Workers(threads)
         self._shards = list(text.shards())
         gold = text.sums(automaton, np.zeros(self.size), gold=True)
-        self.gold = float(gold.log_z.sum())
+        self.gold = math.fsum(gold.log_z.tolist())
         self.observed = automaton.counted(gold.read, gold.ended)
 
     def expected(self, weights: Floats) -> tuple[float, Floats]:
@@ -338,7 +340,7 @@ class RuleLikelihood:
         parts = list(
             self._workers.map(lambda shard: shard.sums(self._automaton, weights), self._shards)
         )
-        log_z = sum(float(part.log_z.sum()) for part in parts)
+        log_z = sum(math.fsum(part.log_z.tolist()) for part in parts)
         read = np.sum([part.read for part in parts], axis=0)
         ended = np.sum([part.ended for part in parts], axis=0)
         return log_z, self._automaton.counted(read, ended)
@@ -346,7 +348,7 @@ class RuleLikelihood:
     def told(self, weights: Floats) -> RuleExpectations:
         """Return log-likelihood, without the penalty, and expected counts."""
         log_z, expected = self.expected(weights)
-        return RuleExpectations(self.gold + float(weights @ self.observed) - log_z, expected)
+        return RuleExpectations(self.gold + dot(weights, self.observed) - log_z, expected)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return value and gradient at weights, float64 [open costs].
@@ -358,7 +360,7 @@ class RuleLikelihood:
         """
         self.evaluations += 1
         log_z, expected = self.expected(theta)
-        value = log_z - self.gold - float(theta @ self.observed) + self.l2 * float(theta @ theta)
+        value = log_z - self.gold - dot(theta, self.observed) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
         self.noise = 2.0**-48 * abs(log_z)

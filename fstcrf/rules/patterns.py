@@ -19,6 +19,7 @@ from fstcrf.grammar.acceptor import MAX_STATES
 from fstcrf.grammar.language import Rule, parse_rules
 from fstcrf.joint.component import GivenTape, bound, merged, observed
 from fstcrf.joint.jointmodel import JointModel
+from fstcrf.kernel import dot
 
 _Number = TypeVar("_Number", bound=np.generic)
 
@@ -147,7 +148,7 @@ class CountingAutomaton:
     def counted(self, read: Floats, ended: Floats) -> Floats:
         """Return how often each pattern counts, of so many steps and ends, float64 [open costs]."""
         flat = read.reshape(-1)
-        return np.asarray([flat[p.cell] @ p.value + ended @ p.end for p in self.patterns])
+        return np.asarray([dot(flat[p.cell], p.value) + dot(ended, p.end) for p in self.patterns])
 
 
 def counting_automaton(file: RuleFile, composition: JointModel) -> CountingAutomaton:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,7 +99,7 @@ def rule_sentences(
     found = _gold_sums(automaton, tagger.topology, corpus.offsets, gold, kind)
     allowed = found.log_z > -np.inf
     counts = automaton.counted(found.read, found.ended)
-    score, lost = float(found.log_z[allowed].sum()), np.flatnonzero(~allowed)
+    score, lost = math.fsum(found.log_z[allowed].tolist()), np.flatnonzero(~allowed)
     if not len(lost):
         return RuleSentences(corpus, gold, kind, counts, score, 0)
     if on_missing == "error" or not allowed.any():

@@ -388,4 +388,4 @@ class JointLikelihood(SummedLikelihood):
         value, gradient = super().__call__(theta)
         own, further = self.split(theta)[1], self.rule_l2 - self.l2
         self.split(gradient)[1][:] += 2.0 * further * own
-        return value - self._fixed + further * float(own @ own), gradient
+        return value - self._fixed + further * kernel.dot(own, own), gradient

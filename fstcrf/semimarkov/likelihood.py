@@ -7,6 +7,7 @@ last labels; of features of whole segments.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +22,7 @@ from fstcrf.semimarkov.gold import GoldSegments
 from fstcrf.semimarkov.phrases import observed_values
 from fstcrf.train.course import Course
 from fstcrf.train.optimiser import Optimiser, Staged
-from fstcrf.train.preconditioning import InUnits
+from fstcrf.train.preconditioning import InUnits, units_of
 from fstcrf.train.problem import SlotSets, entries
 from fstcrf.train.shards import N_SHARDS, Workers, shard_bounds
 
@@ -230,7 +231,7 @@ class SegmentLikelihood:
         """
         self.evaluations += 1
         parts = self._swept(theta)
-        loss = sum(float(part.log_z.sum()) for part in parts)
+        loss = sum(math.fsum(part.log_z.tolist()) for part in parts)
         value = self._weight * (loss - dot(theta, self.observed)) + self.l2 * dot(theta, theta)
         if not np.isfinite(value):
             raise NumericError(f"the objective is {value} at evaluation {self.evaluations}")
@@ -377,8 +378,8 @@ def observed(problem: SegmentProblem, space: SegmentSpace) -> Floats:
 _SHARE, _FEW, _FIRST = 8, 2000, 30
 """Every 8th sentence is trained on for 30 iterations first, of at least so many sentences."""
 
-_UNIT_POWER = -0.2
-"""Of the curvature; chains have -0.35, which takes more iterations here, to a higher value."""
+_UNIT_POWER = 13
+"""64ths, of the curvature; chains have 22, which takes more iterations here, to a higher value."""
 
 
 def segment_optimiser(
@@ -400,7 +401,7 @@ def segment_optimiser(
 
     def on_all(theta: Floats) -> Optimiser:
         objective = SegmentLikelihood(problem, space, l2=l2, threads=threads)
-        unit = objective.curvature(theta) ** _UNIT_POWER
+        unit = units_of(objective.curvature(theta), _UNIT_POWER)
         return InUnits(objective, theta, unit, course.minimiser, Workers(threads))
 
     return Staged(course.minimiser(first, start), _FIRST, on_all)

@@ -8,6 +8,7 @@ mean at the cost of a second number beside each weight that a sentence touches; 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,7 +32,6 @@ from fstcrf.train.shards import (
     whole_attributes,
 )
 
-_POWER = 0.75  # of the fall of step sizes: Xu (2011)
 _DIVERGED = 10.0  # times the loss of knowing nothing: far from what steps that settle ever cost
 
 
@@ -167,7 +167,7 @@ class ASGD:
         self._orders = shuffled(seed, self._size) if orders is None else orders
         self._values: list[float] = []
         tokens = np.diff(problem.offsets)
-        self._ignorance = dot(problem.weight, tokens * np.log(problem.topology.n_states))
+        self._ignorance = dot(problem.weight, tokens * math.log(problem.topology.n_states))
         self._learner = stochastic_learner(problem, space)
         self.first_rate = self._calibrate(theta) if first_rate is None else first_rate
         self._learner.restart(theta)
@@ -229,7 +229,10 @@ class ASGD:
 
     def _rates(self, first: float, epoch: int, n: int | None = None) -> Floats:
         done = epoch * self._size + np.arange(self._size if n is None else n)
-        return np.asarray(first / (1.0 + self._decay * first * done) ** _POWER)
+        # To the power of 0.75, after Xu (2011). Roots have the same bits in every NumPy, powers
+        # have not.
+        root = np.sqrt(1.0 + self._decay * first * done)
+        return np.asarray(first / (root * np.sqrt(root)))
 
     def _converged(self) -> str | None:
         if len(self._values) > self.settings.period and self._improvement() < self.settings.delta:

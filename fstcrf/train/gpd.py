@@ -182,7 +182,7 @@ class _Weights:
     def reach(self, gradient: Gradient, loss: float) -> float:
         """Return the step size at which a loss is 0 as far as its gradient knows."""
         np.add.at(self._sum, gradient.index, gradient.value)  # a parameter may be there twice
-        length = float(gradient.value @ self._sum[gradient.index])
+        length = dot(gradient.value, self._sum[gradient.index])
         self._sum[gradient.index] = 0.0
         return loss / length if length > 0.0 else np.inf
 

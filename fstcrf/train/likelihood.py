@@ -319,7 +319,8 @@ class General:
         states, arcs = free.node, free.arc
         if problem.partial.any():
             target = _target(block, graph, node)
-            loss -= float((problem.weight * target.log_z)[problem.partial].sum())
+            partial = problem.partial
+            loss -= kernel.dot(problem.weight[partial], target.log_z[partial])
             states, arcs = states - target.node, arcs - target.arc
         mass, arc_sums = topology.slot_sums(states, space.width), None
         if self._arc is not None and block.arc is not None:

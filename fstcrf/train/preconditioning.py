@@ -496,6 +496,21 @@ class Rescaled:
         return math.sqrt(sum(squares))
 
 
+def units_of(curvature: Floats, power: int) -> Floats:
+    """Return curvature^(−power/64), the argument overwritten.
+
+    By square roots, which every version of NumPy rounds alike; its powers differ in the last bits.
+    """
+    for part in spans(len(curvature)):
+        root, product = curvature[part].copy(), np.ones(len(curvature[part]))
+        for bit in (32, 16, 8, 4, 2, 1):
+            np.sqrt(root, out=root)
+            if power & bit:
+                product *= root
+        np.reciprocal(product, out=curvature[part])
+    return curvature
+
+
 class InUnits(_Seen):
     """An optimiser over u = theta / unit, seen from theta.
 

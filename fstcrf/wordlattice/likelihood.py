@@ -128,7 +128,7 @@ class _Chain:
         share = acyclic.marginals(machine)[1]
         count = np.bincount(self.slot, weights=share, minlength=len(values))
         mass: Floats = np.asarray(count, dtype=np.float64)
-        return acyclic.log_partition(machine), float(np.dot(share, self.base)), mass
+        return acyclic.log_partition(machine), dot(share, self.base), mass
 
 
 @dataclass(frozen=True, eq=False)
