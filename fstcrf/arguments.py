@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import FstcrfError, OptionError, ShapeError
+
+if TYPE_CHECKING:
+    import pynini
 
 LabelSet: TypeAlias = Sequence[str] | Mapping[int, str]
 """The labels of a tape: in their order, or by their numbers, 0 to L - 1."""
@@ -111,3 +115,29 @@ def real_number(value: ArrayLike, name: str, *, error: type[FstcrfError] = Optio
     if array.ndim:
         raise error(f"{name} is {list(array.shape)}, expected a number")
     return float(array)
+
+
+def is_fst(part: object) -> TypeGuard[pynini.Fst]:
+    """Tell whether something is a machine of pynini; without importing it."""
+    loaded = (sys.modules.get(name) for name in ("_pywrapfst", "pywrapfst"))
+    return any(module is not None and isinstance(part, module.Fst) for module in loaded)
+
+
+AS_GRAMMAR = (
+    "expected a fstcrf.Grammar, not a machine of pynini: make one of an acceptor, "
+    "& Grammar.from_fst(fst)"
+)
+"""What to do with a machine that stands where a grammar is expected."""
+
+TRANSDUCED = (
+    "a lattice composes with lattices, not with machines of pynini: of an acceptor make a grammar, "
+    "lattice & Grammar.from_fst(fst); let pynini compose with a transducer, Lattice.from_fst("
+    'pynini.compose(lattice.to_fst(fst.arc_type()), fst).project("output"), labels)'
+)
+"""What to do with a machine that stands where a lattice is expected."""
+
+
+def refuse_fst(part: object, advice: str) -> None:
+    """Raise OptionError for a machine of pynini, whose own operators speak of strings."""
+    if is_fst(part):
+        raise OptionError(advice)

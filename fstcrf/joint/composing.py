@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from fstcrf import openfst
-from fstcrf.arguments import real_number
+from fstcrf.arguments import is_fst, real_number
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor, is_empty, minimise, trim
@@ -26,7 +26,6 @@ from fstcrf.grammar.labels import listed, nearest
 from fstcrf.joint.component import GivenTape, Relabelling, TapeMap
 from fstcrf.joint.jointmodel import JointModel, Normalize
 from fstcrf.model.model import Model
-from fstcrf.openfst.binary import is_fst
 
 if TYPE_CHECKING:
     import pynini

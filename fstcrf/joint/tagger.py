@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, U
 import numpy as np
 
 from fstcrf import display
-from fstcrf.arguments import one_of, whole_number
+from fstcrf.arguments import AS_GRAMMAR, one_of, refuse_fst, whole_number
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, TooLargeError
 from fstcrf.joint.jointmodel import JointModel, budget_of
@@ -18,7 +18,6 @@ from fstcrf.joint.known import Bias, Columns, Forced, Request, in_columns
 from fstcrf.lattice.answer import Answer, Change, Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.openfst.binary import AS_GRAMMAR, refuse_fst
 
 if TYPE_CHECKING:
     from fstcrf import grammar as grammars

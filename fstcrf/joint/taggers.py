@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display
+from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, is_fst, refuse_fst
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
@@ -30,7 +31,6 @@ from fstcrf.model.decoding import Bias, Forced
 from fstcrf.model.model import Model
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
-from fstcrf.openfst.binary import AS_GRAMMAR, TRANSDUCED, is_fst, refuse_fst
 from fstcrf.topology import topology_machine
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display, openfst, pictures
-from fstcrf.arguments import LabelSet
+from fstcrf.arguments import AS_GRAMMAR, LabelSet, refuse_fst
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.corpus.files import write_picture
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError, TooLargeError
@@ -32,7 +32,6 @@ from fstcrf.lattice.answer import Path, share, shown_tapes
 from fstcrf.lattice.arcs import acceptor_steps, check_size
 from fstcrf.lattice.machines import acyclic_acceptor, machine_labels
 from fstcrf.openfst import Machine
-from fstcrf.openfst.binary import AS_GRAMMAR, refuse_fst
 
 if TYPE_CHECKING:
     import pynini

@@ -21,7 +21,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import AS_GRAMMAR, LabelSet, label_tuple, refuse_fst
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import LabelError, OptionError, TooLargeError
 from fstcrf.grammar import Acceptor, Grammar, intersect
@@ -33,7 +33,6 @@ from fstcrf.lattice.segments import SegmentLattice
 from fstcrf.lattice.tapes import potentials
 from fstcrf.lattice.tilings import SEGMENT
 from fstcrf.once import memoised
-from fstcrf.openfst.binary import AS_GRAMMAR, refuse_fst
 
 _PREFIXES = 10_000
 BLANK = "<blank>"

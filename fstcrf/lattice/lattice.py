@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display
-from fstcrf.arguments import LabelSet
+from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, LabelSet, refuse_fst
 from fstcrf.arrays import Floats
 from fstcrf.corpus import Scheme
 from fstcrf.corpus.files import write_picture
@@ -59,7 +59,6 @@ from fstcrf.lattice.tapes import (
 )
 from fstcrf.lazy import LazyModule
 from fstcrf.once import made_once
-from fstcrf.openfst.binary import AS_GRAMMAR, TRANSDUCED, refuse_fst
 from fstcrf.plans import Plan, Search, plan_of
 
 if TYPE_CHECKING:

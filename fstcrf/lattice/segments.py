@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import openfst
-from fstcrf.arguments import LabelSet, label_tuple, one_of, real_number
+from fstcrf.arguments import (
+    AS_GRAMMAR,
+    TRANSDUCED,
+    LabelSet,
+    label_tuple,
+    one_of,
+    real_number,
+    refuse_fst,
+)
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.grammar import Grammar
@@ -43,7 +51,6 @@ from fstcrf.lattice.candidates import (
 from fstcrf.lattice.machines import joint_arrays
 from fstcrf.lattice.tapes import Taped, potentials
 from fstcrf.lattice.tilings import SEGMENT, SegmentPath, Tilings
-from fstcrf.openfst.binary import AS_GRAMMAR, TRANSDUCED, refuse_fst
 
 if TYPE_CHECKING:
     import pynini

@@ -9,9 +9,8 @@ Const
 from __future__ import annotations
 
 import struct
-import sys
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from fstcrf.lazy import optional
 from fstcrf.openfst.machine import Machine, connect
 
 if TYPE_CHECKING:
-    import pynini
+    pass
 
 # --- Property bits --------------------------------------------------------------------------------
 # OpenFst believes what a file says of its machine, so only what can be told from the arrays in a
@@ -452,32 +451,6 @@ def pynini_module() -> ModuleType:
         "pynini is needed for this and not installed: `pip install pynini` has wheels for "
         "Linux on x86-64 only; elsewhere: `conda install -c conda-forge pynini`",
     )
-
-
-def is_fst(part: object) -> TypeGuard[pynini.Fst]:
-    """Tell whether something is a machine of pynini; without importing it."""
-    loaded = (sys.modules.get(name) for name in ("_pywrapfst", "pywrapfst"))
-    return any(module is not None and isinstance(part, module.Fst) for module in loaded)
-
-
-AS_GRAMMAR = (
-    "expected a fstcrf.Grammar, not a machine of pynini: make one of an acceptor, "
-    "& Grammar.from_fst(fst)"
-)
-"""What to do with a machine that stands where a grammar is expected."""
-
-TRANSDUCED = (
-    "a lattice composes with lattices, not with machines of pynini: of an acceptor make a grammar, "
-    "lattice & Grammar.from_fst(fst); let pynini compose with a transducer, Lattice.from_fst("
-    'pynini.compose(lattice.to_fst(fst.arc_type()), fst).project("output"), labels)'
-)
-"""What to do with a machine that stands where a lattice is expected."""
-
-
-def refuse_fst(part: object, advice: str) -> None:
-    """Raise OptionError for a machine of pynini, whose own operators speak of strings."""
-    if is_fst(part):
-        raise OptionError(advice)
 
 
 def to_fst(machine: Machine, arc_type: ArcType = "log64") -> Any:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.cli.reporting import keep_stdout
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.joint import CRF
 from tests.support.command import done, failure, run, start
@@ -410,12 +409,6 @@ def test_standard_output_by_its_name(field: str) -> None:
     assert Path("log").read_text() == f"precious\n{want}"
     with start(*given) as process:
         assert process.communicate() == (want, "")
-
-
-def test_no_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python has none where it was closed before the program began."""
-    monkeypatch.setattr("sys.stdout", None)
-    keep_stdout()
 
 
 def test_what_standard_output_is_asked_for(field: str, capfd: pytest.CaptureFixture[str]) -> None:
