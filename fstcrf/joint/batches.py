@@ -310,9 +310,15 @@ def lattices(composition: JointModel, sentences: Data, known: Known | None = Non
 
 def check_empty(composition: JointModel, lengths: Sequence[int]) -> None:
     """Raise NoPathError where a sentence has no tokens and the grammar refuses such ones."""
-    if 0 in lengths and composition.program.empty_score == -np.inf:
-        nothing = [np.empty(0)]
-        raise no_path_error(composition.program, nothing, sentence=lengths.index(0))
+    for number in np.flatnonzero(refused(composition, lengths)).tolist()[:1]:
+        raise no_path_error(composition.program, [np.empty(0)], sentence=number)
+
+
+def refused(composition: JointModel, lengths: Sequence[int]) -> Bools:
+    """Return which sentences have no tokens where the grammar refuses such ones, bool [B]."""
+    empty = np.equal(lengths, 0)
+    # What a composition compiles to is not made for nothing.
+    return empty & bool(empty.any() and composition.program.empty_score == -np.inf)
 
 
 def check_paths(

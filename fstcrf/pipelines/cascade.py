@@ -13,7 +13,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError
 from fstcrf.features.template import tape_column
-from fstcrf.joint import CRF, Composition
+from fstcrf.joint import CRF, Composition, batches
 from fstcrf.joint.batches import as_corpus, renumbered
 from fstcrf.joint.component import as_read
 from fstcrf.joint.jointmodel import JointModel
@@ -79,6 +79,8 @@ def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answe
         steps, ids = _steps(asked)
     lengths = lengths or np.diff(next(iter(steps.values())).answer.offsets).tolist()
     found = _joined(asked, steps, ids, lengths)
+    if request.strict:
+        batches.check_empty(composition, lengths)
 
     def posterior() -> Distributions:
         each: dict[str, list[Lattice | None]] = {}
@@ -280,6 +282,7 @@ def _joined(
     asked_about = np.flatnonzero(lengths) if size < len(lengths) else slice(None)
     scores[asked_about], exact[asked_about] = logs, proven
     one = (slice(None), 0) if n == 1 else ...
+    scores[batches.refused(asked.composition, lengths)] = -np.inf
     sets = asked.composition.label_sets
     return Answer(
         flat,

@@ -28,7 +28,7 @@ from fstcrf.corpus.files import atomic_write, check_writable, sync_folder
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition, Tagger, load
-from fstcrf.joint.batches import as_corpus
+from fstcrf.joint.batches import as_corpus, check_empty
 from fstcrf.joint.known import Bias, Forced, Request
 from fstcrf.joint.tagger import DecodeOptions, TagOptions
 from fstcrf.kernel import Budget
@@ -346,6 +346,7 @@ class TrainedPipeline(Tagger):
         if tagger.together or tagger.composition.conjuncts or set(options) - {"threads"}:
             return super(TrainedPipeline, tagger).tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
+        check_empty(self.composition, lengths)
         columns = self.tag_columns(corpus, decode=decode, **options)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
         flat = [column.strings() for column in columns]

@@ -397,6 +397,23 @@ def test_marginals_of_taggers(make: Callable[[Grammar], Any], grammar: Grammar) 
         assert (found if len(tagger.tapes) == 1 else found[0]).shape == (0, 3)
 
 
+@pytest.mark.parametrize("decoder", ["cascade", "marginals"])
+def test_taggers_one_after_the_other(decoder: Any, grammar: Grammar) -> None:
+    """Their scores are log probabilities; that of the only labelling is 0."""
+    pipeline, alive = TrainedPipeline(_chain(), decoder) & grammar, _expected(grammar) > -np.inf
+    for n in (1, 2):
+        answer = pipeline.decode(_SENTENCES, n=n, on_no_path="skip")
+        assert answer.scores.reshape(3, n)[1, 0] == (0.0 if alive else -np.inf)
+        assert answer.probabilities.reshape(3, n)[1, 0] == alive
+        assert answer.dead[1] == (not alive)
+    for ask in (pipeline.decode, pipeline.tag_all, lambda s: pipeline.tag(s[1])):
+        if alive:
+            assert ask(_SENTENCES) is not None
+        else:
+            with pytest.raises(NoPathError, match="the sentence has no tokens"):
+                ask(_SENTENCES)
+
+
 def test_chains(grammar: Grammar) -> None:
     score = _expected(grammar)
     lattice = (_chain() & grammar).lattice({"word": []})
