@@ -346,8 +346,8 @@ class TrainedPipeline(Tagger):
         if tagger.together or tagger.composition.conjuncts or set(options) - {"threads"}:
             return super(TrainedPipeline, tagger).tag_all(sentences, **options)
         lengths, corpus = as_corpus(self.composition, sentences)
-        check_empty(self.composition, lengths)
         columns = self.tag_columns(corpus, decode=decode, **options)
+        check_empty(self.composition, lengths)
         bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
         flat = [column.strings() for column in columns]
         pairs = list(itertools.pairwise(bounds))
