@@ -233,7 +233,7 @@ class MissingDependencyError(FstcrfError, ImportError):
 
 
 class LabelWarning(UserWarning):
-    """Gold labels were repaired or left out, as `on_illegal` says, or no answer can have them."""
+    """Gold labels were repaired or left out (`on_illegal`), are not known, or in no answer."""
 
 
 class MemoryWarning(UserWarning):

@@ -85,9 +85,6 @@ def training_options(command: Command) -> Command:
 
 
 def _option(name: str) -> Callable[[Command], Command]:
-    if name == "partial":
-        text = "Read _ and a|b in the target as labels, not as unknown and as either."
-        return click.option("--whole-labels", is_flag=True, help=text)
     flag, usual = _flag(name), DEFAULTS[name]
     if name in CHOICES:
         known = ";  ".join(f"{one}: {summary(one)}" for one in CHOICES[name])
@@ -97,6 +94,9 @@ def _option(name: str) -> Callable[[Command], Command]:
     text = re.sub(r"`(\w+)`", lambda found: _flag(found[1]), in_words(name, "  [default: {}]"))
     field = fields_named(name)[0]
     if field.types == (bool,):
+        if usual is None:  # said by neither
+            flag = f"{flag}/{flag.replace('--', '--no-')}"
+            return click.option(flag, default=None, help=text.removesuffix("  [default: None]"))
         both = f"{flag}/{_OFF.get(name, flag.replace('--', '--no-'))}" if usual else flag
         return click.option(both, is_flag=True, default=usual, show_default=usual, help=text)
     metavar = _LETTERS.get(name, {int: "N", float: "X"}.get(field.types[0]))
@@ -314,7 +314,6 @@ def _train(
             expect=lambda memory: _tell_memory(told, memory),
             checkpoint=checkpoint,
             keep_on_interrupt=True,
-            partial=not given.pop("whole_labels"),
             **given,
         )
     except KeyboardInterrupt:

@@ -202,7 +202,6 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         choices["order"] = _orders(choices["order"])
     _check_methods(choices["method"] or ())
     weights, start = dict(given.pop("class_weight")), given.pop("warm_start")
-    given["partial"] = not given.pop("whole_labels")
     templates = _distinct(given.pop("templates"))
     known: dict[str, Any] = {
         "template": {path: Path(path) for path in templates},
@@ -215,7 +214,7 @@ def _asked(given: dict[str, Any]) -> dict[str, Any]:
         name: list(found) for name, found in choices.items() if found is not None
     }
     options |= {name: given.pop(name) for name in DEFAULTS if name in given}
-    partial, seed = options.pop("partial"), options.pop("seed")
+    partial, seed = options.pop("partial", None), options.pop("seed")
     with in_flags(train):
         searched(
             options,

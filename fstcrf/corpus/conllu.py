@@ -388,5 +388,20 @@ def _joined(upos: Column, feats: Column) -> Column:
     )
 
 
+def is_gold(corpus: Corpus, name: str) -> bool:
+    """Return whether a column is one of those that `read_conllu` makes."""
+    columns = corpus.columns
+    if name not in columns or not set(CONLLU) <= set(columns):
+        return False
+    return name in (*CONLLU, JOINED) or _is_feature(columns[name], columns["feats"], name)
+
+
+def _is_feature(column: Column, feats: Column, name: str) -> bool:
+    """Return whether a column has the values of a morphological feature."""
+    number = {value: k for k, value in enumerate(column.values)}
+    wanted = [number.get(_features(value).get(name, "_"), -1) for value in feats.values]
+    return np.array_equal(np.asarray(wanted, dtype=np.int64)[feats.ids], column.ids)
+
+
 def _features(feats: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in feats.split("|") if "=" in part)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fstcrf.corpus import Corpus
-from fstcrf.errors import DataError, NumericError, OptionError
+from fstcrf.corpus import Column, Corpus
+from fstcrf.errors import DataError, LabelWarning, NumericError, OptionError
 from fstcrf.features import TemplateSet, is_literal
 from fstcrf.grammar import Grammar
 from fstcrf.hyperparameters.scoring import CrossValidation, HoldOut, Training
@@ -30,8 +31,9 @@ from fstcrf.hyperparameters.study import (
     named,
 )
 from fstcrf.joint import CRF
+from fstcrf.model.gold import Unknown, decided
 from fstcrf.model.options import DEFAULTS, checked_options, is_read
-from fstcrf.model.reading import label_set
+from fstcrf.model.reading import column_labels
 from fstcrf.model.structure import fingerprint, order_of
 
 _OUTCOME = {"complete": "", "stopped": "stopped early", "diverged": "diverged"}
@@ -216,18 +218,27 @@ def tune(
     _check(dev, folds, trials, pruner, resume=resume, journal=journal)
     templates = named(template)
     sentences, dev = _corpus(data, target), None if dev is None else _corpus(dev, target)
-    partial = bool(options.pop("partial", True))
-    labels = _labels(sentences, target, partial=partial)
+    given = options.pop("partial", None)
+    usual = decided(checked_options({"partial": given}), sentences, target)
+    column = _gold(sentences, target)
+    labels = column_labels(column, partial=usual.reads_sets)
+    if note := Unknown.of(column, labels).told(target, usual, given=given is not None):
+        warnings.warn(note, LabelWarning, stacklevel=2)
     space = searched(
         options,
         templates,
-        labels=labels,
+        labels=len(labels),
         seed=seed,
         reads=bool(reads),
         dev=dev is not None,
         warm_start=warm_start,
     )
-    fixed: dict[str, Any] = {"grammar": grammar, "tape": tape, "seed": seed, "partial": partial}
+    fixed: dict[str, Any] = {
+        "grammar": grammar,
+        "tape": tape,
+        "seed": seed,
+        "partial": usual.partial,
+    }
     if warm_start is not None:
         fixed["warm_start"] = warm_start
     gold = target if isinstance(target, str) else _lists(target)
@@ -365,14 +376,14 @@ def _lists(labels: Sequence[Sequence[str]]) -> list[list[str]]:
     return [list(one) for one in labels]
 
 
-def _labels(data: Any, target: str | Sequence[Sequence[str]], *, partial: bool) -> int:
-    """Return the number of labels."""
-    if not isinstance(target, str):
-        if len(target) != len(data):
-            raise DataError(f"labels of {len(target)} sentences for {len(data)}")
-        return len(label_set({label for one in target for label in one}, partial=partial))
-    column = data.column(target)
-    return len(label_set(set(column.strings()), partial=partial))
+def _gold(data: Any, target: str | Sequence[Sequence[str]]) -> Column:
+    """Return the labels as a column."""
+    if isinstance(target, str):
+        found: Column = data.column(target)
+        return found
+    if len(target) != len(data):
+        raise DataError(f"labels of {len(target)} sentences for {len(data)}")
+    return Column.from_strings([label for one in target for label in one])
 
 
 def searched(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
+from inspect import signature
 from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
@@ -29,6 +30,7 @@ from fstcrf.model import decoding
 from fstcrf.model import model as models
 from fstcrf.model.decoding import Bias, Forced
 from fstcrf.model.model import Model
+from fstcrf.model.options import not_there
 from fstcrf.model.reading import Data, SentenceLike
 from fstcrf.once import made_once
 from fstcrf.topology import topology_machine
@@ -130,9 +132,14 @@ class _Known(TypedDict, total=False):
 
 def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
     """Return a function that makes a model, with its signature, as one that makes a CRF."""
+    expected = signature(train)
 
     @wraps(train)
     def trained(*args: P.args, **options: P.kwargs) -> CRF:
+        odd = sorted(options.keys() - expected.parameters.keys())
+        if odd and not any(p.kind is p.VAR_KEYWORD for p in expected.parameters.values()):
+            instead = not_there(odd[0], expected.parameters, ("those of its signature",))
+            raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}; {instead}")
         return CRF.of(train(*args, **options))
 
     return trained

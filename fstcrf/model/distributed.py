@@ -60,8 +60,9 @@ def train_spread(run: TrainingCall) -> Model:
             threads=run.threads,
             part_threads=run.threads if isinstance(executor, LocalExecutor) else 1,
         )
-        if found.note:
-            warnings.warn(found.note, LabelWarning, stacklevel=4)
+        unknown = found.unknown.told(run.target, settings, given=run.partial is not None)
+        for note in filter(None, (found.note, unknown)):
+            warnings.warn(note, LabelWarning, stacklevel=4)
         check_held_out(gold, found.labels)
         _check_limit(run, found, method)
         return _fitted(run, found, method, gold)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Longs, distinct
-from fstcrf.corpus import Column, Corpus, Scheme, convert, named_scheme
+from fstcrf.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
+from fstcrf.corpus.collection import CorpusFiles
+from fstcrf.corpus.conllu import CONLLU, JOINED, is_gold
 from fstcrf.corpus.schemes import OUTSIDE, STRICT, expected, split_label
-from fstcrf.errors import SchemeError
+from fstcrf.errors import DataError, SchemeError
 from fstcrf.model.options import Options
-from fstcrf.model.reading import UNKNOWN, column_labels, label_masks, label_set
+from fstcrf.model.reading import UNKNOWN, Data, column_labels, label_masks, label_set
 
 _CONLLEVAL = named_scheme("conlleval")
 
@@ -43,9 +46,9 @@ def legal_gold(
     source, target = map(named_scheme, settings.schemes)
     column, same = corpus.column(name), source.name == target.name
     used = [column.values[i] for i in distinct(column.ids).tolist()]
-    given = label_set(used, partial=settings.partial, known=known)
+    given = label_set(used, partial=settings.reads_sets, known=known)
     labels = sorted({*given, *known})
-    masks = label_masks(column.values, labels, partial=settings.partial)
+    masks = label_masks(column.values, labels, partial=settings.reads_sets)
     wrong = _broken(column, corpus.offsets, masks, _successions(labels, source))
     unknown = ~np.isin(column.values, labels)[column.ids]
     token = np.flatnonzero(wrong if same else wrong | unknown)
@@ -80,10 +83,91 @@ def legal_gold(
     return Gold(found, kept, int(broken.sum()), str(fault.error("")))
 
 
+# --- Labels that are not known --------------------------------------------------------------------
+
+_TAGS = ("upos", "xpos", "head", "deprel")  # of CoNLL-U: of these, _ is a value left out
+
+
+def decided(settings: Options, data: Data | CorpusFiles, target: str | Sequence[Any]) -> Options:
+    """Return options with `partial` decided, by the text where it is not given."""
+    if settings.partial is not None:
+        return settings
+    return replace(settings, partial=not (isinstance(target, str) and _of_conllu(data, target)))
+
+
+def _of_conllu(data: Data | CorpusFiles, target: str) -> bool:
+    """Return whether a column of labels is one of CoNLL-U."""
+    if isinstance(data, CorpusFiles):
+        return data.kind == "conllu"
+    if isinstance(data, Corpus):
+        return is_gold(data, target)
+    first = next((one for one in data if len(one)), None)
+    if not isinstance(first, Sentence | Mapping) or target not in (*CONLLU, JOINED):
+        return False
+    return all(name in first for name in (*CONLLU, target))
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """How many labels of a text are not known.
+
+    Parameters
+    ----------
+    blank : int
+        Tokens whose label is ``_``.
+    several : int
+        Tokens whose label is ``a|b`` of labels that there are.
+    tokens : int
+    """
+
+    blank: int = 0
+    several: int = 0
+    tokens: int = 0
+
+    @classmethod
+    def of(cls, column: Column, labels: Sequence[str]) -> Self:
+        """Count them in a column."""
+        counts = np.bincount(column.ids, minlength=len(column.values))
+        known = {*labels, UNKNOWN}
+        blank = [value == UNKNOWN for value in column.values]
+        several = [value not in known and "|" in value for value in column.values]
+        return cls(int(counts[blank].sum()), int(counts[several].sum()), len(column.ids))
+
+    def __add__(self, other: Unknown) -> Unknown:
+        return Unknown(
+            self.blank + other.blank, self.several + other.several, self.tokens + other.tokens
+        )
+
+    def told(self, target: object, settings: Options, *, given: bool) -> str:
+        """Return what is to be told before training; nothing where `partial` was `given`.
+
+        DataError: no label is known.
+        """
+        name = f"the target {target!r}" if isinstance(target, str) else "the target"
+        if self.tokens == self.blank and not (given and not settings.reads_sets):
+            raise DataError(f"{name} holds no label: each of {self.tokens:,} tokens has '_'")
+        if given:
+            return ""
+        if not settings.reads_sets:
+            if target not in _TAGS or not self.blank:
+                return ""
+            return (
+                f"{name}: '_' is a label, of {self.blank:,} of {self.tokens:,} tokens, as columns "
+                "of CoNLL-U hold whole labels; with option partial true it is an unknown label"
+            )
+        if not self.blank + self.several:
+            return ""
+        return (
+            f"{name}: {self.tokens:,} labels, of which unknown (_): {self.blank:,}, one of several "
+            f"(a|b): {self.several:,}; option partial true says that it is meant so, false that "
+            "these strings are labels"
+        )
+
+
 def gold_labels(gold: Gold, name: str, settings: Options) -> list[str]:
     """Return the labels that a tagger of this column has, sorted."""
     kept = gold.corpus if gold.kept.all() else gold.corpus.select(np.flatnonzero(gold.kept))
-    return column_labels(kept.column(name), partial=settings.partial)
+    return column_labels(kept.column(name), partial=settings.reads_sets)
 
 
 def in_scheme(gold: list[list[str]], settings: Options | None) -> list[list[str]]:

@@ -105,8 +105,12 @@ class LabelOptions(Settings):
         ),
     ] = "error"
     partial: Annotated[
-        bool, Meta(description="_ is an unknown label and a|b one of several, not labels")
-    ] = True
+        bool | None,
+        Meta(
+            description="_ is an unknown label and a|b one of several, not labels; where it is not "
+            "given, not so in the columns of CoNLL-U, in which they are values"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +171,11 @@ class Options(CourseOptions, Passing, LabelOptions, Attributes, Structure):
 
     objective: ObjectiveSettings = dataclasses.field(default_factory=LikelihoodSettings)
     method: MethodSettings = dataclasses.field(default_factory=LBFGSSettings)
+
+    @property
+    def reads_sets(self) -> bool:
+        """Whether ``_`` and ``a|b`` are sets of labels; so where `partial` is not decided."""
+        return self.partial is not False
 
     @property
     def schemes(self) -> tuple[str, str] | None:
@@ -370,11 +379,15 @@ def options_of(values: Mapping[str, object]) -> dict[str, Value]:
     return {n: v for n, v in _read(values).items() if v != (DEFAULTS if n in CHOICES else usual)[n]}
 
 
+_RENAMED = {"whole_labels": "partial"}
+
+
 def not_there(name: str, known: Collection[str], shown: Collection[str]) -> str:
     """Return what to say of a name that is none: known ones like it, else those to be shown."""
     import difflib  # noqa: PLC0415 (only mistakes need it)
 
-    near = difflib.get_close_matches(name, known, cutoff=0.5)
+    earlier = [now for before, now in _RENAMED.items() if before == name and now in known]
+    near = earlier or difflib.get_close_matches(name, known, cutoff=0.5)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"
     return f"there are {', '.join(shown)}"

@@ -323,6 +323,7 @@ def label_set(
     `known` from an earlier model need not be repeated: ``a|b`` may name them.
     """
     given: set[Any] = set(values)  # callers have numbers, too
+    blank = partial and UNKNOWN in given
     if odd := [value for value in given if not isinstance(value, str)]:
         raise DataError(f"labels are strings, got {odd[0]!r}")
     pack_strings(tuple(given))  # which refuses what no file can hold
@@ -332,7 +333,8 @@ def label_set(
         every = strings | earlier
         strings -= {s for s in strings - earlier if _alternatives(s, every)}
     if not strings and not earlier:
-        raise DataError("the target column holds no label")
+        unknown = ": each is '_', unknown" if blank else ""
+        raise DataError(f"the target column holds no label{unknown}")
     return sorted(strings)
 
 

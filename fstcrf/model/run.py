@@ -41,6 +41,7 @@ class TrainingCall:
     template: TemplateSet | str | os.PathLike[str] | None
     tape: str
     settings: Options
+    partial: bool | None  # as given; `settings` have what was decided
     dev: Data | None
     dev_target: Sequence[Sequence[str]] | None
     reads: Sequence[Model]

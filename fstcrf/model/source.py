@@ -19,7 +19,7 @@ from fstcrf.features.surroundings import with_surroundings
 from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
 from fstcrf.model.decoding import decode
-from fstcrf.model.gold import in_scheme, legal_gold, spoken_gold
+from fstcrf.model.gold import Unknown, in_scheme, legal_gold, spoken_gold
 from fstcrf.model.model import Model
 from fstcrf.model.options import Options
 from fstcrf.model.reading import Data, allowed_labels
@@ -65,6 +65,10 @@ class Source:
     def arc(self) -> SparseRows | None:
         """Return the attributes of arcs, if there are any."""
         return self.design.arc
+
+    def unknown(self, labels: Sequence[str]) -> Unknown:
+        """Count the labels that are not known."""
+        return Unknown.of(self._labelled.column(TARGET), labels)
 
     @property
     def target_values(self) -> list[str]:

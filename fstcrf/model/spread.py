@@ -7,6 +7,7 @@ they find is what `read_source` finds in memory, number by number.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -38,9 +39,9 @@ from fstcrf.features.reader import Encoder, Family, Reader, families, padding, s
 from fstcrf.features.surroundings import reads_documents
 from fstcrf.features.tables import AttributeTables, Vocabularies
 from fstcrf.kernel import SparseRows
-from fstcrf.model.gold import Gold, legal_gold, spoken_gold
+from fstcrf.model.gold import Gold, Unknown, legal_gold, spoken_gold
 from fstcrf.model.options import Options
-from fstcrf.model.reading import allowed_labels, label_set
+from fstcrf.model.reading import UNKNOWN, allowed_labels, label_set
 from fstcrf.model.source import TARGET, class_weighted
 from fstcrf.model.structure import structure, successions
 from fstcrf.topology import Topology
@@ -260,7 +261,7 @@ class TextPart:
     def allowed(self, labels: Sequence[str]) -> Bools:
         """Return which labels each token may have, bool [N, L]."""
         column = self.corpus().column(TARGET)
-        return allowed_labels(column, labels, partial=self.settings.partial)
+        return allowed_labels(column, labels, partial=self.settings.reads_sets)
 
 
 def _runs(offsets: Longs) -> Iterator[tuple[int, int]]:
@@ -283,6 +284,11 @@ def with_vocabularies(
 def part_successions(text: TextPart, labels: Sequence[str]) -> Bools:
     """Return which label follows which in the text."""
     return successions(text.allowed(labels), text.corpus().offsets)
+
+
+def part_unknown(text: TextPart, labels: Sequence[str]) -> Unknown:
+    """Count the labels of the text that are not known."""
+    return Unknown.of(text.corpus().column(TARGET), labels)
 
 
 def part_prefixes(text: TextPart, family: Family, packing: Packing) -> Keys:
@@ -383,6 +389,7 @@ class Gathered:
     facts: Sequence[PartFacts]
     evidence: SpreadEvidence
     note: str
+    unknown: Unknown
 
 
 def gathered(
@@ -423,7 +430,10 @@ def gathered(
     named = templates.resolved(columns, data=found[0].name)
     values, labels, kept, note = _labels(found, values, target, settings, executor)
     texts, offsets = _texts(found, kept, labels[0], target, settings, weights, folder, executor)
-    final = label_set(labels[1], partial=settings.partial)
+    final = label_set(labels[1], partial=settings.reads_sets)
+    unknown = Unknown(tokens=int(offsets[-1]))
+    if any(string == UNKNOWN or "|" in string for string in labels[1]):
+        unknown = texts.fold(operator.add, part_unknown, final)
     topology = structure(
         final,
         settings,
@@ -444,7 +454,7 @@ def gathered(
         evidence = SpreadEvidence(
             parts, space, offsets, known, threads=threads, part_threads=part_threads
         )
-    return Gathered(index, columns, final, space, offsets, known, evidence, note)
+    return Gathered(index, columns, final, space, offsets, known, evidence, note, unknown)
 
 
 def _scan(
@@ -509,7 +519,7 @@ def _labels(
     kept: list[Bools | None] = [None] * len(found)
     if settings.schemes is None:
         return values, ([], list(given)), kept, ""
-    known = label_set(given, partial=settings.partial)
+    known = label_set(given, partial=settings.reads_sets)
     pieces = executor.place(itself, [one.piece for one in found])
     verdicts: list[Judged] = list(pieces.map(judged, target, settings, known))
     trained = dict.fromkeys(label for one in verdicts for label in one.labels)

@@ -18,6 +18,7 @@ from fstcrf.executors.executor import Executor
 from fstcrf.features import FeatureIndex, TemplateSet
 from fstcrf.kernel import PassiveAggressive as Variant
 from fstcrf.model.distributed import train_spread
+from fstcrf.model.gold import decided
 from fstcrf.model.model import Model
 from fstcrf.model.options import (
     DEFAULTS,
@@ -103,7 +104,7 @@ def train_crf(
     min_count: int = 1,
     hash_bits: int | None = None,
     on_illegal: Literal["error", "repair", "skip"] = "error",
-    partial: bool = True,
+    partial: bool | None = None,
     jackknife: int | None = None,
     passing: Literal["best", "nbest", "marginals"] = "best",
     candidates: int | None = None,
@@ -152,7 +153,8 @@ def train_crf(
         attributes or feature dicts for each token.
     target : str or sequence of sequences of str
         Column of the labels, or the labels of each sentence. ``_`` is an unknown label,
-        ``B-NP|B-PP`` one of several (``partial=False`` turns that off).
+        ``B-NP|B-PP`` one of several, which is counted in a warning unless ``partial=True`` says so;
+        with ``partial=False``, and by default in the columns of CoNLL-U, they are labels.
     template : TemplateSet, text or path
         Feature templates; required for columns.
     dev : Corpus or sequence of sentences, optional
@@ -241,6 +243,7 @@ def train_crf(
     if target is None:
         raise OptionError("no target: give the column of the labels, or those of each sentence")
     _check_run(threads, checkpoint, checkpoint_every, resume=resume)
+    settings = decided(settings, data, target)
     name = tape or (target if isinstance(target, str) else "label")
     _check_reads(reads, name)
     told = {field.name: given[field.name] for field in fields(TrainingCall) if field.name in given}
@@ -263,9 +266,10 @@ def _trained_whole(run: TrainingCall) -> Model:
         report=run.report,
         retrain=retrained,
     )
-    if source.note:
-        warnings.warn(source.note, LabelWarning, stacklevel=4)
     labels = _labels(source, settings, warm_start)
+    unknown = source.unknown(labels).told(run.target, settings, given=run.partial is not None)
+    for note in filter(None, (source.note, unknown)):
+        warnings.warn(note, LabelWarning, stacklevel=4)
     gold = run.held_out_labels()
     check_held_out(gold, labels)
     problem = _problem(source, labels, run)
@@ -348,7 +352,7 @@ def _check_run(
 
 def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequence[str]:
     known = () if warm_start is None else warm_start.labels
-    labels = label_set(source.target_values, partial=settings.partial, known=known)
+    labels = label_set(source.target_values, partial=settings.reads_sets, known=known)
     needed, free = label_bytes(len(labels), int(source.offsets[-1])), free_memory()
     if free is not None and needed > free:
         raise OptionError(
@@ -365,7 +369,7 @@ def _problem(
     run: TrainingCall,
 ) -> Problem:
     settings = run.settings
-    allowed = source.allowed(labels, partial=settings.partial)
+    allowed = source.allowed(labels, partial=settings.reads_sets)
     weight = sentence_weights(source, allowed, labels, run.weights, run.class_weights)
     topology = structure(
         labels, settings, lambda: successions(allowed, source.offsets), run.grammar

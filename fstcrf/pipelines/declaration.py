@@ -207,6 +207,8 @@ def _tagger(name: str, table: _Table) -> CRF:
 
 def _task(name: str, table: _Table, own: _Declared) -> Task:
     options = {key: value for key, value in table.given.items() if key not in _OWN}
+    if own.rename and any(_is_conllu(own, text) for text in _listed(own.data)):
+        options = {"partial": False, **options}  # its columns are not known by their names
     grammar = _grammar(table, own.grammar)
     dev = _text(table, own, "dev") if "dev" in table else None
     data = _text(table, own, "data")

@@ -21,7 +21,7 @@ from fstcrf.features.template import as_templates
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF
 from fstcrf.joint.component import GivenTape, bound, grouped, observed
-from fstcrf.model.gold import gold_labels, legal_gold
+from fstcrf.model.gold import decided, gold_labels, legal_gold
 from fstcrf.model.options import Options, checked_options, stored_options
 
 
@@ -139,6 +139,11 @@ class Task:
         """The options of training, with those that are not given."""
         return checked_options(self.options, reads=bool(self.reads), dev=self.dev is not None)
 
+    @cached_property
+    def reading(self) -> Options:
+        """The same options, with how labels are read decided by the text."""
+        return decided(self.settings, self.corpus, self.labels)
+
     @property
     def labels(self) -> str:
         """The column of its labels."""
@@ -176,8 +181,8 @@ class Task:
     @cached_property
     def label_names(self) -> list[str]:
         """The labels that its tagger will have."""
-        gold = legal_gold(self.corpus, self.labels, self.settings)
-        return gold_labels(gold, self.labels, self.settings)
+        gold = legal_gold(self.corpus, self.labels, self.reading)
+        return gold_labels(gold, self.labels, self.reading)
 
     def fingerprint(self, earlier: Sequence[str]) -> str:
         """Return a hash of all that decides what is trained.
@@ -255,7 +260,7 @@ def check_tasks(
             continue
         task.check_columns()
         where = f"task {task.name!r}"
-        sets[task.name] = _checked(task.corpus, task.labels, task.settings, where)
+        sets[task.name] = _checked(task.corpus, task.labels, task.reading, where)
         _check_training(task, sets[task.name], where)
         for earlier in ancestors(task.reads, tasks[:number]):
             _check_readable(task, earlier)
@@ -321,7 +326,7 @@ def _check_gold(task: Task, earlier: Task | CRF, sets: Mapping[str, Sequence[str
         settings = stored_options(earlier.record.options)
         grammar: object = earlier.record.grammar
     else:
-        name, column, settings = earlier.name, earlier.labels, earlier.settings
+        name, column, settings = earlier.name, earlier.labels, earlier.reading
         grammar = earlier.grammar
     where = f"task {task.name!r}: jackknife trains {name!r} again, on column {column!r}"
     if grammar is not None:

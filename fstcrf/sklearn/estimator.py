@@ -20,6 +20,7 @@ from fstcrf.features import TemplateSet
 from fstcrf.grammar import Grammar
 from fstcrf.joint import CRF, Composition
 from fstcrf.lazy import optional
+from fstcrf.model.options import DEFAULTS, not_there
 from fstcrf.sklearn.reading import (
     ADVICE,
     Read,
@@ -278,9 +279,11 @@ class CRFTagger(_Classifier, _Estimator):
         twice = sorted({*own, *_OTHERWISE} & more.keys())
         if twice:
             raise OptionError(f"options has {twice[0]!r}, which has a parameter of its own")
-        odd = next((name for name in more if name not in signature(CRF.train).parameters), None)
+        known = signature(CRF.train).parameters
+        odd = next((name for name in more if name not in known), None)
         if odd is not None:
-            raise OptionError(f"options has {odd!r}, which is no option of CRF.train")
+            instead = not_there(odd, known, DEFAULTS)
+            raise OptionError(f"options has {odd!r}, which is no option of CRF.train; {instead}")
         return {**{name: value for name, value in own.items() if value is not None}, **more}
 
     def _grammar(self) -> Grammar | None:

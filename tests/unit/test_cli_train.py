@@ -69,15 +69,14 @@ def test_the_defaults_are_those_of_the_library() -> None:
     ) as made:
         ours = made.params
     for name, usual in DEFAULTS.items():
-        if name != "partial":
-            assert ours[name] == usual, name
+        assert ours[name] == usual, name
     parameters = inspect.signature(train_crf).parameters
     assert ours["threads"] == parameters["threads"].default
     assert "10" in str(parameters["checkpoint_every"].default)
 
 
 def test_every_option_of_the_library_has_one_here() -> None:
-    ours = {p.name for p in command.params} | {"partial"}  # --whole-labels
+    ours = {p.name for p in command.params}
     assert [name for name in DEFAULTS if name not in ours] == []
 
 
@@ -213,7 +212,7 @@ def test_warm_start_and_partial_labels(folder: Path) -> None:
     (folder / "more.txt").write_text("a DET O\nzyx NEW O\n\nthe DET|NOUN O\nhall _ O\n\n")
     new = trained("--warm-start", "old", "--max-iterations", 2, data="more.txt")
     assert new.labels == (*old.labels, "NEW")
-    whole = trained("--whole-labels", "--max-iterations", 2, data="more.txt", output="w")
+    whole = trained("--no-partial", "--max-iterations", 2, data="more.txt", output="w")
     assert {"_", "DET|NOUN"} <= set(whole.labels)
 
 
@@ -228,7 +227,7 @@ def test_conllu(folder: Path) -> None:
     blank = rows.replace("NUM\t", "_\t").replace("PROPN\t", "_\t")
     assert blank != rows
     assert done("tag", "m", given=blank) == done("tag", "m", "a.conllu") == rows
-    done(*common, "--target", "Number", "--feature-columns", "Number", "--whole-labels")
+    done(*common, "--target", "Number", "--feature-columns", "Number")
     assert CRF.load("m").labels == ("Sing", "_")
     assert done("eval", "m", "a.conllu").startswith("processed 2 tokens")
     assert "--columns is for column files" in failure(

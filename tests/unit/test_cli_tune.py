@@ -224,7 +224,7 @@ def test_every_option_of_training_that_stays_the_same_is_here() -> None:
 def test_a_command_repeats_what_it_was_given() -> None:
     line = (
         "fstcrf train a.txt 'b c.txt' -o m --columns w,t --separator tab --target t "
-        "--template 'my template' --method pa --order 2 --ends --hash-bits 12 --whole-labels "
+        "--template 'my template' --method pa --order 2 --ends --hash-bits 12 --no-partial "
         "--l2 0.1 --error-insensitive --reads x --reads y --class-weight O=0.25"
     )
     with click.Context(train_command) as parent:

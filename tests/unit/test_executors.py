@@ -198,8 +198,8 @@ def test_partial_labels_weights_and_sequences(files: CorpusFiles) -> None:
     labels[3] = ["_"] * len(labels[3])
     labels[400] = ["A|B"] * len(labels[400])
     weights = np.random.default_rng(0).random(len(text))
-    one = CRF.train(text, labels, TEMPLATE, weights=weights, max_iterations=8)
-    options: dict[str, Any] = {"weights": weights, "max_iterations": 8}
+    options: dict[str, Any] = {"weights": weights, "max_iterations": 8, "partial": True}
+    one = CRF.train(text, labels, TEMPLATE, **options)
     for more in ({"executor": LocalExecutor()}, {"memory_limit": 1 << 30}):
         assert same(CRF.train(text, labels, TEMPLATE, **options, **more), one)
 

@@ -127,7 +127,7 @@ def test_min_frequency() -> None:
     assert train(weights=[2.0] * 3, min_frequency=2.0).space.size == whole.space.size
     unknown = [{"word": ["a", "b"], "y": ["O", "_"]}]
     with pytest.raises(OptionError, match="min_frequency cannot count"):
-        train([*SENTENCES, *unknown], min_frequency=1.0)
+        train([*SENTENCES, *unknown], min_frequency=1.0, partial=True)
 
 
 def test_min_count() -> None:
@@ -171,19 +171,19 @@ def test_partial_labels() -> None:
         {"word": ["a", "b"], "y": ["X", "Y|Z"]},
         {"word": ["b", "c"], "y": ["Y", "Z"]},
     ]
-    model = train(data, l2=0.01)
+    model = train(data, l2=0.01, partial=True)
     assert model.labels == ("X", "Y", "Z")
     assert model.tag({"word": ["a", "b"]}) == ["X", "Y"]
     plain = train(data, partial=False, l2=0.01)
     assert plain.labels == ("X", "Y", "Y|Z", "Z", "_")
     with pytest.raises(OptionError, match="method 'lbfgs'"):
-        train(data, method="perceptron")
+        train(data, method="perceptron", partial=True)
 
 
 def test_unknown_labels_are_free_information() -> None:
     """Text without labels changes neither optimum nor the labels found."""
     data = [*SENTENCES, {"word": ["home", "ran"], "y": ["_", "_"]}]
-    assert train(data).tag_all(SENTENCES) == train().tag_all(SENTENCES)
+    assert train(data, partial=True).tag_all(SENTENCES) == train().tag_all(SENTENCES)
     nothing = [{"word": ["a"], "y": ["_"]}]
     with pytest.raises(DataError, match="holds no label"):
         train(nothing)
@@ -277,8 +277,10 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 
 
 def test_an_option_that_is_none() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'ordre'"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'ordre'; did you mean"):
         train(ordre=1)
+    with pytest.raises(TypeError, match="'whole_labels'; did you mean 'partial'"):
+        train(whole_labels=True)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,230 @@
+"""Labels that are not known: whether they are meant so, what is told of them, what they take."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Corpus
+from fstcrf.corpus import read_conllu
+from fstcrf.corpus.collection import CorpusFiles
+from fstcrf.errors import DataError, LabelWarning
+from fstcrf.executors import LocalExecutor
+from fstcrf.hyperparameters import tune
+from fstcrf.model.gold import decided
+from fstcrf.model.options import checked_options
+from fstcrf.pipelines import Task
+from tests.support.command import run
+
+TEMPLATE = "U:%x[0,form]\nB\n"
+ROWS = [
+    ("the", "DET", "Definite=Def|PronType=Art"),
+    ("dogs", "NOUN", "Number=Plur"),
+    ("bark", "VERB", "_"),
+    ("a", "DET", "A|B"),
+    ("b", "DET", "A"),
+    ("c", "DET", "B"),
+]
+FEATS = ("A", "A|B", "B", "Definite=Def|PronType=Art", "Number=Plur", "_")
+NUMBER = ("Plur", "_")
+
+
+def treebank(path: Path, *, xpos: str = "_") -> str:
+    rows = [
+        f"{k}\t{form}\t{form}\t{upos}\t{xpos}\t{feats}\t0\troot\t_\t_\n"
+        for k, (form, upos, feats) in enumerate(ROWS, 1)
+    ]
+    path.write_text("".join(rows) + "\n", "utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("t.tpl").write_text(TEMPLATE, "utf-8")
+    return treebank(tmp_path / "a.conllu")
+
+
+# --- Columns of CoNLL-U hold whole labels: every door reads the same ------------------------------
+
+
+def labels_by_door(path: str, target: str, **options: Any) -> dict[str, tuple[str, ...]]:
+    corpus = read_conllu(path, feature_columns=("Number",))
+    files = CorpusFiles([path], feature_columns=("Number",))
+    few: Any = {"max_iterations": 2, **options}
+    found = {
+        "corpus": CRF.train(corpus, target, TEMPLATE, **few),
+        "files": CRF.train(files, target, TEMPLATE, **few),
+        "parts": CRF.train(files, target, TEMPLATE, executor=LocalExecutor(), **few),
+    }
+    if target != "Number":
+        found["sentences"] = CRF.train(list(corpus), target, TEMPLATE, **few)
+    labels = {door: model.labels for door, model in found.items()}
+    task = Task(target, corpus, TEMPLATE, target=target, options=options)
+    labels["task"] = tuple(task.label_names)
+    flags = {None: (), True: ("--partial",), False: ("--no-partial",)}[options.get("partial")]
+    line = ["train", path, "-o", "m", "--target", target, "--template", "t.tpl"]
+    result = run(*line, "--feature-columns", "Number", "--max-iterations", 2, *flags)
+    assert result.exit_code == 0, result.stderr
+    labels["shell"] = CRF.load("m").labels
+    said = f"partial = {str(options['partial']).lower()}\n" if options else ""
+    for rename, form in (("", "form"), ('rename = { form = "word" }\n', "word")):
+        Path("p.tpl").write_text(TEMPLATE.replace("form", form), "utf-8")
+        Path("p.toml").write_text(
+            f'[task.t]\ndata = "{path}"\ntemplate = "p.tpl"\ntarget = "{target}"\n'
+            f'feature_columns = ["Number"]\nmax_iterations = 2\n{rename}{said}',
+            "utf-8",
+        )
+        result = run("pipeline", "train", "p.toml", "-o", f"out{bool(rename)}")
+        assert result.exit_code == 0, result.stderr
+        labels[f"pipeline {rename}"] = CRF.load(Path(f"out{bool(rename)}") / "t.fstcrf").labels
+    return labels
+
+
+@pytest.mark.parametrize(("target", "wanted"), [("feats", FEATS), ("Number", NUMBER)])
+def test_columns_of_conllu_hold_whole_labels(
+    text: str, target: str, wanted: tuple[str, ...]
+) -> None:
+    assert set(labels_by_door(text, target).values()) == {wanted}
+
+
+def test_partial_true_reads_them_as_sets(text: str) -> None:
+    wanted = tuple(label for label in FEATS if label not in ("_", "A|B"))
+    assert set(labels_by_door(text, "feats", partial=True).values()) == {wanted}
+
+
+def test_a_column_of_ones_own_beside_conllu_is_no_column_of_conllu(text: str) -> None:
+    corpus = read_conllu(text)
+    mine = corpus.with_column("mine", [["X", "_", "Y", "X|Y", "X", "Y"]])
+    with pytest.warns(LabelWarning, match=r"6 labels, of which unknown \(_\): 1, one of several"):
+        assert CRF.train(mine, "mine", TEMPLATE, max_iterations=2).labels == ("X", "Y")
+
+
+def test_a_tagger_trained_again_reads_labels_as_it_did(text: str) -> None:
+    model = CRF.train(read_conllu(text), "feats", TEMPLATE, max_iterations=2)
+    assert model.record is not None
+    assert model.record.options["partial"] is False
+    usual = checked_options({})
+    assert decided(usual, read_conllu(text), "feats").partial is False
+    assert decided(usual, Corpus.from_sentences([{"feats": ["_"]}]), "feats").partial is True
+
+
+def test_values_left_out_of_conllu_are_told(text: str) -> None:
+    corpus = read_conllu(text).with_column("upos", [["DET", "_", "VERB", "DET", "_", "DET"]])
+    with pytest.warns(LabelWarning, match="'upos': '_' is a label, of 2 of 6 tokens"):
+        assert "_" in CRF.train(corpus, "upos", TEMPLATE, max_iterations=2).labels
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "_" not in CRF.train(corpus, "upos", TEMPLATE, partial=True).labels
+
+
+# --- What is told, and refused --------------------------------------------------------------------
+
+DATA = Corpus.from_sentences([{"form": ["a", "b", "c", "d"], "tag": ["N", "_", "N|V", "V"]}])
+
+
+@pytest.mark.parametrize("executor", [None, LocalExecutor()])
+def test_unknown_and_ambiguous_labels_are_counted(executor: Any) -> None:
+    with pytest.warns(
+        LabelWarning,
+        match=r"the target 'tag': 4 labels, of which unknown \(_\): 1, one of several \(a\|b\): 1; "
+        "option partial",
+    ):
+        CRF.train(DATA, "tag", TEMPLATE, executor=executor, max_iterations=2)
+    for partial in (True, False):  # no warning
+        CRF.train(DATA, "tag", TEMPLATE, partial=partial, executor=executor, max_iterations=2)
+
+
+def test_the_search_for_options_counts_them_once() -> None:
+    pytest.importorskip("optuna")
+    with pytest.warns(LabelWarning, match=r"unknown \(_\): 1") as caught:
+        tune(DATA, "tag", TEMPLATE, dev=DATA, l2=[0.1, 1.0], trials=2, max_iterations=2)
+    assert len(caught) == 1
+
+
+def test_the_shell_counts_them_before_training(text: str) -> None:
+    del text
+    Path("a.txt").write_text("a N\nb _\nc N|V\nd V\n\n", "utf-8")
+    line = ["train", "a.txt", "-o", "m", "--columns", "form,tag", "--target", "tag"]
+    line += ["--template", "t.tpl", "--max-iterations", "2"]
+    told = run(*line).stderr.splitlines()
+    assert "unknown (_): 1, one of several (a|b): 1" in told[1]
+    for flag in ("--partial", "--no-partial"):
+        assert "unknown" not in run(*line, flag).stderr
+
+
+@pytest.mark.parametrize("executor", [None, LocalExecutor()])
+def test_a_target_that_is_all_unknown_is_an_error(text: str, executor: Any) -> None:
+    nothing = Corpus.from_sentences([{"form": ["a", "b"], "tag": ["_", "_"]}])
+    with pytest.raises(DataError, match="holds no label: each"):
+        CRF.train(nothing, "tag", TEMPLATE, executor=executor)
+    with pytest.raises(DataError, match="the target 'xpos' holds no label: each of 6 tokens"):
+        CRF.train(read_conllu(text), "xpos", TEMPLATE, executor=executor)
+    old = CRF.train(DATA, "tag", TEMPLATE, partial=True, max_iterations=2)
+    if executor is None:
+        with pytest.raises(DataError, match="the target 'tag' holds no label"):
+            CRF.train(nothing, "tag", TEMPLATE, warm_start=old)
+    assert CRF.train(nothing, "tag", TEMPLATE, executor=executor, partial=False).labels == ("_",)
+
+
+# --- What they take -------------------------------------------------------------------------------
+
+PEAK = """
+import resource, sys
+import numpy as np
+import fstcrf
+
+labels, half = int(sys.argv[1]), sys.argv[2] == "half"
+draw = np.random.default_rng(0)
+sentences = []
+for _ in range(700):
+    tags = draw.zipf(1.3, 15) % labels
+    words = np.where(draw.random(15) < 0.8, tags, draw.integers(0, 9_000, 15))
+    shown = [f"L{t}" if not half or draw.random() < 0.5 else "_" for t in tags]
+    sentences.append({"form": [f"w{w}" for w in words], "tag": shown})
+sentences += [{"form": ["x"], "tag": [f"L{t}"]} for t in range(labels)]
+corpus = fstcrf.Corpus.from_sentences(sentences)
+template = "U0:%x[0,form]\\nU1:%x[-1,form]\\nU2:%x[1,form]\\nB\\n"
+model = fstcrf.CRF.train(corpus, "tag", template, max_iterations=3, partial=True)
+assert len(model.labels) == labels
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, model.space.size)
+"""
+
+
+@pytest.mark.parametrize("labels", [20, 817])
+def test_hidden_labels_take_no_more_memory(labels: int) -> None:
+    """Half of the labels hidden: at most 1.5 times the peak of whole ones, and fewer weights."""
+
+    def peak(kind: str) -> tuple[int, int]:
+        line = [sys.executable, "-c", PEAK, str(labels), kind]
+        done = subprocess.run(line, capture_output=True, text=True, check=True)
+        most, weights = done.stdout.split()
+        return int(most), int(weights)
+
+    (whole, known), (half, shown) = peak("whole"), peak("half")
+    assert half < 1.5 * whole
+    assert shown <= known + 20 * 20  # of few labels, all successions beside unknown ones
+
+
+def test_unknown_labels_ask_for_no_weights() -> None:
+    """Their attributes have none; of few labels, all successions beside them have."""
+    told = [{"form": ["a", "b"], "tag": ["N", "V"]}]
+    hidden = [*told, {"form": ["z", "b"], "tag": ["_", "V"]}]
+    options: Any = {"partial": True, "max_iterations": 2}
+    found = CRF.train(hidden, "tag", TEMPLATE, **options)
+    weighted = {weight.attribute for weight in found.top_features(99)}
+    assert "U:z" not in weighted
+    assert len(found.space.transitions) == 2
+    assert len(found.space.node_cells) == len(
+        CRF.train(told, "tag", TEMPLATE, **options).space.node_cells
+    )
+    every = CRF.train(hidden, "tag", TEMPLATE, features="complete", **options)
+    assert np.isfinite(every.theta).all()
+    assert fstcrf.CRF.tag(every, {"form": ["a", "b"]}) == ["N", "V"]
