@@ -10,7 +10,7 @@ import pytest
 
 import fstcrf
 from fstcrf.constraints import at_most, bio
-from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.errors import DataError, LabelWarning, NoPathError, OptionError
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
@@ -224,7 +224,12 @@ def test_labels_may_be_numbers() -> None:
 
 def test_some_labels_may_be_unknown() -> None:
     y = [["_" if i == 0 else label for i, label in enumerate(row)] for row in Y]
-    assert "_" not in CRFTagger().fit(X, y).classes_
+    with pytest.warns(LabelWarning, match=r"unknown \(_\)"):
+        assert "_" not in CRFTagger().fit(X, y).classes_
+    assert "_" not in CRFTagger(options={"partial": True}).fit(X, y).classes_
+    assert "_" in CRFTagger(options={"partial": False}).fit(X, y).classes_
+    with pytest.raises(OptionError, match=r"'whole_labels'.*did you mean 'partial'"):
+        CRFTagger(options={"whole_labels": True}).fit(X, y)
 
 
 def test_a_grammar_is_obeyed_or_trained_with() -> None:
