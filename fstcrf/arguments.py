@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, get_args
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import FstcrfError, OptionError, ShapeError
+from fstcrf.errors import DataError, FstcrfError, OptionError, ShapeError
 
 if TYPE_CHECKING:
     import pynini
@@ -42,6 +42,15 @@ def whole_number(given: Any, name: str, *, least: int = 0, narrow: bool = False)
         below = "2³¹" if narrow else "2⁶³"
         raise OptionError(f"{name} is {number}, expected at least {least} and less than {below}")
     return number
+
+
+def check_strings(values: Iterable[Any], what: str) -> None:
+    """Refuse what is no string, or what no file can hold; `what` is what one of them is called."""
+    for value in values:
+        if not isinstance(value, str):
+            raise DataError(f"{what} is {value!r}, expected a string")
+        if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
+            raise DataError(f"{what} {value!r} holds a lone surrogate: it is not Unicode")
 
 
 def label_tuple(
@@ -91,7 +100,7 @@ def real_array(values: ArrayLike, name: str, *, error: type[FstcrfError] = Shape
     try:
         given = np.asarray(values)
         numbers = given if given.dtype.kind != "O" else _plain(given)
-    except (TypeError, ValueError) as problem:
+    except (TypeError, ValueError, OverflowError) as problem:
         raise error(f"{name} is no array of numbers: {problem}") from None
     if numbers.dtype.kind == "c":
         raise error(f"{name} is complex, expected real numbers: take their .real, or their abs()")

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
+from fstcrf.arguments import check_strings
 from fstcrf.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.corpus.files import Source, Target, decoded, open_target
@@ -335,7 +336,11 @@ class ColumnWriter:
 
     def _check(self, name: str, column: Column) -> None:
         bad = {self._separator, "\n", "\r"} | ({"\t"} if self._separator == " " else set())
-        together = "".join(column.values)
+        try:
+            together = "".join(column.values)
+        except TypeError:
+            check_strings(column.values, f"a value of column {name!r}")
+            raise
         if "" not in column.values and not any(character in together for character in bad):
             return
         for value in column.values:

@@ -132,7 +132,10 @@ class Column:
     def from_strings(cls, strings: Iterable[str]) -> Column:
         """Intern strings, numbering them by first appearance."""
         index: dict[str, int] = {}
-        ids = [index.setdefault(string, len(index)) for string in strings]
+        try:
+            ids = [index.setdefault(string, len(index)) for string in strings]
+        except TypeError as error:  # Python's own says which type
+            raise DataError(f"a column holds what is no string: {error}") from None
         return cls(np.asarray(ids, dtype=np.int32), tuple(index))
 
     def strings(self, start: int = 0, end: int | None = None) -> list[str]:

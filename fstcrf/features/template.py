@@ -412,6 +412,9 @@ def parse_template(
     U0[-1]:%x[-1,word]/%x[0,word]
     U0[0]:%x[0,word]/%x[1,word]
     """
+    given: object = text  # whatever the caller passed
+    if not isinstance(given, str):
+        raise TemplateError(f"the template is {given!r}, expected text, or the name of a file")
     templates: list[Template] = []
     has_transitions = False
     for number, raw in enumerate(text.split("\n"), start=1):
@@ -565,6 +568,8 @@ class _Scanner:
             return self.lists[name]
         if self.lists is not None:
             raise TemplateError(f"the list {name!r} is not among those given")
+        if "\0" in name:
+            raise TemplateError(f"the list {name!r} has a null character, so no file is called so")
         try:
             return read_list(self.folder / name)
         except OSError as error:

@@ -40,6 +40,9 @@ def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
 
 def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
     """Return the exports of a text, the same ones for the same text; `path` is for messages."""
+    given: object = text  # whatever the caller passed
+    if not isinstance(given, str):
+        raise GrammarError(f"the grammar is {given!r}, expected text")
     # Machines come from files, which may change.
     return _parsed(text, path) if "fst" in text else _as_text(text, path)
 
@@ -170,6 +173,8 @@ def _scheme(name: str) -> _Form:
 
 def _machine(file: str, *, options: RuleOptions, folder: Path) -> Constraint:
     path = folder / file
+    if "\0" in file:
+        raise GrammarError(f"{file!r} has a null character, so no file is called so")
     try:
         return constraint_from_machine(path, options.tape)
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 
@@ -102,7 +102,11 @@ def pack_strings(
 
     "surrogatepass" gives lone surrogates bytes that are not UTF-8; otherwise they are a DataError.
     """
-    joined = "".join(strings)
+    try:
+        joined = "".join(strings)
+    except TypeError:
+        odd = next(value for value in cast("Sequence[object]", strings) if type(value) is not str)
+        raise DataError(f"{odd!r} is not a string") from None
     sizes: Iterable[int]
     if joined.isascii():
         blob, sizes = joined.encode(), map(len, strings)

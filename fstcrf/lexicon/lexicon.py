@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import check_strings
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, ModelFileError, OptionError
@@ -231,7 +232,9 @@ class Lexicon:
         DataError
             No words, an empty one, or a score beyond ±46 nats or NaN.
         """
-        scores = dict(words) if isinstance(words, Mapping) else dict.fromkeys(words, 0.0)
+        given = words if isinstance(words, Mapping) else list(words)
+        check_strings(given, "a word")
+        scores = dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, 0.0)
         most = (2**15 - 1) / _UNIT
         for word, score in scores.items():
             if not abs(score) <= most:

@@ -234,10 +234,13 @@ def mask(topology: Topology, forced: Forced | None, length: int) -> Bools:
         raise ShapeError(f"{len(forced)} forced labels for {length} tokens")
     allowed = np.zeros((length, topology.n_labels), dtype=bool)
     index = topology.label_index
-    for t, label in enumerate(forced):
+    given: Sequence[object] = forced  # whatever the caller passed
+    for t, label in enumerate(given):
         if label is None or label == UNKNOWN:
             allowed[t] = True
             continue
+        if not isinstance(label, str):
+            raise LabelError(f"token {t}: forced label {label!r} is no string")
         parts = [label] if label in index else label.split("|")
         if any(part not in index for part in parts):
             raise LabelError(f"token {t}: forced label {label!r} is not a label of the model")

@@ -90,7 +90,8 @@ def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
     """Answer run by run, by several threads."""
-    if threads < 1:
+    given: object = threads  # whatever the caller passed
+    if not isinstance(given, int | np.integer) or threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
     if threads == 1:
         return list(map(answer, runs))

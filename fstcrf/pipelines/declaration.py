@@ -112,6 +112,8 @@ class _Table:
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the table names."""
+        if "\0" in name:
+            raise self.error(f"{name!r} has a null character, so no file is called so")
         return self.place.parent / name
 
     def error(self, message: str) -> OptionError:

@@ -175,6 +175,8 @@ class Topology:
         index = self.label_index
         try:
             return np.asarray([index[label] for label in labels], dtype=np.int32)
+        except TypeError as error:
+            raise LabelError(f"a label is no string: {error}") from None
         except KeyError as error:
             known = ", ".join(self.labels[:12]) + (", …" if self.n_labels > 12 else "")
             raise LabelError(f"unknown label {error.args[0]!r}; the labels are {known}") from None

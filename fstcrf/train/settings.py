@@ -102,7 +102,7 @@ class SettingField:
         """
         try:
             found = msgspec.convert(value, self.kind)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):
             raise OptionError(f"{self.name} is {value!r}, expected {self.described_kind}") from None
         if isinstance(found, int | float) and not isinstance(found, bool) and not self.choices:
             low, above = self.meta.ge, self.meta.gt

@@ -1,0 +1,144 @@
+"""Values that are no strings, and numbers too large: errors of the package's own, one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf.errors import DataError, FstcrfError, OptionError, TemplateError, shortened
+
+TEMPLATE = "U:%x[0,word]\nU1:%x[0,lower(word)]\nB\n"
+GIVEN = [{"word": ["a", "b", "c"], "y": ["B-A", "I-A", "O"]}]
+TAGGER = fstcrf.CRF.train(GIVEN, "y", TEMPLATE, max_iterations=3)
+LITERAL = fstcrf.CRF.train([[["a"], ["b"]]], [["A", "B"]], max_iterations=2)
+SEGMENTS = fstcrf.SegmentCRF.train(GIVEN * 2, "y", "U:%x[0,word]", max_iterations=2)
+GRAMMAR = fstcrf.Grammar.from_text('export x = at_most[1, "A"];')
+WORDS = fstcrf.Lexicon.from_words(["a", "b"])
+
+NO_STRINGS: list[Any] = [None, b"x", 3, 1.5, ["l"], {"a": 1}]
+
+STRINGS: dict[str, Callable[[Any], Any]] = {
+    "training, a token": lambda odd: _train({"word": ["a", odd], "y": ["O", "O"]}),
+    "training, a label": lambda odd: _train({"word": ["a", "b"], "y": ["O", odd]}),
+    "training, gold": lambda odd: fstcrf.CRF.train([[["a"], ["b"]]], [["A", odd]]),
+    "training, an attribute": lambda odd: fstcrf.CRF.train([[["a"], [odd]]], [["A", "B"]]),
+    "training of segments": lambda odd: fstcrf.SegmentCRF.train(
+        [{"word": ["a", odd], "y": ["B-A", "O"]}], "y", "U:%x[0,word]", max_iterations=1
+    ),
+    "tagging": lambda odd: TAGGER.tag({"word": ["a", odd]}),
+    "tagging many": lambda odd: TAGGER.tag_all([{"word": ["a", odd]}] * 3),
+    "tagging attributes": lambda odd: LITERAL.tag([["a"], [odd]]),
+    "tagging segments": lambda odd: SEGMENTS.tag_all([{"word": ["a", odd]}]),
+    "n best": lambda odd: TAGGER.nbest_all([{"word": ["a", odd]}], 2),
+    "a score": lambda odd: TAGGER.lattice({"word": ["a", "b"]}).score(["O", odd]),
+    "a label set": lambda odd: GRAMMAR.bind(["A", "B", odd]),
+    "a grammar": fstcrf.Grammar.from_text,
+    "a template": fstcrf.parse_template,
+    "labels of a decoder": lambda odd: fstcrf.TokenDecoder(["O", "B-X", odd], "bio"),
+    "labels of scores": lambda odd: fstcrf.Emissions(np.zeros((1, 2, 2)), labels=["A", odd]),
+    "words": lambda odd: fstcrf.Lexicon.from_words(["a", odd]),
+    "a text": WORDS.lattice,
+    "writing": lambda odd: fstcrf.write_columns(
+        fstcrf.Corpus.from_sentences([{"word": ["a", odd]}]), Path("/dev/null")
+    ),
+}
+
+
+def _train(sentence: dict[str, Any], **options: Any) -> fstcrf.CRF:
+    return fstcrf.CRF.train([sentence], "y", TEMPLATE, max_iterations=1, **options)
+
+
+@pytest.mark.parametrize("odd", NO_STRINGS, ids=repr)
+@pytest.mark.parametrize("door", STRINGS.values(), ids=STRINGS)
+def test_what_is_no_string(door: Callable[[Any], Any], odd: Any) -> None:
+    with pytest.raises(FstcrfError):
+        door(odd)
+
+
+@pytest.mark.parametrize("odd", [b"x", 3, ["l"]], ids=repr)
+def test_known_labels_that_are_no_strings(odd: Any) -> None:
+    with pytest.raises(FstcrfError, match="token 1: forced label"):
+        TAGGER.decode([{"word": ["a", "b"]}], forced=[["O", odd]])
+
+
+def test_lone_surrogates_are_refused_before_training() -> None:
+    """No file could hold them: not after hours of training."""
+    for sentence in (
+        {"word": ["a", "\ud800"], "y": ["O", "O"]},
+        {"word": ["a", "b"], "y": ["O", "\ud800"]},
+    ):
+        with pytest.raises(DataError, match="lone surrogate"):
+            _train(sentence)
+    with pytest.raises(DataError, match="lone surrogate"):
+        fstcrf.CRF.train([[["a"], ["\ud800"]]], [["A", "B"]], max_iterations=1)
+    with pytest.raises(DataError, match="lone surrogate"):
+        fstcrf.Lexicon.from_words(["\ud800"])
+    assert TAGGER.tag({"word": ["\ud800"]}) is not None  # a word like others that are unknown
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"seed": 2**64}, "seed is .* below 2⁶³"),
+        ({"seed": 10**30}, "seed is .* below 2⁶³"),
+        ({"memory": 10**12}, "memory is .* more than memory holds"),
+        ({"objective": "mce-f", "f_gamma": 1e300}, "gamma is 1e.300, .* up to 1e.100"),
+        ({"l2": 10**400}, "l2 is"),
+        ({"class_weights": {"O": 10**400}}, "class weight"),
+    ],
+)
+def test_options_that_are_too_large(options: dict[str, Any], told: str) -> None:
+    with pytest.raises(FstcrfError, match=told):
+        _train(GIVEN[0], **options)
+
+
+@pytest.mark.parametrize("threads", [None, 0, "x", 1.5])
+def test_threads_that_are_no_number(threads: Any) -> None:
+    with pytest.raises(OptionError, match="threads is"):
+        TAGGER.tag_all(GIVEN, threads=threads)
+
+
+@pytest.mark.parametrize(
+    "text", ["a=" + "[" * 3_000 + "]" * 3_000, "a=" + "9" * 5_000, "a=\x00", "a"]
+)
+def test_declarations_that_python_cannot_read(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    path.write_text(text)
+    with pytest.raises(OptionError, match=r"p\.toml: no TOML: "):
+        fstcrf.read_pipeline(path)
+
+
+@pytest.mark.parametrize(
+    "line", ['data = ["a\\u0000b"]\ntemplate = "t"', 'data = ["d"]\ntemplate = "a\\u0000b"']
+)
+def test_names_of_files_that_no_system_has(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "p.toml"
+    (tmp_path / "d").write_text("a O\n\n")
+    (tmp_path / "t").write_text(TEMPLATE)
+    path.write_text(f'[task.y]\ncolumns = ["word", "y"]\n{line}\n')
+    with pytest.raises(OptionError, match="null"):
+        fstcrf.read_pipeline(path)
+
+
+def test_other_names_of_files_that_no_system_has() -> None:
+    with pytest.raises(TemplateError, match="null"):
+        fstcrf.parse_template('U:%x[0,member(word,"a\0b")]\n')
+    with pytest.raises(FstcrfError, match="null"):
+        fstcrf.Grammar.from_text('export x = fst["a\0b"];').bind(["A"])
+
+
+def test_long_messages_keep_their_ends() -> None:
+    label = "x" * 5_000_000
+    with pytest.raises(FstcrfError) as caught:
+        GRAMMAR.bind([label])
+    assert len(str(caught.value)) <= 600
+    error = DataError(f"{label}: what to do", path="name", line=3)
+    assert str(error).startswith("name:3: xxx")
+    assert str(error).endswith("xxx: what to do")
+    assert len(error.message) > 5_000_000
+    assert shortened("short") == "short"
