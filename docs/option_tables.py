@@ -1,7 +1,7 @@
 """Write the tables of training options into their page: ``python docs/option_tables.py``.
 
-What they say is what the structs of settings declare (`fstcrf.train.methods`,
-`fstcrf.model.options`); a test fails while the page says something else.
+What they say is what the structs of settings declare (`fstcrf.training.methods`,
+`fstcrf.taggers.model.options`); a test fails while the page says something else.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fstcrf.model.options import (
+from fstcrf.taggers.model.options import (
     CHOICES,
     DEFAULTS,
     METHODS,
@@ -18,8 +18,8 @@ from fstcrf.model.options import (
     methods_text,
     summary,
 )
-from fstcrf.train.methods import OBJECTIVES
-from fstcrf.train.settings import SettingField, fields_of
+from fstcrf.training.methods import OBJECTIVES
+from fstcrf.training.settings import SettingField, fields_of
 
 PAGE = Path(__file__).parent / "reference" / "options.md"
 BEGIN, END = "<!-- tables: python docs/option_tables.py -->", "<!-- end of tables -->"

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fstcrf.corpus.schemes import Scheme
-from fstcrf.grammar import Grammar, constraint
-from fstcrf.grammar.constraint import Neighbours, RuleOptions
-from fstcrf.grammar.labels import ANY, Names, SchemeName, label, spans
+from fstcrf.machines.grammar import Grammar, constraint
+from fstcrf.machines.grammar.constraint import Neighbours, RuleOptions
+from fstcrf.machines.grammar.labels import ANY, Names, SchemeName, label, spans
+from fstcrf.text.corpus.schemes import Scheme
 
 __all__ = [
     "ANY",

@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import ModelFileError
+from fstcrf.files import atomic_write
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:

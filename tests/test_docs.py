@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 
 import fstcrf
-from fstcrf.compat import DROP_INS
+from fstcrf.ext.compat import DROP_INS
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICK = {"templates.md"}  # pages of a second

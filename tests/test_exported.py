@@ -10,7 +10,7 @@ import pytest
 
 import fstcrf
 
-OPTIONAL = ("fstcrf.jax", "fstcrf.torch")  # need packages that need not be there
+OPTIONAL = ("fstcrf.ext.jax", "fstcrf.ext.torch")  # need packages that need not be there
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(fstcrf.__path__, "fstcrf.")

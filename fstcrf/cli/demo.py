@@ -12,12 +12,13 @@ from pathlib import Path
 import click
 
 from fstcrf.cli.reporting import say
-from fstcrf.corpus import Column, Corpus, Sentence, atomic_write, read_columns, spans
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF, Composition, compose
-from fstcrf.model.training import MethodName
+from fstcrf.files import atomic_write
+from fstcrf.machines.grammar import Grammar
+from fstcrf.taggers import CRF, Composition, compose
+from fstcrf.taggers.model.training import MethodName
+from fstcrf.text.corpus import Column, Corpus, Sentence, read_columns, spans
 
 _PARTS = ("train", "dev", "test")
 _TASKS = ("pos", "field", "joint")

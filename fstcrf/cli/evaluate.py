@@ -17,13 +17,13 @@ from fstcrf.cli.reporting import say
 from fstcrf.cli.segmented import is_segment_model, load_segmented, read_segmented
 from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_input
 from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
-from fstcrf.corpus import Column, Corpus
-from fstcrf.corpus.batches import batches
-from fstcrf.corpus.schemes import has_spans, named_scheme, split_label
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import LEAST, counted, label_share, unseen, written_alike
-from fstcrf.joint import Composition
+from fstcrf.taggers import Composition
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.corpus.batches import batches
+from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
 
 _NAMED = 5
 _TOGETHER = ("tokens", "correct", "accuracy", "sentences", "correct_sentences", "sentence_accuracy")

@@ -12,14 +12,17 @@ import click
 
 from fstcrf.cli.options import Parsed, with_options
 from fstcrf.cli.sources import InputFile
-from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.lazy import LazyModule
+from fstcrf.text.corpus.collection import CorpusFiles
 
 if TYPE_CHECKING:
-    from fstcrf.executors import dask, futures
-    from fstcrf.executors.executor import Executor
+    from fstcrf.training.executors import dask, futures
+    from fstcrf.training.executors.executor import Executor
 else:  # training here does not wait for them
-    dask, futures = LazyModule("fstcrf.executors.dask"), LazyModule("fstcrf.executors.futures")
+    dask, futures = (
+        LazyModule("fstcrf.training.executors.dask"),
+        LazyModule("fstcrf.training.executors.futures"),
+    )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

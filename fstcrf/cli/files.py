@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.documents import check_alone, tag_documents
 from fstcrf.cli.models import Model, constrained, load_model
 from fstcrf.cli.questions import question
 from fstcrf.cli.sources import InputFile, model_input
-from fstcrf.cli.tables import is_parquet, tag_table
 from fstcrf.cli.tagging import Outcomes, tag_file
 from fstcrf.cli.weights import weighted
-from fstcrf.joint import CRF, Tagger
-from fstcrf.joint.jointmodel import Normalize
+from fstcrf.ext.arrow.command import is_parquet, tag_table
+from fstcrf.ext.documents.command import check_alone, tag_documents
 from fstcrf.lazy import LazyModule
+from fstcrf.taggers import CRF, Tagger
+from fstcrf.taggers.jointmodel import Normalize
 
 if TYPE_CHECKING:
-    from fstcrf import pipelines
+    from fstcrf.taggers import pipelines
 else:  # plain tagging does not wait for it
-    pipelines = LazyModule("fstcrf.pipelines")
+    pipelines = LazyModule("fstcrf.taggers.pipelines")
 
 __all__ = ["FileTagger"]
 

@@ -12,13 +12,13 @@ import msgspec
 from fstcrf.cli.models import load_decoder, load_model, plan_text
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import InputFile, model_input
-from fstcrf.corpus import Sentence
 from fstcrf.errors import OptionError
-from fstcrf.features import FeatureIndex
-from fstcrf.joint import CRF, Composition
+from fstcrf.taggers import CRF, Composition
+from fstcrf.text.corpus import Sentence
+from fstcrf.text.features import FeatureIndex
 
 if TYPE_CHECKING:
-    from fstcrf.tokens import TokenDecoder
+    from fstcrf.ext.tokens import TokenDecoder
 
 
 @click.command()

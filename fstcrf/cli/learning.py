@@ -9,7 +9,7 @@ import click
 
 from fstcrf.cli.options import in_flags
 from fstcrf.cli.reporting import STOPPING, Reporter, reporter, stopping, warnings_to
-from fstcrf.locks import held
+from fstcrf.files import held
 
 
 class Learnt(Protocol):

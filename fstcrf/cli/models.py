@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 import fstcrf
-from fstcrf import interop, joint, pipelines
+from fstcrf import taggers as joint
 from fstcrf.cli.reporting import INTERRUPTED, Failure
 from fstcrf.errors import DataError, FstcrfError
-from fstcrf.joint import CRF
+from fstcrf.ext import foreign as interop
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import file_kind, is_native, read_head
+from fstcrf.taggers import CRF, pipelines
 
 if TYPE_CHECKING:
     import tempfile
 
-    from fstcrf import loading, tokens
-    from fstcrf.model.model import TrainingRecord
-    from fstcrf.train import loop
+    from fstcrf.ext import tokens
+    from fstcrf.taggers import loading
+    from fstcrf.taggers.model.model import TrainingRecord
+    from fstcrf.training import loop
 else:  # a tagger that is loaded does not wait for training, nor for decoders
-    loading, tokens = LazyModule("fstcrf.loading"), LazyModule("fstcrf.tokens")
-    loop, tempfile = LazyModule("fstcrf.train.loop"), LazyModule("tempfile")
+    loading, tokens = LazyModule("fstcrf.taggers.loading"), LazyModule("fstcrf.ext.tokens")
+    loop, tempfile = LazyModule("fstcrf.training.loop"), LazyModule("tempfile")
 
 Model: TypeAlias = "CRF | joint.Composition"
 

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fstcrf import corpus
-from fstcrf.corpus.files import resolved
 from fstcrf.errors import DataError, NumericError, OptionError, SchemeError
+from fstcrf.files import resolved
 from fstcrf.lazy import LazyModule
+from fstcrf.text import corpus
 
 if TYPE_CHECKING:
-    from fstcrf import hyperparameters
-    from fstcrf.model import options
+    from fstcrf.ext import tune as hyperparameters
+    from fstcrf.taggers.model import options
 else:  # tagging does not wait for what only training needs
-    hyperparameters = LazyModule("fstcrf.hyperparameters")
-    options = LazyModule("fstcrf.model.options")
+    hyperparameters = LazyModule("fstcrf.ext.tune")
+    options = LazyModule("fstcrf.taggers.model.options")
 
 
 def spoken(message: str, command: click.Command) -> str:
@@ -109,7 +109,7 @@ def check_outputs(
     click.UsageError
         An output that is an input, or another output; standard output where that cannot be.
     OSError
-        As for `fstcrf.corpus.check_writable`.
+        As for `fstcrf.text.corpus.check_writable`.
     """
     read = list(inputs)
     written: dict[str, str] = {}

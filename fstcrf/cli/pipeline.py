@@ -36,11 +36,11 @@ from fstcrf.cli.sources import check_columns, gold_labels, model_input
 from fstcrf.cli.tagging import run_tokens, tag_file
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
 from fstcrf.errors import OptionError
+from fstcrf.files import held
 from fstcrf.interruption import undisturbed
-from fstcrf.joint.jointmodel import Normalize
-from fstcrf.locks import held
-from fstcrf.model.model import TrainingRecord
-from fstcrf.pipelines import (
+from fstcrf.taggers.jointmodel import Normalize
+from fstcrf.taggers.model.model import TrainingRecord
+from fstcrf.taggers.pipelines import (
     Pipeline,
     PipelineScore,
     Task,
@@ -49,7 +49,7 @@ from fstcrf.pipelines import (
     read_pipeline,
     score_pipeline,
 )
-from fstcrf.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
+from fstcrf.taggers.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
 
 
 def _ways(text: str) -> tuple[Decode, ...]:

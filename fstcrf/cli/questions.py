@@ -29,21 +29,21 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.progress import progress_option
 from fstcrf.cli.weights import weights_option
-from fstcrf.corpus.schemes import has_spans, named_scheme, split_label
 from fstcrf.errors import TooLargeError
-from fstcrf.joint import CRF
-from fstcrf.joint.tagger import OnNoPath, Tagger
 from fstcrf.lazy import LazyModule
+from fstcrf.taggers import CRF
+from fstcrf.taggers.tagger import OnNoPath, Tagger
+from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
 
 __all__ = ["Question", "files_read", "label_biases", "question", "shown_names", "tagging_options"]
 
 if TYPE_CHECKING:
-    from fstcrf import calibration
-    from fstcrf.calibration import Calibration
+    from fstcrf.ext import calibration
+    from fstcrf.ext.calibration import Calibration
     from fstcrf.kernel import Budget
-    from fstcrf.plans import Search
+    from fstcrf.machines.plans import Search
 else:  # plain tagging does not wait for it
-    calibration = LazyModule("fstcrf.calibration")
+    calibration = LazyModule("fstcrf.ext.calibration")
 
 
 # --- Options --------------------------------------------------------------------------------------

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from fstcrf.corpus import Corpus
-    from fstcrf.corpus.columns import WidthError
-    from fstcrf.train import Progress
+    from fstcrf.text.corpus import Corpus
+    from fstcrf.text.corpus.columns import WidthError
+    from fstcrf.training import Progress
 
 DEBUG = "FSTCRF_DEBUG"
 """Environment variable: when it is set, exceptions keep their tracebacks."""

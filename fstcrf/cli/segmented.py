@@ -10,16 +10,16 @@ from click.core import ParameterSource
 
 from fstcrf.cli.options import check_outputs
 from fstcrf.cli.reporting import too_narrow
-from fstcrf.corpus import Corpus, read_columns, write_columns
-from fstcrf.corpus.columns import WidthError
 from fstcrf.errors import DataError
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
+from fstcrf.text.corpus import Corpus, read_columns, write_columns
+from fstcrf.text.corpus.columns import WidthError
 
 if TYPE_CHECKING:
-    from fstcrf import semimarkov
+    from fstcrf.taggers import segmental as semimarkov
 else:  # other taggers do not wait for it
-    semimarkov = LazyModule("fstcrf.semimarkov")
+    semimarkov = LazyModule("fstcrf.taggers.segmental")
 
 PREDICTED = "predicted"
 SEPARATORS = {"any": None, "tab": "\t", "space": " "}

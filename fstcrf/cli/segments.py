@@ -23,9 +23,9 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.segmented import SEPARATORS, tag_segmented
-from fstcrf.corpus import read_columns
 from fstcrf.errors import DataError
-from fstcrf.semimarkov import SegmentCRF
+from fstcrf.taggers.segmental import SegmentCRF
+from fstcrf.text.corpus import read_columns
 
 
 @click.group()

@@ -13,7 +13,10 @@ import numpy as np
 
 from fstcrf.cli.models import Model, taggers, tape_columns
 from fstcrf.cli.reporting import say, too_narrow
-from fstcrf.corpus import (
+from fstcrf.errors import DataError
+from fstcrf.files import Source, opening
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import (
     Corpus,
     read_columns,
     read_conllu,
@@ -22,16 +25,13 @@ from fstcrf.corpus import (
     stream_conllu,
     stream_items,
 )
-from fstcrf.corpus.batches import whole_documents
-from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.corpus.columns import WidthError
-from fstcrf.corpus.conllu import CONLLU, JOINED
-from fstcrf.corpus.files import Source, opening
-from fstcrf.corpus.items import LABEL
-from fstcrf.errors import DataError
-from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.features.surroundings import is_surrounding, reads_documents, with_surroundings
-from fstcrf.joint import CRF
+from fstcrf.text.corpus.batches import whole_documents
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.corpus.columns import WidthError
+from fstcrf.text.corpus.conllu import CONLLU, JOINED
+from fstcrf.text.corpus.items import LABEL
+from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
+from fstcrf.text.features.surroundings import is_surrounding, reads_documents, with_surroundings
 
 _LONG = 5_000
 """Tokens above which a sentence is pointed out."""

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf.cli.documents import document_options
 from fstcrf.cli.files import FileTagger
 from fstcrf.cli.options import check_outputs, with_options
 from fstcrf.cli.questions import files_read, tagging_options
 from fstcrf.cli.reporting import say
 from fstcrf.cli.segmented import check_understood, is_segment_model, tag_segmented
-from fstcrf.cli.tables import check_table, is_parquet
+from fstcrf.ext.arrow.command import check_table, is_parquet
+from fstcrf.ext.documents.command import document_options
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
-    from fstcrf.cli import folders
+    from fstcrf.ext.cluster import command as folders
 else:  # a single file does not wait for it
-    folders = LazyModule("fstcrf.cli.folders")
+    folders = LazyModule("fstcrf.ext.cluster.command")
 
 __all__ = ["tag"]
 

@@ -26,14 +26,14 @@ from fstcrf.cli.progress import Meter, file_share, progress
 from fstcrf.cli.questions import Question
 from fstcrf.cli.reporting import counted, place, say, working
 from fstcrf.cli.sources import InputFile
-from fstcrf.corpus import Column, ColumnWriter, Corpus
-from fstcrf.corpus.files import open_binary, open_target, source_name
-from fstcrf.corpus.filling import ConlluFiller, ConlluText
-from fstcrf.corpus.schemes import OUTSIDE, has_spans
 from fstcrf.errors import DataError, NoPathError, TooLargeError
-from fstcrf.joint.tagger import Tagger
-from fstcrf.lattice import Answer, Path
+from fstcrf.files import open_binary, open_target, source_name
+from fstcrf.lattices import Answer, Path
 from fstcrf.lazy import LazyModule
+from fstcrf.taggers.tagger import Tagger
+from fstcrf.text.corpus import Column, ColumnWriter, Corpus
+from fstcrf.text.corpus.filling import ConlluFiller, ConlluText
+from fstcrf.text.corpus.schemes import OUTSIDE, has_spans
 
 __all__ = [
     "PLAIN_TOKENS",
@@ -48,10 +48,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fstcrf import grammar
-    from fstcrf.lattice.confidence import Confidence
+    from fstcrf.lattices.confidence import Confidence
+    from fstcrf.machines import grammar
 else:  # plain tagging does not wait for it
-    grammar = LazyModule("fstcrf.grammar")
+    grammar = LazyModule("fstcrf.machines.grammar")
 
 NOTHING = "_"
 """In a column: no label, no span that starts here."""

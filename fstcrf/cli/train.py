@@ -44,22 +44,22 @@ from fstcrf.cli.reporting import (
     warnings_to,
 )
 from fstcrf.cli.sources import InputFile, training_input
-from fstcrf.corpus import Corpus, concatenated
-from fstcrf.corpus.collection import CorpusFiles
+from fstcrf.files import held
 from fstcrf.interruption import undisturbed
-from fstcrf.joint import CRF
 from fstcrf.lazy import LazyModule, optional
-from fstcrf.locks import held
-from fstcrf.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
-from fstcrf.train.loop import Progress
-from fstcrf.train.memory import ExpectedMemory
-from fstcrf.train.settings import SettingField
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.options import CHOICES, DEFAULTS, fields_named, in_words, summary
+from fstcrf.text.corpus import Corpus, concatenated
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training.loop import Progress
+from fstcrf.training.memory import ExpectedMemory
+from fstcrf.training.settings import SettingField
 
 if TYPE_CHECKING:
-    from fstcrf import analysis
-    from fstcrf.analysis import History
+    from fstcrf.ext import report as analysis
+    from fstcrf.ext.report import History
 else:  # training does not wait for it
-    analysis = LazyModule("fstcrf.analysis")
+    analysis = LazyModule("fstcrf.ext.report")
 
 _MUCH = 500_000_000  # bytes
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import fstcrf.joint
+import fstcrf.taggers
 from fstcrf.cli.models import tape_columns
 from fstcrf.cli.options import NUMBERS, Command, with_options
 from fstcrf.cli.progress import progress
 from fstcrf.cli.reporting import tell
 from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
-from fstcrf.joint import Composition
+from fstcrf.taggers import Composition
+from fstcrf.text.corpus import Corpus
 
 if TYPE_CHECKING:
-    from fstcrf.joint.tuning import WeightTrial
+    from fstcrf.taggers.tuning import WeightTrial
 
 _TUNING = (
     click.option(
@@ -124,7 +124,7 @@ def _in_options(path: str) -> Iterator[None]:
 
 def _trials(taggers: int) -> int:
     """Return how many weights are tried, about: of three taggers or more, the grid comes twice."""
-    line = len(fstcrf.joint.WEIGHT_GRID) - 1
+    line = len(fstcrf.taggers.WEIGHT_GRID) - 1
     return 1 + line * (taggers - 1) * (1 if taggers == 2 else 2)
 
 

@@ -14,10 +14,10 @@ from itertools import chain
 import numpy as np
 
 from fstcrf.arrays import Bools, Longs
-from fstcrf.corpus import named_scheme, spans
-from fstcrf.corpus.corpus import Column
-from fstcrf.corpus.schemes import OUTSIDE, convert, has_spans, span_arrays, split_label
 from fstcrf.errors import LabelError, LabelWarning, ShapeError
+from fstcrf.text.corpus import named_scheme, spans
+from fstcrf.text.corpus.corpus import Column
+from fstcrf.text.corpus.schemes import OUTSIDE, convert, has_spans, span_arrays, split_label
 
 # --- Two labellings, interned together ------------------------------------------------------------
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus.corpus import Column
-from fstcrf.corpus.schemes import span_arrays
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate.labellings import paired, written_alike
+from fstcrf.text.corpus.corpus import Column
+from fstcrf.text.corpus.schemes import span_arrays
 
 _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arrays import Bools, Longs
-from fstcrf.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.evaluate.labellings import LabelPairs, paired
+from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 
 
 def ratio(part: float, whole: float) -> float:

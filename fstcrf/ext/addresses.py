@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.interop import load_crfsuite
-from fstcrf.joint import CRF
+from fstcrf.ext.foreign import load_crfsuite
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Lattice
-from fstcrf.lattice.paths import found_best
+from fstcrf.lattices import Lattice
+from fstcrf.lattices.paths import found_best
 from fstcrf.lazy import optional
-from fstcrf.model.tokenwise import TokenPotentials
-from fstcrf.plans import gathered, no_path_error, warn_unproven
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import gathered, no_path_error, warn_unproven
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.tokenwise import TokenPotentials
 
 __all__ = [
     "AddressParser",

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fstcrf.arguments import LabelSet
-from fstcrf.emissions.gradients import ChainParameters, Heads, likelihood
-from fstcrf.emissions.reading import LabelNames, read_scores, usual_names
 from fstcrf.errors import LabelError, ShapeError
-from fstcrf.grammar import Grammar
+from fstcrf.lattices.emissions.gradients import ChainParameters, Heads, likelihood
+from fstcrf.lattices.emissions.reading import LabelNames, read_scores, usual_names
 from fstcrf.lazy import optional
+from fstcrf.machines.grammar import Grammar
 
 if TYPE_CHECKING:
     import jax
 else:
-    jax = optional("jax", "fstcrf.jax needs JAX; pip install 'fstcrf[jax]'")
+    jax = optional("jax", "fstcrf.ext.jax needs JAX; pip install 'fstcrf[jax]'")
 
 __all__ = ["negative_log_likelihood"]
 

@@ -20,14 +20,14 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.calibration import Calibration
-from fstcrf.corpus import Span
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from fstcrf.features import LiteralIndex
-from fstcrf.joint import CRF, Tagger
+from fstcrf.ext.calibration import Calibration
+from fstcrf.ext.tokens import Pieces, TokenDecoder
 from fstcrf.lazy import optional
-from fstcrf.loading import load
-from fstcrf.tokens import Pieces, TokenDecoder
+from fstcrf.taggers import CRF, Tagger
+from fstcrf.taggers.loading import load
+from fstcrf.text.corpus import Span
+from fstcrf.text.features import LiteralIndex
 
 __all__ = ["TaggerComponent", "make_component"]
 

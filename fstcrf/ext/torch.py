@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Array, Bools, Ints, Longs
-from fstcrf.emissions.gradients import (
+from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.emissions.gradients import (
     ChainParameters,
     Heads,
     LabelLoss,
@@ -21,7 +23,7 @@ from fstcrf.emissions.gradients import (
     label_probabilities,
     likelihood,
 )
-from fstcrf.emissions.reading import (
+from fstcrf.lattices.emissions.reading import (
     LabelNames,
     Scores,
     host_array,
@@ -29,17 +31,15 @@ from fstcrf.emissions.reading import (
     read_scores,
     usual_names,
 )
-from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.grammar import Grammar
-from fstcrf.lattice.answer import Answer
 from fstcrf.lazy import optional
+from fstcrf.machines.grammar import Grammar
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
     from torch.nn import Module, Parameter
 else:
-    torch = optional("torch", "fstcrf.torch needs PyTorch; pip install 'fstcrf[torch]'")
+    torch = optional("torch", "fstcrf.ext.torch needs PyTorch; pip install 'fstcrf[torch]'")
     from torch import Tensor
     from torch.nn import Module, Parameter
 

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
+    from fstcrf.ext.feedback.descent import Aim, Controls, Descent, FeedbackBatch, Judge, Rule
+    from fstcrf.ext.feedback.kernel import Feedback, Proposals, Reinforcement
     from fstcrf.kernel.acyclic import columns, growing
     from fstcrf.kernel.decoding import (
         AxisMaxima,
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
         rescored,
         sample_paths,
     )
-    from fstcrf.kernel.descent import Aim, Controls, Descent, FeedbackBatch, Judge, Rule
     from fstcrf.kernel.emissions import (
         MOST_EMITTERS,
         EmissionRows,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         SpanRules,
         Sums,
     )
-    from fstcrf.kernel.feedback import Feedback, Proposals, Reinforcement
     from fstcrf.kernel.graphs import (
         BestPaths,
         Classes,

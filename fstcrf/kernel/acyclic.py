@@ -17,7 +17,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
-from fstcrf.once import given_state
+from fstcrf.lazy import given_state
 
 _ROOM = 1024  # entries of the first search for the n best
 _MANY, _FASTER = 1024, 8

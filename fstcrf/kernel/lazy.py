@@ -15,7 +15,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
-from fstcrf.once import made_once, making
+from fstcrf.lazy import made_once, making
 
 BEAM = 64
 """States of a token that are followed when a search is given up."""

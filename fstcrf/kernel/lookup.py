@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
-from fstcrf.once import made_once
+from fstcrf.lazy import made_once
 
 Firing = Literal["every", "first", "last", "inner"]
 _FIRING = {

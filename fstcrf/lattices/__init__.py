@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.lattice.answer import Answer, Path, TapeAnswer
-    from fstcrf.lattice.batch import log_partition, marginals, sample
-    from fstcrf.lattice.ctc import CTCLattice
-    from fstcrf.lattice.lattice import JointLattice, Lattice, TapeLattice, product
-    from fstcrf.lattice.paths import Paths, Ranking, best, nbest
-    from fstcrf.lattice.segments import SegmentBatch, SegmentLattice
-    from fstcrf.lattice.spans import ProbableSpans, probable_spans, span_probabilities
-    from fstcrf.lattice.tilings import SegmentCounts, SegmentPath
+    from fstcrf.lattices.answer import Answer, Path, TapeAnswer
+    from fstcrf.lattices.batch import log_partition, marginals, sample
+    from fstcrf.lattices.ctc import CTCLattice
+    from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice, product
+    from fstcrf.lattices.paths import Paths, Ranking, best, nbest
+    from fstcrf.lattices.segments import SegmentBatch, SegmentLattice
+    from fstcrf.lattices.spans import ProbableSpans, probable_spans, span_probabilities
+    from fstcrf.lattices.tilings import SegmentCounts, SegmentPath
 
 __all__ = [
     "Answer",

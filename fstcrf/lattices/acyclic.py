@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import display, openfst, pictures
+from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, refuse_fst
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus.files import write_picture
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError, TooLargeError
-from fstcrf.grammar import Acceptor, Grammar
+from fstcrf.files import write_picture
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.rows import row_starts
-from fstcrf.lattice.answer import Path, share, shown_tapes
-from fstcrf.lattice.arcs import acceptor_steps, check_size
-from fstcrf.lattice.machines import acyclic_acceptor, machine_labels
-from fstcrf.openfst import Machine
+from fstcrf.lattices.answer import Path, share, shown_tapes
+from fstcrf.lattices.arcs import acceptor_steps, check_size
+from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
+from fstcrf.machines import openfst, pictures
+from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.openfst import Machine
 
 if TYPE_CHECKING:
     import pynini
@@ -530,12 +531,12 @@ class AcyclicLattice:
         return AcyclicLattice(acyclic_acceptor(product), self.labels, dead=self._dead)
 
     def to_fst(self, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
-        """Return the lattice as a ``pynini.Fst``; see `fstcrf.openfst.to_fst`."""
+        """Return the lattice as a ``pynini.Fst``; see `fstcrf.machines.openfst.to_fst`."""
         found: pynini.Fst = openfst.to_fst(self._with_symbols(), arc_type)
         return found
 
     def to_att(self) -> str:
-        """Return the lattice as AT&T text; see `fstcrf.openfst.att_text`."""
+        """Return the lattice as AT&T text; see `fstcrf.machines.openfst.att_text`."""
         return openfst.att_text(self._with_symbols())
 
     def draw(self, path: str | os.PathLike[str] | None = None) -> str:

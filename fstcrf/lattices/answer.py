@@ -15,11 +15,11 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus import Column, Scheme, Span, named_scheme, span_arrays
-from fstcrf.corpus.schemes import OUTSIDE, SpanArrays
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import columns
-from fstcrf.once import given_state, made_once
+from fstcrf.lazy import given_state, made_once
+from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
+from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays
 
 _MOST_SHOWN = 20  # tokens of a path in its repr
 
@@ -121,7 +121,7 @@ Change: TypeAlias = Literal["", "grammar", "forced", "both"]
 
 
 class Distribution(Protocol):
-    """What answers are from; see `fstcrf.lattice.distributions.Distributions`."""
+    """What answers are from; see `fstcrf.lattices.distributions.Distributions`."""
 
     def marginals(self, tape: str) -> list[Floats | None]:
         """Return the probability of each label at each token of each sentence."""

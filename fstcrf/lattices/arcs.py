@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
-from fstcrf.grammar import Acceptor
 from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged
 from fstcrf.kernel.rows import row_starts
-from fstcrf.lattice.machines import JointArrays
+from fstcrf.lattices.machines import JointArrays
+from fstcrf.machines.grammar import Acceptor
 
 Over: TypeAlias = Literal["segments", "tokens"]
 """What a grammar reads: a label for each segment, or one for each token."""

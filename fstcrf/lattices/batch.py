@@ -19,12 +19,12 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import Labels, LabelsT_co
-from fstcrf.lattice.tapes import ArrayT_co, Taped
-from fstcrf.once import made_once
-from fstcrf.plans import Program, Search, no_path_error
-from fstcrf.plans.program import searched
-from fstcrf.topology import Topology
+from fstcrf.lattices.answer import Labels, LabelsT_co
+from fstcrf.lattices.tapes import ArrayT_co, Taped
+from fstcrf.lazy import made_once
+from fstcrf.machines.plans import Program, Search, no_path_error
+from fstcrf.machines.plans.program import searched
+from fstcrf.machines.topology import Topology
 
 AnswerT = TypeVar("AnswerT")
 

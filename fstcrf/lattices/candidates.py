@@ -12,9 +12,9 @@ from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import DataError, LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattice.arcs import SegmentArcs, pairs_of
-from fstcrf.lattice.tapes import potentials
-from fstcrf.once import memoised
+from fstcrf.lattices.arcs import SegmentArcs, pairs_of
+from fstcrf.lattices.tapes import potentials
+from fstcrf.lazy import memoised
 
 
 class Candidates(NamedTuple):

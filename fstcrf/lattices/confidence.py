@@ -23,14 +23,14 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import Path
-from fstcrf.lattice.batch import log_partition, sample
-from fstcrf.lattice.paths import best_path, nbest, ranked
-from fstcrf.lattice.tapes import Taped, free_program
-from fstcrf.once import memoised
-from fstcrf.plans import Program, warn_unproven
+from fstcrf.lattices.answer import Path
+from fstcrf.lattices.batch import log_partition, sample
+from fstcrf.lattices.paths import best_path, nbest, ranked
+from fstcrf.lattices.tapes import Taped, free_program
+from fstcrf.lazy import memoised
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans import Program, warn_unproven
 
 Ids = dict[str, Longs]
 Method = Literal["auto", "exact", "n-best", "sampling"]

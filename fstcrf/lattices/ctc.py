@@ -24,15 +24,15 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, label_tuple, refuse_fst
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import LabelError, OptionError, TooLargeError
-from fstcrf.grammar import Acceptor, Grammar, intersect
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattice.answer import Path, share
-from fstcrf.lattice.arcs import MOST_ARCS, Over, SegmentArcs, accepted
-from fstcrf.lattice.candidates import Candidates
-from fstcrf.lattice.segments import SegmentLattice
-from fstcrf.lattice.tapes import potentials
-from fstcrf.lattice.tilings import SEGMENT
-from fstcrf.once import memoised
+from fstcrf.lattices.answer import Path, share
+from fstcrf.lattices.arcs import MOST_ARCS, Over, SegmentArcs, accepted
+from fstcrf.lattices.candidates import Candidates
+from fstcrf.lattices.segments import SegmentLattice
+from fstcrf.lattices.tapes import potentials
+from fstcrf.lattices.tilings import SEGMENT
+from fstcrf.lazy import memoised
+from fstcrf.machines.grammar import Acceptor, Grammar, intersect
 
 _PREFIXES = 10_000
 BLANK = "<blank>"

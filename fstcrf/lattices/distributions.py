@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.corpus.schemes import SpanArrays
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import Path
-from fstcrf.lattice.batch import marginals
-from fstcrf.lattice.confidence import Confidence, Interval
-from fstcrf.lattice.lattice import Lattice
-from fstcrf.lattice.spans import known_probabilities
-from fstcrf.once import given_state, made_once
+from fstcrf.lattices.answer import Path
+from fstcrf.lattices.batch import marginals
+from fstcrf.lattices.confidence import Confidence, Interval
+from fstcrf.lattices.lattice import Lattice
+from fstcrf.lattices.spans import known_probabilities
+from fstcrf.lazy import given_state, made_once
+from fstcrf.text.corpus.schemes import SpanArrays
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,12 @@ from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
-from fstcrf import pictures
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, TooLargeError
-from fstcrf.lattice.answer import Path
-from fstcrf.lattice.machines import JointArrays, joint_arrays
-from fstcrf.lattice.tapes import Taped
+from fstcrf.lattices.answer import Path
+from fstcrf.lattices.machines import JointArrays, joint_arrays
+from fstcrf.lattices.tapes import Taped
+from fstcrf.machines import pictures
 
 _MOST_STATES, _MOST_TOKENS = 12, 30
 """What is drawn as a trellis."""

@@ -21,13 +21,11 @@ from numpy.typing import ArrayLike
 from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, LabelSet, refuse_fst
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Scheme
-from fstcrf.corpus.files import write_picture
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.grammar import Grammar
+from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import LabelsT_co, Path, share
-from fstcrf.lattice.batch import (
+from fstcrf.lattices.answer import LabelsT_co, Path, share
+from fstcrf.lattices.batch import (
     Group,
     entropies,
     label_maxima,
@@ -35,9 +33,9 @@ from fstcrf.lattice.batch import (
     sample,
     successions,
 )
-from fstcrf.lattice.confidence import Confidence, Method, confidence
-from fstcrf.lattice.paths import best_path, found_best, nbest, nbest_of_tapes
-from fstcrf.lattice.spans import (
+from fstcrf.lattices.confidence import Confidence, Method, confidence
+from fstcrf.lattices.paths import best_path, found_best, nbest, nbest_of_tapes
+from fstcrf.lattices.spans import (
     MinimumRisk,
     ProbableSpans,
     lattice_span_probabilities,
@@ -45,7 +43,7 @@ from fstcrf.lattice.spans import (
     span_risk,
     token_risk,
 )
-from fstcrf.lattice.tapes import (
+from fstcrf.lattices.tapes import (
     ArrayT_co,
     Taped,
     array_lattice,
@@ -57,20 +55,24 @@ from fstcrf.lattice.tapes import (
     restricted,
     scaled_lattice,
 )
-from fstcrf.lazy import LazyModule
-from fstcrf.once import made_once
-from fstcrf.plans import Plan, Search, plan_of
+from fstcrf.lazy import LazyModule, made_once
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import Plan, Search, plan_of
+from fstcrf.text.corpus import Scheme
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf import openfst
-    from fstcrf.lattice import acyclic, ctc, drawings, machines, segments
+    from fstcrf.lattices import acyclic, ctc, drawings, machines, segments
+    from fstcrf.machines import openfst
 else:  # a tagger that is loaded does not wait for what few calls need
-    acyclic, machines = LazyModule("fstcrf.lattice.acyclic"), LazyModule("fstcrf.lattice.machines")
-    ctc, segments = LazyModule("fstcrf.lattice.ctc"), LazyModule("fstcrf.lattice.segments")
-    drawings = LazyModule("fstcrf.lattice.drawings")
-    openfst = LazyModule("fstcrf.openfst")
+    acyclic, machines = (
+        LazyModule("fstcrf.lattices.acyclic"),
+        LazyModule("fstcrf.lattices.machines"),
+    )
+    ctc, segments = LazyModule("fstcrf.lattices.ctc"), LazyModule("fstcrf.lattices.segments")
+    drawings = LazyModule("fstcrf.lattices.drawings")
+    openfst = LazyModule("fstcrf.machines.openfst")
 
 _MOST_SHOWN = 1e9
 """Arcs of a lattice that is drawn; a second or so."""

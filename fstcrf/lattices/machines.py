@@ -15,9 +15,9 @@ from fstcrf.arrays import Floats, Longs, distinct
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.rows import row_starts
-from fstcrf.lattice.answer import Labels, Path
-from fstcrf.lattice.tapes import Taped
-from fstcrf.openfst import (
+from fstcrf.lattices.answer import Labels, Path
+from fstcrf.lattices.tapes import Taped
+from fstcrf.machines.openfst import (
     EPSILON,
     Machine,
     connect,

@@ -16,10 +16,10 @@ from fstcrf import kernel
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import LabelsT_co, Path, labels_of_tapes, share, shown_tapes
-from fstcrf.lattice.batch import Group, answered, empty_scores
-from fstcrf.lattice.tapes import Taped, restricted
-from fstcrf.plans import Search, no_path_error, warn_unproven
+from fstcrf.lattices.answer import LabelsT_co, Path, labels_of_tapes, share, shown_tapes
+from fstcrf.lattices.batch import Group, answered, empty_scores
+from fstcrf.lattices.tapes import Taped, restricted
+from fstcrf.machines.plans import Search, no_path_error, warn_unproven
 
 
 class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):

@@ -15,11 +15,11 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel.decoding import AxisPosterior
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattice.arcs import SegmentArcs
-from fstcrf.lattice.batch import Group
-from fstcrf.lattice.tapes import Taped, chain_program
-from fstcrf.once import memoised
-from fstcrf.plans import Program
+from fstcrf.lattices.arcs import SegmentArcs
+from fstcrf.lattices.batch import Group
+from fstcrf.lattices.tapes import Taped, chain_program
+from fstcrf.lazy import memoised
+from fstcrf.machines.plans import Program
 
 _LEAST = 0.5  # of all labels at all tokens: where fewer have an arc, arcs cost less
 

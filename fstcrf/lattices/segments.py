@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import openfst
 from fstcrf.arguments import (
     AS_GRAMMAR,
     TRANSDUCED,
@@ -25,10 +24,8 @@ from fstcrf.arguments import (
 )
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
-from fstcrf.grammar import Grammar
-from fstcrf.grammar.acceptor import Acceptor
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattice.arcs import (
+from fstcrf.lattices.arcs import (
     Over,
     SegmentArcs,
     accepted,
@@ -39,7 +36,7 @@ from fstcrf.lattice.arcs import (
     trimmed,
     within,
 )
-from fstcrf.lattice.candidates import (
+from fstcrf.lattices.candidates import (
     checked_candidates,
     checked_length,
     checked_pairs,
@@ -48,9 +45,12 @@ from fstcrf.lattice.candidates import (
     span_columns,
     unknown_label,
 )
-from fstcrf.lattice.machines import joint_arrays
-from fstcrf.lattice.tapes import Taped, potentials
-from fstcrf.lattice.tilings import SEGMENT, SegmentPath, Tilings
+from fstcrf.lattices.machines import joint_arrays
+from fstcrf.lattices.tapes import Taped, potentials
+from fstcrf.lattices.tilings import SEGMENT, SegmentPath, Tilings
+from fstcrf.machines import openfst
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.grammar.acceptor import Acceptor
 
 if TYPE_CHECKING:
     import pynini

@@ -16,15 +16,15 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
-from fstcrf.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
-from fstcrf.corpus.schemes import OUTSIDE, SpanArrays, split_label, tables
 from fstcrf.errors import OptionError
-from fstcrf.lattice.answer import LabelsT_co
-from fstcrf.lattice.batch import Group, answered, check_empty, posteriors
-from fstcrf.lattice.paths import best_path
-from fstcrf.lattice.tapes import Taped, scaled_lattice
-from fstcrf.once import memoised
-from fstcrf.plans import Program
+from fstcrf.lattices.answer import LabelsT_co
+from fstcrf.lattices.batch import Group, answered, check_empty, posteriors
+from fstcrf.lattices.paths import best_path
+from fstcrf.lattices.tapes import Taped, scaled_lattice
+from fstcrf.lazy import memoised
+from fstcrf.machines.plans import Program
+from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
+from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, split_label, tables
 
 SpanKey = tuple[int, int, str]
 

@@ -19,18 +19,17 @@ from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattice.answer import Labels, LabelsT_co
-from fstcrf.lazy import LazyModule
-from fstcrf.once import memoised
-from fstcrf.plans import Chain, Coupling, Program, Search, scaled
-from fstcrf.plans.program import searched as program_searched
-from fstcrf.topology import Topology, chain_topology, check_pairs
+from fstcrf.lattices.answer import Labels, LabelsT_co
+from fstcrf.lazy import LazyModule, memoised
+from fstcrf.machines.plans import Chain, Coupling, Program, Search, scaled
+from fstcrf.machines.plans.program import searched as program_searched
+from fstcrf.machines.topology import Topology, chain_topology, check_pairs
 
 if TYPE_CHECKING:
-    from fstcrf import grammar as grammars
-    from fstcrf.grammar import Constraint, Grammar
+    from fstcrf.machines import grammar as grammars
+    from fstcrf.machines.grammar import Constraint, Grammar
 else:
-    grammars = LazyModule("fstcrf.grammar")
+    grammars = LazyModule("fstcrf.machines.grammar")
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -306,7 +305,7 @@ def joined(
     coupling: Mapping[tuple[int, int], ArrayLike] | None,
     weights: Sequence[float] | None,
 ) -> tuple[Program, tuple[Floats, ...]]:
-    """Return program and values of `fstcrf.lattice.tapes`; raises as it does."""
+    """Return program and values of `fstcrf.lattices.tapes`; raises as it does."""
     if not lattices:
         raise OptionError("nothing to compose: give at least one lattice")
     lengths = {len(lattice) for lattice in lattices}

@@ -16,16 +16,16 @@ import numpy as np
 from fstcrf import display
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Span
 from fstcrf.errors import LabelError, NoPathError, OptionError
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.paired import Paired, PairScores
-from fstcrf.lattice.answer import Path, share
-from fstcrf.lattice.arcs import SegmentArcs, segments_of, spread, within
-from fstcrf.lattice.candidates import Candidates, unknown_label
-from fstcrf.lattice.sausages import Sausage
-from fstcrf.lattice.spans import MinimumRisk, ProbableSpans
-from fstcrf.lattice.tapes import Taped
+from fstcrf.lattices.answer import Path, share
+from fstcrf.lattices.arcs import SegmentArcs, segments_of, spread, within
+from fstcrf.lattices.candidates import Candidates, unknown_label
+from fstcrf.lattices.sausages import Sausage
+from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
+from fstcrf.lattices.tapes import Taped
+from fstcrf.text.corpus import Span
 
 SEGMENT = "segment"
 """Name of the tape of segments, where there are others."""

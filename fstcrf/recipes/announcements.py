@@ -18,11 +18,9 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Bools, Longs
-from fstcrf.corpus import Corpus, convert_column
-from fstcrf.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
-from fstcrf.documents.fields import Counting
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f
-from fstcrf.joint import CRF
+from fstcrf.ext.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
+from fstcrf.ext.documents.fields import Counting
 from fstcrf.recipes.corpora import (
     TWINS,
     all_messages,
@@ -33,6 +31,8 @@ from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import FURTHER, windows
 from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Headline, Row, chance_of_no_gain
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import Corpus, convert_column
 
 FOLDS, SWEEPS, RUNS, RUNS_FULL = 5, 100, 3, 10
 SCHEME = "bioes"

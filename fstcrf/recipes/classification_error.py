@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.calibration import lattices_of
-from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
-from fstcrf.joint import CRF
-from fstcrf.lattice import Lattice
+from fstcrf.ext.calibration import lattices_of
+from fstcrf.lattices import Lattice
 from fstcrf.recipes import corpora
 from fstcrf.recipes.error_systems import (
     FIRST,
@@ -39,6 +37,8 @@ from fstcrf.recipes.experiment import THREADS, Recipe, Setting, Work
 from fstcrf.recipes.probabilities import Worth, calibration_error, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol
 from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, number, table
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import Corpus
 
 # --- Choices --------------------------------------------------------------------------------------
 

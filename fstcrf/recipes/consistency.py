@@ -14,20 +14,20 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Longs
-from fstcrf.corpus import Corpus, convert_column
-from fstcrf.documents import Annealing, Consistency, DocumentTagger, exact_labels
-from fstcrf.documents.consistency import PairCounts, count_pairs
-from fstcrf.documents.document import Document, documents
 from fstcrf.evaluate import SpanReport, evaluate_spans
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
-from fstcrf.joint import CRF, compose
-from fstcrf.joint.batches import lattices
+from fstcrf.ext.documents import Annealing, Consistency, DocumentTagger, exact_labels
+from fstcrf.ext.documents.consistency import PairCounts, count_pairs
+from fstcrf.ext.documents.document import Document, documents
 from fstcrf.recipes import announcements
 from fstcrf.recipes.corpora import ENTITY, entities
 from fstcrf.recipes.entity_features import LocalFeatures, elsewhere, occurrences
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
 from fstcrf.recipes.report import Headline, Result, Row, chance_of_no_gain, number, table
+from fstcrf.taggers import CRF, compose
+from fstcrf.taggers.batches import lattices
+from fstcrf.text.corpus import Corpus, convert_column
 
 # --- Data and settings ----------------------------------------------------------------------------
 

@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Longs
-from fstcrf.corpus import Column, Corpus, convert_column, read_columns, spans
 from fstcrf.errors import DataError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import LAYOUT, MARKS, layout, marks
+from fstcrf.text.corpus import Column, Corpus, convert_column, read_columns, spans
 
 
 @dataclass(frozen=True, slots=True)

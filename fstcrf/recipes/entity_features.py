@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.corpus import Column, Corpus
-from fstcrf.features import TemplateSet, parse_template
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import TemplateSet, parse_template
 
 # --- What the rest of a document says of a word ---------------------------------------------------
 #

@@ -14,8 +14,6 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.joint import CRF
-from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import Protocol
@@ -28,6 +26,8 @@ from fstcrf.recipes.seminars_systems import (
     SplitOutcome,
     news,
 )
+from fstcrf.taggers import CRF
+from fstcrf.taggers.pipelines import Pipeline, Task
 
 SHARE = 0.1
 """Of the training file of news, for the weakest of the taggers."""

@@ -2,7 +2,7 @@
 
 The penalty of the paper is |weights|² / 2C. The likelihood and the count of sentences have it as it
 is, l2 = 1 / 2C. F of segments has a ratio in the paper and that ratio times M = 2 · gold segments
-here (`fstcrf.train.errors`), so that l2 = M / 2C.
+here (`fstcrf.training.errors`), so that l2 = M / 2C.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate.significance import span_counts
-from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Setting, Work
 from fstcrf.recipes.protocol import SEEDS
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import Corpus, convert_column
 
 T = TypeVar("T")
 

@@ -23,10 +23,10 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from fstcrf.corpus import atomic_write, check_writable
 from fstcrf.errors import DataError, OptionError
-from fstcrf.joint import CRF
+from fstcrf.files import atomic_write, check_writable
 from fstcrf.recipes.report import FILES, Report, Result, Row, provenance, write
+from fstcrf.taggers import CRF
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from fstcrf.corpus import Corpus, convert_column
+from fstcrf.text.corpus import Corpus, convert_column
 
 # --- Common names, honorifics, words of places and roles ------------------------------------------
 

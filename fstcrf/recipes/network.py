@@ -17,10 +17,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Array, Longs
-from fstcrf.corpus import atomic_write
 from fstcrf.errors import DataError
-from fstcrf.grammar import Grammar
+from fstcrf.files import atomic_write
 from fstcrf.lazy import optional
+from fstcrf.machines.grammar import Grammar
 
 Loss: TypeAlias = Literal["softmax", "crf", "crf under grammar"]
 """What a network is trained by."""
@@ -148,7 +148,7 @@ class Network:
         seed: int,
     ) -> None:
         torch = optional("torch", _ADVICE)
-        layers = optional("fstcrf.torch", _ADVICE)
+        layers = optional("fstcrf.ext.torch", _ADVICE)
         torch.set_num_threads(1)  # the same bits again; what waits for a second one takes longer
         torch.manual_seed(seed)
         self._torch, self._seed = torch, seed

@@ -19,15 +19,13 @@ import numpy as np
 
 from fstcrf import constraints
 from fstcrf.arrays import Array, Longs
-from fstcrf.calibration import reliability, span_events
-from fstcrf.corpus import Corpus
-from fstcrf.corpus.schemes import spans
-from fstcrf.documents import Annealing, Consistency
-from fstcrf.documents.given import agreed_labels
-from fstcrf.emissions import Emissions
 from fstcrf.errors import SchemeError
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
-from fstcrf.grammar import Grammar
+from fstcrf.ext.calibration import reliability, span_events
+from fstcrf.ext.documents import Annealing, Consistency
+from fstcrf.ext.documents.given import agreed_labels
+from fstcrf.lattices.emissions import Emissions
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.network import (
@@ -43,6 +41,8 @@ from fstcrf.recipes.network import (
 from fstcrf.recipes.probabilities import Worth, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol
 from fstcrf.recipes.report import Headline, Result, Row, number, table
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.schemes import spans
 
 SCHEME: Literal["bioes"] = "bioes"
 SIZES = (50, 200, 1000, 4000, 14_041)
@@ -504,7 +504,7 @@ def _reading(sizes: Sequence[int]) -> str:
         "A network of words, characters (a convolution) and a BiLSTM, trained from scratch on the "
         f"first {', '.join(f'{size:,}' for size in sizes)} sentences of the training file; labels "
         "in BIOES. *softmax*: cross-entropy token by token; *crf*: a layer of transitions on top "
-        "(`fstcrf.torch.CRFLayer`); *crf under grammar*: only legal labellings are summed over in "
+        "(`fstcrf.ext.torch.CRFLayer`); *crf under grammar*: only legal labellings are summed over in "
         "training. *free*: the best labels, whatever they are; *grammar*: the best legal ones; "
         "*consistency*: labels drawn for whole documents, with penalties estimated from the "
         "training sentences for equal strings of different types. Step size, dropout and the "

@@ -12,17 +12,17 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from fstcrf.corpus import Corpus
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
-from fstcrf.joint import CRF
-from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.corpora import documents_of
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
 from fstcrf.recipes.report import Headline, Row, number, table
 from fstcrf.recipes.seminars_systems import Shared, news
+from fstcrf.taggers import CRF
+from fstcrf.taggers.pipelines import Pipeline, Task
+from fstcrf.text.corpus import Corpus
 
 SHARES = (0.01, 0.1)
 """Of the training file, as the paper takes a tenth of its own."""

@@ -13,14 +13,13 @@ from typing import get_args
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Corpus
 from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
-from fstcrf.feedback.folder import Sync
-from fstcrf.feedback.learner import FeedbackLearner
-from fstcrf.feedback.simulation import problem_of
-from fstcrf.joint import CRF
-from fstcrf.kernel import Aim, Proposals, Rule
-from fstcrf.kernel.descent import Control, RuleName
+from fstcrf.ext.feedback.bandit import Bandit
+from fstcrf.ext.feedback.descent import Aim, Control, Rule, RuleName
+from fstcrf.ext.feedback.folder import Sync
+from fstcrf.ext.feedback.kernel import Proposals
+from fstcrf.ext.feedback.learner import FeedbackLearner
+from fstcrf.ext.feedback.simulation import problem_of
 from fstcrf.recipes.corpora import PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
@@ -48,7 +47,8 @@ from fstcrf.recipes.rewarded_systems import (
     trained,
     unlearned,
 )
-from fstcrf.train import Bandit
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import Corpus
 
 # --- The run --------------------------------------------------------------------------------------
 

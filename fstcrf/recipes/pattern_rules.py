@@ -10,17 +10,17 @@ from functools import partial
 import msgspec
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Corpus
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.significance import span_counts
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF
-from fstcrf.joint.tagger import Tagger
+from fstcrf.ext.rules import learn_rules, train_with_rules
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, table
-from fstcrf.rules import learn_rules, train_with_rules
+from fstcrf.taggers import CRF
+from fstcrf.taggers.tagger import Tagger
+from fstcrf.text.corpus import Corpus
 
 _SMALL = """\
 U0:%x[-1..1,word]

@@ -16,12 +16,12 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
-from fstcrf.corpus import Corpus
-from fstcrf.feedback.simulation import problem_of
-from fstcrf.joint import CRF
+from fstcrf.ext.feedback.simulation import problem_of
 from fstcrf.recipes.corpora import PHRASE, DataSplit, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
-from fstcrf.train import LBFGS, LocalLikelihood, Progress, fit, normalised, voted_paths
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import Corpus
+from fstcrf.training import LBFGS, LocalLikelihood, Progress, fit, normalised, voted_paths
 
 # --- Data and features ----------------------------------------------------------------------------
 

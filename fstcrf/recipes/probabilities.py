@@ -17,9 +17,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from fstcrf.calibration import Events, fit_temperature, reliability, span_events
 from fstcrf.evaluate import best_of, span_counts
-from fstcrf.lattice import Lattice, nbest
+from fstcrf.ext.calibration import Events, fit_temperature, reliability, span_events
+from fstcrf.lattices import Lattice, nbest
 from fstcrf.recipes.report import number, table
 
 BEST = (1, 5, 20)

@@ -17,8 +17,8 @@ from typing import TypeVar
 
 import msgspec
 
-from fstcrf.corpus import atomic_write
 from fstcrf.errors import DataError
+from fstcrf.files import atomic_write
 from fstcrf.recipes.experiment import Setting, Work
 from fstcrf.recipes.report import folded, number, table
 

@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fstcrf.corpus import Corpus
 from fstcrf.errors import LearningWarning
 from fstcrf.evaluate.significance import SpanCounts, span_counts
-from fstcrf.features import FeatureIndex
-from fstcrf.feedback.simulation import (
+from fstcrf.ext.feedback.bandit import Bandit, Schedule
+from fstcrf.ext.feedback.descent import Aim, Rule
+from fstcrf.ext.feedback.raters import Rater
+from fstcrf.ext.feedback.simulation import (
     RewardLog,
     collect_log,
     learn_from_log,
@@ -24,11 +25,12 @@ from fstcrf.feedback.simulation import (
     simulate,
     untrained,
 )
-from fstcrf.joint import CRF
-from fstcrf.kernel import Aim, Rule
 from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
-from fstcrf.train import Bandit, Outcome, Progress, Rater, Schedule, parameter_space
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.features import FeatureIndex
+from fstcrf.training import Outcome, Progress, parameter_space
 
 # --- Data and features ----------------------------------------------------------------------------
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-from fstcrf.corpus import Corpus, convert_column
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.evaluate.significance import span_counts
-from fstcrf.joint import CRF
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, table
-from fstcrf.semimarkov import SegmentCRF
+from fstcrf.taggers import CRF
+from fstcrf.taggers.segmental import SegmentCRF
+from fstcrf.text.corpus import Corpus, convert_column
 
 Settings = Mapping[str, Value]
 

@@ -11,9 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Corpus
 from fstcrf.evaluate.significance import resampled_t
-from fstcrf.pipelines import Pipeline, Task
 from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, scored
 from fstcrf.recipes.entity_readers import readers
 from fstcrf.recipes.experiment import Recipe, Setting
@@ -47,6 +45,8 @@ from fstcrf.recipes.seminars_systems import (
     split,
     tagger_rows,
 )
+from fstcrf.taggers.pipelines import Pipeline, Task
+from fstcrf.text.corpus import Corpus
 
 SPLITS, SPLITS_FULL = 2, 10
 

@@ -20,17 +20,13 @@ import numpy as np
 
 from fstcrf import constraints
 from fstcrf.arrays import Longs
-from fstcrf.corpus import Corpus, read_conllu
-from fstcrf.documents import Fields
-from fstcrf.documents.document import documents
 from fstcrf.errors import DataError, InexactWarning
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.significance import SpanCounts
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF
-from fstcrf.lattice import Lattice, nbest
-from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
-from fstcrf.pipelines.trained import Decode
+from fstcrf.ext.documents import Fields
+from fstcrf.ext.documents.document import documents
+from fstcrf.lattices import Lattice, nbest
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.corpora import (
     ENTITY,
     FIELDS,
@@ -49,6 +45,10 @@ from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import MORE, NAMES, PAPER, TAGS, Features
 from fstcrf.recipes.protocol import Protocol, Value
 from fstcrf.recipes.report import Row
+from fstcrf.taggers import CRF
+from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline
+from fstcrf.taggers.pipelines.trained import Decode
+from fstcrf.text.corpus import Corpus, read_conllu
 
 # --- Parts of speech from EWT, entities from CoNLL-2003 -------------------------------------------
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.significance import bootstrapped_f, span_counts
-from fstcrf.joint import CRF
 from fstcrf.recipes.corpora import PHRASE, DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.phrase_chunkers import (
@@ -50,6 +49,7 @@ from fstcrf.recipes.report import (
     number,
     table,
 )
+from fstcrf.taggers import CRF
 
 # --- What is chosen on the dev part ---------------------------------------------------------------
 

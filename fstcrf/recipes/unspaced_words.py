@@ -19,17 +19,17 @@ import numpy as np
 from fstcrf.errors import LabelWarning
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.significance import span_counts
+from fstcrf.ext.lexicon import Lexicon
+from fstcrf.ext.words import Annotation, LatticeCRF, read_words
+from fstcrf.ext.words.annotation import label_of
+from fstcrf.ext.words.candidates import CandidateLabels
+from fstcrf.ext.words.crf import counted
+from fstcrf.ext.words.entries import new_entries
+from fstcrf.ext.words.templates import fields_of
 from fstcrf.lazy import optional
-from fstcrf.lexicon import Lexicon
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
 from fstcrf.recipes.report import Headline, Result, Row, gain, table
-from fstcrf.wordlattice import Annotation, LatticeCRF, read_words
-from fstcrf.wordlattice.annotation import label_of
-from fstcrf.wordlattice.candidates import CandidateLabels
-from fstcrf.wordlattice.crf import counted
-from fstcrf.wordlattice.entries import new_entries
-from fstcrf.wordlattice.templates import fields_of
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""

@@ -15,10 +15,10 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
-from fstcrf.addresses import AddressParser, Parses, components_of, installed
 from fstcrf.constraints import contiguous
 from fstcrf.errors import DataError
-from fstcrf.grammar import Grammar
+from fstcrf.ext.addresses import AddressParser, Parses, components_of, installed
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.report import Result, Row, number, table
 

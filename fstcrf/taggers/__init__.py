@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.joint.chainlattice import ChainLattice
-    from fstcrf.joint.explain import JointExplanation
-    from fstcrf.joint.lexical import LexiconTagger, TaggedWords
-    from fstcrf.joint.tagger import Tagger
-    from fstcrf.joint.taggers import CRF, Composition, compose, load
-    from fstcrf.joint.tuning import WEIGHT_GRID, WeightTrial, tune_weights
+    from fstcrf.ext.lexicon.tagging import LexiconTagger, TaggedWords
+    from fstcrf.taggers.chainlattice import ChainLattice
+    from fstcrf.taggers.explain import JointExplanation
+    from fstcrf.taggers.tagger import Tagger
+    from fstcrf.taggers.taggers import CRF, Composition, compose, load
+    from fstcrf.taggers.tuning import WEIGHT_GRID, WeightTrial, tune_weights
 
 __all__ = [
     "CRF",

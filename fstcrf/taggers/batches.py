@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus import Column, Corpus, Sentence
 from fstcrf.errors import DataError, NoPathError
-from fstcrf.features import FeatureIndex
-from fstcrf.features.surroundings import with_surroundings
-from fstcrf.features.template import tape_column
-from fstcrf.joint.component import as_read
-from fstcrf.joint.jointmodel import JointModel
-from fstcrf.joint.known import Known, Request
-from fstcrf.lattice import Answer, Lattice
-from fstcrf.lattice.answer import shares
-from fstcrf.lattice.paths import nbest_of_tapes
-from fstcrf.model import decoding
-from fstcrf.model.model import Model
-from fstcrf.model.reading import Data, Run, answered, as_sentences, runs_of
-from fstcrf.plans import Program, no_path_error, warn_unproven
+from fstcrf.lattices import Answer, Lattice
+from fstcrf.lattices.answer import shares
+from fstcrf.lattices.paths import nbest_of_tapes
+from fstcrf.machines.plans import Program, no_path_error, warn_unproven
+from fstcrf.taggers.component import as_read
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.known import Known, Request
+from fstcrf.taggers.model import decoding
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import Data, Run, answered, as_sentences, runs_of
+from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.features import FeatureIndex
+from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.text.features.template import tape_column
 
 
 def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:

@@ -18,13 +18,14 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
-from fstcrf.corpus import Corpus
 from fstcrf.errors import TooLargeError
-from fstcrf.joint.batches import decode
-from fstcrf.joint.jointmodel import BUDGET, WIDE_BUDGET, JointModel
-from fstcrf.joint.known import Known, Request
-from fstcrf.joint.prefixes import Around, Prefixes
-from fstcrf.joint.stages import (
+from fstcrf.kernel import Budget
+from fstcrf.taggers.batches import decode
+from fstcrf.taggers.jointmodel import BUDGET, WIDE_BUDGET, JointModel
+from fstcrf.taggers.known import Known, Request
+from fstcrf.taggers.model.reading import runs_of
+from fstcrf.taggers.prefixes import Around, Prefixes
+from fstcrf.taggers.stages import (
     Given,
     Solved,
     Stage,
@@ -33,8 +34,7 @@ from fstcrf.joint.stages import (
     repeated,
     with_tape,
 )
-from fstcrf.kernel import Budget
-from fstcrf.model.reading import runs_of
+from fstcrf.text.corpus import Corpus
 
 __all__ = [
     "Search",

@@ -20,23 +20,24 @@ from typing import NoReturn
 
 import numpy as np
 
-from fstcrf import display, kernel, pictures
+from fstcrf import display, kernel
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Ints
-from fstcrf.corpus import Column, Corpus
-from fstcrf.corpus.files import write_picture
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.grammar import Grammar
-from fstcrf.joint.batches import as_corpus, check_empty, lattices
-from fstcrf.joint.chain import Solver
-from fstcrf.joint.jointmodel import WIDE_BUDGET, JointModel, budget_of
-from fstcrf.joint.known import Known
-from fstcrf.joint.stages import Solved, possible_lengths, repeated, with_tape
+from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, Lattice, Path, drawings
-from fstcrf.lattice.answer import Labels, labels_of_tapes, shown_tapes
-from fstcrf.model.reading import Data, Run, SentenceLike, answered, runs_of
-from fstcrf.plans import no_path_error, warn_unproven
+from fstcrf.lattices import Answer, Lattice, Path, drawings
+from fstcrf.lattices.answer import Labels, labels_of_tapes, shown_tapes
+from fstcrf.machines import pictures
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import no_path_error, warn_unproven
+from fstcrf.taggers.batches import as_corpus, check_empty, lattices
+from fstcrf.taggers.chain import Solver
+from fstcrf.taggers.jointmodel import WIDE_BUDGET, JointModel, budget_of
+from fstcrf.taggers.known import Known
+from fstcrf.taggers.model.reading import Data, Run, SentenceLike, answered, runs_of
+from fstcrf.taggers.stages import Solved, possible_lengths, repeated, with_tape
+from fstcrf.text.corpus import Column, Corpus
 
 __all__ = [
     "ChainLattice",

@@ -14,17 +14,17 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError
-from fstcrf.features import FeatureIndex, LiteralIndex
-from fstcrf.features.template import tape_column
-from fstcrf.grammar import Acceptor, Grammar
-from fstcrf.model.model import Model
-from fstcrf.model.potentials import Binding, Potentials, Term, bind
-from fstcrf.model.reading import Data
-from fstcrf.once import made_once
-from fstcrf.plans import Chain, Program
-from fstcrf.topology import Topology, chain_topology
+from fstcrf.lazy import made_once
+from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.plans import Chain, Program
+from fstcrf.machines.topology import Topology, chain_topology
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.potentials import Binding, Potentials, Term, bind
+from fstcrf.taggers.model.reading import Data
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import FeatureIndex, LiteralIndex
+from fstcrf.text.features.template import tape_column
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fstcrf import openfst
 from fstcrf.arguments import is_fst, real_number
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, TooLargeError
-from fstcrf.grammar import Acceptor, is_empty, minimise, trim
-from fstcrf.grammar.automata import Automaton, check_sums, determinise
-from fstcrf.grammar.labels import listed, nearest
-from fstcrf.joint.component import GivenTape, Relabelling, TapeMap
-from fstcrf.joint.jointmodel import JointModel, Normalize
-from fstcrf.model.model import Model
+from fstcrf.machines import openfst
+from fstcrf.machines.grammar import Acceptor, is_empty, minimise, trim
+from fstcrf.machines.grammar.automata import Automaton, check_sums, determinise
+from fstcrf.machines.grammar.labels import listed, nearest
+from fstcrf.taggers.component import GivenTape, Relabelling, TapeMap
+from fstcrf.taggers.jointmodel import JointModel, Normalize
+from fstcrf.taggers.model.model import Model
 
 if TYPE_CHECKING:
     import pynini

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import OptionError
-from fstcrf.features.template import tape_column
-from fstcrf.joint.batches import as_corpus, marginals
-from fstcrf.joint.chainlattice import lattice_of
-from fstcrf.joint.component import Component, as_read
-from fstcrf.joint.jointmodel import JointModel
-from fstcrf.model.decoding import marginals_all
-from fstcrf.model.explain import attributes_at, pushes_of
-from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.taggers.batches import as_corpus, marginals
+from fstcrf.taggers.chainlattice import lattice_of
+from fstcrf.taggers.component import Component, as_read
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.model.decoding import marginals_all
+from fstcrf.taggers.model.explain import attributes_at, pushes_of
+from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features.template import tape_column
 
 _LABELS, _PUSHES = 3, 15
 """How much of a tape is printed."""

@@ -22,27 +22,26 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
-from fstcrf.features import LiteralIndex
-from fstcrf.lazy import LazyModule
-from fstcrf.model import model as models
-from fstcrf.model.model import Model
-from fstcrf.once import made_once
+from fstcrf.lazy import LazyModule, made_once
 from fstcrf.storage import file_kind, read_arrays, write_arrays
+from fstcrf.taggers.model import model as models
+from fstcrf.taggers.model.model import Model
+from fstcrf.text.features import LiteralIndex
 
 if TYPE_CHECKING:
-    from fstcrf import grammar as grammars
-    from fstcrf import plans
-    from fstcrf.grammar import Acceptor, Grammar
-    from fstcrf.joint import component, stages
-    from fstcrf.joint.component import Component, GivenTape, Relabelling, TapeMap
-    from fstcrf.joint.stages import Stage
     from fstcrf.kernel import Budget
-    from fstcrf.plans import Plan, Program, Search
-    from fstcrf.plans import chain as chains
+    from fstcrf.machines import grammar as grammars
+    from fstcrf.machines import plans
+    from fstcrf.machines.grammar import Acceptor, Grammar
+    from fstcrf.machines.plans import Plan, Program, Search
+    from fstcrf.machines.plans import chain as chains
+    from fstcrf.taggers import component, stages
+    from fstcrf.taggers.component import Component, GivenTape, Relabelling, TapeMap
+    from fstcrf.taggers.stages import Stage
 else:  # what tags with one tagger does without
-    component, stages = LazyModule("fstcrf.joint.component"), LazyModule("fstcrf.joint.stages")
-    plans, chains = LazyModule("fstcrf.plans"), LazyModule("fstcrf.plans.chain")
-    grammars = LazyModule("fstcrf.grammar")
+    component, stages = LazyModule("fstcrf.taggers.component"), LazyModule("fstcrf.taggers.stages")
+    plans, chains = LazyModule("fstcrf.machines.plans"), LazyModule("fstcrf.machines.plans.chain")
+    grammars = LazyModule("fstcrf.machines.grammar")
 
 Normalize = Literal["product", "chain"]
 T = TypeVar("T")
@@ -83,7 +82,7 @@ class JointModel:
     relabellings : tuple of Relabelling
         Taggers that read a tape by other labels than its own.
     search : {"auto", "lazy", "expanded"}
-        How best paths under a grammar are found; see `fstcrf.plans.Program`.
+        How best paths under a grammar are found; see `fstcrf.machines.plans.Program`.
     budget : Budget, optional
         When a search gives up on a sentence, where nothing else is said; files do not keep it.
     given : tuple of GivenTape

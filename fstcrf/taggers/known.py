@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, OptionError, ShapeError
-from fstcrf.model import decoding
-from fstcrf.model.model import Model
-from fstcrf.model.reading import UNKNOWN, Data, Run
-from fstcrf.topology import Topology
+from fstcrf.machines.topology import Topology
+from fstcrf.taggers.model import decoding
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import UNKNOWN, Data, Run
+from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
-    from fstcrf.plans import Program
+    from fstcrf.machines.plans import Program
 
 Forced: TypeAlias = decoding.Forced | Mapping[str, decoding.Forced]
 """Known labels of a sentence; of several tapes, by tape."""
@@ -196,7 +196,7 @@ def _by_tape(tapes: Sequence[str], given: Any, what: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Request:
-    """What `fstcrf.joint.Tagger.decoded` is asked, its arguments checked."""
+    """What `fstcrf.taggers.Tagger.decoded` is asked, its arguments checked."""
 
     sentences: Data
     n: int = 1

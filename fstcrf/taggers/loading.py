@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from fstcrf import interop, pipelines
 from fstcrf.errors import ModelFileError
-from fstcrf.joint import Tagger
-from fstcrf.joint import load as load_own
+from fstcrf.ext import foreign as interop
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
+from fstcrf.taggers import Tagger, pipelines
+from fstcrf.taggers import load as load_own
 
 if TYPE_CHECKING:
-    from fstcrf import semimarkov, tokens, wordlattice
+    from fstcrf.ext import tokens
+    from fstcrf.ext import words as wordlattice
+    from fstcrf.taggers import segmental as semimarkov
 else:  # taggers do not wait for decoders
-    semimarkov, tokens = LazyModule("fstcrf.semimarkov"), LazyModule("fstcrf.tokens")
-    wordlattice = LazyModule("fstcrf.wordlattice")
+    semimarkov, tokens = LazyModule("fstcrf.taggers.segmental"), LazyModule("fstcrf.ext.tokens")
+    wordlattice = LazyModule("fstcrf.ext.words")
 
 _WORDS = "fstcrf-words"
 

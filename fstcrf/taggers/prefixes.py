@@ -14,14 +14,14 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Corpus
-from fstcrf.joint.stages import (
+from fstcrf.taggers.stages import (
     Given,
     Stage,
     bounds_of,
     repeated,
     with_tape,
 )
+from fstcrf.text.corpus import Corpus
 
 __all__ = ["Around", "Prefixes"]
 

@@ -10,16 +10,16 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import TooLargeError
-from fstcrf.features.template import tape_column
-from fstcrf.grammar import Acceptor
-from fstcrf.joint.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
-from fstcrf.model.model import Model
-from fstcrf.model.potentials import bind
-from fstcrf.once import made_once
-from fstcrf.plans import Program, scaled
-from fstcrf.topology import chain_topology
+from fstcrf.lazy import made_once
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans import Program, scaled
+from fstcrf.machines.topology import chain_topology
+from fstcrf.taggers.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.potentials import bind
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features.template import tape_column
 
 __all__ = [
     "Given",

@@ -11,22 +11,22 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, one_of, refuse_fst, whole_number
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError, TooLargeError
-from fstcrf.joint.jointmodel import JointModel, budget_of
-from fstcrf.joint.known import Bias, Columns, Forced, Request, in_columns
-from fstcrf.lattice.answer import Answer, Change, Path, shown_tapes
+from fstcrf.lattices.answer import Answer, Change, Path, shown_tapes
 from fstcrf.lazy import LazyModule
-from fstcrf.model.reading import Data, SentenceLike
+from fstcrf.taggers.jointmodel import JointModel, budget_of
+from fstcrf.taggers.known import Bias, Columns, Forced, Request, in_columns
+from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
-    from fstcrf import grammar as grammars
-    from fstcrf import plans
-    from fstcrf.grammar import Grammar
     from fstcrf.kernel import Budget
-    from fstcrf.plans import Search
+    from fstcrf.machines import grammar as grammars
+    from fstcrf.machines import plans
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.plans import Search
 else:  # a tagger that is loaded does not wait for what few calls need
-    grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
+    grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
 
 if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
     from typing_extensions import TypeVar

@@ -15,58 +15,61 @@ from numpy.typing import ArrayLike
 from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, is_fst, refuse_fst
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
-from fstcrf.features import LiteralIndex
-from fstcrf.joint import jointmodel
-from fstcrf.joint.jointmodel import JointModel, Normalize
-from fstcrf.joint.known import Bias as JointBias
-from fstcrf.joint.known import Forced as JointForced
-from fstcrf.joint.known import Known, Request
-from fstcrf.joint.tagger import ArrayT, LabelsT, Tagger, TagOptions
-from fstcrf.lattice.answer import Answer
-from fstcrf.lazy import LazyModule, StaticFunction
-from fstcrf.model import decoding
-from fstcrf.model import model as models
-from fstcrf.model.decoding import Bias, Forced
-from fstcrf.model.model import Model
-from fstcrf.model.options import not_there
-from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.once import made_once
-from fstcrf.topology import topology_machine
+from fstcrf.lattices.answer import Answer
+from fstcrf.lazy import LazyModule, StaticFunction, made_once
+from fstcrf.machines.topology import topology_machine
+from fstcrf.taggers import jointmodel
+from fstcrf.taggers.jointmodel import JointModel, Normalize
+from fstcrf.taggers.known import Bias as JointBias
+from fstcrf.taggers.known import Forced as JointForced
+from fstcrf.taggers.known import Known, Request
+from fstcrf.taggers.model import decoding
+from fstcrf.taggers.model import model as models
+from fstcrf.taggers.model.decoding import Bias, Forced
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.options import not_there
+from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger, TagOptions
+from fstcrf.text.corpus import Column
+from fstcrf.text.features import LiteralIndex
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf import grammar as grammars
-    from fstcrf import lattice as lattices
-    from fstcrf import lexicon as lexicons
-    from fstcrf import openfst, plans
-    from fstcrf.grammar import Grammar
-    from fstcrf.joint import batches, chainlattice, composing, explain, lexical, tuning
-    from fstcrf.joint.chainlattice import ChainLattice
-    from fstcrf.joint.explain import JointExplanation
-    from fstcrf.joint.lexical import LexiconTagger
-    from fstcrf.joint.tuning import TuningOptions
+    from fstcrf import lattices
+    from fstcrf.ext import lexicon as lexicons
+    from fstcrf.ext.lexicon import Lexicon
+    from fstcrf.ext.lexicon import tagging as lexical
+    from fstcrf.ext.lexicon.tagging import LexiconTagger
     from fstcrf.kernel import Budget
-    from fstcrf.lattice import JointLattice, Lattice, TapeLattice, distributions, tapes
-    from fstcrf.lattice.distributions import Distributions
-    from fstcrf.lexicon import Lexicon
-    from fstcrf.model import explain as model_explain
-    from fstcrf.model import potentials, training
-    from fstcrf.model.explain import Explanation, Weight
-    from fstcrf.plans import Search
+    from fstcrf.lattices import JointLattice, Lattice, TapeLattice, distributions, tapes
+    from fstcrf.lattices.distributions import Distributions
+    from fstcrf.machines import grammar as grammars
+    from fstcrf.machines import openfst, plans
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.plans import Search
+    from fstcrf.taggers import batches, chainlattice, composing, explain, tuning
+    from fstcrf.taggers.chainlattice import ChainLattice
+    from fstcrf.taggers.explain import JointExplanation
+    from fstcrf.taggers.model import explain as model_explain
+    from fstcrf.taggers.model import potentials, training
+    from fstcrf.taggers.model.explain import Explanation, Weight
+    from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
     batches, chainlattice, composing, explain, lexical, tuning = (
-        LazyModule(f"fstcrf.joint.{name}")
+        LazyModule(f"fstcrf.taggers.{name}")
         for name in ("batches", "chainlattice", "composing", "explain", "lexical", "tuning")
     )
-    lexicons = LazyModule("fstcrf.lexicon")
-    grammars, plans = LazyModule("fstcrf.grammar"), LazyModule("fstcrf.plans")
-    lattices, tapes = LazyModule("fstcrf.lattice"), LazyModule("fstcrf.lattice.tapes")
-    distributions = LazyModule("fstcrf.lattice.distributions")
-    model_explain = LazyModule("fstcrf.model.explain")
-    openfst, potentials = LazyModule("fstcrf.openfst"), LazyModule("fstcrf.model.potentials")
+    lexicons = LazyModule("fstcrf.ext.lexicon")
+    grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
+    lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
+    distributions = LazyModule("fstcrf.lattices.distributions")
+    model_explain = LazyModule("fstcrf.taggers.model.explain")
+    openfst, potentials = (
+        LazyModule("fstcrf.machines.openfst"),
+        LazyModule("fstcrf.taggers.model.potentials"),
+    )
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
@@ -146,7 +149,7 @@ def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
 
 
 class CRF(Model, Composable[list[str], Floats]):
-    """A conditional random field: a `fstcrf.model.Model` that tags, with the same parameters.
+    """A conditional random field: a `fstcrf.taggers.model.Model` that tags, with the same parameters.
 
     Made by `CRF.train` or `fstcrf.load`.
     """
@@ -186,7 +189,7 @@ class CRF(Model, Composable[list[str], Floats]):
     if TYPE_CHECKING:
         train = staticmethod(_of_crf(training.train_crf))
     else:  # as above
-        train = StaticFunction("fstcrf.model.training", "train_crf", _of_crf)
+        train = StaticFunction("fstcrf.taggers.model.training", "train_crf", _of_crf)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF:
@@ -313,7 +316,7 @@ class CRF(Model, Composable[list[str], Floats]):
         return model_explain.explain(self, sentence, token)
 
     def bind(self, labels: Mapping[str, Sequence[str]] | None = None) -> potentials.Binding:
-        """Return what gives potentials of sentences; see `fstcrf.model.potentials.bind`."""
+        """Return what gives potentials of sentences; see `fstcrf.taggers.model.potentials.bind`."""
         return potentials.bind(self, labels)
 
     def potentials(
@@ -326,7 +329,7 @@ class CRF(Model, Composable[list[str], Floats]):
     ) -> potentials.Potentials:
         """Return the potentials of a run of sentences, the labels of earlier tapes left open.
 
-        Arguments as for `fstcrf.model.potentials.potentials`.
+        Arguments as for `fstcrf.taggers.model.potentials.potentials`.
         """
         return potentials.potentials(self, sentences, first, end, labels=labels)
 
@@ -338,7 +341,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
     """Taggers that decide together; made by `fstcrf.compose`.
 
     Parameters, and errors where they do not go together, are those of
-    `fstcrf.joint.jointmodel.JointModel`; its taggers are CRFs.
+    `fstcrf.taggers.jointmodel.JointModel`; its taggers are CRFs.
     """
 
     taggers: tuple[CRF, ...]
@@ -531,7 +534,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
     ) -> Composition[LabelsT, ArrayT]:
         """Return the composition with weights chosen on held-out data.
 
-        Options as for `fstcrf.joint.tuning.tune_weights`.
+        Options as for `fstcrf.taggers.tuning.tune_weights`.
         """
         with plans.gathered():
             return tuning.tune_weights(self, dev, **options)
@@ -601,7 +604,7 @@ def compose(
     ----------
     *parts : CRF or Composition, or Lattice
         Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.joint.composing`). Or lattices of equal length.
+        writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length.
     grammar : Grammar, optional
         What the labels must obey.
     weights : sequence of float, optional

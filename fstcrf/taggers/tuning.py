@@ -18,15 +18,15 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
-from fstcrf.corpus import Column
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.joint.batches import as_corpus, check_paths, path_labels, runs
-from fstcrf.joint.chainlattice import decide
-from fstcrf.joint.jointmodel import JointModel
-from fstcrf.model.reading import Data, Run
-from fstcrf.plans import Program, scaled, scaled_chain, warn_unproven
+from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
+from fstcrf.taggers.batches import as_corpus, check_paths, path_labels, runs
+from fstcrf.taggers.chainlattice import decide
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.model.reading import Data, Run
+from fstcrf.text.corpus import Column
 
 Weights = tuple[float, ...]
 JointT = TypeVar("JointT", bound=JointModel)

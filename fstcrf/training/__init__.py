@@ -5,23 +5,23 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.train.asgd import ASGD
-    from fstcrf.train.bandit import Bandit, RewardedPaths, Schedule
-    from fstcrf.train.conjugate_gradient import ConjugateGradient
-    from fstcrf.train.errors import ClassificationError, Logistic, SegmentF, Sigmoid
-    from fstcrf.train.gpd import GPD
-    from fstcrf.train.lbfgs import LBFGS, OWLQN
-    from fstcrf.train.likelihood import Likelihood
-    from fstcrf.train.local import LocalLikelihood, normalised
-    from fstcrf.train.loop import Checkpoint, Outcome, Progress, fit
-    from fstcrf.train.online import AROW, AveragedPerceptron, PassiveAggressive, voted_paths
-    from fstcrf.train.optimiser import Objective, Optimiser, Staged, Step
-    from fstcrf.train.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
-    from fstcrf.train.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
-    from fstcrf.train.raters import Rater
-    from fstcrf.train.sgd import L2SGD
-    from fstcrf.train.shards import Workers
-    from fstcrf.train.weightwise import GIS, QuickProp
+    from fstcrf.ext.feedback.bandit import Bandit, RewardedPaths, Schedule
+    from fstcrf.ext.feedback.raters import Rater
+    from fstcrf.training.asgd import ASGD
+    from fstcrf.training.conjugate_gradient import ConjugateGradient
+    from fstcrf.training.errors import ClassificationError, Logistic, SegmentF, Sigmoid
+    from fstcrf.training.gpd import GPD
+    from fstcrf.training.lbfgs import LBFGS, OWLQN
+    from fstcrf.training.likelihood import Likelihood
+    from fstcrf.training.local import LocalLikelihood, normalised
+    from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
+    from fstcrf.training.online import AROW, AveragedPerceptron, PassiveAggressive, voted_paths
+    from fstcrf.training.optimiser import Objective, Optimiser, Staged, Step
+    from fstcrf.training.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
+    from fstcrf.training.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
+    from fstcrf.training.sgd import L2SGD
+    from fstcrf.training.shards import Workers
+    from fstcrf.training.weightwise import GIS, QuickProp
 
 __all__ = [
     "AROW",

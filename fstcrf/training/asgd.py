@@ -18,12 +18,12 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import ArcWeights, Graph, StochasticLearner, dot, norm, padded
-from fstcrf.train.online import Orders, masked_arcs, shuffled
-from fstcrf.train.optimiser import State, Step
-from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.settings import Delta, MaxIterations, Penalised, TrainingRun
-from fstcrf.train.sgd import REMEDY, Calibrated, calibrated_rate
-from fstcrf.train.shards import (
+from fstcrf.training.online import Orders, masked_arcs, shuffled
+from fstcrf.training.optimiser import State, Step
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.settings import Delta, MaxIterations, Penalised, TrainingRun
+from fstcrf.training.sgd import REMEDY, Calibrated, calibrated_rate
+from fstcrf.training.shards import (
     alone_cost,
     attribute_layout,
     dense_cost,

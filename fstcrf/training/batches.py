@@ -11,10 +11,10 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus.corpus import Column
-from fstcrf.corpus.schemes import span_arrays
-from fstcrf.train.problem import Problem, Tables, arc_slots, entries
-from fstcrf.train.shards import shard_bounds
+from fstcrf.text.corpus.corpus import Column
+from fstcrf.text.corpus.schemes import span_arrays
+from fstcrf.training.problem import Problem, Tables, arc_slots, entries
+from fstcrf.training.shards import shard_bounds
 
 
 @dataclass(frozen=True)

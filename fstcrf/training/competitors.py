@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel import SparseRows
-from fstcrf.topology import Topology
-from fstcrf.train.batches import Batch, BatchPotentials, Segments
-from fstcrf.train.problem import ParameterSpace, entries, slot_table
+from fstcrf.machines.topology import Topology
+from fstcrf.training.batches import Batch, BatchPotentials, Segments
+from fstcrf.training.problem import ParameterSpace, entries, slot_table
 
 
 @dataclass(frozen=True)

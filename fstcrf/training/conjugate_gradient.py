@@ -15,14 +15,14 @@ from msgspec import Meta
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.descent import Found, LineDescent, LineSearching
-from fstcrf.train.likelihood import Likelihood
-from fstcrf.train.memory import LONG
-from fstcrf.train.optimiser import Objective, Optimiser, State, vector
-from fstcrf.train.preconditioning import DiagonalHessian, Ties, Untied, tied, tied_size
-from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.settings import TrainingRun
-from fstcrf.train.shards import batch_bytes, sweep_counts
+from fstcrf.training.descent import Found, LineDescent, LineSearching
+from fstcrf.training.likelihood import Likelihood
+from fstcrf.training.memory import LONG
+from fstcrf.training.optimiser import Objective, Optimiser, State, vector
+from fstcrf.training.preconditioning import DiagonalHessian, Ties, Untied, tied, tied_size
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.settings import TrainingRun
+from fstcrf.training.shards import batch_bytes, sweep_counts
 
 Formula = Literal["polak-ribiere", "fletcher-reeves"]
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.train.lbfgs import LBFGS, OWLQN, LBFGSSettings
-from fstcrf.train.loop import Checkpoint, Outcome, Progress, fit
-from fstcrf.train.optimiser import Objective, Optimiser
-from fstcrf.train.shards import Workers
+from fstcrf.training.lbfgs import LBFGS, OWLQN, LBFGSSettings
+from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
+from fstcrf.training.optimiser import Objective, Optimiser
+from fstcrf.training.shards import Workers
 
 
 @dataclass(frozen=True, kw_only=True)

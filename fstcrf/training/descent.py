@@ -14,8 +14,8 @@ from msgspec import Meta
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.optimiser import Objective, State, Step, floats, vector
-from fstcrf.train.settings import Converging, Needs, gained_little
+from fstcrf.training.optimiser import Objective, State, Step, floats, vector
+from fstcrf.training.settings import Converging, Needs, gained_little
 
 
 class Iterative(ABC):

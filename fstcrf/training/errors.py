@@ -9,7 +9,7 @@ F of segments is made differentiable as
 
 TP = sum over gold segments of 1 − l(d), FN = sum of l(d), FP = sum over the segments of the best
 competitor that are not gold of l(d'), with d the misclassification measure of a segment at
-psi = infinity (`fstcrf.train.competitors`) and l a sigmoid. M is constant: TP + FN is the number of
+psi = infinity (`fstcrf.training.competitors`) and l a sigmoid. M is constant: TP + FN is the number of
 gold segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper has
 no M; with it the value is about the number of wrong segments, and l2 means what it means for the
 likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds nothing
@@ -30,8 +30,8 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.kernel import dot
-from fstcrf.topology import Topology
-from fstcrf.train.batches import (
+from fstcrf.machines.topology import Topology
+from fstcrf.training.batches import (
     Batch,
     BatchPotentials,
     Segments,
@@ -41,10 +41,10 @@ from fstcrf.train.batches import (
     label_segments,
     whole_sentences,
 )
-from fstcrf.train.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
-from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.settings import Needs, ObjectiveSettings, TrainingRun
-from fstcrf.train.shards import Workers
+from fstcrf.training.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
+from fstcrf.training.problem import ParameterSpace, Problem, Tables
+from fstcrf.training.settings import Needs, ObjectiveSettings, TrainingRun
+from fstcrf.training.shards import Workers
 
 
 class Smoothing(Protocol):

@@ -10,13 +10,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.executors.executor import folded
-from fstcrf.topology import Topology
-from fstcrf.train.likelihood import Likelihood, SummedLikelihood
-from fstcrf.train.parts import added, parts_of, start_sentences, start_step
-from fstcrf.train.preconditioning import DiagonalHessian, Sharing, Ties, tied
-from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.shards import fits, sparse_background
+from fstcrf.machines.topology import Topology
+from fstcrf.training.executors.executor import folded
+from fstcrf.training.likelihood import Likelihood, SummedLikelihood
+from fstcrf.training.parts import added, parts_of, start_sentences, start_step
+from fstcrf.training.preconditioning import DiagonalHessian, Sharing, Ties, tied
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.shards import fits, sparse_background
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.competitors import Gradient
-from fstcrf.train.descent import QuasiNewton
-from fstcrf.train.errors import SmoothErrors
-from fstcrf.train.lbfgs import LBFGS
-from fstcrf.train.memory import quasi_newton
-from fstcrf.train.online import Orders, shuffled
-from fstcrf.train.optimiser import Objective, Optimiser, Staged, State, Step, floats
-from fstcrf.train.problem import ParameterSpace, Tables
-from fstcrf.train.settings import (
+from fstcrf.training.competitors import Gradient
+from fstcrf.training.descent import QuasiNewton
+from fstcrf.training.errors import SmoothErrors
+from fstcrf.training.lbfgs import LBFGS
+from fstcrf.training.memory import quasi_newton
+from fstcrf.training.online import Orders, shuffled
+from fstcrf.training.optimiser import Objective, Optimiser, Staged, State, Step, floats
+from fstcrf.training.problem import ParameterSpace, Tables
+from fstcrf.training.settings import (
     FROM_ZERO,
     Delta,
     MaxIterations,
@@ -38,7 +38,7 @@ from fstcrf.train.settings import (
     TrainingRun,
     gained_little,
 )
-from fstcrf.train.weightwise import QuickPropSettings
+from fstcrf.training.weightwise import QuickPropSettings
 
 _SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
 

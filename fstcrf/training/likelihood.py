@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs, Singles, distinct
 from fstcrf.errors import DataError, NumericError
-from fstcrf.executors.executor import folded
 from fstcrf.kernel import dot
-from fstcrf.topology import Background, sparse_pays
-from fstcrf.train.parts import added, observed_sum, part_bounds, parts_of
-from fstcrf.train.problem import ParameterSpace, Problem, Tables, cell_pointers
-from fstcrf.train.settings import ObjectiveSettings, TrainingRun
-from fstcrf.train.shards import (
+from fstcrf.machines.topology import Background, sparse_pays
+from fstcrf.training.executors.executor import folded
+from fstcrf.training.parts import added, observed_sum, part_bounds, parts_of
+from fstcrf.training.problem import ParameterSpace, Problem, Tables, cell_pointers
+from fstcrf.training.settings import ObjectiveSettings, TrainingRun
+from fstcrf.training.shards import (
     SERIAL,
     Workers,
     attribute_layout,
@@ -528,7 +528,7 @@ class SummedLikelihood:
     def in_units(self, u: Floats, unit: Floats | Singles | None) -> tuple[float, Floats]:
         """Return value and gradient with respect to u at ``theta = unit * u``, which is not made.
 
-        The same as `fstcrf.train.preconditioning.Rescaled` does for any objective.
+        The same as `fstcrf.training.preconditioning.Rescaled` does for any objective.
 
         Raises
         ------

@@ -14,7 +14,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NumericError
-from fstcrf.train.problem import ParameterSpace, Problem, Tables, observed_counts
+from fstcrf.training.problem import ParameterSpace, Problem, Tables, observed_counts
 
 
 class LocalLikelihood:

@@ -14,12 +14,11 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats
-from fstcrf.corpus import check_writable
 from fstcrf.errors import ModelFileError, NumericError, OptionError, ShapeError
+from fstcrf.files import check_writable, held
 from fstcrf.interruption import patient, undisturbed
-from fstcrf.locks import held
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.train.optimiser import Optimiser, State, Step, snapshot
+from fstcrf.training.optimiser import Optimiser, State, Step, snapshot
 
 KIND, VERSION = "fstcrf-checkpoint", 3
 

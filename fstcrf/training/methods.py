@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from fstcrf.train.asgd import ASGDSettings
-from fstcrf.train.conjugate_gradient import CGSettings, MixedCGSettings, PreconditionedCGSettings
-from fstcrf.train.errors import MCEFSettings, MCESettings
-from fstcrf.train.gpd import ErrorLBFGSSettings, ErrorQuickPropSettings, GPDSettings
-from fstcrf.train.lbfgs import LBFGSSettings
-from fstcrf.train.likelihood import LikelihoodSettings
-from fstcrf.train.online import APSettings, AROWSettings, PASettings, PerceptronSettings
-from fstcrf.train.settings import MethodSettings, ObjectiveSettings, Settings
-from fstcrf.train.sgd import L2SGDSettings
-from fstcrf.train.weightwise import GISSettings, QuickPropSettings
+from fstcrf.training.asgd import ASGDSettings
+from fstcrf.training.conjugate_gradient import CGSettings, MixedCGSettings, PreconditionedCGSettings
+from fstcrf.training.errors import MCEFSettings, MCESettings
+from fstcrf.training.gpd import ErrorLBFGSSettings, ErrorQuickPropSettings, GPDSettings
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.likelihood import LikelihoodSettings
+from fstcrf.training.online import APSettings, AROWSettings, PASettings, PerceptronSettings
+from fstcrf.training.settings import MethodSettings, ObjectiveSettings, Settings
+from fstcrf.training.sgd import L2SGDSettings
+from fstcrf.training.weightwise import GISSettings, QuickPropSettings
 
 S = TypeVar("S", bound=Settings)
 

@@ -32,10 +32,10 @@ from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
 from fstcrf.kernel import Graph, Learner, Parameters, SparseRows, norm
 from fstcrf.kernel import PassiveAggressive as Variant
-from fstcrf.train.optimiser import State, Step, floats
-from fstcrf.train.problem import ParameterSpace, Problem, Tables
-from fstcrf.train.settings import MaxIterations, MethodSettings, Needs, TrainingRun
-from fstcrf.train.shards import sweep_counts
+from fstcrf.training.optimiser import State, Step, floats
+from fstcrf.training.problem import ParameterSpace, Problem, Tables
+from fstcrf.training.settings import MaxIterations, MethodSettings, Needs, TrainingRun
+from fstcrf.training.shards import sweep_counts
 
 Orders = Callable[[int], Longs]
 """Number of an epoch, from 0 → int64 [B], the sentences in the order of their turn."""

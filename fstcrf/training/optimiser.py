@@ -13,7 +13,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.train.memory import release
+from fstcrf.training.memory import release
 
 State: TypeAlias = dict[str, Floats | Singles | Longs]
 """All that an optimiser needs to go on with the same bits: arrays by name, numbers among them."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.executors.executor import folded
-from fstcrf.train.problem import ParameterSpace, Problem, observed_counts
+from fstcrf.training.executors.executor import folded
+from fstcrf.training.problem import ParameterSpace, Problem, observed_counts
 
 PART_TOKENS = 1 << 20
 """Most tokens of a part, but for its last sentence."""

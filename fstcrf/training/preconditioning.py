@@ -33,10 +33,10 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
-from fstcrf.topology import Topology
-from fstcrf.train.optimiser import Objective, Optimiser, State, Step, snapshot
-from fstcrf.train.problem import ParameterSpace, Problem, Tables, arc_slots
-from fstcrf.train.shards import SERIAL, Workers, attribute_pointers, spans
+from fstcrf.machines.topology import Topology
+from fstcrf.training.optimiser import Objective, Optimiser, State, Step, snapshot
+from fstcrf.training.problem import ParameterSpace, Problem, Tables, arc_slots
+from fstcrf.training.shards import SERIAL, Workers, attribute_pointers, spans
 
 # --- Attributes of the same tokens as one parameter -----------------------------------------------
 

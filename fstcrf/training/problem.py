@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.kernel import SparseRows, padded
-from fstcrf.topology import Topology
+from fstcrf.machines.topology import Topology
 
 Extent = Literal["supported", "complete"]
 Pairs: TypeAlias = tuple[Longs, Longs]

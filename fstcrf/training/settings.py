@@ -27,8 +27,8 @@ from msgspec import Meta
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.train.optimiser import Objective, Optimiser
-from fstcrf.train.problem import ParameterSpace, Problem
+from fstcrf.training.optimiser import Objective, Optimiser
+from fstcrf.training.problem import ParameterSpace, Problem
 
 _KINDS = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
 

@@ -16,7 +16,7 @@ from msgspec import Meta
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.online import (
+from fstcrf.training.online import (
     OnlineEpochs,
     Orders,
     named_parameters,
@@ -24,9 +24,9 @@ from fstcrf.train.online import (
     online_parameters,
     restored_parameters,
 )
-from fstcrf.train.optimiser import State, Step
-from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.settings import Delta, MethodSettings, Penalised, TrainingRun
+from fstcrf.training.optimiser import State, Step
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.settings import Delta, MethodSettings, Penalised, TrainingRun
 
 # --- The first step size of stochastic gradient descent -------------------------------------------
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Ints, Longs, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
-from fstcrf.topology import Background, Topology
-from fstcrf.train.memory import SweepCounts
-from fstcrf.train.parts import part_bounds, part_count
-from fstcrf.train.problem import ParameterSpace, Problem, cell_pointers
+from fstcrf.machines.topology import Background, Topology
+from fstcrf.training.memory import SweepCounts
+from fstcrf.training.parts import part_bounds, part_count
+from fstcrf.training.problem import ParameterSpace, Problem, cell_pointers
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import DataError
 from fstcrf.kernel import ShardAttributes, SparseRows
-from fstcrf.train.problem import Problem
+from fstcrf.training.problem import Problem
 
 _ALIGNED = 64
 _AHEAD = 1 << 17  # bytes that a system reads at once at least, where it is told to

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
-from fstcrf.executors.executor import Placement
 from fstcrf.kernel import SparseRows
-from fstcrf.topology import Background, Topology
-from fstcrf.train.evidence import DataCounts, TiedEvidence
-from fstcrf.train.likelihood import (
+from fstcrf.machines.topology import Background, Topology
+from fstcrf.training.evidence import DataCounts, TiedEvidence
+from fstcrf.training.executors.executor import Placement
+from fstcrf.training.likelihood import (
     Expectation,
     Fused,
     SummedLikelihood,
@@ -29,17 +29,24 @@ from fstcrf.train.likelihood import (
     both_added,
     part_expectation,
 )
-from fstcrf.train.parts import added, digest, start_sentences, start_step
-from fstcrf.train.preconditioning import (
+from fstcrf.training.parts import added, digest, start_sentences, start_step
+from fstcrf.training.preconditioning import (
     DiagonalHessian,
     Groups,
     merged_attributes,
     prints,
     tied_space,
 )
-from fstcrf.train.problem import Extent, ParameterSpace, Problem, Support, observed_counts, support
-from fstcrf.train.shards import Workers, attribute_layout, background_of, fits_known
-from fstcrf.train.spool import Spool
+from fstcrf.training.problem import (
+    Extent,
+    ParameterSpace,
+    Problem,
+    Support,
+    observed_counts,
+    support,
+)
+from fstcrf.training.shards import Workers, attribute_layout, background_of, fits_known
+from fstcrf.training.spool import Spool
 
 
 @dataclass(frozen=True, eq=False)

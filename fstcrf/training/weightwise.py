@@ -31,12 +31,12 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import dot, norm
-from fstcrf.train.descent import Iterative
-from fstcrf.train.likelihood import Likelihood, LikelihoodSettings
-from fstcrf.train.optimiser import Objective, Optimiser, State, Step, floats
-from fstcrf.train.problem import ParameterSpace, Problem, arc_slots
-from fstcrf.train.settings import Converging, TrainingRun
-from fstcrf.train.shards import batch_bytes, spans, sweep_counts
+from fstcrf.training.descent import Iterative
+from fstcrf.training.likelihood import Likelihood, LikelihoodSettings
+from fstcrf.training.optimiser import Objective, Optimiser, State, Step, floats
+from fstcrf.training.problem import ParameterSpace, Problem, arc_slots
+from fstcrf.training.settings import Converging, TrainingRun
+from fstcrf.training.shards import batch_bytes, spans, sweep_counts
 
 # --- Generalised iterative scaling ----------------------------------------------------------------
 

@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 
 import fstcrf
-from fstcrf.addresses import AddressParser
 from fstcrf.constraints import contiguous
-from fstcrf.grammar import Grammar
+from fstcrf.ext.addresses import AddressParser
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import Peer, raises, read_addresses, seconds_of, timed
 
 __all__ = ["adversarial", "parsed"]

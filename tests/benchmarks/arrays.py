@@ -149,7 +149,7 @@ def losses(shape: tuple[int, int, int]) -> dict[str, Work]:
     """Loss and all gradients, of both layers; they agree."""
     import torch
 
-    from fstcrf.torch import CRFLayer
+    from fstcrf.ext.torch import CRFLayer
 
     scores, *chain = drawn(shape)
     names = ("transitions", "initial", "final")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.lattice import Lattice, SegmentLattice
+from fstcrf.lattices import Lattice, SegmentLattice
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench
 

@@ -17,14 +17,14 @@ import numpy as np
 
 from fstcrf import best as best_paths
 from fstcrf import compose, kernel, log_partition, marginals
-from fstcrf.corpus import read_columns
-from fstcrf.features import FeatureIndex, parse_template
 from fstcrf.kernel import SparseRows, SweepWorkspace
-from fstcrf.model.reading import allowed_labels, label_set
-from fstcrf.topology import chain_topology
-from fstcrf.train import Likelihood, Problem, parameter_space, tied
-from fstcrf.train.lbfgs import Pairs
-from fstcrf.train.shards import attribute_layout, compiled_shards
+from fstcrf.machines.topology import chain_topology
+from fstcrf.taggers.model.reading import allowed_labels, label_set
+from fstcrf.text.corpus import read_columns
+from fstcrf.text.features import FeatureIndex, parse_template
+from fstcrf.training import Likelihood, Problem, parameter_space, tied
+from fstcrf.training.lbfgs import Pairs
+from fstcrf.training.shards import attribute_layout, compiled_shards
 from tests.benchmarks.accuracy import CHUNKS
 from tests.benchmarks.machine import commit, this
 from tests.benchmarks.report import table

@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from fstcrf import CRF, Composition, Corpus, compose, read_columns
-from fstcrf.corpus import Column
 from fstcrf.errors import InexactWarning
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.text.corpus import Column
 from tests.benchmarks.report import table
 from tests.benchmarks.taggers import CHUNKS, COLUMNS, chunker, pos_tagger, words_of
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf.kernel import blocks
-from fstcrf.lattice import Lattice
+from fstcrf.lattices import Lattice
 
 __all__ = ["long", "spans", "tag"]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import fstcrf
-from fstcrf.arrow import tagged_schema
+from fstcrf.ext.arrow import tagged_schema
 from tests.support.dask_cluster import Cluster
 
 FILES, COPIES, ROUNDS = 16, 12, 5

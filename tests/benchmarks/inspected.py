@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf import Composition, compose
-from fstcrf.inspector import Access, Workbench, server
+from fstcrf.ext.inspect import Access, Workbench, server
 from tests.benchmarks.chained import chained, held_out
 
 __all__ = ["serve"]

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from fstcrf import CRF, Composition, Corpus, compose, read_columns
-from fstcrf.corpus import Column
+from fstcrf.text.corpus import Column
 from tests.benchmarks.machine import PAGES, Machine, commit, this
 from tests.benchmarks.report import table
 from tests.benchmarks.significance import SHUFFLES, Answers, judged, mcnemar, randomised

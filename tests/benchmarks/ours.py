@@ -30,16 +30,16 @@ from typing import TYPE_CHECKING, Any, cast
 from unittest import mock
 
 import fstcrf
-from fstcrf.joint import CRF
+from fstcrf.taggers import CRF
 from tests.benchmarks.tasks import L2, TEMPLATES, Task
 
 if TYPE_CHECKING:
     from fstcrf import CRF, Corpus
     from fstcrf.arrays import Floats, Longs
-    from fstcrf.features import FeatureIndex
     from fstcrf.kernel import Bound
-    from fstcrf.model.weights import Weights
-    from fstcrf.train import ParameterSpace, Problem
+    from fstcrf.taggers.model.weights import Weights
+    from fstcrf.text.features import FeatureIndex
+    from fstcrf.training import ParameterSpace, Problem
 
 __all__ = ["evaluate", "prepare", "problem_of", "score", "threads", "throughput"]
 
@@ -53,10 +53,10 @@ def _corpus(task: Task, copies: int = 1) -> Corpus:
 
 def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
     """Return what `fstcrf train` would train on for a task."""
-    from fstcrf.features import FeatureIndex, parse_template
-    from fstcrf.model.reading import label_set
-    from fstcrf.topology import chain_topology
-    from fstcrf.train import parameter_space
+    from fstcrf.machines.topology import chain_topology
+    from fstcrf.taggers.model.reading import label_set
+    from fstcrf.text.features import FeatureIndex, parse_template
+    from fstcrf.training import parameter_space
 
     corpus = _corpus(task, copies)
     templates = parse_template(TEMPLATES[task.attributes])
@@ -69,8 +69,8 @@ def problem_of(task: Task, copies: int = 1) -> tuple[Problem, ParameterSpace]:
 def _problem(topology: Any, corpus: Corpus, design: Any, target: str) -> Problem:
     import numpy as np
 
-    from fstcrf.model.reading import allowed_labels
-    from fstcrf.train import Problem
+    from fstcrf.taggers.model.reading import allowed_labels
+    from fstcrf.training import Problem
 
     allowed = allowed_labels(corpus.column(target), topology.labels, partial=False)
     return Problem(topology, corpus.offsets, design.node, None, allowed, np.ones(len(corpus)))
@@ -91,7 +91,7 @@ def evaluate(
     import numpy as np
 
     from fstcrf import kernel
-    from fstcrf.train import LBFGS, Likelihood
+    from fstcrf.training import LBFGS, Likelihood
 
     clock = time.process_time if threads == 1 else time.perf_counter
     started = clock()
@@ -132,7 +132,7 @@ def _seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_
 
 def score(task: Task, *, model: str, test: str) -> dict[str, Any]:
     """Compute the objective of a saved model once more, in float64, and its F on a test file."""
-    from fstcrf.train import Likelihood
+    from fstcrf.training import Likelihood
 
     tagger = CRF.load(model)
     problem = _problem_of_model(tagger, _corpus(task), task.target)
@@ -172,8 +172,8 @@ def steps(task: Task, *, iterations: int) -> dict[str, Any]:
     """
     import numpy as np
 
-    from fstcrf.train import LBFGS, Likelihood
-    from fstcrf.train.asgd import ASGD, ASGDSettings
+    from fstcrf.training import LBFGS, Likelihood
+    from fstcrf.training.asgd import ASGD, ASGDSettings
 
     problem, space = problem_of(task)
     clock, objective = time.process_time, Likelihood(problem, space, l2=L2)
@@ -203,8 +203,8 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
 
     from fstcrf import kernel
     from fstcrf.kernel import decoding
-    from fstcrf.model.weights import Weights
-    from fstcrf.train import LBFGS, Likelihood, likelihood
+    from fstcrf.taggers.model.weights import Weights
+    from fstcrf.training import LBFGS, Likelihood, likelihood
 
     clock = time.process_time
     problem, space = problem_of(task)
@@ -249,7 +249,7 @@ def _lattices(weights: Weights, offsets: Longs, node: Floats) -> tuple[list[Boun
     import numpy as np
 
     from fstcrf.kernel import Axis, Bound, Factor, Machine
-    from fstcrf.topology import rest_of
+    from fstcrf.machines.topology import rest_of
 
     scores, states = weights.still_graph.score, weights.still_graph.n_states
     rest = rest_of(scores, states)
@@ -332,8 +332,8 @@ def variants(task: Task, *, model: str) -> dict[str, Any]:
     import numpy as np
 
     from fstcrf import kernel
-    from fstcrf.train import Likelihood
-    from fstcrf.train.problem import observed_counts
+    from fstcrf.training import Likelihood
+    from fstcrf.training.problem import observed_counts
 
     tagger, corpus = CRF.load(model), _corpus(task)
     problem = _problem_of_model(tagger, corpus, task.target)
@@ -369,7 +369,7 @@ def prepare(task: Task, *, sources: Sequence[str]) -> dict[str, Any]:
 
 
 def _entities(source: str) -> Corpus:
-    from fstcrf.corpus import convert_column
+    from fstcrf.text.corpus import convert_column
 
     corpus = fstcrf.read_columns(source, ("word", "pos", "chunk", "entity"))
     return convert_column(corpus, "entity", "iob1", "iob2")

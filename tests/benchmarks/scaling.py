@@ -33,11 +33,11 @@ from pathlib import Path
 from typing import Any
 
 from fstcrf import CRF
-from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.executors.dask import DaskExecutor
-from fstcrf.executors.executor import Executor
-from fstcrf.executors.futures import ProcessExecutor
-from fstcrf.train import Progress
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training import Progress
+from fstcrf.training.executors.dask import DaskExecutor
+from fstcrf.training.executors.executor import Executor
+from fstcrf.training.executors.futures import ProcessExecutor
 from tests.benchmarks import machine
 from tests.benchmarks.report import Line, table
 from tests.benchmarks.running import Bench, BenchmarkError

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from fstcrf import Corpus
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.corpus import Column
 from fstcrf.evaluate import significance
 from fstcrf.evaluate.significance import SpanCounts
+from fstcrf.text.corpus import Column
 
 __all__ = ["SHUFFLES", "Answers", "judged", "mcnemar", "randomised", "span_counts"]
 

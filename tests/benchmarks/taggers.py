@@ -12,7 +12,7 @@ words_of       the same sentences, words alone
 from __future__ import annotations
 
 from fstcrf import CRF, Corpus
-from fstcrf.corpus import Column
+from fstcrf.text.corpus import Column
 
 __all__ = ["CHUNKS", "COLUMNS", "POS", "chunker", "pos_tagger", "words_of"]
 

@@ -32,7 +32,7 @@ from tests.benchmarks.running import Finished, child
 if TYPE_CHECKING:
     from fstcrf.arrays import Longs
     from fstcrf.recipes.corpora import DataSplit
-    from fstcrf.train import ParameterSpace
+    from fstcrf.training import ParameterSpace
 
 __all__ = ["main"]
 
@@ -53,11 +53,11 @@ class SameWeights:
     def __init__(self, folder: Path, extent: Extent) -> None:
         import numpy as np
 
+        from fstcrf.machines.topology import chain_topology
         from fstcrf.recipes import Setting
         from fstcrf.recipes.corpora import PHRASE
         from fstcrf.recipes.phrase_chunkers import read, trained
-        from fstcrf.topology import chain_topology
-        from fstcrf.train import Problem, parameter_space
+        from fstcrf.training import Problem, parameter_space
 
         self.data: DataSplit = read(Setting(folder))
         # Its index and design; its weights are not used.
@@ -77,7 +77,7 @@ class SameWeights:
         self.space = self._weights(parameter_space(self.problem, features=extent))
 
     def _design(self, corpus: Any) -> Any:
-        from fstcrf.features import FeatureIndex
+        from fstcrf.text.features import FeatureIndex
 
         if not isinstance(self.model.index, FeatureIndex):
             raise TypeError("a tagger with templates is expected")
@@ -99,9 +99,9 @@ class SameWeights:
         """Train, score."""
         import numpy as np
 
-        from fstcrf.joint import CRF
         from fstcrf.recipes.phrase_chunkers import L2, f_of
-        from fstcrf.train import LBFGS, Likelihood, Untied, Workers, fit, tied
+        from fstcrf.taggers import CRF
+        from fstcrf.training import LBFGS, Likelihood, Untied, Workers, fit, tied
 
         ties = tied(self.problem, self.space)
         objective = Likelihood(

@@ -9,7 +9,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF
-from fstcrf.calibration import (
+from fstcrf.ext.calibration import (
     Calibration,
     Events,
     fit_temperature,
@@ -20,7 +20,7 @@ from fstcrf.calibration import (
     span_events,
     uncertainty,
 )
-from fstcrf.corpus import Corpus
+from fstcrf.text.corpus import Corpus
 
 pytestmark = [pytest.mark.corpus, pytest.mark.thorough]
 

@@ -10,10 +10,10 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
-from fstcrf.corpus import Column
-from fstcrf.features import tape_column
-from fstcrf.model.reads import jackknifed
-from fstcrf.model.training import retrained
+from fstcrf.taggers.model.reads import jackknifed
+from fstcrf.taggers.model.training import retrained
+from fstcrf.text.corpus import Column
+from fstcrf.text.features import tape_column
 from tests.benchmarks.parity import COLUMNS
 
 pytestmark = pytest.mark.corpus

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fstcrf import load_crfsuite
-from fstcrf.interop.crfsuite import export, read_model, write_model
+from fstcrf.ext.foreign.crfsuite import export, read_model, write_model
 from tests.benchmarks.crfsuite_peer import read_sentences, tutorial_attributes
 
 pytestmark = pytest.mark.corpus

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf.corpus.columns import read_columns
-from fstcrf.corpus.corpus import Corpus
-from fstcrf.features import FeatureIndex, LiteralIndex, parse_template
+from fstcrf.text.corpus.columns import read_columns
+from fstcrf.text.corpus.corpus import Corpus
+from fstcrf.text.features import FeatureIndex, LiteralIndex, parse_template
 
 pytestmark = pytest.mark.corpus
 

@@ -12,10 +12,10 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Lattice, compose
 from fstcrf.constraints import at_most, bio, exactly
-from fstcrf.corpus import Column
-from fstcrf.joint import ChainLattice
-from fstcrf.pipelines import Pipeline, Task
-from fstcrf.pipelines.trained import Decode
+from fstcrf.taggers import ChainLattice
+from fstcrf.taggers.pipelines import Pipeline, Task
+from fstcrf.taggers.pipelines.trained import Decode
+from fstcrf.text.corpus import Column
 from tests.benchmarks.parity import COLUMNS
 
 pytestmark = [

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf.corpus import (
+from fstcrf.errors import SchemeError
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.text.corpus import (
     Column,
     ColumnWriter,
     convert_column,
@@ -21,9 +23,7 @@ from fstcrf.corpus import (
     stream_conllu,
     write_columns,
 )
-from fstcrf.corpus.conllu import CONLLU
-from fstcrf.errors import SchemeError
-from fstcrf.evaluate import evaluate_spans
+from fstcrf.text.corpus.conllu import CONLLU
 from tests.support.treebanks import same_but
 
 pytestmark = pytest.mark.corpus

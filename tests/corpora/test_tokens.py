@@ -10,8 +10,8 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF
-from fstcrf.corpus import Corpus, convert_column, spans
-from fstcrf.tokens import Pieces, TokenDecoder
+from fstcrf.ext.tokens import Pieces, TokenDecoder
+from fstcrf.text.corpus import Corpus, convert_column, spans
 
 pytestmark = [pytest.mark.corpus, pytest.mark.thorough]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.addresses import AddressParser, tokens_of
-from fstcrf.grammar import Grammar
+from fstcrf.ext.addresses import AddressParser, tokens_of
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes.usaddress import LabelledAddress, raises, read_addresses
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.arrow import tag_parquet, tagged_schema
-from fstcrf.calibration import Calibration, Events
 from fstcrf.constraints import exactly
-from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.errors import DataError, ModelFileError, NoPathError, OptionError
+from fstcrf.ext.arrow import tag_parquet, tagged_schema
+from fstcrf.ext.calibration import Calibration, Events
+from fstcrf.text.corpus.collection import CorpusFiles
 from tests.support.command import done, failure
 from tests.support.joint_cases import TEST, taggers
 
@@ -407,7 +407,7 @@ def test_row_groups_are_large_and_their_order_stays(
     tag_parquet(both, source, target)
     assert pq.ParquetFile(target).num_row_groups == 1
     assert pq.read_table(target)["id"].to_pylist() == list(range(12000))
-    monkeypatch.setattr("fstcrf.arrow.tables._GROUP_BYTES", 1)
+    monkeypatch.setattr("fstcrf.ext.arrow.tables._GROUP_BYTES", 1)
     tag_parquet(both, source, source)
     assert pq.ParquetFile(source).num_row_groups > 2
     assert pq.read_table(source).equals(pq.read_table(target))

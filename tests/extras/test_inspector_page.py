@@ -25,7 +25,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 
 from fstcrf import CRF, Corpus, Sentence, compose  # noqa: E402
 from fstcrf.constraints import at_most, label  # noqa: E402
-from fstcrf.inspector import Access, Workbench, serve, server  # noqa: E402
+from fstcrf.ext.inspect import Access, Workbench, serve, server  # noqa: E402
 from tests.support.joint_cases import TRAIN, taggers  # noqa: E402
 
 PATIENCE = 60.0

@@ -13,8 +13,8 @@ from jax.test_util import check_grads
 from fstcrf import decode
 from fstcrf.constraints import bioes
 from fstcrf.errors import ShapeError
-from fstcrf.jax import negative_log_likelihood
-from fstcrf.torch import CRFLayer
+from fstcrf.ext.jax import negative_log_likelihood
+from fstcrf.ext.torch import CRFLayer
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
 TAGS = np.array([[1, 2, 3, 0], [4, -1, 0, 0], [0, 0, 0, 0]])

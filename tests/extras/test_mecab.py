@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.lexicon import Entry, Lexicon
-from fstcrf.wordlattice import Annotation, LatticeCRF
+from fstcrf.ext.lexicon import Entry, Lexicon
+from fstcrf.ext.words import Annotation, LatticeCRF
 from tests.support.wordlists import random_lexicon
 
 fugashi = pytest.importorskip("fugashi")

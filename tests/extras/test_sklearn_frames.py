@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fstcrf.errors import DataError
-from fstcrf.sklearn import CRFTagger
+from fstcrf.ext.sklearn import CRFTagger
 
 pytestmark = pytest.mark.extras
 

@@ -11,10 +11,10 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF
-from fstcrf.calibration import Calibration, Events
 from fstcrf.constraints import at_most
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from fstcrf.tokens import Pieces, TokenDecoder
+from fstcrf.ext.calibration import Calibration, Events
+from fstcrf.ext.tokens import Pieces, TokenDecoder
 
 pytestmark = pytest.mark.extras
 spacy = pytest.importorskip("spacy")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import fstcrf
-from fstcrf.cluster.files import RECORD
+from fstcrf.ext.cluster.files import RECORD
 from tests.support.command import failure, run, start
 from tests.support.dask_cluster import Cluster
 
@@ -259,11 +259,11 @@ def test_unfit_workers_are_refused(
 
 
 def test_a_model_that_changes_is_refused(cluster: Cluster, model: str) -> None:
-    from fstcrf.cli.folders import _TagJob
-    from fstcrf.cluster.client import through_dask
-    from fstcrf.cluster.files import parts_of
-    from fstcrf.cluster.work import FileTask
-    from fstcrf.executors.connection import connected
+    from fstcrf.ext.cluster.client import through_dask
+    from fstcrf.ext.cluster.command import _TagJob
+    from fstcrf.ext.cluster.files import parts_of
+    from fstcrf.ext.cluster.work import FileTask
+    from fstcrf.training.executors.connection import connected
 
     parts(1)
     (part,) = parts_of(["in"], "out")

@@ -18,7 +18,7 @@ from torchcrf import CRF
 from fstcrf import Emissions, TokenDecoder, decode
 from fstcrf.constraints import at_most, bioes, pairs, transitions
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
-from fstcrf.torch import CRFLayer
+from fstcrf.ext.torch import CRFLayer
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
 LENGTHS = [4, 1, 3, 0]
@@ -285,7 +285,7 @@ def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], says:
 
 
 def test_nothing_imports_torch_unasked() -> None:
-    code = "import fstcrf, fstcrf.emissions.batch, sys; sys.exit('torch' in sys.modules)"
+    code = "import fstcrf, fstcrf.lattices.emissions.batch, sys; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from fstcrf import CRF
-from fstcrf.corpus import Corpus, write_columns
-from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.errors import ClusterError, DataError
-from fstcrf.executors.connection import connected
-from fstcrf.executors.dask import DaskExecutor
-from fstcrf.train import parts
+from fstcrf.text.corpus import Corpus, write_columns
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training import parts
+from fstcrf.training.executors.connection import connected
+from fstcrf.training.executors.dask import DaskExecutor
 from tests.support.command import ROOT, failure, run
 
 distributed = pytest.importorskip("distributed")
@@ -241,7 +241,7 @@ def test_the_command_line(tmp_path: Path, hand: Hand, files: CorpusFiles) -> Non
 def test_parquet_files(tmp_path: Path, files: CorpusFiles, monkeypatch: Any) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    from fstcrf.executors import LocalExecutor
+    from fstcrf.training.executors import LocalExecutor
 
     text = files.read()
     table = arrow.table({name: text.column_lists(name) for name in COLUMNS})

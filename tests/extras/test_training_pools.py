@@ -23,9 +23,9 @@ from pathlib import Path
 import numpy as np
 
 from fstcrf import CRF
-from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.executors import FuturesExecutor
-from fstcrf.train import parts
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training.executors import FuturesExecutor
+from fstcrf.training import parts
 
 
 def prepared():

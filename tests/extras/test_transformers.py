@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.calibration import fit_temperature
-from fstcrf.tokens import Pieces, TokenDecoder
+from fstcrf.ext.calibration import fit_temperature
+from fstcrf.ext.tokens import Pieces, TokenDecoder
 from tests.support.bert import LABELS, tiny_classifier, tiny_tokenizer
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]

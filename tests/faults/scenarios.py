@@ -14,7 +14,7 @@ from pathlib import Path
 from fstcrf.cli.main import main
 from fstcrf.demo import corpus_path, template_path
 from fstcrf.errors import RecoveryWarning
-from fstcrf.feedback import FeedbackLearner, untrained
+from fstcrf.ext.feedback import FeedbackLearner, untrained
 
 Contents = dict[str, bytes]
 

@@ -27,7 +27,7 @@ def _suites(folder: Path, names: list[str]) -> list[Path]:
 
 
 def _run(suite: Path, *, real: bool) -> int:
-    plugin = [] if real else ["-p", "fstcrf.compat.plugin"]
+    plugin = [] if real else ["-p", "fstcrf.ext.compat.plugin"]
     command = [sys.executable, "-P", "-m", "pytest", *plugin]
     command += ["--doctest-modules", "--import-mode=importlib", "-p", "no:cacheprovider"]
     command += ["-q", "-ra", f"--rootdir={suite}", "-o", "xfail_strict=false", "tests"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fstcrf import CRF, load_crfsuite
-from fstcrf.interop.crfsuite import CRFsuiteModel, write_model
+from fstcrf.ext.foreign.crfsuite import CRFsuiteModel, write_model
 from tests.fuzz.target import Target
 from tests.support.crfsuite_models import features, one_way, random_model, sized, small
 

@@ -19,8 +19,9 @@ import fstcrf
 from fstcrf import Budget, Lattice, kernel
 from fstcrf.constraints import at_most, contiguous
 from fstcrf.errors import FstcrfError
-from fstcrf.kernel import Graph, SparseRows, acyclic, strings, words
-from fstcrf.lattice.segments import SegmentLattice
+from fstcrf.ext.lexicon import kernel as words
+from fstcrf.kernel import Graph, SparseRows, acyclic, strings
+from fstcrf.lattices.segments import SegmentLattice
 from tests.fuzz.target import Target
 
 __all__ = ["KERNEL", "Bytes"]

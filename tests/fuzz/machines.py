@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf import Lexicon, openfst
+from fstcrf import Lexicon
 from fstcrf.errors import FstcrfError
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.lexicon import Characters, Entry, Kind
+from fstcrf.ext.lexicon import Characters, Entry, Kind
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.machines import openfst
 from tests.fuzz.target import Target, folder
 
 __all__ = ["MACHINES"]

@@ -18,10 +18,10 @@ import numpy as np
 import fstcrf
 from fstcrf import CRF, SegmentCRF, storage
 from fstcrf.constraints import contiguous
-from fstcrf.corpus import Corpus
 from fstcrf.errors import FstcrfError
-from fstcrf.feedback import FeedbackLearner
-from fstcrf.feedback import folder as kept
+from fstcrf.ext.feedback import FeedbackLearner
+from fstcrf.ext.feedback import folder as kept
+from fstcrf.text.corpus import Corpus
 from tests.fuzz.target import Target, folder, in_file, nothing
 
 __all__ = ["OWN"]

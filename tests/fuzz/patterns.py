@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fstcrf import CRF, load_crfpp, load_wapiti
-from fstcrf.features import LiteralIndex
+from fstcrf.text.features import LiteralIndex
 from tests.fuzz.target import Target
 from tests.support.pattern_models import crfpp_binary, crfpp_text, repaired_crfpp, wapiti
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import fstcrf
 from fstcrf import CRF
-from fstcrf.arrow import tag_parquet
 from fstcrf.errors import FstcrfError
+from fstcrf.ext.arrow import tag_parquet
 from tests.fuzz.target import Target, folder, in_file, nothing
 
 __all__ = ["TABLES"]

@@ -12,12 +12,12 @@ import numpy as np
 
 import fstcrf
 from fstcrf import Grammar, TokenDecoder
-from fstcrf.calibration import Calibration, Events
 from fstcrf.constraints import contiguous
-from fstcrf.corpus.items import read_items
-from fstcrf.documents import scores
 from fstcrf.errors import FstcrfError
-from fstcrf.pipelines import load_pipeline, read_pipeline
+from fstcrf.ext.calibration import Calibration, Events
+from fstcrf.ext.documents import scores
+from fstcrf.taggers.pipelines import load_pipeline, read_pipeline
+from fstcrf.text.corpus.items import read_items
 from tests.fuzz.target import Target, folder, in_file, nothing
 
 __all__ = ["TEXTS"]

@@ -18,16 +18,17 @@ from typing import Any
 import numpy as np
 
 import fstcrf
-from fstcrf import CRF, Composition, Corpus, Grammar, Lexicon, SegmentCRF, TokenDecoder, openfst
-from fstcrf.calibration import Calibration, Events
+from fstcrf import CRF, Composition, Corpus, Grammar, Lexicon, SegmentCRF, TokenDecoder
 from fstcrf.constraints import at_most, exactly
-from fstcrf.documents import Consistency, Differing, DocumentTagger, Fields, Violation, scores
-from fstcrf.feedback import Aim, FeedbackLearner, Rule, untrained
-from fstcrf.interop.conversion import written
-from fstcrf.lexicon import Characters, Entry, Kind
-from fstcrf.pipelines.trained import Decode
-from fstcrf.train.loop import saved_iteration
-from fstcrf.wordlattice import Annotation, LatticeCRF
+from fstcrf.ext.calibration import Calibration, Events
+from fstcrf.ext.documents import Consistency, Differing, DocumentTagger, Fields, Violation, scores
+from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, untrained
+from fstcrf.ext.foreign.conversion import written
+from fstcrf.ext.lexicon import Characters, Entry, Kind
+from fstcrf.ext.words import Annotation, LatticeCRF
+from fstcrf.machines import openfst
+from fstcrf.taggers.pipelines.trained import Decode
+from fstcrf.training.loop import saved_iteration
 from tests.golden.texts import ASKED, EITHER, PARTIAL, TAGGED, TRAIN, attributes
 
 __all__ = ["CASES", "Case", "fresh", "pack", "stored"]
@@ -475,7 +476,7 @@ def of_machine(path: Path) -> Any:
     data = path.read_bytes()
     is_text = path.suffix == ".att"
     read = openfst.from_att(data.decode()) if is_text else openfst.from_bytes(data)
-    lattice = fstcrf.lattice.acyclic.AcyclicLattice.from_machine(read, None)
+    lattice = fstcrf.lattices.acyclic.AcyclicLattice.from_machine(read, None)
     return {
         "nbest": [[one.labels, one.score, one.probability] for one in lattice.nbest(5)],
         "log Z": lattice.log_partition(),

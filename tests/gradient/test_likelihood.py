@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import SparseRows
-from fstcrf.topology import chain_topology
-from fstcrf.train import LBFGS, Likelihood, Problem, fit, parameter_space
-from fstcrf.train.descent import QuasiNewton
-from fstcrf.train.likelihood import Precision
+from fstcrf.machines.topology import chain_topology
+from fstcrf.training import LBFGS, Likelihood, Problem, fit, parameter_space
+from fstcrf.training.descent import QuasiNewton
+from fstcrf.training.likelihood import Precision
 from tests.support.problems import Case, iob2, random_case, random_rows
 
 # In single precision weights are rounded, and so is every potential.

@@ -18,9 +18,9 @@ import pytest
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import Graph, SparseRows, forward_backward
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, segment_sums
-from fstcrf.topology import Topology, chain_topology
-from fstcrf.train import Likelihood, ParameterSpace, Problem, parameter_space
-from fstcrf.train.shards import sparse_background
+from fstcrf.machines.topology import Topology, chain_topology
+from fstcrf.training import Likelihood, ParameterSpace, Problem, parameter_space
+from fstcrf.training.shards import sparse_background
 
 UNIT = 1 / 256
 LARGEST = 2.0**14 - UNIT

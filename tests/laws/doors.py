@@ -15,11 +15,11 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Composition, Emissions, Lattice, Pipeline
-from fstcrf.emissions import gradients
-from fstcrf.emissions.reading import Scores, read_scores
 from fstcrf.errors import NoPathError
-from fstcrf.interop.conversion import written
-from fstcrf.joint import Tagger
+from fstcrf.ext.foreign.conversion import written
+from fstcrf.lattices.emissions import gradients
+from fstcrf.lattices.emissions.reading import Scores, read_scores
+from fstcrf.taggers import Tagger
 from tests.laws.questions import TAPES, Answer, Labelling, Question, Refusal, Told, tagger
 from tests.support.command import run
 
@@ -287,7 +287,7 @@ def heads(question: Question) -> Answer:
 def layer(question: Question) -> Answer:
     """Ask a layer of PyTorch, its loss of the best labels included."""
     torch = pytest.importorskip("torch")
-    from fstcrf.torch import CRFLayer
+    from fstcrf.ext.torch import CRFLayer
 
     rule = question.rule
     several = len(question.tapes) > 1
@@ -370,7 +370,7 @@ def crfsuite(level: float) -> bytes:
 
 
 def dropped_in(question: Question) -> Told:
-    from fstcrf.compat.pycrfsuite import Tagger as Other
+    from fstcrf.ext.compat.pycrfsuite import Tagger as Other
 
     other = Other()
     other.open_inmemory(crfsuite(question.level))
@@ -379,7 +379,7 @@ def dropped_in(question: Question) -> Told:
 
 
 def estimator(question: Question) -> Answer:
-    from fstcrf.compat import sklearn_crfsuite
+    from fstcrf.ext.compat import sklearn_crfsuite
 
     with TemporaryDirectory(prefix="fstcrf-doors-") as folder:
         path = Path(folder) / "model"

@@ -9,9 +9,9 @@ from functools import cache
 import pytest
 
 from fstcrf import CRF, Composition
-from fstcrf.emissions import batch
-from fstcrf.emissions.structure import structure
 from fstcrf.errors import NoPathError, OptionError
+from fstcrf.lattices.emissions import batch
+from fstcrf.lattices.emissions.structure import structure
 from tests.laws.doors import DOORS, Door
 from tests.laws.questions import QUESTIONS, Answer, Question, Told, truth
 

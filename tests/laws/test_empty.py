@@ -16,15 +16,15 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus, Emissions, Grammar, Lattice
 from fstcrf.constraints import ANY, at_least, at_most, bio, never, requires
-from fstcrf.documents import DocumentTagger
-from fstcrf.emissions.gradients import ChainParameters, Heads, likelihood
-from fstcrf.emissions.reading import read_scores
 from fstcrf.errors import ContradictionError, GrammarError, NoPathError
-from fstcrf.lattice import SegmentLattice
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.lattice.segments import SegmentBatch
-from fstcrf.openfst import Machine, to_bytes
-from fstcrf.pipelines import TrainedPipeline
+from fstcrf.ext.documents import DocumentTagger
+from fstcrf.lattices import SegmentLattice
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices.emissions.gradients import ChainParameters, Heads, likelihood
+from fstcrf.lattices.emissions.reading import read_scores
+from fstcrf.lattices.segments import SegmentBatch
+from fstcrf.machines.openfst import Machine, to_bytes
+from fstcrf.taggers.pipelines import TrainedPipeline
 
 LABELS = ("O", "B-X", "I-X")
 TAPE = "y"
@@ -171,8 +171,8 @@ def test_batches_of_lattices(make: Callable[[Grammar], Any], grammar: Grammar) -
     asked: list[Callable[[], Any]] = [
         lambda: fstcrf.marginals(lattices),
         lambda: fstcrf.sample(lattices, 1),
-        lambda: fstcrf.lattice.probable_spans(lattices[1:2], tape=TAPE),
-        lambda: fstcrf.lattice.span_probabilities(lattices[1:2], [[]], tape=TAPE),
+        lambda: fstcrf.lattices.probable_spans(lattices[1:2], tape=TAPE),
+        lambda: fstcrf.lattices.span_probabilities(lattices[1:2], [[]], tape=TAPE),
     ]
     for ask, number in zip(asked, (1, 1, 0, 0), strict=True):
         if score > -np.inf:
@@ -222,12 +222,14 @@ def test_segments_and_frames_under_a_grammar_of_their_own(grammar: Grammar) -> N
 
 
 def _intersected(grammar: Grammar) -> Any:
-    from fstcrf.grammar import intersect
+    from fstcrf.machines.grammar import intersect
 
     first, *others = grammar.bind({TAPE: LABELS})
     for acceptor in others:
         first = intersect(first, acceptor)
-    return fstcrf.grammar.Acceptor(("",), first.labels, first.target, first.score, first.final)
+    return fstcrf.machines.grammar.Acceptor(
+        ("",), first.labels, first.target, first.score, first.final
+    )
 
 
 def _no_symbols() -> Machine:
@@ -294,7 +296,7 @@ def test_losses(grammar: Grammar) -> None:
 
 def test_layers(grammar: Grammar) -> None:
     torch = pytest.importorskip("torch")
-    from fstcrf.torch import CRFLayer
+    from fstcrf.ext.torch import CRFLayer
 
     score, tags = _expected(grammar), [[1, 0], [0, 0]]
     emissions = torch.zeros((2, 2, 3), requires_grad=True)

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis.extra import numpy as hnp
 
-from fstcrf import openfst
 from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, ShapeError
-from fstcrf.grammar import Grammar
 from fstcrf.kernel import acyclic
-from fstcrf.lattice import Lattice
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.openfst import Machine
+from fstcrf.lattices import Lattice
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.machines import openfst
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.openfst import Machine
 from tests.support.fsts import ARC_TYPES, Found, all_paths, machines, pynini_or_skip
 from tests.support.oracles import assert_close, largest, log_sum
 from tests.support.strategies import potentials

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.compat import pycrfsuite as ours
-from fstcrf.interop.crfsuite import write_model
+from fstcrf.ext.compat import pycrfsuite as ours
+from fstcrf.ext.foreign.crfsuite import write_model
 from tests.support.compat_data import sequences
 from tests.support.crfsuite_models import random_model
 

@@ -15,7 +15,7 @@ import pytest
 from tests.support.compat_data import sequences
 
 real = pytest.importorskip("sklearn_crfsuite", reason="sklearn-crfsuite is not installed")
-ours = importlib.import_module("fstcrf.compat.sklearn_crfsuite")
+ours = importlib.import_module("fstcrf.ext.compat.sklearn_crfsuite")
 
 
 def test_the_same_parameters_and_attributes() -> None:
@@ -72,10 +72,10 @@ def test_its_pickles_load_where_the_drop_in_is_installed(tmp_path: Path) -> None
     path = tmp_path / "crf.pickle"
     path.write_bytes(pickle.dumps((theirs, every)))
     code = (
-        "import pickle, sys, fstcrf.compat\n"
-        "fstcrf.compat.install('pycrfsuite', 'sklearn_crfsuite')\n"
+        "import pickle, sys, fstcrf.ext.compat\n"
+        "fstcrf.ext.compat.install('pycrfsuite', 'sklearn_crfsuite')\n"
         "crf, X = pickle.load(open(sys.argv[1], 'rb'))\n"
-        "import fstcrf.compat.pycrfsuite as ours\n"
+        "import fstcrf.ext.compat.pycrfsuite as ours\n"
         "assert type(crf.tagger_) is ours.Tagger and crf.c2 == 0.25\n"
         "print(*[label for y in map(crf.predict_single, X) for label in y])\n"
     )

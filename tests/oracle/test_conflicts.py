@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import ContradictionError
-from fstcrf.grammar import Acceptor, contradictory, shortest
-from fstcrf.plans import Program
-from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
+from fstcrf.machines.grammar import Acceptor, contradictory, shortest
+from fstcrf.machines.plans import Program
+from fstcrf.machines.plans.conflict import check_consistent, conflict, no_path_error
 from tests.support.compositions import World, random_acceptor, random_world
 
 

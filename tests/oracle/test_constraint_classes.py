@@ -16,8 +16,8 @@ import pytest
 
 from fstcrf import constraints as c
 from fstcrf.arrays import Floats
-from fstcrf.grammar import Acceptor, Grammar, equivalent
-from fstcrf.grammar.labels import Names
+from fstcrf.machines.grammar import Acceptor, Grammar, equivalent
+from fstcrf.machines.grammar.labels import Names
 
 LENGTH = 6
 SETS = [("O", "B-X", "I-X"), ("a", "b", "c"), ("O", "S-X", "B-X"), ("B-X", "I-X", "B-Y")]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fstcrf import constraints as c
-from fstcrf.grammar import Acceptor, hardened, overfull, wanted
+from fstcrf.machines.grammar import Acceptor, hardened, overfull, wanted
 from tests.support.compositions import random_acceptor
 
 LABELS = ("a", "b", "c", "d")

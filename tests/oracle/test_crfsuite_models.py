@@ -12,7 +12,7 @@ import pytest
 
 from fstcrf import CRF, Corpus, load, load_crfsuite
 from fstcrf.constraints import at_most
-from fstcrf.interop.crfsuite import (
+from fstcrf.ext.foreign.crfsuite import (
     STATE,
     TRANSITION,
     CRFsuiteModel,

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from fstcrf.arrays import Longs
-from fstcrf.features import LiteralIndex
-from fstcrf.topology import chain_topology
-from fstcrf.train import (
+from fstcrf.machines.topology import chain_topology
+from fstcrf.text.features import LiteralIndex
+from fstcrf.training import (
     AROW,
     L2SGD,
     AveragedPerceptron,
@@ -27,8 +27,8 @@ from fstcrf.train import (
     frequent,
     parameter_space,
 )
-from fstcrf.train.online import APSettings, AROWSettings, PASettings
-from fstcrf.train.sgd import L2SGDSettings, calibrated_rate
+from fstcrf.training.online import APSettings, AROWSettings, PASettings
+from fstcrf.training.sgd import L2SGDSettings, calibrated_rate
 from tests.oracle.test_crfsuite import Tokens, data
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")

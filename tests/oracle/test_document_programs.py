@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from fstcrf import Lattice
-from fstcrf.documents import (
+from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.ext.documents import (
     Annealing,
     Consistency,
     Differing,
@@ -18,7 +19,6 @@ from fstcrf.documents import (
     Violation,
     exact_labels,
 )
-from fstcrf.errors import LabelError, OptionError, ShapeError
 from tests.support.document_cases import Exact, document_of
 
 SEQUENCES = Consistency(

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 
 from fstcrf import Emissions, decode
 from fstcrf.constraints import at_most, bioes, never, requires, transitions
-from fstcrf.corpus import spans
-from fstcrf.grammar import Grammar
+from fstcrf.machines.grammar import Grammar
+from fstcrf.text.corpus import spans
 from tests.support.emissions import Case, labellings
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")

@@ -27,9 +27,9 @@ from fstcrf.constraints import (
 )
 from fstcrf.errors import InexactWarning, OptionError, ShapeError
 from fstcrf.kernel import Budget, lazy, native
-from fstcrf.lattice import Lattice, best, nbest
-from fstcrf.plans import Program, decoder, gathered, program, warn_unproven
-from fstcrf.plans.decoder import CELLS, Expansion
+from fstcrf.lattices import Lattice, best, nbest
+from fstcrf.machines.plans import Program, decoder, gathered, program, warn_unproven
+from fstcrf.machines.plans.decoder import CELLS, Expansion
 from tests.support.fsts import one_of
 
 

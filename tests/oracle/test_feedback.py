@@ -12,9 +12,8 @@ from scipy import optimize, stats
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel import Aim, Controls, Rule
-from fstcrf.kernel.descent import Noise
-from fstcrf.train.bandit import gold_judge
+from fstcrf.ext.feedback.bandit import gold_judge
+from fstcrf.ext.feedback.descent import Aim, Controls, Noise, Rule
 from tests.support.feedback_cases import STILL, Bandits, bandits, of_parameters, shares, span_f
 from tests.support.problems import iob2
 

@@ -14,12 +14,12 @@ from scipy.special import logsumexp
 
 import fstcrf
 from fstcrf.constraints import at_most, label
-from fstcrf.corpus import spans
-from fstcrf.documents import Consistency, Document, DocumentChain, Recounted, Violation
-from fstcrf.documents.sampler import Start, Sweeps
-from fstcrf.documents.scores import LocalScores
 from fstcrf.errors import NumericError
-from fstcrf.lattice import product
+from fstcrf.ext.documents import Consistency, Document, DocumentChain, Recounted, Violation
+from fstcrf.ext.documents.sampler import Start, Sweeps
+from fstcrf.ext.documents.scores import LocalScores
+from fstcrf.lattices import product
+from fstcrf.text.corpus import spans
 from tests.support.document_cases import Exact, document_of, drawn, p_value
 
 LABELS = ("O", "I-X", "I-Y")
@@ -182,7 +182,7 @@ def test_annealing_finds_the_best(kind: Sweeps) -> None:
     exact = problem("a b", "b a b", "a", seed=11)
     best = max(exact.score, key=exact.score.__getitem__)
     chain = exact.chain()
-    chain.sweep(fstcrf.documents.Annealing(400).temperatures(), kind)
+    chain.sweep(fstcrf.ext.documents.Annealing(400).temperatures(), kind)
     assert tuple(names[0] for names in chain.labels(best=True)) == best
     assert chain.best_score == pytest.approx(exact.score[best])
 
@@ -191,7 +191,7 @@ def test_annealing_finds_the_best(kind: Sweeps) -> None:
 def test_without_models_annealing_is_viterbi(seed: int) -> None:
     exact = problem("a b c", "d e", seed=seed, model=None)
     chain = DocumentChain(exact.document, exact.local, tapes=("label",), start="random", seed=seed)
-    chain.sweep(fstcrf.documents.Annealing(500).temperatures())
+    chain.sweep(fstcrf.ext.documents.Annealing(500).temperatures())
     labels = tuple(names[0] for names in chain.labels(best=True))
     assert labels == max(exact.score, key=exact.score.__getitem__)
 

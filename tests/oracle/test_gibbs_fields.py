@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.documents import (
+from fstcrf.ext.documents import (
     Annealing,
     Consistency,
     Differing,
@@ -18,7 +18,7 @@ from fstcrf.documents import (
     Unlabelled,
     Violation,
 )
-from fstcrf.documents.sampler import Sweeps
+from fstcrf.ext.documents.sampler import Sweeps
 from tests.support.document_cases import Exact, document_of, drawn, p_value
 
 LABELS = ("O", "I-stime", "I-speaker")

@@ -9,9 +9,9 @@ import pytest
 
 from fstcrf import constraints as c
 from fstcrf.errors import GrammarError, LabelError
-from fstcrf.grammar import Acceptor, Grammar, equivalent
-from fstcrf.grammar.automata import to_fst
-from fstcrf.grammar.syntax import fields
+from fstcrf.machines.grammar import Acceptor, Grammar, equivalent
+from fstcrf.machines.grammar.automata import to_fst
+from fstcrf.machines.grammar.syntax import fields
 from tests.support.fsts import one_of
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Acceptor, Grammar
-from fstcrf.grammar.automata import to_fst
+from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.grammar.automata import to_fst
 from tests.support.fsts import one_of
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")

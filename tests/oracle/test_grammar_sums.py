@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import fstcrf
 from fstcrf import Grammar, Lattice
 from fstcrf.errors import GrammarError
-from fstcrf.grammar.automata import ambiguous, automaton
-from fstcrf.joint.composing import pair_acceptor
-from fstcrf.openfst import connect, from_fst, to_bytes
+from fstcrf.machines.grammar.automata import ambiguous, automaton
+from fstcrf.machines.openfst import connect, from_fst, to_bytes
+from fstcrf.taggers.composing import pair_acceptor
 
 pynini = pytest.importorskip("pynini", reason="pynini is not installed")
 

@@ -11,11 +11,11 @@ import fstcrf
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, before, contiguous, if_present
-from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget, lazy
-from fstcrf.lattice import Lattice, best, nbest
-from fstcrf.plans import Program, decoder, program
-from fstcrf.plans.decoder import Expansion
+from fstcrf.lattices import Lattice, best, nbest
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import Program, decoder, program
+from fstcrf.machines.plans.decoder import Expansion
 from tests.benchmarks.cliffs import drawn
 
 LABELS = tuple("abcdef")
@@ -170,7 +170,7 @@ def test_time_that_is_over_leaves_no_product(monkeypatch: pytest.MonkeyPatch) ->
     asked: list[Expansion] = []
     monkeypatch.setattr(Expansion, "machine", property(asked.append))
     lattice = fresh(sentence(broken(60, 12)) & contiguous(LABELS))
-    found = fstcrf.lattice.paths.found_best([lattice], budget=Budget(seconds=1e-9))
+    found = fstcrf.lattices.paths.found_best([lattice], budget=Budget(seconds=1e-9))
     assert not found.exact[0]
     assert not asked
 

@@ -14,12 +14,12 @@ from fstcrf import CRF, Grammar, compose
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, label, never, pairs, transitions
 from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, OptionError, ShapeError
-from fstcrf.joint import ChainLattice, Composition
-from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.chain import Search, Solver
-from fstcrf.joint.jointmodel import BUDGET
-from fstcrf.joint.prefixes import Around, Prefixes
 from fstcrf.kernel import Budget
+from fstcrf.taggers import ChainLattice, Composition
+from fstcrf.taggers.batches import as_corpus
+from fstcrf.taggers.chain import Search, Solver
+from fstcrf.taggers.jointmodel import BUDGET
+from fstcrf.taggers.prefixes import Around, Prefixes
 from tests.support.joint_cases import (
     CASES,
     LONG,
@@ -425,8 +425,8 @@ def test_time_that_is_not_over_changes_nothing() -> None:
 def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that each look moves on by a second: the search ends in the middle of a round."""
     clock = iter(float(second) for second in range(10**9))
-    monkeypatch.setattr("fstcrf.joint.chain.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr("fstcrf.joint.chain._PART_TOKENS", 1)
+    monkeypatch.setattr("fstcrf.taggers.chain.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fstcrf.taggers.chain._PART_TOKENS", 1)
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
     solver = Solver(composition, Budget(states=100_000, seconds=20.0))
     _, corpus = as_corpus(composition, [LONG])

@@ -13,7 +13,7 @@ import pytest
 import fstcrf
 from fstcrf import compose
 from fstcrf.constraints import at_most, label, pairs
-from fstcrf.joint import Composition
+from fstcrf.taggers import Composition
 from tests.support.joint_cases import TEST, Labels, Sentence, Truth, close, every_path, tagger
 from tests.support.oracles import log_sum
 

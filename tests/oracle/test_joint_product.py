@@ -7,7 +7,7 @@ import pytest
 
 from fstcrf import Grammar, Lattice, compose
 from fstcrf.constraints import at_least, at_most, label, pairs, transitions
-from fstcrf.joint import Composition
+from fstcrf.taggers import Composition
 from tests.support.joint_cases import CASES, TEST, Truth, assert_frequencies, close, shaped, taggers
 
 WEIGHTS = {1: (0.5,), 2: (1.0, 0.3), 3: (1.0, 0.7, 0.0)}

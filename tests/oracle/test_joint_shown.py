@@ -12,8 +12,8 @@ from fstcrf import Composition, Grammar, compose
 from fstcrf.constraints import at_most, label, pairs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Path, paths
-from fstcrf.plans import Search
+from fstcrf.lattices import Path, paths
+from fstcrf.machines.plans import Search
 from tests.support.joint_cases import CASES, TEST, Labels, Truth, close, taggers
 
 SEVERAL = [case for case in CASES if case != "one"]

@@ -13,7 +13,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Ints
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import Classes, Graph, Shard, SweepWorkspace
-from fstcrf.topology import chain_topology
+from fstcrf.machines.topology import chain_topology
 from tests.support import excepted_graphs
 from tests.support.excepted_graphs import Case, check, of, swept
 

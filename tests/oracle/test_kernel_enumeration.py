@@ -12,7 +12,7 @@ from hypothesis import given
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Domain, Graph
-from fstcrf.topology import Topology
+from fstcrf.machines.topology import Topology
 from tests.support.oracles import Truth, assert_close, enumerate_paths, largest, log_sum, truth
 from tests.support.strategies import UNITS, Case, cases, each_variant, potentials, topologies
 

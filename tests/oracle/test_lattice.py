@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import spans
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.lattice import Lattice
+from fstcrf.lattices import Lattice
+from fstcrf.text.corpus import spans
 from tests.support.oracles import assert_close, chain_of, enumerate_paths, largest, log_sum, truth
 from tests.support.strategies import lattices
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.corpus import spans
 from fstcrf.errors import GrammarError, NoPathError
-from fstcrf.grammar import Grammar
-from fstcrf.lattice import Lattice
-from fstcrf.topology import chain_topology
+from fstcrf.lattices import Lattice
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.topology import chain_topology
+from fstcrf.text.corpus import spans
 from tests.support.compositions import Tape, World, first_dead_token, random_acceptor, random_world
 from tests.support.oracles import largest
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Acceptor
+from fstcrf.machines.grammar import Acceptor
 from tests.support.compositions import Tape, World, random_world
 
 pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")

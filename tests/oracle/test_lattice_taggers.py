@@ -10,7 +10,7 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.constraints import at_most, bioes, pairs
-from fstcrf.lattice import Lattice, product
+from fstcrf.lattices import Lattice, product
 
 SENTENCES: list[Any] = [
     {"word": ["the", "big", "dog", "ran"], "x": ["B-X", "I-X", "E-X", "O"], "y": list("abba")},

@@ -23,9 +23,9 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel import Budget, Conjunction, LazyAcceptor, lazy
-from fstcrf.lattice import Lattice, best, nbest
-from fstcrf.lattice.tapes import searched
-from fstcrf.plans import Search
+from fstcrf.lattices import Lattice, best, nbest
+from fstcrf.lattices.tapes import searched
+from fstcrf.machines.plans import Search
 from tests.oracle.test_lattice_products import check_ranking, parts
 from tests.support.compositions import World, random_world
 

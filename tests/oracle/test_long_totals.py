@@ -15,14 +15,15 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import kernel, openfst
+from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Graph
 from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.lattice.segments import SegmentLattice
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices.segments import SegmentLattice
+from fstcrf.machines import openfst
 
 TOKENS, ULPS = 100_000, 4
 LABELS = ("a", "b")

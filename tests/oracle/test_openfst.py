@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf import openfst
-from fstcrf.openfst import ArcType, FstType, Machine
+from fstcrf.machines import openfst
+from fstcrf.machines.openfst import ArcType, FstType, Machine
 from tests.support.fsts import ARC_TYPES, machines, made_by_pynini, pynini_or_skip
 
 EACH_TYPE = pytest.mark.parametrize("arc_type", ARC_TYPES)

@@ -16,8 +16,8 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows
 from fstcrf.kernel.sweep import VectorStore
-from fstcrf.lattice import Lattice
-from fstcrf.topology import chain_topology
+from fstcrf.lattices import Lattice
+from fstcrf.machines.topology import chain_topology
 from tests.oracle import (
     test_kernel_domains,
     test_kernel_enumeration,

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from fstcrf import CRF, Corpus
-from fstcrf.features import parse_template, tape_column
-from fstcrf.lattice import marginals, nbest
-from fstcrf.model.options import Options
-from fstcrf.model.reads import built, lattices_given, pass_on
-from fstcrf.model.training import retrained
+from fstcrf.lattices import marginals, nbest
+from fstcrf.taggers.model.options import Options
+from fstcrf.taggers.model.reads import built, lattices_given, pass_on
+from fstcrf.taggers.model.training import retrained
+from fstcrf.text.features import parse_template, tape_column
 
 WORDS = ["u", "v", "w", "x"]
 READS = "U1:%y[0,a]/%x[-1..0,word]\nU2:%x[0,word]\nU3:%y[0,a]\nB\nB1:%y[0,a]\n"

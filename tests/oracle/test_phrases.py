@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fstcrf.corpus import Corpus
-from fstcrf.semimarkov.phrases import PhraseTable, SegmentFeatures
+from fstcrf.taggers.segmental.phrases import PhraseTable, SegmentFeatures
+from fstcrf.text.corpus import Corpus
 
 LABELS, WIDTH = 3, 8
 

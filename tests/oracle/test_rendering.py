@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import fstcrf
 from fstcrf.errors import OptionError
-from fstcrf.interop.conversion import written as converted
-from fstcrf.interop.crfpp import _entries
-from fstcrf.interop.doublearray import double_array
+from fstcrf.ext.foreign.conversion import written as converted
+from fstcrf.ext.foreign.crfpp import _entries
+from fstcrf.ext.foreign.doublearray import double_array
 from tests.support.command_peers import (
     CRFPP_TEMPLATE,
     WAPITI_PATTERNS,

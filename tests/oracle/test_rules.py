@@ -10,12 +10,12 @@ import pytest
 
 import fstcrf
 from fstcrf.arrays import Floats
-from fstcrf.joint import CRF
-from fstcrf.joint.jointmodel import JointModel
+from fstcrf.ext.rules.learning import RuleLikelihood, potentials
+from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
+from fstcrf.ext.rules.sentences import rule_sentences
 from fstcrf.kernel.counting import Counter, expected_steps
-from fstcrf.rules.learning import RuleLikelihood, potentials
-from fstcrf.rules.patterns import RuleFile, counting_automaton
-from fstcrf.rules.sentences import rule_sentences
+from fstcrf.taggers import CRF
+from fstcrf.taggers.jointmodel import JointModel
 from tests.support.rule_cases import RULES, TEMPLATES, corpus, labellings
 
 

@@ -15,16 +15,16 @@ from hypothesis import strategies as st
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.errors import LearningWarning, ModelFileError
-from fstcrf.joint import CRF
-from fstcrf.joint.jointmodel import JointModel
+from fstcrf.ext.rules.learning import RuleLikelihood, potentials
+from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
+from fstcrf.ext.rules.sentences import rule_sentences
+from fstcrf.ext.rules.training import JointLikelihood
 from fstcrf.kernel import counting
-from fstcrf.rules.learning import RuleLikelihood, potentials
-from fstcrf.rules.patterns import RuleFile, counting_automaton
-from fstcrf.rules.sentences import rule_sentences
-from fstcrf.rules.training import JointLikelihood
-from fstcrf.train.lbfgs import LBFGS, LBFGSSettings
-from fstcrf.train.likelihood import Likelihood
-from fstcrf.train.loop import fit
+from fstcrf.taggers import CRF
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.training.lbfgs import LBFGS, LBFGSSettings
+from fstcrf.training.likelihood import Likelihood
+from fstcrf.training.loop import fit
 from tests.support.rule_cases import LABELS, OPEN, RULES, TEMPLATES, corpus, labellings
 
 HARD = 'export FEW = at_most[2, "NP"];\n'
@@ -65,7 +65,9 @@ class Enumerated:
     def __init__(self, tagger: CRF, data: fstcrf.Corpus) -> None:
         self._sentences = [self._rows(tagger, sentence) for sentence in data]
 
-    def _rows(self, tagger: CRF, sentence: fstcrf.corpus.Sentence) -> tuple[Floats, Floats, int]:
+    def _rows(
+        self, tagger: CRF, sentence: fstcrf.text.corpus.Sentence
+    ) -> tuple[Floats, Floats, int]:
         legal = list(labellings(list(sentence["word"])))
         rows = np.zeros((len(legal), tagger.space.size + len(OPEN)))
         for k in range(tagger.space.size):  # a feature is the score under a weight of one
@@ -131,7 +133,7 @@ def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
             sums = exact(*given, **more)
             return sums._replace(**{name: getattr(sums, name) * (1.0 + 1e-6)})
 
-        monkeypatch.setattr("fstcrf.rules.training.expected_steps", off)
+        monkeypatch.setattr("fstcrf.ext.rules.training.expected_steps", off)
         own, slopes = found(theta)
         right = own == pytest.approx(value, rel=1e-11, abs=1e-9)
         assert not (right and slopes == pytest.approx(gradient, rel=1e-8, abs=1e-9)), name
@@ -182,7 +184,7 @@ def test_hard_rules_hold_in_training_as_a_grammar_of_crf_train_does(name: str) -
     assert max(abs(log_p(late, s) - log_p(wanted, s)) for s in data[:10]) > 0.01
 
 
-def log_p(tagger: CRF | fstcrf.Composition, sentence: fstcrf.corpus.Sentence) -> float:
+def log_p(tagger: CRF | fstcrf.Composition, sentence: fstcrf.text.corpus.Sentence) -> float:
     lattice = tagger.lattice(sentence)
     return lattice.score(list(sentence["tag"])) - lattice.log_partition()
 
@@ -247,7 +249,7 @@ def test_threads_and_a_run_in_two_parts_give_the_same_bits(tagger: CRF, tmp_path
     data, path = corpus(80, 8), tmp_path / "state"
     how: dict[str, Any] = {"on_missing": "skip", "delta": 0.0}
 
-    def run(**more: Any) -> fstcrf.rules.TrainedWithRules:
+    def run(**more: Any) -> fstcrf.ext.rules.TrainedWithRules:
         return fstcrf.train_with_rules(tagger, data, RULES, **how, **more)
 
     whole = run(max_iterations=12)

@@ -9,8 +9,8 @@ import pytest
 
 from fstcrf.constraints import at_most, exactly, pairs
 from fstcrf.errors import NoPathError
-from fstcrf.grammar import Grammar
-from fstcrf.lattice import Lattice, SegmentBatch, SegmentLattice
+from fstcrf.lattices import Lattice, SegmentBatch, SegmentLattice
+from fstcrf.machines.grammar import Grammar
 from tests.support.segments import (
     LABELS,
     Case,

@@ -9,7 +9,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import FstcrfError
 from fstcrf.kernel.rows import padded
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
-from fstcrf.lattice import SegmentLattice
+from fstcrf.lattices import SegmentLattice
 
 
 class Case:

@@ -18,8 +18,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from fstcrf.corpus import spans
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.text.corpus import spans
 
 sequence_labeling = pytest.importorskip("seqeval.metrics.sequence_labeling")
 seqeval_scheme = pytest.importorskip("seqeval.scheme")

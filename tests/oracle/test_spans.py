@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 
 from fstcrf.constraints import at_most, bioes, contiguous
-from fstcrf.corpus import Span, named_scheme, spans
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.kernel import blocks as blocks_of
 from fstcrf.kernel import spans as spans_of
 from fstcrf.kernel.native import lib
-from fstcrf.lattice import (
+from fstcrf.lattices import (
     Lattice,
     ProbableSpans,
     best,
@@ -28,7 +27,8 @@ from fstcrf.lattice import (
     sample,
     span_probabilities,
 )
-from fstcrf.lattice.spans import _expected_spans as expected_spans
+from fstcrf.lattices.spans import _expected_spans as expected_spans
+from fstcrf.text.corpus import Span, named_scheme, spans
 from tests.oracle.test_lattice import LABEL_SETS, scale_of, sequences
 from tests.oracle.test_lattice_products import made, span_world
 from tests.support.oracles import assert_close

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.constraints import at_most
-from fstcrf.corpus import spans
-from fstcrf.tokens import Pieces, TokenDecoder, TransitionBiases
+from fstcrf.ext.tokens import Pieces, TokenDecoder, TransitionBiases
+from fstcrf.text.corpus import spans
 
 LABELS = {
     "bioes": ["B-X", "O", "S-X", "I-X", "E-X"],

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fstcrf.addresses import AddressParser, TokenAttributes, components_of, tokens_of, type_of
 from fstcrf.constraints import contiguous
-from fstcrf.grammar import Grammar
-from fstcrf.lattice import Lattice
+from fstcrf.ext.addresses import AddressParser, TokenAttributes, components_of, tokens_of, type_of
+from fstcrf.lattices import Lattice
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import raises
 
 usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not installed")

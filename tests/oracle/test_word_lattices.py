@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.lexicon import Lexicon
-from fstcrf.wordlattice import Annotation, KnownWord, LatticeCRF, WordTemplates
-from fstcrf.wordlattice.crf import Costs, _Corpus
-from fstcrf.wordlattice.likelihood import WordLikelihood
-from fstcrf.wordlattice.templates import Rewrites
+from fstcrf.ext.lexicon import Lexicon
+from fstcrf.ext.words import Annotation, KnownWord, LatticeCRF, WordTemplates
+from fstcrf.ext.words.crf import Costs, _Corpus
+from fstcrf.ext.words.likelihood import WordLikelihood
+from fstcrf.ext.words.templates import Rewrites
 from tests.support.wordlists import random_lexicon
 
 TEMPLATE = """\

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 from fstcrf import Composition, Corpus, Grammar, compose
 from fstcrf.constraints import at_least, at_most, exactly
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.grammar import Acceptor
-from fstcrf.interop.crfsuite import load_crfsuite, write_model
-from fstcrf.model.reads import lattices_given
-from fstcrf.pipelines import TrainedPipeline, load_pipeline
+from fstcrf.ext.foreign.crfsuite import load_crfsuite, write_model
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.taggers.model.reads import lattices_given
+from fstcrf.taggers.pipelines import TrainedPipeline, load_pipeline
 from tests.support.command import done, failure
 from tests.support.crfsuite_models import random_model
 from tests.support.joint_cases import TEST, WORDS, every_path, tagger

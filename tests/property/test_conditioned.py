@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Column, Corpus
-from fstcrf.features import FeatureIndex, parse_template, tape_column
-from fstcrf.features import keys as keys_module
-from fstcrf.joint import CRF
 from fstcrf.kernel import SparseRows
-from fstcrf.model import Tape
-from fstcrf.model.potentials import Term
-from fstcrf.topology import chain_topology
-from fstcrf.train.problem import Problem, parameter_space
+from fstcrf.machines.topology import chain_topology
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model import Tape
+from fstcrf.taggers.model.potentials import Term
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import FeatureIndex, parse_template, tape_column
+from fstcrf.text.features import keys as keys_module
+from fstcrf.training.problem import Problem, parameter_space
 
 TAPES = {"t": ("A", "B", "C"), "u": ("a", "A")}
 LABELS = ["X", "Y"]

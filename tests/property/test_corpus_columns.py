@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from fstcrf.corpus import (
+from fstcrf.text.corpus import (
     ColumnWriter,
     Corpus,
     Sentence,

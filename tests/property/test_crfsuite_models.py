@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf.interop.crfsuite import (
+from fstcrf.ext.foreign.crfsuite import (
     FEATURE,
     STATE,
     TRANSITION,

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fstcrf.corpus.corpus import Corpus
 from fstcrf.errors import ModelFileError
-from fstcrf.features import (
+from fstcrf.kernel import SparseRows
+from fstcrf.text.corpus.corpus import Corpus
+from fstcrf.text.features import (
     FeatureIndex,
     LiteralIndex,
     Template,
@@ -22,10 +23,9 @@ from fstcrf.features import (
     parse_template,
     tape_column,
 )
-from fstcrf.features import keys as keys_module
-from fstcrf.features.derive import Derived, Plain, Source, derived, root, strings_of
-from fstcrf.features.template import Macro
-from fstcrf.kernel import SparseRows
+from fstcrf.text.features import keys as keys_module
+from fstcrf.text.features.derive import Derived, Plain, Source, derived, root, strings_of
+from fstcrf.text.features.template import Macro
 
 COLUMNS = ("word", "pos")
 CALLS: list[tuple[str, tuple[str | int, ...]]] = [

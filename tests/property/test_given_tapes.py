@@ -14,7 +14,7 @@ import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Sentence, compose
 from fstcrf.constraints import at_least, at_most, contiguous, if_present, pairs
 from fstcrf.errors import DataError, GrammarError, NoPathError, OptionError
-from fstcrf.joint.component import OTHER
+from fstcrf.taggers.component import OTHER
 from tests.support.command import done, failure
 
 LABELS = ("O", "B-X", "I-X")
@@ -221,10 +221,10 @@ def test_in_the_shell(tagger: CRF, tmp_path: Path) -> None:
 
 def test_what_looks_into_it(tagger: CRF) -> None:
     """The page, explanations, confidence: the column is given, not one of the answer's tapes."""
-    from fstcrf.documents import Consistency, DocumentTagger
-    from fstcrf.documents.consistency import Violation
-    from fstcrf.inspector import Workbench
-    from fstcrf.inspector.questions import Asked, LatticeQuestion
+    from fstcrf.ext.documents import Consistency, DocumentTagger
+    from fstcrf.ext.documents.consistency import Violation
+    from fstcrf.ext.inspect import Workbench
+    from fstcrf.ext.inspect.questions import Asked, LatticeQuestion
 
     joint: Any = tagger & RULES["somewhere"]
     sentence = {"word": ["a", "b"], "pos": ["V", "D"]}

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 
 from fstcrf.arrays import Floats
-from fstcrf.grammar import (
+from fstcrf.machines.grammar import (
     Acceptor,
     either,
     equivalent,

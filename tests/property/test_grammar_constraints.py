@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 
 from fstcrf import constraints as c
-from fstcrf.corpus import spans
-from fstcrf.corpus.schemes import legal_transitions
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Grammar, simplified
+from fstcrf.machines.grammar import Grammar, simplified
+from fstcrf.text.corpus import spans
+from fstcrf.text.corpus.schemes import legal_transitions
 
 LENGTH = 4
 TYPED = [

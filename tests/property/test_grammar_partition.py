@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from fstcrf.arrays import Ints, Longs
-from fstcrf.grammar.acceptor import Predecessors, coarsest, numbered
+from fstcrf.machines.grammar.acceptor import Predecessors, coarsest, numbered
 
 
 def refined(target: Ints, classes: Longs) -> Longs:

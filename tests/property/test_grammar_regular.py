@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Acceptor, Grammar, minimise
+from fstcrf.machines.grammar import Acceptor, Grammar, minimise
 
 LABELS = ("a", "B-x", "c]")
 LENGTH = 4

@@ -13,7 +13,7 @@ from hypothesis import given, reject
 
 from fstcrf import load_crfpp, load_wapiti
 from fstcrf.errors import ModelFileError
-from fstcrf.features import bytewise
+from fstcrf.text.features import bytewise
 from tests.support.pattern_models import crfpp_binary, crfpp_text, wapiti
 
 Sentence = list[tuple[str, str]]

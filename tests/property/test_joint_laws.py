@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from fstcrf import CRF, compose
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Acceptor, is_empty
-from fstcrf.joint import ChainLattice, Composition
+from fstcrf.machines.grammar import Acceptor, is_empty
+from fstcrf.taggers import ChainLattice, Composition
 from tests.support.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")

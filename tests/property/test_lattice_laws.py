@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Grammar
-from fstcrf.lattice import Lattice, product
+from fstcrf.lattices import Lattice, product
+from fstcrf.machines.grammar import Grammar
 from tests.support.compositions import World, random_acceptor, random_world
 from tests.support.strategies import lattices
 

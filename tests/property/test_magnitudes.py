@@ -19,8 +19,8 @@ from hypothesis import given
 from fstcrf import Emissions, Lattice
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.constraints import at_least, at_most, end_with, requires, start_with
-from fstcrf.grammar import Grammar
-from fstcrf.plans.decoder import Search
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans.decoder import Search
 from tests.support.oracles import log_sum
 
 NEVER = -np.inf

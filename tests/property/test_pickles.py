@@ -21,18 +21,18 @@ import pytest
 
 import fstcrf
 from fstcrf import constraints
-from fstcrf.calibration import Calibration, Events
 from fstcrf.constraints import at_most, bio, bioes
-from fstcrf.documents import Consistency, DocumentTagger
-from fstcrf.emissions.structure import joint_structure
-from fstcrf.grammar import Acceptor, Constraint, Grammar, equivalent
-from fstcrf.lattice import CTCLattice, Lattice, SegmentLattice
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.lexicon import Entry, Lexicon
-from fstcrf.openfst import Machine, to_bytes
-from fstcrf.pipelines.declaration import on_tape
-from fstcrf.tokens import Pieces, TransitionBiases
-from fstcrf.wordlattice import Annotation
+from fstcrf.ext.calibration import Calibration, Events
+from fstcrf.ext.documents import Consistency, DocumentTagger
+from fstcrf.ext.lexicon import Entry, Lexicon
+from fstcrf.ext.tokens import Pieces, TransitionBiases
+from fstcrf.ext.words import Annotation
+from fstcrf.lattices import CTCLattice, Lattice, SegmentLattice
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices.emissions.structure import joint_structure
+from fstcrf.machines.grammar import Acceptor, Constraint, Grammar, equivalent
+from fstcrf.machines.openfst import Machine, to_bytes
+from fstcrf.taggers.pipelines.declaration import on_tape
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 LABELS = ("O", "B-A", "I-A", "B-B")
@@ -248,7 +248,7 @@ def lexicon() -> Lexicon:
     entries = [Entry("ab", 0, 0, 100, "N,x,*"), Entry("a", 1, 1, 90, "V,x,f")]
     entries += [Entry("b", 2, 2, 110, "P,x,*"), Entry("bc", 0, 1, 100, "V,y,*")]
     matrix = np.arange(9, dtype=np.int16).reshape(3, 3) * 50
-    characters = fstcrf.lexicon.Characters.of_kinds(KINDS, RANGES)
+    characters = fstcrf.ext.lexicon.Characters.of_kinds(KINDS, RANGES)
     return Lexicon.from_entries(entries, matrix, characters, UNKNOWN)
 
 

@@ -12,10 +12,10 @@ from hypothesis import given
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import GrammarError, NoPathError
-from fstcrf.grammar import Acceptor
-from fstcrf.lattice import Lattice
-from fstcrf.plans import Chain, Coupling, Program, arc_ends
-from fstcrf.topology import chain_topology
+from fstcrf.lattices import Lattice
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans import Chain, Coupling, Program, arc_ends
+from fstcrf.machines.topology import chain_topology
 from tests.support.compositions import Tape, World, numbers, random_acceptor, random_topology
 
 Context = tuple[str, ...]

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf.corpus import (
+from fstcrf.errors import SchemeError
+from fstcrf.text.corpus import (
     Column,
     Span,
     labels_from_arrays,
@@ -20,8 +21,7 @@ from fstcrf.corpus import (
     span_arrays,
     spans,
 )
-from fstcrf.corpus.schemes import Illegal
-from fstcrf.errors import SchemeError
+from fstcrf.text.corpus.schemes import Illegal
 
 SCHEMES = ["io", "iob1", "iob2", "bioes", "bilou"]
 ILLEGAL: tuple[Illegal, ...] = ("repair", "drop", "raise")

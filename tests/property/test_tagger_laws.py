@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, compose
 from fstcrf.constraints import at_most, label
-from fstcrf.documents import Annealing, Consistency, Document, DocumentTagger, Violation
 from fstcrf.errors import DataError, OptionError, TemplateError
-from fstcrf.interop.crfsuite import load_crfsuite, write_model
-from fstcrf.pipelines import TrainedPipeline, load_pipeline
+from fstcrf.ext.documents import Annealing, Consistency, Document, DocumentTagger, Violation
+from fstcrf.ext.foreign.crfsuite import load_crfsuite, write_model
+from fstcrf.taggers.pipelines import TrainedPipeline, load_pipeline
 from tests.support.crfsuite_models import random_model
 from tests.support.joint_cases import WORDS, tagger, trained
 

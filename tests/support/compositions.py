@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.grammar import Acceptor, Grammar, is_empty
-from fstcrf.lattice import Lattice, product
-from fstcrf.plans import Chain, Program, arc_ends
-from fstcrf.topology import Topology, chain_topology
+from fstcrf.lattices import Lattice, product
+from fstcrf.machines.grammar import Acceptor, Grammar, is_empty
+from fstcrf.machines.plans import Chain, Program, arc_ends
+from fstcrf.machines.topology import Topology, chain_topology
 from tests.support.oracles import log_sum
 
 Labelling = tuple[tuple[str, ...], ...]

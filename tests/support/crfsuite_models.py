@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.interop.crfsuite import FEATURE, STATE, TRANSITION, CRFsuiteModel
+from fstcrf.ext.foreign.crfsuite import FEATURE, STATE, TRANSITION, CRFsuiteModel
 
 WORDS = ("size", "type", "version", "features", "labels", "attributes")
 OFFSETS = ("features_at", "labels_at", "attributes_at", "label_refs_at", "attribute_refs_at")

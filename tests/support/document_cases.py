@@ -11,10 +11,10 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 import fstcrf
-from fstcrf.corpus import Corpus
-from fstcrf.documents import Consistency, Document, DocumentChain, Fields
-from fstcrf.documents.sampler import Sweeps
-from fstcrf.documents.scores import LocalScores
+from fstcrf.ext.documents import Consistency, Document, DocumentChain, Fields
+from fstcrf.ext.documents.sampler import Sweeps
+from fstcrf.ext.documents.scores import LocalScores
+from fstcrf.text.corpus import Corpus
 
 
 def document_of(*sentences: str) -> Document:

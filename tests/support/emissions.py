@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fstcrf.arrays import Array, Floats, Ints
-from fstcrf.grammar import Grammar
+from fstcrf.machines.grammar import Grammar
 from tests.support.oracles import log_sum
 
 

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.kernel import Aim, Descent, Feedback, FeedbackBatch, Parameters, Proposals, Rule
-from fstcrf.train import ParameterSpace
-from fstcrf.train.bandit import feedback_over
-from fstcrf.train.online import online_parameters
-from fstcrf.train.problem import Tables
+from fstcrf.ext.feedback.bandit import feedback_over
+from fstcrf.ext.feedback.descent import Aim, Descent, FeedbackBatch, Rule
+from fstcrf.ext.feedback.kernel import Feedback, Proposals
+from fstcrf.kernel import Parameters
+from fstcrf.training import ParameterSpace
+from fstcrf.training.online import online_parameters
+from fstcrf.training.problem import Tables
 from tests.support.problems import Case, random_case
 
 STILL = Rule(rate=1.0)

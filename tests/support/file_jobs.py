@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from fstcrf.cluster.work import Counts, FileWork
 from fstcrf.errors import DataError
+from fstcrf.ext.cluster.work import Counts, FileWork
 
 
 @dataclass(frozen=True)

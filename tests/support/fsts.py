@@ -13,7 +13,7 @@ import pytest
 from hypothesis.extra import numpy as hnp
 
 from fstcrf.arrays import Floats
-from fstcrf.openfst import Machine
+from fstcrf.machines.openfst import Machine
 
 ARC_TYPES = ("standard", "log", "log64")
 

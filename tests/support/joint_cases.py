@@ -1,7 +1,7 @@
 """Small taggers to compose, and the truth about compositions of them, labelling by labelling.
 
 The truth asks each tagger alone: the labels of earlier tapes are columns, as in a cascade. Nothing
-of `fstcrf.joint` is asked.
+of `fstcrf.taggers` is asked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf import CRF
 from fstcrf.arrays import Floats
-from fstcrf.grammar import Acceptor
+from fstcrf.machines.grammar import Acceptor
 from tests.support.oracles import log_sum
 
 Labels = tuple[str, ...]

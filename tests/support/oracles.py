@@ -10,7 +10,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import Graph
-from fstcrf.lattice import Lattice
+from fstcrf.lattices import Lattice
 
 
 class Truth(NamedTuple):

@@ -15,8 +15,8 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import SparseRows
-from fstcrf.topology import chain_topology
-from fstcrf.train import ParameterSpace, Problem, parameter_space
+from fstcrf.machines.topology import chain_topology
+from fstcrf.training import ParameterSpace, Problem, parameter_space
 
 Legal = Callable[[str | None, str | None], bool]
 

@@ -9,7 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.lattice import SegmentLattice
+from fstcrf.lattices import SegmentLattice
 
 LABELS = ("A", "B", "C")
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats
-from fstcrf.corpus import Scheme, named_scheme
-from fstcrf.corpus.schemes import OUTSIDE, split_label
-from fstcrf.lattice.batch import log_partition
-from fstcrf.lattice.tapes import Taped
-from fstcrf.plans import Program, arc_ends
+from fstcrf.lattices.batch import log_partition
+from fstcrf.lattices.tapes import Taped
+from fstcrf.machines.plans import Program, arc_ends
+from fstcrf.text.corpus import Scheme, named_scheme
+from fstcrf.text.corpus.schemes import OUTSIDE, split_label
 
 __all__ = ["conditioned_probabilities"]
 

@@ -14,8 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.kernel import Graph
-from fstcrf.lattice import Lattice
-from fstcrf.topology import Topology, chain_topology
+from fstcrf.lattices import Lattice
+from fstcrf.machines.topology import Topology, chain_topology
 
 KINDS = ("dense", "sparse", "per-token", "per-token sparse")
 UNITS = (0.125, 4.0, 64.0, 1250.0)  # times −8 .. 8: potentials to ±1, 32, 512, 10,000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fstcrf.lexicon import Characters, Entry, Kind, Lexicon
+from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon
 
 KINDS = {
     "DEFAULT": Kind(always=False, runs=True, length=0),

@@ -13,8 +13,8 @@ import fstcrf
 from fstcrf import Lattice, Path
 from fstcrf.arrays import Floats
 from fstcrf.constraints import bio
-from fstcrf.lattice import JointLattice, Paths, Ranking, TapeLattice, product
-from fstcrf.lattice.spans import MinimumRisk
+from fstcrf.lattices import JointLattice, Paths, Ranking, TapeLattice, product
+from fstcrf.lattices.spans import MinimumRisk
 
 Tape: TypeAlias = tuple[str, ...]
 Tapes: TypeAlias = tuple[tuple[str, ...], ...]

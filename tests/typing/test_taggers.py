@@ -7,9 +7,9 @@ from typing import Any, assert_type
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Path
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Column
-from fstcrf.joint import ChainLattice, Tagger
-from fstcrf.lattice import Answer, JointLattice, TapeLattice
+from fstcrf.lattices import Answer, JointLattice, TapeLattice
+from fstcrf.taggers import ChainLattice, Tagger
+from fstcrf.text.corpus import Column
 from tests.support.joint_cases import TEST, tagger, taggers
 
 Lists = tuple[list[str], ...]

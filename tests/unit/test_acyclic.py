@@ -10,7 +10,6 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from fstcrf import openfst
 from fstcrf.arrays import Floats
 from fstcrf.errors import (
     DataError,
@@ -21,9 +20,10 @@ from fstcrf.errors import (
     ShapeError,
 )
 from fstcrf.kernel import acyclic
-from fstcrf.lattice import Lattice, Path
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.lattice.machines import lattice_table
+from fstcrf.lattices import Lattice, Path
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices.machines import lattice_table
+from fstcrf.machines import openfst
 
 NEVER = float("-inf")
 LABELS = ("x", "y", "z")

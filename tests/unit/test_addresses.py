@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.addresses import (
+from fstcrf.constraints import at_least, contiguous
+from fstcrf.errors import DataError, GrammarError, MissingDependencyError, NoPathError, OptionError
+from fstcrf.ext.addresses import (
     AddressParser,
     Parses,
     TokenAttributes,
@@ -15,10 +17,7 @@ from fstcrf.addresses import (
     tokens_of,
     type_of,
 )
-from fstcrf.constraints import at_least, contiguous
-from fstcrf.errors import DataError, GrammarError, MissingDependencyError, NoPathError, OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF
+from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import (
     Change,
     LabelledAddress,
@@ -27,6 +26,7 @@ from fstcrf.recipes.usaddress import (
     raises,
     read_addresses,
 )
+from fstcrf.taggers import CRF
 
 ATTRIBUTES = TokenAttributes({"n", "s"}, {"st", "ave"})
 

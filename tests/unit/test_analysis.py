@@ -15,11 +15,11 @@ import pytest
 pytest.importorskip("matplotlib", reason="matplotlib is not installed: no figures")
 
 from fstcrf import CRF, Corpus, Sentence, compose, write_columns
-from fstcrf.analysis import Analysis, History, analyse, report_page, write_figures
 from fstcrf.constraints import at_most
-from fstcrf.corpus import spans
 from fstcrf.errors import DataError, OptionError
-from fstcrf.train.loop import Progress
+from fstcrf.ext.report import Analysis, History, analyse, report_page, write_figures
+from fstcrf.text.corpus import spans
+from fstcrf.training.loop import Progress
 from tests.support import command
 from tests.support.joint_cases import TRAIN, taggers
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Span, spans
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.lattice import Answer, TapeAnswer
+from fstcrf.lattices import Answer, TapeAnswer
+from fstcrf.text.corpus import Span, spans
 
 LABELS = ("O", "B-X", "I-X")
 OFFSETS = np.asarray([0, 2, 2, 3, 6])

@@ -10,12 +10,12 @@ import pytest
 
 from fstcrf import CRF, Grammar, Lattice, compose, constraints
 from fstcrf.arguments import label_tuple, real_array, real_number
-from fstcrf.corpus import legal_transitions
 from fstcrf.errors import FstcrfError, GrammarError, LabelError, OptionError, ShapeError
-from fstcrf.feedback import untrained
-from fstcrf.lattice import product
-from fstcrf.openfst import symbols
-from fstcrf.topology import chain_topology
+from fstcrf.ext.feedback import untrained
+from fstcrf.lattices import product
+from fstcrf.machines.openfst import symbols
+from fstcrf.machines.topology import chain_topology
+from fstcrf.text.corpus import legal_transitions
 
 ID2LABEL: dict[int, str] = {2: "I-A", 0: "O", 1: "B-A"}
 LABELS = ("O", "B-A", "I-A")

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Corpus, read_columns
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import (
     DataError,
@@ -22,7 +21,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.feedback import (
+from fstcrf.ext.feedback import (
     Aim,
     Rater,
     Rule,
@@ -32,9 +31,12 @@ from fstcrf.feedback import (
     simulate,
     untrained,
 )
-from fstcrf.joint import CRF
-from fstcrf.kernel import Controls, Judge, Proposals
-from fstcrf.train import Bandit, Checkpoint, Progress, fit
+from fstcrf.ext.feedback.bandit import Bandit
+from fstcrf.ext.feedback.descent import Controls, Judge
+from fstcrf.ext.feedback.kernel import Proposals
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import Corpus, read_columns
+from fstcrf.training import Checkpoint, Progress, fit
 from tests.support.feedback_cases import STILL, bandits
 from tests.support.problems import Case, random_case, separable_case
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fstcrf import Corpus, parse_template
-from fstcrf.features import FeatureIndex
+from fstcrf.text.features import FeatureIndex
 from tests.benchmarks.crfsuite_peer import ATTRIBUTES, read_sentences
 from tests.benchmarks.machine import Machine, commit, this
 from tests.benchmarks.report import LIMITS, Line, Report, number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fstcrf.errors import TemplateError
-from fstcrf.features import bytewise, parse_template
+from fstcrf.text.features import bytewise, parse_template
 
 
 def test_letters_of_ascii() -> None:

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 
 import fstcrf
 from fstcrf import Lattice
-from fstcrf.calibration import (
+from fstcrf.constraints import bio
+from fstcrf.errors import (
+    DataError,
+    ModelFileError,
+    NoPathError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
+from fstcrf.ext.calibration import (
     Calibration,
     Events,
     fit_temperature,
@@ -25,15 +34,6 @@ from fstcrf.calibration import (
     select_batch,
     span_events,
     uncertainty,
-)
-from fstcrf.constraints import bio
-from fstcrf.errors import (
-    DataError,
-    ModelFileError,
-    NoPathError,
-    NumericError,
-    OptionError,
-    ShapeError,
 )
 
 KINDS = ["isotonic", "temperature"]
@@ -189,10 +189,10 @@ def test_span_events_are_those_of_enumeration() -> None:
     want: dict[tuple[int, str], list[float]] = {}
     there, missed = 0, 0
     for k, (lattice, labels) in enumerate(zip(made, gold, strict=True)):
-        true = {(s.start, s.end, s.type) for s in fstcrf.corpus.spans(labels)}
+        true = {(s.start, s.end, s.type) for s in fstcrf.text.corpus.spans(labels)}
         chances: dict[tuple[int, int, str], float] = {}
         for path in lattice.nbest(5**6):
-            for s in fstcrf.corpus.spans(path.labels):
+            for s in fstcrf.text.corpus.spans(path.labels):
                 key = (s.start, s.end, s.type)
                 chances[key] = chances.get(key, 0.0) + path.probability
         for key, p in chances.items():
@@ -202,7 +202,7 @@ def test_span_events_are_those_of_enumeration() -> None:
         missed += len([s for s in true if chances[s] <= 0.05])
     assert np.sort(events.probability) == pytest.approx(sorted(itertools.chain(*want.values())))
     assert (int(events.correct.sum()), int(events.missed.sum())) == (there, missed)
-    again = span_events(made, [fstcrf.corpus.spans(labels) for labels in gold], above=0.05)
+    again = span_events(made, [fstcrf.text.corpus.spans(labels) for labels in gold], above=0.05)
     assert again.correct.tolist() == events.correct.tolist()
 
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fstcrf.demo import corpus_path
-from fstcrf.joint import CRF
 from fstcrf.recipes import Setting, run_recipe
 from fstcrf.recipes import classification_error as recipe_module
 from fstcrf.recipes import error_systems as systems_module
@@ -29,6 +28,7 @@ from fstcrf.recipes.error_systems import (
     read_test,
 )
 from fstcrf.recipes.protocol import FILE, Protocol, frozen
+from fstcrf.taggers import CRF
 
 BIOES = Tagset("bioes", "inside")
 

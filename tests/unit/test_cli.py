@@ -19,7 +19,7 @@ from fstcrf.cli.main import COMMANDS as LISTED
 from fstcrf.cli.options import ASSIGNMENT, NAMES
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.joint import CRF
+from fstcrf.taggers import CRF
 from tests.support.command import ROOT, done, failure, program, run, start
 
 COMMANDS = [
@@ -168,11 +168,20 @@ def test_parameter_types() -> None:
 
 
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}
-COMPOSED = {"fstcrf.joint.composing", "fstcrf.joint.tuning", "fstcrf.pipelines.trained"}
+COMPOSED = {"fstcrf.taggers.composing", "fstcrf.taggers.tuning", "fstcrf.taggers.pipelines.trained"}
 OTHERS = {
-    *("fstcrf.documents.tagger", "fstcrf.interop.conversion", "fstcrf.hyperparameters"),
-    *("fstcrf.grammar.syntax", "fstcrf.grammar.language", "fstcrf.grammar.automata"),
-    *("fstcrf.openfst", "fstcrf.lattice.acyclic", "fstcrf.train.loop", "fstcrf.model.options"),
+    *("fstcrf.ext.documents.tagger", "fstcrf.ext.foreign.conversion", "fstcrf.ext.tune"),
+    *(
+        "fstcrf.machines.grammar.syntax",
+        "fstcrf.machines.grammar.language",
+        "fstcrf.machines.grammar.automata",
+    ),
+    *(
+        "fstcrf.machines.openfst",
+        "fstcrf.lattices.acyclic",
+        "fstcrf.training.loop",
+        "fstcrf.taggers.model.options",
+    ),
 }
 LOOK = """
 import sys

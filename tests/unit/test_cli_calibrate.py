@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.calibration import (
+from fstcrf.demo import COLUMNS, corpus_path
+from fstcrf.ext.calibration import (
     Calibration,
     Events,
     lattices_of,
     precision_thresholds,
     span_events,
 )
-from fstcrf.demo import COLUMNS, corpus_path
-from fstcrf.joint import CRF
+from fstcrf.taggers import CRF
 from tests.support.command import done, failure, into_folder_with, run
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"

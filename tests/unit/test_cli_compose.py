@@ -11,7 +11,7 @@ import pytest
 import fstcrf
 from fstcrf.cli.options import NUMBERS
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.joint import CRF
+from fstcrf.taggers import CRF
 from tests.support.command import done, failure, into_folder_with, run
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]\nB\n"

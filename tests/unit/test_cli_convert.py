@@ -8,7 +8,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF
-from fstcrf.interop.crfsuite import export, write_model
+from fstcrf.ext.foreign.crfsuite import export, write_model
 from tests.support.command import done, failure, run
 from tests.support.crfsuite_models import small
 from tests.support.pattern_models import crfpp_text

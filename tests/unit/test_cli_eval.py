@@ -10,7 +10,7 @@ import pytest
 
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path, template_path
-from fstcrf.joint import CRF
+from fstcrf.taggers import CRF
 from tests.support.command import done, failure, run
 
 GOLD = "a B-X\nb I-X\n\nc O\nd B-Y\n\n"
@@ -285,12 +285,12 @@ def test_demo_copies_its_files() -> None:
 def test_a_model_in_another_scheme_than_the_gold_labels(tmp_path: Path) -> None:
     """Conll's accuracy of IOB1 against IOB2 would be that of the schemes."""
     text = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:150]
-    test = fstcrf.corpus.convert_column(
+    test = fstcrf.text.corpus.convert_column(
         fstcrf.read_columns(corpus_path("test"), COLUMNS)[:60], "field", "iob2", "iob1"
     )
     fstcrf.write_columns(test, tmp_path / "iob1.txt")
     fstcrf.write_columns(
-        fstcrf.corpus.convert_column(test, "field", "iob1", "iob2"), tmp_path / "iob2.txt"
+        fstcrf.text.corpus.convert_column(test, "field", "iob1", "iob2"), tmp_path / "iob2.txt"
     )
     CRF.train(text, "field", template_path("field"), max_iterations=10).save("m.fstcrf")
     same = run("eval", "m.fstcrf", "iob2.txt")

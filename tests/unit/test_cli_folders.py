@@ -15,9 +15,9 @@ import pytest
 
 import fstcrf
 from fstcrf.cli.files import FileTagger
-from fstcrf.cli.folders import _TagJob
-from fstcrf.cluster.files import TextFile
-from fstcrf.cluster.work import FileTask, perform
+from fstcrf.ext.cluster.command import _TagJob
+from fstcrf.ext.cluster.files import TextFile
+from fstcrf.ext.cluster.work import FileTask, perform
 from tests.support.command import done, failure, run, start
 from tests.support.joint_cases import taggers
 

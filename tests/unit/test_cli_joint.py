@@ -14,10 +14,10 @@ import pytest
 import fstcrf
 from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.joint import CRF, Composition, Tagger, load
-from fstcrf.joint.chain import Solver
-from fstcrf.lattice.spans import known_probabilities
-from fstcrf.pipelines import TrainedPipeline
+from fstcrf.lattices.spans import known_probabilities
+from fstcrf.taggers import CRF, Composition, Tagger, load
+from fstcrf.taggers.chain import Solver
+from fstcrf.taggers.pipelines import TrainedPipeline
 from tests.support.command import done, failure, into_folder_with, run
 
 TEXT = """\
@@ -142,7 +142,7 @@ def test_probabilities_of_a_cascade(way: Any) -> None:
     for b, block in enumerate(lines):
         best = answer.paths(b)[0]
         assert block[0] == f"# {best.probability:f}"
-        starts = {s.start: s for s in fstcrf.corpus.spans(best.labels[1])}
+        starts = {s.start: s for s in fstcrf.text.corpus.spans(best.labels[1])}
         chances = dict(zip(starts, answer.span_probabilities("field")[b], strict=True))
         for t, line in enumerate(block[1:]):
             first, second, span, *every = line.split()[3:]
@@ -256,7 +256,7 @@ def test_marginals_of_every_tape() -> None:
             assert every == wanted
             assert all(cell in wanted for cell in chosen)
             assert [cell.rpartition("/")[0] for cell in chosen] == [part[t] for part in best.labels]
-            starts = {s.start: s for s in fstcrf.corpus.spans(best.labels[1])}
+            starts = {s.start: s for s in fstcrf.text.corpus.spans(best.labels[1])}
             p = lattice.span_probability(*starts[t], tape="field") if t in starts else None
             assert spans == ("_" if p is None else f"{p:f}")
 
@@ -521,7 +521,7 @@ def test_spans_of_a_file_are_asked_together(monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(len(lattices))
         return known_probabilities(lattices, *given, **options)
 
-    monkeypatch.setattr("fstcrf.lattice.distributions.known_probabilities", heard)
+    monkeypatch.setattr("fstcrf.lattices.distributions.known_probabilities", heard)
     done("tag", "field", "in.txt", "--span-probabilities")
     assert len(asked) == 1
     assert asked[0] > 1
@@ -608,15 +608,15 @@ def test_another_kind_of_composition() -> None:
     "options", [[], ["--cascade"], ["--nbest", "2"], ["--marginals"], ["--force", "pos=pos"]]
 )
 def test_runs_do_not_matter(options: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    import fstcrf.corpus
+    import fstcrf.text.corpus
 
     whole = done("tag", "joint", corpus_path("test"), *options)
-    stream = fstcrf.corpus.stream_columns
+    stream = fstcrf.text.corpus.stream_columns
 
     def small(*arguments: object, **given: object) -> object:
         return stream(*arguments, **given, batch_tokens=700)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("fstcrf.corpus.stream_columns", small)
+    monkeypatch.setattr("fstcrf.text.corpus.stream_columns", small)
     monkeypatch.setattr("fstcrf.cli.tagging._RUN_NUMBERS", 9000)
     monkeypatch.setattr("fstcrf.cli.tagging._RUN_STEPS", 1)
     monkeypatch.setattr("fstcrf.cli.tagging._LEAST_TOKENS", 90)

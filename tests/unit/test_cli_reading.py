@@ -9,16 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf.corpus import (
-    ColumnWriter,
-    Corpus,
-    atomic_write,
-    check_writable,
-    concatenated,
-    read_columns,
-    stream_columns,
-)
 from fstcrf.errors import DataError, OptionError
+from fstcrf.files import atomic_write, check_writable
+from fstcrf.text.corpus import ColumnWriter, Corpus, concatenated, read_columns, stream_columns
 
 NAMES = ("word", "pos", "chunk")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import fstcrf
-from fstcrf.semimarkov import SegmentCRF
+from fstcrf.taggers.segmental import SegmentCRF
 from tests.support.command import done, failure, run
 
 TEXT = """\

@@ -10,7 +10,7 @@ import pytest
 
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path
-from fstcrf.joint import CRF
+from fstcrf.taggers import CRF
 from tests.support.command import done, failure, run, start
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
@@ -100,12 +100,12 @@ def test_other_columns_and_separators(field: str) -> None:
 
 def test_the_input_may_be_larger_than_a_batch(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read in many batches, the output is the same."""
-    import fstcrf.corpus
+    import fstcrf.text.corpus
 
     text = TEXT * 50
     whole = done("tag", field, given=text)
     sizes: list[int] = []
-    stream = fstcrf.corpus.stream_columns
+    stream = fstcrf.text.corpus.stream_columns
 
     def small(*arguments: object, **options: object) -> object:
         for batch in stream(*arguments, **options, batch_tokens=7):  # type: ignore[arg-type]
@@ -144,7 +144,7 @@ def test_span_probabilities_stand_at_the_first_token(field: str) -> None:
     for sentence in data:
         lattice = model.lattice(sentence)
         labels = lattice.best().labels
-        starts = {s.start: s for s in fstcrf.corpus.spans(labels)}
+        starts = {s.start: s for s in fstcrf.text.corpus.spans(labels)}
         for t, label in enumerate(labels):
             p = lattice.span_probability(*starts[t]) if t in starts else None
             wanted.append([label, "_" if p is None else f"{p:f}"])

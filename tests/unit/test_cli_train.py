@@ -19,12 +19,12 @@ from fstcrf.cli.options import spoken
 from fstcrf.cli.reporting import Reporter
 from fstcrf.cli.train import train as command
 from fstcrf.demo import corpus_path, template_path
-from fstcrf.joint import CRF
-from fstcrf.model import train_crf
-from fstcrf.model.options import DEFAULTS
-from fstcrf.model.training import MethodName
-from fstcrf.train import Checkpoint, Progress
-from fstcrf.train.loop import saved_iteration
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model import train_crf
+from fstcrf.taggers.model.options import DEFAULTS
+from fstcrf.taggers.model.training import MethodName
+from fstcrf.training import Checkpoint, Progress
+from fstcrf.training.loop import saved_iteration
 from tests.support.command import done, failure, run, start
 
 ROWS = ["--columns", "word,pos,field", "--target", "pos"]
@@ -127,7 +127,7 @@ def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.Monk
 
     line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
     line += ["--target", "pos", "--template", "pos.tpl"]
-    for place in ("fstcrf.model.training.train_crf", "fstcrf.corpus.concatenated"):
+    for place in ("fstcrf.taggers.model.training.train_crf", "fstcrf.text.corpus.concatenated"):
         monkeypatch.setattr(place, interrupt)
         result = run(*line)
         facts = json.loads(result.stderr.splitlines()[-1])
@@ -439,7 +439,7 @@ def test_an_interrupt_before_the_first_iteration_saves_nothing(
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fstcrf.train.lbfgs.LBFGS.step", interrupt)
+    monkeypatch.setattr("fstcrf.training.lbfgs.LBFGS.step", interrupt)
     result = run("train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl")
     assert result.exit_code == 130
     assert result.stderr.endswith(

@@ -13,11 +13,11 @@ import pytest
 
 from fstcrf.cli.train import train as train_command
 from fstcrf.cli.train import train_line
-from fstcrf.cli.tune import tune as command
 from fstcrf.demo import corpus_path, template_path
-from fstcrf.hyperparameters import Tuning
-from fstcrf.joint import CRF
-from fstcrf.train import Progress
+from fstcrf.ext.tune import Tuning
+from fstcrf.ext.tune.command import tune as command
+from fstcrf.taggers import CRF
+from fstcrf.training import Progress
 from tests.support.command import done, failure, run, start
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")

@@ -9,9 +9,9 @@ import pytest
 
 from fstcrf.cli import reporting as waiting
 from fstcrf.cli.reporting import counted, place, warned, working
-from fstcrf.corpus import Corpus
 from fstcrf.errors import InexactWarning
-from fstcrf.plans import warn_unproven
+from fstcrf.machines.plans import warn_unproven
+from fstcrf.text.corpus import Corpus
 
 
 def test_a_long_block_says_so_until_it_ends(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.corpus import ColumnWriter, Corpus, read_columns, stream_columns, write_columns
-from fstcrf.corpus.batches import blocks
 from fstcrf.errors import DataError, OptionError
+from fstcrf.text.corpus import ColumnWriter, Corpus, read_columns, stream_columns, write_columns
+from fstcrf.text.corpus.batches import blocks
 
 WP = ("word", "pos")
 DOCUMENTS = b"-DOCSTART- -X-\n\nA DT\nb NN\n\nc NN\n\n-DOCSTART- -Y-\n\nd NN\n\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.compat import install
 from fstcrf.errors import OptionError
+from fstcrf.ext.compat import install
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -23,29 +23,29 @@ def run(code: str) -> str:
 @pytest.mark.thorough
 def test_as_the_documentation_says() -> None:
     said = run(
-        "import sys, fstcrf.compat.pycrfsuite\n"
-        "sys.modules['pycrfsuite'] = fstcrf.compat.pycrfsuite\n"
+        "import sys, fstcrf.ext.compat.pycrfsuite\n"
+        "sys.modules['pycrfsuite'] = fstcrf.ext.compat.pycrfsuite\n"
         "import pycrfsuite\n"
         "from pycrfsuite import Tagger, _dumpparser\n"
         "from pycrfsuite._logparser import TrainLogParser\n"
-        "from fstcrf.compat.pycrfsuite._logparser import TrainLogParser as Ours\n"
+        "from fstcrf.ext.compat.pycrfsuite._logparser import TrainLogParser as Ours\n"
         "import pycrfsuite._pycrfsuite as compiled\n"
         "print(Tagger.__module__, TrainLogParser is Ours, pycrfsuite.CRFSUITE_VERSION)\n"
         "print(compiled.Tagger is Tagger, compiled.CRFSUITE_VERSION)\n"
     )
-    assert said == "fstcrf.compat.pycrfsuite.tagger True 0.12.2\nTrue 0.12.2\n"
+    assert said == "fstcrf.ext.compat.pycrfsuite.tagger True 0.12.2\nTrue 0.12.2\n"
 
 
 @pytest.mark.thorough
 def test_parts_of_the_real_package_do_not_stay() -> None:
     pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
     said = run(
-        "import pycrfsuite._logparser, fstcrf.compat as compat\n"
+        "import pycrfsuite._logparser, fstcrf.ext.compat as compat\n"
         "compat.install('pycrfsuite')\n"
         "import pycrfsuite._logparser as parser\n"
         "print(parser.TrainLogParser.__module__)\n"
     )
-    assert said == "fstcrf.compat.pycrfsuite.log\n"
+    assert said == "fstcrf.ext.compat.pycrfsuite.log\n"
 
 
 def test_no_drop_in() -> None:
@@ -56,9 +56,9 @@ def test_no_drop_in() -> None:
 @pytest.mark.thorough
 def test_importing_installs_nothing() -> None:
     said = run(
-        "import sys, fstcrf, fstcrf.compat\n"
-        "print([m for m in sys.modules if m.startswith(('fstcrf.compat.', 'numpy', 'sklearn'))])\n"
-        "import fstcrf.compat.plugin, fstcrf.compat.pycrfsuite\n"
+        "import sys, fstcrf, fstcrf.ext.compat\n"
+        "print([m for m in sys.modules if m.startswith(('fstcrf.ext.compat.', 'numpy', 'sklearn'))])\n"
+        "import fstcrf.ext.compat.plugin, fstcrf.ext.compat.pycrfsuite\n"
         "print('pycrfsuite' in sys.modules)\n"
     )
     assert said == "[]\nFalse\n"
@@ -84,7 +84,7 @@ def test_the_runner_runs_suites_against_the_drop_ins(tmp_path: Path) -> None:
         tmp_path,
         "import pycrfsuite\n"
         "def test_which():\n"
-        "    assert pycrfsuite.__name__ == 'fstcrf.compat.pycrfsuite'\n",
+        "    assert pycrfsuite.__name__ == 'fstcrf.ext.compat.pycrfsuite'\n",
     )
     assert done.returncode == 0, done.stdout
     assert done.stdout.endswith("some-package             passed\n")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.compat.pycrfsuite import ItemSequence
-from fstcrf.compat.pycrfsuite.items import Growing, ItemError, Lookup, labels_of
+from fstcrf.ext.compat.pycrfsuite import ItemSequence
+from fstcrf.ext.compat.pycrfsuite.items import Growing, ItemError, Lookup, labels_of
 from tests.support.compat_data import sequences
 
 FORMS: list[tuple[Any, dict[str, float]]] = [
@@ -122,7 +122,7 @@ def test_looked_up_rows_are_those_of_the_items(seed: int) -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fstcrf.compat.pycrfsuite.items._REMEMBERED", 5)
+    monkeypatch.setattr("fstcrf.ext.compat.pycrfsuite.items._REMEMBERED", 5)
     lookup = Lookup(["w:3", "n:k3:x"])
     for _ in range(2):
         for k in range(20):

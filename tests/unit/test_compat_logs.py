@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.compat.pycrfsuite import Trainer
-from fstcrf.compat.pycrfsuite.log import Evaluation, LabelScore, TrainLogParser
+from fstcrf.ext.compat.pycrfsuite import Trainer
+from fstcrf.ext.compat.pycrfsuite.log import Evaluation, LabelScore, TrainLogParser
 from tests.support.compat_data import WEATHER, sequences
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")

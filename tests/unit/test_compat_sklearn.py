@@ -25,10 +25,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
-from fstcrf.compat.sklearn_crfsuite import CRF, metrics, scorers, utils
-from fstcrf.compat.sklearn_crfsuite.estimator import _PARAMETERS, _TRAINER_NAMES
-from fstcrf.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
 from fstcrf.constraints import at_most
+from fstcrf.ext.compat.sklearn_crfsuite import CRF, metrics, scorers, utils
+from fstcrf.ext.compat.sklearn_crfsuite.estimator import _PARAMETERS, _TRAINER_NAMES
+from fstcrf.ext.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
 
 GOLD: Any = [["x", "z", "y"], ["x", "x"]]
 FOUND = [["y", "z", "y"], ["x", "y"]]
@@ -232,15 +232,15 @@ def test_bad_input() -> None:
 def test_without_scikit_learn_it_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['sklearn'] = None\n"
-        "import fstcrf.compat as compat\n"
+        "import fstcrf.ext.compat as compat\n"
         "compat.install()\n"  # what can be had
-        "import pycrfsuite; assert pycrfsuite.__name__ == 'fstcrf.compat.pycrfsuite'\n"
+        "import pycrfsuite; assert pycrfsuite.__name__ == 'fstcrf.ext.compat.pycrfsuite'\n"
         "try: compat.sklearn_crfsuite\n"
         "except ImportError as error: print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'\n"
+        "fstcrf.ext.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'\n"
     )
 
 

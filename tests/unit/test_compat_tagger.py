@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from fstcrf.compat.pycrfsuite import ItemSequence, Tagger
-from fstcrf.compat.pycrfsuite.tagger import (
+from fstcrf.constraints import at_most
+from fstcrf.errors import DataError
+from fstcrf.ext.compat.pycrfsuite import ItemSequence, Tagger
+from fstcrf.ext.compat.pycrfsuite.tagger import (
     CRFsuiteDumpParser,
     InvalidModelError,
     NotOpenError,
     UnknownLabelError,
 )
-from fstcrf.constraints import at_most
-from fstcrf.errors import DataError
-from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, write_model
+from fstcrf.ext.foreign.crfsuite import STATE, TRANSITION, CRFsuiteModel, write_model
 from tests.support.crfsuite_models import features, small
 
 ITEMS: list[Any] = [["w=the"], {"w=cat": 2}, {"naïve": "ü", "b\\": "c", "none": 1.5}]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.compat.pycrfsuite import BaseTrainer, CRFSuiteError, ItemSequence, Tagger, Trainer
-from fstcrf.compat.pycrfsuite.items import ItemError
-from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, algorithm, options
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.model.options import checked_options
+from fstcrf.ext.compat.pycrfsuite import BaseTrainer, CRFSuiteError, ItemSequence, Tagger, Trainer
+from fstcrf.ext.compat.pycrfsuite.items import ItemError
+from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, algorithm, options
+from fstcrf.taggers.model.options import checked_options
 from tests.support.compat_data import WEATHER, sequences
 
 
@@ -168,7 +168,7 @@ def test_divergence_has_a_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def diverge(*_args: Any, **_options: Any) -> None:
         raise NumericError("the objective is inf")
 
-    monkeypatch.setattr("fstcrf.compat.pycrfsuite.trainer.fit", diverge)
+    monkeypatch.setattr("fstcrf.ext.compat.pycrfsuite.trainer.fit", diverge)
     trainer = Trainer(verbose=False)
     trainer.append(*WEATHER)
     with pytest.raises(CRFSuiteError, match="Overflow") as caught:

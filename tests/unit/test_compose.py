@@ -11,7 +11,7 @@ import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, Sentence, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
 from fstcrf.errors import DataError, GrammarError, LabelError, NoPathError, OptionError, ShapeError
-from fstcrf.joint import ChainLattice
+from fstcrf.taggers import ChainLattice
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
 
 BOTH = ["product", "chain"]
@@ -241,10 +241,10 @@ def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = answers(product, data), [p[0].tolist() for p in product.marginals_all(data)]
     chain = compose(*taggers("three in a row"), normalize="chain")
     chained = answers(chain, data)
-    monkeypatch.setattr("fstcrf.joint.batches._RUN_NUMBERS", 1)
-    monkeypatch.setattr("fstcrf.joint.chainlattice._RUN_TOKENS", 4)
-    monkeypatch.setattr("fstcrf.joint.chain._PATH_TOKENS", 5)
-    monkeypatch.setattr("fstcrf.joint.chain._LOOK_TOKENS", 3)
+    monkeypatch.setattr("fstcrf.taggers.batches._RUN_NUMBERS", 1)
+    monkeypatch.setattr("fstcrf.taggers.chainlattice._RUN_TOKENS", 4)
+    monkeypatch.setattr("fstcrf.taggers.chain._PATH_TOKENS", 5)
+    monkeypatch.setattr("fstcrf.taggers.chain._LOOK_TOKENS", 3)
     again = compose(*taggers("pair"), normalize="product")
     assert answers(again, data) == wanted[0]
     assert [p[0].tolist() for p in again.marginals_all(data)] == wanted[1]

@@ -11,11 +11,11 @@ import pytest
 from fstcrf import constraints as c
 from fstcrf.arrays import Floats
 from fstcrf.errors import ContradictionError, GrammarError, NoPathError
-from fstcrf.grammar import Grammar, contradiction_error, contradictory
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Lattice, product
-from fstcrf.plans import Program
-from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
+from fstcrf.lattices import Lattice, product
+from fstcrf.machines.grammar import Grammar, contradiction_error, contradictory
+from fstcrf.machines.plans import Program
+from fstcrf.machines.plans.conflict import check_consistent, conflict, no_path_error
 
 MANY = tuple(f"L{i}" for i in range(29))
 ABC = ("A", "B", "C")

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fstcrf.corpus import Corpus, read_conllu, stream_conllu
-from fstcrf.corpus.conllu import CONLLU
 from fstcrf.errors import DataError, KernelError, OptionError
 from fstcrf.kernel.strings import Forms, located_forms
+from fstcrf.text.corpus import Corpus, read_conllu, stream_conllu
+from fstcrf.text.corpus.conllu import CONLLU
 
 
 def row(number: str, form: str, upos: str = "X", feats: str = "_", misc: str = "_") -> str:

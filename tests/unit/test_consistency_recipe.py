@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, announcements, consistency, run_recipe
 from fstcrf.recipes.announcements import folds
@@ -21,6 +20,7 @@ from fstcrf.recipes.entity_features import (
     occurrences,
 )
 from fstcrf.recipes.protocol import frozen
+from fstcrf.text.corpus import Corpus
 
 NAMES = """\
 -DOCSTART- -X- O O

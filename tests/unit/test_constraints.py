@@ -10,7 +10,7 @@ import pytest
 
 from fstcrf import constraints as c
 from fstcrf.errors import GrammarError, LabelError, OptionError
-from fstcrf.grammar import Acceptor, Grammar, intersect, minimise, two_local
+from fstcrf.machines.grammar import Acceptor, Grammar, intersect, minimise, two_local
 
 BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fstcrf.corpus import Column, Corpus, Sentence
-from fstcrf.corpus.corpus import as_sentence
 from fstcrf.errors import DataError, OptionError
+from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.corpus.corpus import as_sentence
 
 ROWS = [
     [("the", "DT"), ("dog", "NN")],

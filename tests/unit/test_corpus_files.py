@@ -14,9 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from fstcrf.corpus import atomic_write, check_writable, open_binary, open_text
-from fstcrf.corpus.files import open_target, source_name
 from fstcrf.errors import DataError, OptionError
+from fstcrf.files import (
+    atomic_write,
+    check_writable,
+    open_binary,
+    open_target,
+    open_text,
+    source_name,
+)
 
 
 class _Stdin:
@@ -150,7 +156,7 @@ def test_names_as_long_as_the_system_allows(tmp_path: Path, name: str) -> None:
 
 KILLED = """
 import os, signal, sys
-from fstcrf.corpus.files import atomic_write
+from fstcrf.files import atomic_write
 with atomic_write(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()
@@ -179,7 +185,7 @@ def test_what_looks_whether_a_file_can_be_written_leaves_nothing_for_good(tmp_pa
     probing = """
 import os, signal, sys
 from pathlib import Path
-from fstcrf.corpus import check_writable
+from fstcrf.text.corpus import check_writable
 Path.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 check_writable(sys.argv[1])
 """

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import ModelFileError, OptionError, ShapeError
-from fstcrf.interop.cqdb import hashes
-from fstcrf.interop.crfsuite import (
+from fstcrf.ext.foreign.cqdb import hashes
+from fstcrf.ext.foreign.crfsuite import (
     STATE,
     TRANSITION,
     CRFsuiteModel,

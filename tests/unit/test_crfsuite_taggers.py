@@ -16,9 +16,9 @@ import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.constraints import at_most
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.interop import read_tagger
-from fstcrf.interop.conversion import written
-from fstcrf.interop.crfsuite import export, load_crfsuite, write_model
+from fstcrf.ext.foreign import read_tagger
+from fstcrf.ext.foreign.conversion import written
+from fstcrf.ext.foreign.crfsuite import export, load_crfsuite, write_model
 from tests.support.crfsuite_models import small
 
 SENTENCES = [[["w=the"], ["w=cat"]], [["w=a"], ["w=dog"], ["w=ran"]]] * 3

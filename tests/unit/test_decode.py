@@ -18,7 +18,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.joint import Tagger
+from fstcrf.taggers import Tagger
 from tests.support.joint_cases import TEST, taggers
 
 A, B = taggers("pair")

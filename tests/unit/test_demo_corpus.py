@@ -5,12 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from fstcrf.corpus import read_columns
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.demo.generate import SPLITS, Draws, Token, clock, generate, main, scene, shipped
 from fstcrf.demo.grammar import NOTICE, RULES, WORDS
 from fstcrf.errors import OptionError
-from fstcrf.grammar import Grammar
+from fstcrf.machines.grammar import Grammar
+from fstcrf.text.corpus import read_columns
 
 FIELDS = {"HOST", "PLACE", "DAY", "START", "END"}
 TAGS = set("NOUN NAME VERB AUX ADJ ADV DET PREP PRON NUM CONJ PUNCT".split())  # noqa: SIM905

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fstcrf.features import Derived, Plain, parse_template
-from fstcrf.features.derive import is_multiple, resolved, root, strings_of
+from fstcrf.text.features import Derived, Plain, parse_template
+from fstcrf.text.features.derive import is_multiple, resolved, root, strings_of
 
 
 def made(expression: str, string: str) -> list[str]:

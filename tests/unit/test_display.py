@@ -12,9 +12,9 @@ import fstcrf
 from fstcrf import display
 from fstcrf.constraints import at_most, bio
 from fstcrf.evaluate import compare
-from fstcrf.lattice import Path
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.lattice.machines import lattice_machine
+from fstcrf.lattices import Path
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices.machines import lattice_machine
 
 SENTENCES = [
     {"word": ["a", "<b>dog</b>", "&"], "tag": ["D", "<N>", "&"], "chunk": ["B-X", "I-X", "O"]},

@@ -17,9 +17,15 @@ import pytest
 
 import fstcrf
 import tests.support.command as program
-from fstcrf.corpus import ColumnWriter, Corpus, read_columns, stream_columns
-from fstcrf.corpus.batches import whole_documents
-from fstcrf.documents import (
+from fstcrf.errors import (
+    DataError,
+    LabelError,
+    ModelFileError,
+    NumericError,
+    OptionError,
+    ShapeError,
+)
+from fstcrf.ext.documents import (
     Annealing,
     Consistency,
     Differing,
@@ -30,17 +36,11 @@ from fstcrf.documents import (
     Unlabelled,
     Violation,
 )
-from fstcrf.documents.consistency import count_pairs
-from fstcrf.documents.document import repeated_sequences
-from fstcrf.documents.sampler import Sweeps
-from fstcrf.errors import (
-    DataError,
-    LabelError,
-    ModelFileError,
-    NumericError,
-    OptionError,
-    ShapeError,
-)
+from fstcrf.ext.documents.consistency import count_pairs
+from fstcrf.ext.documents.document import repeated_sequences
+from fstcrf.ext.documents.sampler import Sweeps
+from fstcrf.text.corpus import ColumnWriter, Corpus, read_columns, stream_columns
+from fstcrf.text.corpus.batches import whole_documents
 
 TEXT = """\
 -DOCSTART- O
@@ -342,7 +342,7 @@ def test_the_commands(
         x for x in TEXT.splitlines() if x and "DOCSTART" not in x
     ]
     assert lines[0].startswith("-DOCSTART-")
-    monkeypatch.setattr("fstcrf.cli.documents._RUN_TOKENS", 1)  # a document is a run
+    monkeypatch.setattr("fstcrf.ext.documents.command._RUN_TOKENS", 1)  # a document is a run
     again = ("tag", str(tmp_path / "tagger.fstcrf"), text, "--document-consistency", model)
     assert program.done(*again) == done.stdout
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fstcrf import Emissions, constraints
-from fstcrf.corpus import Corpus, Sentence
-from fstcrf.documents import Annealing, Consistency, Document, Violation, agreed_labels
 from fstcrf.errors import LabelError, NoPathError, ShapeError
+from fstcrf.ext.documents import Annealing, Consistency, Document, Violation, agreed_labels
+from fstcrf.text.corpus import Corpus, Sentence
 
 LABELS = ("B-ORG", "B-PER", "I-ORG", "I-PER", "O")
 SENTENCES = [["Rotor", "won"], ["Rotor", "Volgograd"], [], ["Rotor"]]

@@ -10,11 +10,11 @@ import pytest
 
 import fstcrf
 from fstcrf.constraints import at_most
-from fstcrf.corpus import Corpus
-from fstcrf.documents import Annealing, Consistency, DocumentTagger, Violation
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
-from fstcrf.lattice import Lattice
-from fstcrf.lattice import machines as export
+from fstcrf.ext.documents import Annealing, Consistency, DocumentTagger, Violation
+from fstcrf.lattices import Lattice
+from fstcrf.lattices import machines as export
+from fstcrf.text.corpus import Corpus
 
 WORDS = ["Rotor", "won", "in", "Kazan", "and", "Rotor", "lost", "at", "home"]
 NER = ["B-ORG", "O", "O", "B-LOC", "O", "B-ORG", "O", "O", "O"]
@@ -124,6 +124,6 @@ def test_what_documents_do_not_have(corpus: Corpus, joint: fstcrf.Composition) -
         documents.decode(corpus, n=2)
     with pytest.raises(OptionError, match="budget is for searches"):
         documents.decode(corpus, budget=9)
-    assert isinstance(documents, fstcrf.joint.Tagger)
+    assert isinstance(documents, fstcrf.taggers.Tagger)
     one = documents & at_most(0, "ORG", tape="ner")
     assert not any("ORG" in label for _, labels in one.tag_all(corpus) for label in labels)

@@ -9,10 +9,10 @@ import pytest
 import fstcrf
 import tests.support.command as program
 from fstcrf import Pipeline, Task
-from fstcrf.corpus import Corpus, read_columns
-from fstcrf.documents import Annealing, Consistency, DocumentTagger, Violation
 from fstcrf.errors import OptionError
-from fstcrf.pipelines import TrainedPipeline
+from fstcrf.ext.documents import Annealing, Consistency, DocumentTagger, Violation
+from fstcrf.taggers.pipelines import TrainedPipeline
+from fstcrf.text.corpus import Corpus, read_columns
 
 TEXT = """\
 -DOCSTART- O O

@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given
 
 import fstcrf
-from fstcrf import Grammar, Lattice, pictures
+from fstcrf import Grammar, Lattice
 from fstcrf.constraints import at_most, bio
 from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError, TooLargeError
-from fstcrf.lattice.drawings import _sums
-from fstcrf.lattice.machines import joint_arrays
-from fstcrf.topology import chain_topology
+from fstcrf.lattices.drawings import _sums
+from fstcrf.lattices.machines import joint_arrays
+from fstcrf.machines import pictures
+from fstcrf.machines.topology import chain_topology
 
 SVG = "{http://www.w3.org/2000/svg}"
 NEVER = -math.inf

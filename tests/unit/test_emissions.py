@@ -11,7 +11,6 @@ import pytest
 import fstcrf
 from fstcrf import Emissions, Grammar, decode, kernel
 from fstcrf.constraints import at_most, bio, bioes
-from fstcrf.emissions.reading import usual_names
 from fstcrf.errors import (
     FstcrfError,
     GrammarError,
@@ -21,6 +20,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
+from fstcrf.lattices.emissions.reading import usual_names
 
 LABELS = ["O", "B-X", "I-X"]
 

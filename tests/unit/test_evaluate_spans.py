@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.corpus import convert, labels_from_spans
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.evaluate import (
     SpanScore,
@@ -18,6 +17,7 @@ from fstcrf.evaluate import (
     evaluate_tokens,
     written_alike,
 )
+from fstcrf.text.corpus import convert, labels_from_spans
 
 GOLD = [["B-NP", "I-NP", "B-VP", "O"], ["B-NP", "B-NP", "I-NP"], ["O"], []]
 PREDICTED = [["B-NP", "I-NP", "B-PP", "O"], ["B-NP", "I-NP", "I-NP"], ["O"], []]

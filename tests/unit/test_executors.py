@@ -15,17 +15,17 @@ import pytest
 
 from fstcrf import CRF, kernel
 from fstcrf.constraints import at_most
-from fstcrf.corpus import collection, read_columns, write_columns
-from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.corpus.corpus import Corpus
 from fstcrf.errors import DataError, OptionError, SchemeError, TemplateError
-from fstcrf.executors import executor as trees
-from fstcrf.executors.executor import LocalExecutor
-from fstcrf.executors.futures import FuturesExecutor, ProcessExecutor
-from fstcrf.features import counting
-from fstcrf.model import distributed, spread
-from fstcrf.train import parts
-from fstcrf.train.spool import ArrayFile, Spool
+from fstcrf.taggers.model import distributed, spread
+from fstcrf.text.corpus import collection, read_columns, write_columns
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.corpus.corpus import Corpus
+from fstcrf.text.features import counting
+from fstcrf.training import parts
+from fstcrf.training.executors import executor as trees
+from fstcrf.training.executors.executor import LocalExecutor
+from fstcrf.training.executors.futures import FuturesExecutor, ProcessExecutor
+from fstcrf.training.spool import ArrayFile, Spool
 
 COLUMNS = ("word", "number", "label")
 TEMPLATE = """

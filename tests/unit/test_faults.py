@@ -12,11 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import fstcrf
-from fstcrf import CRF
+from fstcrf import CRF, files
 from fstcrf.cli.main import main
-from fstcrf.corpus import files
-from fstcrf.feedback import FeedbackLearner, untrained
-from fstcrf.pipelines import Pipeline, Task, load_pipeline
+from fstcrf.ext.feedback import FeedbackLearner, untrained
+from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline
 
 DATA = [{"w": list("abcab"), "y": list("XYZXY")}, {"w": list("ca"), "y": list("ZX")}]
 TEMPLATE = "U:%x[0,w]\nB"

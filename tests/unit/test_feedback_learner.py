@@ -23,9 +23,9 @@ from scipy.stats import chisquare
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, RecoveryWarning
-from fstcrf.feedback import Aim, FeedbackLearner, Rule, completed, untrained
-from fstcrf.feedback.folder import Journal, LearnerSettings, State, UniformDraws
-from fstcrf.joint import CRF
+from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, completed, untrained
+from fstcrf.ext.feedback.folder import Journal, LearnerSettings, State, UniformDraws
+from fstcrf.taggers import CRF
 from tests.support.command import ROOT
 
 SENTENCE = {"word": ["in", "the", "dark", "wood"]}
@@ -183,7 +183,7 @@ def test_late_answers_are_as_good_as_early_ones(
     """What the kernel was given is kept for a few proposals only; the others are read again."""
     reached = []
     for name, recent in (("some", 2), ("all", 100)):
-        monkeypatch.setattr("fstcrf.feedback.learner._RECENT", recent)
+        monkeypatch.setattr("fstcrf.ext.feedback.learner._RECENT", recent)
         with FeedbackLearner.create(tmp_path / name, start, rule=Rule(rate=0.3), seed=1) as one:
             made = one.propose_all([SENTENCE] * 7)
             assert len(one._recent) == min(recent, 7)
@@ -228,7 +228,7 @@ def test_saving_leaves_one_state(learner: FeedbackLearner, folder: Path) -> None
 
 VICTIM = """
 import sys
-from fstcrf.feedback import FeedbackLearner
+from fstcrf.ext.feedback import FeedbackLearner
 one = FeedbackLearner.open(sys.argv[1], sync=sys.argv[2])
 print("ready", flush=True)
 for k in range(10**6):
@@ -376,7 +376,7 @@ def test_frames_within_frames_are_not_summed_again_and_again(
         summed += len(data)
         return crc32(data)
 
-    monkeypatch.setattr("fstcrf.feedback.folder.zlib.crc32", counted)
+    monkeypatch.setattr("fstcrf.ext.feedback.folder.zlib.crc32", counted)
     with pytest.raises(ModelFileError, match="journal-0: damaged"):
         Journal(folder / "journal-0")
     assert len(rest) < summed <= 12 * len(rest)
@@ -451,8 +451,8 @@ def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
 
 DYING = """
 import os, signal, sys
-from fstcrf.feedback import FeedbackLearner, untrained
-from fstcrf.feedback.folder import Journal, State
+from fstcrf.ext.feedback import FeedbackLearner, untrained
+from fstcrf.ext.feedback.folder import Journal, State
 
 steps = []
 

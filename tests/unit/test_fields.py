@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import tests.support.command as program
-from fstcrf.documents import Consistency, Differing, Fields, Unlabelled, Violation
-from fstcrf.documents.fields import LONGEST, VALUES, last_word
 from fstcrf.errors import ModelFileError, NumericError, OptionError
+from fstcrf.ext.documents import Consistency, Differing, Fields, Unlabelled, Violation
+from fstcrf.ext.documents.fields import LONGEST, VALUES, last_word
 from tests.support.document_cases import document_of
 
 

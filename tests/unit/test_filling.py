@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import fstcrf
 from fstcrf import CRF, compose
-from fstcrf.corpus import Column, fill_conllu, read_conllu
-from fstcrf.corpus.conllu import CONLLU
 from fstcrf.errors import DataError, OptionError
+from fstcrf.text.corpus import Column, fill_conllu, read_conllu
+from fstcrf.text.corpus.conllu import CONLLU
 from tests.support.command import done, failure, run
 from tests.support.treebanks import SMALL, parsed, same_but
 
@@ -240,7 +240,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model.save(folder / name)
     both = compose(upos, rel, normalize="product")
     both.save(folder / "both")
-    fstcrf.pipelines.TrainedPipeline(both).save(folder / "pipeline")
+    fstcrf.taggers.pipelines.TrainedPipeline(both).save(folder / "pipeline")
     return folder
 
 

@@ -15,10 +15,10 @@ import fstcrf
 import tests.support.command as program
 from fstcrf import CRF, Corpus, Pipeline, Task
 from fstcrf.constraints import at_most
-from fstcrf.corpus import concatenated, convert, legal_transitions, read_columns, spans
 from fstcrf.errors import DataError, LabelWarning, OptionError, SchemeError
-from fstcrf.model.gold import legal_gold
-from fstcrf.model.options import checked_options
+from fstcrf.taggers.model.gold import legal_gold
+from fstcrf.taggers.model.options import checked_options
+from fstcrf.text.corpus import concatenated, convert, legal_transitions, read_columns, spans
 
 WAY_OUT = "'repair' takes the spans that conlleval reads, 'skip' leaves the sentences out"
 IOB1 = [["I-A", "I-A", "O"], ["O", "I-B", "B-B"], ["O"]]

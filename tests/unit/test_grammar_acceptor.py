@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
-from fstcrf.grammar import (
+from fstcrf.machines.grammar import (
     Acceptor,
     either,
     equivalent,

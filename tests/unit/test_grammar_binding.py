@@ -11,7 +11,7 @@ import pytest
 
 from fstcrf import constraints as c
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Grammar
+from fstcrf.machines.grammar import Grammar
 
 LABELS = ["O", "B-NP", "I-NP"]
 
@@ -105,8 +105,8 @@ sys.modules["pynini"] = None
 from fstcrf import constraints as c
 assert "lark" not in sys.modules  # it is for files only
 from fstcrf.errors import MissingDependencyError
-from fstcrf.grammar import Grammar, intersect, minimise, simplified, two_local
-from fstcrf.grammar.automata import to_fst
+from fstcrf.machines.grammar import Grammar, intersect, minimise, simplified, two_local
+from fstcrf.machines.grammar.automata import to_fst
 labels = ["O", "B-stime", "I-stime", "B-etime", "I-etime", "B-location", "B-speaker"]
 grammar = Grammar.shipped("seminar", labels) & c.contiguous() & c.if_present("stime", "etime")
 assert grammar.accepts(["B-stime", "O", "B-etime"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import GrammarError
-from fstcrf.grammar import Grammar, equivalent
+from fstcrf.machines.grammar import Grammar, equivalent
 
 BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
 TAPES = {"pos": ("NN", "VB", "a=b", "c d"), "chunk": ("O", "B-NP", "I-NP")}
@@ -387,7 +387,7 @@ def test_nested_counts() -> None:
 def test_a_minus_that_meets_too_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
     text = 'export X = any{1,50} - any* "[O]" any{6};'
     assert accepts(text, "B-NP O")
-    monkeypatch.setattr("fstcrf.grammar.regular.MAX_PAIRS", 1000)
+    monkeypatch.setattr("fstcrf.machines.grammar.regular.MAX_PAIRS", 1000)
     assert "X is too large: the two sides of a minus" in message(f"{text} # once more", BIO)
 
 

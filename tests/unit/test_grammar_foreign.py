@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import openfst
 from fstcrf.errors import DataError, FstcrfError, GrammarError
-from fstcrf.grammar import Grammar, equivalent, minimise, trim
+from fstcrf.machines import openfst
+from fstcrf.machines.grammar import Grammar, equivalent, minimise, trim
 
 LABELS = ("O", "A", "B")
 NEVER = -np.inf

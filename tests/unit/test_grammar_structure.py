@@ -12,9 +12,9 @@ import pytest
 import fstcrf
 from fstcrf import constraints
 from fstcrf.errors import DataError, GrammarError, OptionError
-from fstcrf.grammar import Grammar, constrained_topology
-from fstcrf.joint import CRF
-from fstcrf.topology import chain_topology
+from fstcrf.machines.grammar import Grammar, constrained_topology
+from fstcrf.machines.topology import chain_topology
+from fstcrf.taggers import CRF
 
 LABELS = ("O", "B-X", "I-X")
 SENTENCES = [

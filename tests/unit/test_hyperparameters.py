@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.corpus import Corpus
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import (
     DataError,
@@ -25,10 +24,11 @@ from fstcrf.errors import (
     TemplateError,
 )
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.hyperparameters import Range, Trial, Tuning, tune
-from fstcrf.hyperparameters.study import Point, Pruner, Space, StepReport, Study, _Lock
-from fstcrf.joint import CRF
-from fstcrf.model.structure import order_of
+from fstcrf.ext.tune import Range, Trial, Tuning, tune
+from fstcrf.ext.tune.study import Point, Pruner, Space, StepReport, Study, _Lock
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.structure import order_of
+from fstcrf.text.corpus import Corpus
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 

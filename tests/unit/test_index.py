@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError, TemplateError
-from fstcrf.features import (
+from fstcrf.kernel import SparseRows
+from fstcrf.text.corpus.corpus import Column, Corpus
+from fstcrf.text.features import (
     FeatureIndex,
     LiteralIndex,
     parse_template,
     tape_column,
 )
-from fstcrf.features.design import AttributeIndex, Block, assembled
-from fstcrf.features.hashed import mixed, string_hashes
-from fstcrf.features.keys import KeyTable, Packing, distinct_keys
-from fstcrf.kernel import SparseRows
+from fstcrf.text.features.design import AttributeIndex, Block, assembled
+from fstcrf.text.features.hashed import mixed, string_hashes
+from fstcrf.text.features.keys import KeyTable, Packing, distinct_keys
 
 
 def corpus(*sentences: str, columns: tuple[str, ...] = ("word", "pos")) -> Corpus:

@@ -29,9 +29,9 @@ from starlette.testclient import TestClient
 from fstcrf import CRF, Composition, Corpus, Sentence, compose
 from fstcrf.constraints import at_most, label, never
 from fstcrf.errors import DataError, OptionError
-from fstcrf.inspector import Access, Workbench, application, server
-from fstcrf.inspector.connections import protocol
-from fstcrf.inspector.questions import (
+from fstcrf.ext.inspect import Access, Workbench, application, server
+from fstcrf.ext.inspect.connections import protocol
+from fstcrf.ext.inspect.questions import (
     MAX_TOKENS,
     MAX_WINDOW,
     Asked,
@@ -40,7 +40,7 @@ from fstcrf.inspector.questions import (
     LatticeQuestion,
     Shown,
 )
-from fstcrf.pipelines.trained import Decode, TrainedPipeline
+from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
 from tests.support import command
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers
 
@@ -618,7 +618,7 @@ def test_interrupted_while_it_works(tmp_path: Path) -> None:
     program = tmp_path / "serve.py"
     program.write_text(
         "import sys, time\n"
-        "from fstcrf.inspector import Access, serve, server\n"
+        "from fstcrf.ext.inspect import Access, serve, server\n"
         "class Bench:\n"
         "    def rank(self, asked):\n"
         "        print('begun', flush=True)\n"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fstcrf import CRF, Corpus
-from fstcrf.corpus.items import item_of, read_items, stream_items
 from fstcrf.errors import DataError
+from fstcrf.text.corpus.items import item_of, read_items, stream_items
 
 TEXT = """\
 D\tw=the\tfirst

@@ -14,13 +14,13 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
-from fstcrf.features import tape_column
-from fstcrf.model.model import TrainingRecord
-from fstcrf.model.options import options_of, stored_options
-from fstcrf.model.reads import FoldProgress, folds, with_labels
-from fstcrf.model.reads import jackknifed as jackknifed_by
-from fstcrf.model.training import retrained
-from fstcrf.train import Progress
+from fstcrf.taggers.model.model import TrainingRecord
+from fstcrf.taggers.model.options import options_of, stored_options
+from fstcrf.taggers.model.reads import FoldProgress, folds, with_labels
+from fstcrf.taggers.model.reads import jackknifed as jackknifed_by
+from fstcrf.taggers.model.training import retrained
+from fstcrf.text.features import tape_column
+from fstcrf.training import Progress
 from tests.support.command import done, run
 
 jackknifed = partial(jackknifed_by, retrain=retrained)

@@ -10,8 +10,8 @@ import pytest
 
 import fstcrf
 from fstcrf import Corpus
-from fstcrf.corpus import Column
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.text.corpus import Column
 from tests.benchmarks import bench_composition
 from tests.benchmarks.bench_composition import decoder_lines
 from tests.benchmarks.composed import once_lattices, pair_lattices

@@ -15,9 +15,9 @@ import fstcrf
 from fstcrf import CRF, Composition, Grammar, compose
 from fstcrf.constraints import at_most, bio, label, pairs
 from fstcrf.errors import ModelFileError
-from fstcrf.interop.crfsuite import write_model
-from fstcrf.joint.jointmodel import KIND, VERSION
+from fstcrf.ext.foreign.crfsuite import write_model
 from fstcrf.storage import read_arrays, write_arrays
+from fstcrf.taggers.jointmodel import KIND, VERSION
 from tests.support.crfsuite_models import small
 from tests.support.joint_cases import CASES, TEST, TRAIN, tagger, taggers
 from tests.support.pattern_models import crfpp_text, wapiti
@@ -114,7 +114,7 @@ def test_cut_short(whole: bytes, part: float, tmp_path: Path) -> None:
 def test_models_of_other_programs(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "theirs"
     path.write_bytes(data)
-    loaded, read = fstcrf.load(path), fstcrf.interop.read_tagger(path)
+    loaded, read = fstcrf.load(path), fstcrf.ext.foreign.read_tagger(path)
     assert isinstance(loaded, fstcrf.CRF)
     assert loaded.labels == read.labels
     assert np.array_equal(loaded.theta, read.theta)

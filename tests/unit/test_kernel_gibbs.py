@@ -9,8 +9,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import FstcrfError, NumericError, ShapeError
-from fstcrf.kernel import Graph
-from fstcrf.kernel.gibbs import (
+from fstcrf.ext.documents.kernel import (
     Agreement,
     Gibbs,
     Labelling,
@@ -19,6 +18,7 @@ from fstcrf.kernel.gibbs import (
     ValueTables,
     WordTables,
 )
+from fstcrf.kernel import Graph
 
 TOKENS, LABELS = 3, 2
 

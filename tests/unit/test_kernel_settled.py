@@ -10,10 +10,10 @@ import pytest
 
 from fstcrf import kernel
 from fstcrf.errors import KernelError, ShapeError
+from fstcrf.ext.documents.kernel import Gibbs, Labelling, MarkovChain
+from fstcrf.ext.feedback.descent import Aim, Descent, Rule
+from fstcrf.ext.feedback.kernel import Feedback
 from fstcrf.kernel import Graph, Learner, Parameters, SparseRows, acyclic
-from fstcrf.kernel.descent import Aim, Descent, Rule
-from fstcrf.kernel.feedback import Feedback
-from fstcrf.kernel.gibbs import Gibbs, Labelling, MarkovChain
 from fstcrf.kernel.lazy import Conjunction, LazyAcceptor, lazy_paths
 from fstcrf.kernel.native import settled
 from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner

@@ -10,9 +10,9 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
-from fstcrf.lattice import Lattice, Path
-from fstcrf.plans import Chain, Program
-from fstcrf.topology import Topology, chain_topology
+from fstcrf.lattices import Lattice, Path
+from fstcrf.machines.plans import Chain, Program
+from fstcrf.machines.topology import Topology, chain_topology
 
 LABELS = ("O", "B-X", "I-X")
 NEVER = float("-inf")

@@ -27,11 +27,11 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.grammar import Grammar
 from fstcrf.kernel import Budget
 from fstcrf.kernel.machines import MAX_AXES
-from fstcrf.lattice import Lattice, SegmentLattice, best, nbest, product
-from fstcrf.lattice.machines import lattice_machine
+from fstcrf.lattices import Lattice, SegmentLattice, best, nbest, product
+from fstcrf.lattices.machines import lattice_machine
+from fstcrf.machines.grammar import Grammar
 from tests.support.compositions import random_acceptor, random_world
 
 BIO = ("O", "B-X", "I-X")

@@ -45,12 +45,14 @@ def test_every_package_is_an_attribute(name: str) -> None:
 
 @pytest.mark.thorough
 def test_a_submodule_is_an_attribute_of_a_lazy_package() -> None:
-    assert fresh("print(fstcrf.model.training.train_crf.__name__)") == "train_crf\n"
-    assert fresh("print(fstcrf.joint.composing.__name__)") == "fstcrf.joint.composing\n"
+    assert fresh("print(fstcrf.taggers.model.training.train_crf.__name__)") == "train_crf\n"
+    assert fresh("print(fstcrf.taggers.composing.__name__)") == "fstcrf.taggers.composing\n"
 
 
 def test_what_is_not_there_is_an_attribute_error() -> None:
-    code = "print(*(hasattr(p, 'nothing') for p in (fstcrf, fstcrf.model, fstcrf.compat)))"
+    code = (
+        "print(*(hasattr(p, 'nothing') for p in (fstcrf, fstcrf.taggers.model, fstcrf.ext.compat)))"
+    )
     assert fresh(code) == "False False False\n"
 
 
@@ -105,10 +107,10 @@ def test_an_error_inside_a_package_is_not_its_absence(
 @pytest.mark.parametrize(
     ("name", "ask"),
     [
-        ("sklearn", "fstcrf.compat.sklearn_crfsuite"),
-        ("optuna", "fstcrf.hyperparameters.study.installed()"),
-        ("usaddress", "fstcrf.addresses.installed()"),
-        ("pynini", "fstcrf.openfst.pynini_module()"),
+        ("sklearn", "fstcrf.ext.compat.sklearn_crfsuite"),
+        ("optuna", "fstcrf.ext.tune.study.installed()"),
+        ("usaddress", "fstcrf.ext.addresses.installed()"),
+        ("pynini", "fstcrf.machines.openfst.pynini_module()"),
         ("matplotlib", "fstcrf.recipes.report.blank_figure(1, 1)"),
     ],
 )

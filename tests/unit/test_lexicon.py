@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.errors import DataError, FstcrfError, ModelFileError, NoPathError, OptionError
+from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon, Word
+from fstcrf.ext.lexicon.kernel import build_trie, find_prefixes
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.kernel.words import build_trie, find_prefixes
-from fstcrf.lexicon import Characters, Entry, Kind, Lexicon, Word
 
 KINDS = {
     "DEFAULT": Kind(always=False, runs=True, length=0),

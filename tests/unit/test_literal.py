@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError
-from fstcrf.features import Design, LiteralIndex, is_literal
+from fstcrf.text.corpus.corpus import Sentence
+from fstcrf.text.features import Design, LiteralIndex, is_literal
 
 SENTENCES: list[Any] = [
     [["w=the", "first"], ["w=cat"]],

@@ -14,7 +14,7 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import OptionError
-from fstcrf.locks import held
+from fstcrf.files import held
 from tests.support.command import failure, run, start
 
 TEXT = "the D\ndog N\n\na D\ncat N\n\n"
@@ -27,7 +27,7 @@ template = "t.tpl"
 """
 HOLDER = """
 import sys, time
-from fstcrf.locks import held
+from fstcrf.files import held
 with held(sys.argv[1], "training"):
     print("held", flush=True)
     time.sleep(60)

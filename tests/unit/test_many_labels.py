@@ -9,18 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf import CRF, Corpus, Grammar, kernel, topology
+from fstcrf import CRF, Corpus, Grammar, kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, contiguous
-from fstcrf.corpus import legal_transitions
 from fstcrf.errors import OptionError
-from fstcrf.features import FeatureIndex, parse_template
-from fstcrf.lattice import JointLattice, Lattice, product
-from fstcrf.model import structure
-from fstcrf.model.reading import allowed_labels, label_set
-from fstcrf.model.weights import Weights
-from fstcrf.topology import chain_topology, rests, sparse_pays
-from fstcrf.train import (
+from fstcrf.lattices import JointLattice, Lattice, product
+from fstcrf.machines import topology
+from fstcrf.machines.topology import chain_topology, rests, sparse_pays
+from fstcrf.taggers.model import structure
+from fstcrf.taggers.model.reading import allowed_labels, label_set
+from fstcrf.taggers.model.weights import Weights
+from fstcrf.text.corpus import legal_transitions
+from fstcrf.text.features import FeatureIndex, parse_template
+from fstcrf.training import (
     Likelihood,
     ParameterSpace,
     Problem,
@@ -29,8 +30,8 @@ from fstcrf.train import (
     parameter_space,
     shards,
 )
-from fstcrf.train.preconditioning import DiagonalHessian
-from fstcrf.train.shards import sparse_background
+from fstcrf.training.preconditioning import DiagonalHessian
+from fstcrf.training.shards import sparse_background
 
 LABELS = 150
 TEMPLATE = "U:%x[0,0]\nU:%x[-1,0]\nB\n"

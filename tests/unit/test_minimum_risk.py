@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fstcrf.constraints import at_most, bio, bioes
-from fstcrf.corpus import spans
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.lattice import Lattice, product
+from fstcrf.lattices import Lattice, product
+from fstcrf.text.corpus import spans
 from tests.support.compositions import World, random_world
 
 BIO = ("O", "B-X", "I-X", "B-Y", "I-Y")

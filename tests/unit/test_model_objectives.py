@@ -9,10 +9,10 @@ import pytest
 
 import fstcrf
 import tests.support.command as program
-from fstcrf.corpus import Corpus
 from fstcrf.demo import COLUMNS, corpus_path, template_path
 from fstcrf.errors import DataError, OptionError
-from fstcrf.model.model import TrainingRecord
+from fstcrf.taggers.model.model import TrainingRecord
+from fstcrf.text.corpus import Corpus
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.cli.train import train
-from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, options
 from fstcrf.errors import OptionError
-from fstcrf.hyperparameters import tune
-from fstcrf.model.options import (
+from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, options
+from fstcrf.ext.tune import tune
+from fstcrf.taggers.model.options import (
     DEFAULTS,
     Options,
     checked_options,
@@ -24,13 +24,13 @@ from fstcrf.model.options import (
     options_of,
     stored_options,
 )
-from fstcrf.model.training import train_crf
-from fstcrf.pipelines import Task, read_pipeline
-from fstcrf.train.errors import MCESettings
-from fstcrf.train.gpd import ErrorLBFGSSettings
-from fstcrf.train.lbfgs import LBFGSSettings
-from fstcrf.train.methods import METHODS, OBJECTIVES
-from fstcrf.train.settings import fields_of
+from fstcrf.taggers.model.training import train_crf
+from fstcrf.taggers.pipelines import Task, read_pipeline
+from fstcrf.training.errors import MCESettings
+from fstcrf.training.gpd import ErrorLBFGSSettings
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.methods import METHODS, OBJECTIVES
+from fstcrf.training.settings import fields_of
 from tests.support.command import failure
 
 SENTENCES = [
@@ -188,7 +188,9 @@ def test_what_a_run_does_not_read_changes_nothing_and_is_refused(
         # As earlier versions kept it: a record may have what its run did not read.
         forced = stored_options({**fixed, name: value})
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fstcrf.model.training.checked_options", lambda _, s=forced, **__: s)
+            patch.setattr(
+                "fstcrf.taggers.model.training.checked_options", lambda _, s=forced, **__: s
+            )
             assert np.array_equal(CRF.train(data, "y", TEMPLATE).theta, usual), name
 
 

@@ -14,8 +14,8 @@ import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import LabelWarning, ModelFileError
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.train import Progress
-from fstcrf.train.loop import KIND, VERSION
+from fstcrf.training import Progress
+from fstcrf.training.loop import KIND, VERSION
 
 SENTENCES = [
     {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},

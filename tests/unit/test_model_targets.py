@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fstcrf.corpus import Column
 from fstcrf.errors import DataError, LabelError
-from fstcrf.model.reading import allowed_labels, label_set
+from fstcrf.taggers.model.reading import allowed_labels, label_set
+from fstcrf.text.corpus import Column
 
 
 def test_labels_are_sorted() -> None:

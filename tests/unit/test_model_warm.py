@@ -9,8 +9,8 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.model.explain import Weight
-from fstcrf.train import Progress
+from fstcrf.taggers.model.explain import Weight
+from fstcrf.training import Progress
 
 OLD = [
     {"word": ["the", "dog", "ran"], "y": ["B-X", "I-X", "O"]},
@@ -55,7 +55,7 @@ def test_weights_are_found_by_what_they_stand_for(
         raise StopError
 
     spaces: list[Any] = []
-    monkeypatch.setattr("fstcrf.model.training.optimiser_of", watched)
+    monkeypatch.setattr("fstcrf.taggers.model.training.optimiser_of", watched)
     with pytest.raises(StopError):
         CRF.train(NEW, "y", template, warm_start=old, **options)
     monkeypatch.undo()

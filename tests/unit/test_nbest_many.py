@@ -12,9 +12,9 @@ import pytest
 
 import fstcrf
 from fstcrf.cli.main import main
-from fstcrf.lattice import Lattice, SegmentLattice, nbest
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.openfst import from_att
+from fstcrf.lattices import Lattice, SegmentLattice, nbest
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.machines.openfst import from_att
 
 MANY = 10**9
 SENTENCE = {"word": ["a"] * 4}

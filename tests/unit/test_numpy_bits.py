@@ -18,9 +18,9 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus, SegmentCRF
-from fstcrf.lexicon import Characters, Entry, Lexicon
-from fstcrf.train.preconditioning import units_of
-from fstcrf.wordlattice import Annotation, LatticeCRF
+from fstcrf.ext.lexicon import Characters, Entry, Lexicon
+from fstcrf.ext.words import Annotation, LatticeCRF
+from fstcrf.training.preconditioning import units_of
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 ROOT = Path(__file__).parents[2]

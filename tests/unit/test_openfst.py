@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf import openfst
 from fstcrf.errors import (
     DataError,
     LabelError,
@@ -24,7 +23,8 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.openfst import ArcType, FstType, Machine
+from fstcrf.machines import openfst
+from fstcrf.machines.openfst import ArcType, FstType, Machine
 from tests.support.fsts import ARC_TYPES, machines
 
 NEVER = float("-inf")

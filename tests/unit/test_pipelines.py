@@ -23,10 +23,10 @@ from fstcrf.errors import (
     OptionError,
     TemplateError,
 )
-from fstcrf.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, read_pipeline
-from fstcrf.pipelines.trained import Decode, Folder, Manifest
-from fstcrf.train import Progress
-from fstcrf.train.loop import saved_iteration
+from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, read_pipeline
+from fstcrf.taggers.pipelines.trained import Decode, Folder, Manifest
+from fstcrf.training import Progress
+from fstcrf.training.loop import saved_iteration
 
 WORDS = ["a", "b", "c", "d", "e", "f"]
 A = "U:%x[0,word]\nB\n"

@@ -9,10 +9,10 @@ import pytest
 
 from fstcrf.constraints import at_most, before, bio, pairs, transitions
 from fstcrf.errors import LabelError, OptionError
-from fstcrf.grammar import Acceptor, Grammar
-from fstcrf.lattice import Lattice, product
-from fstcrf.plans import Chain, Program, plan_of
-from fstcrf.topology import chain_topology
+from fstcrf.lattices import Lattice, product
+from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.plans import Chain, Program, plan_of
+from fstcrf.machines.topology import chain_topology
 
 BIO = ("O", "B-X", "I-X")
 TAGS = ("n", "v", "p", "d")

@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf import CRF, Corpus, kernel
 from fstcrf.errors import DataError, OptionError
-from fstcrf.model.potentials import Outline, Potentials, Term
+from fstcrf.taggers.model.potentials import Outline, Potentials, Term
 
 DATA: list[dict[str, list[str]]] = [
     {

@@ -324,7 +324,7 @@ def test_an_error_inside_matplotlib_is_not_taken_for_its_absence(tmp_path: Path)
 
 def test_ctrl_c_in_the_shell(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = recipe(Toy(KeyboardInterrupt()))
-    monkeypatch.setattr("fstcrf.cli.recipe.RECIPES", {"toy": toy})
+    monkeypatch.setattr("fstcrf.recipes.command.RECIPES", {"toy": toy})
     given = ("recipe", "toy", "--data", data, "--report", tmp_path / "out")
     stopped = program.run(*given)
     assert stopped.exit_code == 130

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fstcrf import constraints
-from fstcrf.emissions import Emissions
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import span_counts
+from fstcrf.lattices.emissions import Emissions
 from fstcrf.recipes import probabilities
 from fstcrf.recipes.probabilities import ConfidentSpans, oracle_f, worth, worth_table
 

@@ -114,7 +114,7 @@ def test_recipes_are_listed() -> None:
 def test_the_command_prints_the_table(
     corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fstcrf.cli.recipe.RECIPES", {"toy": RECIPE})
+    monkeypatch.setattr("fstcrf.recipes.command.RECIPES", {"toy": RECIPE})
     out = program.done("recipe", "toy", "--data", corpora, "--seed", 3, "--report", tmp_path / "r")
     for text in ("93.46", "Toy (1999)", "Drawn with seed 3", "machine"):
         assert text in out

@@ -19,7 +19,7 @@ STABILITY = (ROOT / "docs" / "reference" / "api-stability.md").read_text("utf-8"
 INTERFACE = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
 INTERNAL = {"all", "bench", "dev", "extras", "foreign", "fuzz", "packaging"}
 KINDS = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
-OF_OTHERS = {"fstcrf.jax", "fstcrf.torch"}  # need packages that need not be there
+OF_OTHERS = {"fstcrf.ext.jax", "fstcrf.ext.torch"}  # need packages that need not be there
 
 
 def package(requirement: str) -> str:

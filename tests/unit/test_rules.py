@@ -16,8 +16,8 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF
+from fstcrf.machines.grammar import Grammar
+from fstcrf.taggers import CRF
 from tests.support.command import done, failure, run
 
 LABELS = ["O", "B-NP", "I-NP"]

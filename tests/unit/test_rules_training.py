@@ -20,8 +20,8 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
-from fstcrf.joint import CRF
-from fstcrf.train import Progress
+from fstcrf.taggers import CRF
+from fstcrf.training import Progress
 from tests.support.command import done, failure, run
 
 SENTENCES = [
@@ -84,7 +84,7 @@ def test_what_is_refused(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> No
 def test_a_product_that_memory_does_not_hold(
     tagger: CRF, data: fstcrf.Corpus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fstcrf.rules.sentences.free_memory", lambda: 1000)
+    monkeypatch.setattr("fstcrf.ext.rules.sentences.free_memory", lambda: 1000)
     with pytest.raises(TooLargeError, match=r"X 2\) have 2 states .* a sentence of 3 tokens takes"):
         fstcrf.train_with_rules(tagger, data, RULE)
 

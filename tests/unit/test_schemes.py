@@ -7,7 +7,8 @@ import io
 import numpy as np
 import pytest
 
-from fstcrf.corpus import (
+from fstcrf.errors import DataError, LabelError, OptionError, SchemeError
+from fstcrf.text.corpus import (
     Column,
     Corpus,
     Span,
@@ -20,7 +21,6 @@ from fstcrf.corpus import (
     span_arrays,
     spans,
 )
-from fstcrf.errors import DataError, LabelError, OptionError, SchemeError
 
 SPANS = [Span(0, 1, "A"), Span(1, 3, "A"), Span(3, 6, "B-C"), Span(7, 8, "A")]
 WRITTEN = {

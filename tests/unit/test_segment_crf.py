@@ -11,21 +11,21 @@ import numpy as np
 import pytest
 
 from fstcrf.arrays import Longs
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
-from fstcrf.features import FeatureIndex, parse_template
-from fstcrf.grammar import Grammar
 from fstcrf.kernel.semimarkov import Extras
-from fstcrf.lattice import Lattice
-from fstcrf.semimarkov import SegmentCRF, likelihood
-from fstcrf.semimarkov.gold import GoldSegments
-from fstcrf.semimarkov.likelihood import (
+from fstcrf.lattices import Lattice
+from fstcrf.machines.grammar import Grammar
+from fstcrf.taggers.segmental import SegmentCRF, likelihood
+from fstcrf.taggers.segmental.gold import GoldSegments
+from fstcrf.taggers.segmental.likelihood import (
     SegmentLikelihood,
     SegmentProblem,
     SegmentSpace,
     supported_cells,
 )
-from fstcrf.semimarkov.phrases import segment_features
+from fstcrf.taggers.segmental.phrases import segment_features
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.features import FeatureIndex, parse_template
 
 TEMPLATE = "U0:%x[-1..1,word]\nU1"
 LEXICON = {"city": ["new york", "paris"], "food": ["hot dog"]}

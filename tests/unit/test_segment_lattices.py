@@ -18,8 +18,8 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.grammar import Grammar
-from fstcrf.lattice import CTCLattice, Lattice, SegmentBatch, SegmentLattice
+from fstcrf.lattices import CTCLattice, Lattice, SegmentBatch, SegmentLattice
+from fstcrf.machines.grammar import Grammar
 
 NEVER = float("-inf")
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import tests.support.command as program
-from fstcrf.corpus import Corpus
 from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting, segment_taggers
 from fstcrf.recipes.protocol import FILE, Protocol, frozen
@@ -29,6 +28,7 @@ from fstcrf.recipes.segment_taggers import (
     entities,
     measured,
 )
+from fstcrf.text.corpus import Corpus
 
 
 @pytest.fixture(scope="module")

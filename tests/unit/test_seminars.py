@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError
 from fstcrf.recipes import (
     RECIPES,
@@ -48,6 +47,7 @@ from fstcrf.recipes.seminars_systems import (
     shared,
     split,
 )
+from fstcrf.text.corpus import Corpus
 
 TEXT = (
     "Time: <stime>3:30</stime> - <etime>5:00 pm</etime>\n"

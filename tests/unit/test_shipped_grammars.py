@@ -13,9 +13,9 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import fstcrf
-from fstcrf.corpus import labels_from_spans
-from fstcrf.corpus.schemes import Span
-from fstcrf.grammar import Grammar
+from fstcrf.machines.grammar import Grammar
+from fstcrf.text.corpus import labels_from_spans
+from fstcrf.text.corpus.schemes import Span
 
 FOLDER = Path(__file__).resolve().parents[2] / "grammars"
 FIELDS = ("stime", "etime", "location", "speaker")

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from fstcrf.corpus import Column
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import (
@@ -21,6 +20,7 @@ from fstcrf.evaluate.significance import (
     resampled_t,
     span_counts,
 )
+from fstcrf.text.corpus import Column
 
 GOLD = [["B-NP", "I-NP", "O"], ["B-VP"], ["O", "B-NP", "B-NP", "I-NP"], []]
 FIRST = [["B-NP", "I-NP", "O"], ["B-NP"], ["O", "B-NP", "B-NP", "I-NP"], []]

@@ -27,7 +27,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fstcrf.sklearn import CRFTagger
+from fstcrf.ext.sklearn import CRFTagger
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]\nB"
 WORDS = [

@@ -12,8 +12,8 @@ import pytest
 
 import fstcrf
 from fstcrf.errors import GrammarError, TemplateError
-from fstcrf.features.template import MAX_ATTRIBUTES, MAX_MEMBERS, TemplateSet, parse_template
-from fstcrf.grammar.language import MAX_EXPANDED, parse_grammar
+from fstcrf.machines.grammar.language import MAX_EXPANDED, parse_grammar
+from fstcrf.text.features.template import MAX_ATTRIBUTES, MAX_MEMBERS, TemplateSet, parse_template
 
 _SMALL, _LARGE = 200, 2_000
 

@@ -12,8 +12,8 @@ import pytest
 
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path
-from fstcrf.features import FeatureIndex
-from fstcrf.joint import CRF
+from fstcrf.taggers import CRF
+from fstcrf.text.features import FeatureIndex
 
 ROOT = Path(__file__).parents[2]
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]/%x[0,word]\nU2:%x[0,suffix(word,2)]\nBOS\nEOS\nB\n"
@@ -57,7 +57,7 @@ def test_a_loaded_tagger_imports_nothing_heavy(model: CRF, tmp_path: Path) -> No
 def test_threads_do_not_change_the_answer(
     model: CRF, corpus: fstcrf.Corpus, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fstcrf.model.decoding._BATCH_TOKENS", 500)
+    monkeypatch.setattr("fstcrf.taggers.model.decoding._BATCH_TOKENS", 500)
     one, many = (model.marginals_all(corpus, threads=n) for n in (1, threads))
     assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True))
     assert model.tag_all(corpus, threads=1) == model.tag_all(corpus, threads=threads)

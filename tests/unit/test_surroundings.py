@@ -9,10 +9,9 @@ import pytest
 
 import fstcrf
 import tests.support.command as program
-from fstcrf.corpus import Corpus, Sentence, read_columns
 from fstcrf.errors import OptionError, TemplateError
-from fstcrf.executors import ProcessExecutor
-from fstcrf.features import (
+from fstcrf.text.corpus import Corpus, Sentence, read_columns
+from fstcrf.text.features import (
     FeatureIndex,
     at,
     bag,
@@ -22,7 +21,8 @@ from fstcrf.features import (
     template_set,
     window,
 )
-from fstcrf.features.surroundings import with_surroundings
+from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.training.executors import ProcessExecutor
 
 TEMPLATE = """\
 U1:%d[-2,lower(word)]/%d[1,word]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fstcrf.errors import DataError, TemplateError
-from fstcrf.features import (
+from fstcrf.text.features import (
     Macro,
     Plain,
     Template,
@@ -16,7 +16,7 @@ from fstcrf.features import (
     read_template,
     tape_column,
 )
-from fstcrf.features.derive import Derived
+from fstcrf.text.features.derive import Derived
 
 
 def lines(text: str) -> list[str]:

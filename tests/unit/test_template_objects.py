@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fstcrf.errors import TemplateError
-from fstcrf.features import (
+from fstcrf.text.features import (
     BOS,
     EOS,
     Pattern,

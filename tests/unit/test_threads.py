@@ -19,14 +19,14 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus, kernel
-from fstcrf.compat.pycrfsuite import Tagger, Trainer
 from fstcrf.constraints import at_most, contiguous
-from fstcrf.feedback import FeedbackLearner, untrained
+from fstcrf.ext.compat.pycrfsuite import Tagger, Trainer
+from fstcrf.ext.feedback import FeedbackLearner, untrained
+from fstcrf.ext.lexicon import Characters, Entry, Kind
 from fstcrf.kernel import Conjunction
-from fstcrf.lattice import Lattice
-from fstcrf.lexicon import Characters, Entry, Kind
-from fstcrf.once import made_once, memoised
-from fstcrf.pipelines import Pipeline, Task, TrainedPipeline
+from fstcrf.lattices import Lattice
+from fstcrf.lazy import made_once, memoised
+from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline
 from tests.support.command import ROOT
 
 pytestmark = pytest.mark.filterwarnings(  # threads are compared, whatever is proven
@@ -489,7 +489,7 @@ def test_the_page_answers_threads_alike(tagger: CRF, reader: CRF) -> None:
     pytest.importorskip("httpx2", reason="httpx2 is not installed: nothing can ask the page")
     from starlette.testclient import TestClient
 
-    from fstcrf.inspector import Workbench, application
+    from fstcrf.ext.inspect import Workbench, application
 
     model = fstcrf.compose(tagger, reader)
     bodies = [{"question": {"rows": [[word] for word in s["word"]]}} for s in TEST[:4]]

@@ -15,17 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fstcrf
-from fstcrf.calibration import (
-    Calibration,
-    Events,
-    Isotonic,
-    fit_temperature,
-    precision_thresholds,
-    reliability,
-    uncertainty,
-)
 from fstcrf.constraints import at_most, contiguous, exactly, tagging_scheme
-from fstcrf.corpus import Span, labels_from_spans
 from fstcrf.errors import (
     DataError,
     GrammarError,
@@ -40,8 +30,18 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.evaluate import SpanScore
-from fstcrf.tokens import Pieces, TokenDecoder, TransitionBiases
-from fstcrf.tokens.tuning import Goal, best_thresholds
+from fstcrf.ext.calibration import (
+    Calibration,
+    Events,
+    Isotonic,
+    fit_temperature,
+    precision_thresholds,
+    reliability,
+    uncertainty,
+)
+from fstcrf.ext.tokens import Pieces, TokenDecoder, TransitionBiases
+from fstcrf.ext.tokens.tuning import Goal, best_thresholds
+from fstcrf.text.corpus import Span, labels_from_spans
 from tests.support.command import done, failure
 
 BIOES = ["O", *(f"{a}-{kind}" for kind in ("X", "Y") for a in "BIES")]
@@ -194,7 +194,7 @@ def held_out(n: int = 60) -> tuple[list[Pieces], list[list[tuple[int, int, str]]
         (labels,) = lattice.sample(1, seed=k)
         ends = np.flatnonzero(np.diff([*(documents[k].word_ids or ()), -1])) + 1
         bounds = [0, *ends.tolist()]
-        found = fstcrf.corpus.spans(labels, "bioes")
+        found = fstcrf.text.corpus.spans(labels, "bioes")
         gold.append([(2 * bounds[s.start], 2 * bounds[s.end], s.type) for s in found])
     return documents, gold
 
@@ -519,7 +519,7 @@ def test_what_else_cannot_be() -> None:
 
 @pytest.mark.skipif(find_spec("spacy") is not None, reason="spaCy is installed")
 def test_the_component_of_spacy_says_what_it_needs() -> None:
-    from fstcrf.spacy import _DEFAULTS, make_component
+    from fstcrf.ext.spacy import _DEFAULTS, make_component
 
     with pytest.raises(MissingDependencyError, match=r"fstcrf\[spacy\]"):
         make_component(None, "fstcrf", **_DEFAULTS)

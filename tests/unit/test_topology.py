@@ -13,9 +13,9 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus.schemes import legal_transitions
 from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.topology import START, Topology, chain_topology, chains
+from fstcrf.machines.topology import START, Topology, chain_topology, chains
+from fstcrf.text.corpus.schemes import legal_transitions
 from tests.support.strategies import topologies
 
 LABELS = ("O", "B", "I")

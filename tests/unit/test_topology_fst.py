@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf import kernel, openfst
+from fstcrf import kernel
 from fstcrf.errors import LabelError, NumericError, ShapeError
-from fstcrf.lattice.acyclic import AcyclicLattice
-from fstcrf.openfst import Machine
-from fstcrf.topology import Topology, arc_classes, chain_topology, topology_machine
+from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.machines import openfst
+from fstcrf.machines.openfst import Machine
+from fstcrf.machines.topology import Topology, arc_classes, chain_topology, topology_machine
 from tests.support.fsts import pynini_or_skip
 from tests.support.strategies import potentials, topologies
 

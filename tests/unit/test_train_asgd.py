@@ -13,11 +13,11 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.joint import CRF
 from fstcrf.kernel import StochasticLearner
-from fstcrf.train import ASGD, L2SGD, fit
-from fstcrf.train.asgd import ASGDSettings, stochastic_learner
-from fstcrf.train.sgd import L2SGDSettings
+from fstcrf.taggers import CRF
+from fstcrf.training import ASGD, L2SGD, fit
+from fstcrf.training.asgd import ASGDSettings, stochastic_learner
+from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import Case, iob2, random_case, separable_case
 
 BIO = ("B-X", "I-X", "O")

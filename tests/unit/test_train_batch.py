@@ -12,12 +12,12 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.train import LBFGS, Likelihood, Optimiser, fit, parameter_space, tied
-from fstcrf.train.conjugate_gradient import ConjugateGradient
-from fstcrf.train.descent import LineSearching, QuasiNewton
-from fstcrf.train.preconditioning import DiagonalHessian, InUnits
-from fstcrf.train.settings import Converging
-from fstcrf.train.weightwise import GIS, largest_count
+from fstcrf.training import LBFGS, Likelihood, Optimiser, fit, parameter_space, tied
+from fstcrf.training.conjugate_gradient import ConjugateGradient
+from fstcrf.training.descent import LineSearching, QuasiNewton
+from fstcrf.training.preconditioning import DiagonalHessian, InUnits
+from fstcrf.training.settings import Converging
+from fstcrf.training.weightwise import GIS, largest_count
 from tests.support.problems import BIO_CASES, Case, iob2, random_case
 from tests.unit.test_train_lbfgs import Counted, quadratic, rosenbrock
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, NumericError, OptionError
 from fstcrf.storage import write_arrays
-from fstcrf.train import (
+from fstcrf.training import (
     L2SGD,
     LBFGS,
     AveragedPerceptron,
@@ -29,10 +29,10 @@ from fstcrf.train import (
     Step,
     fit,
 )
-from fstcrf.train.course import Course
-from fstcrf.train.loop import KIND, VERSION, saved_iteration
-from fstcrf.train.online import PerceptronSettings
-from fstcrf.train.sgd import L2SGDSettings
+from fstcrf.training.course import Course
+from fstcrf.training.loop import KIND, VERSION, saved_iteration
+from fstcrf.training.online import PerceptronSettings
+from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import Case, random_case
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from fstcrf import Corpus
 from fstcrf.arrays import Floats
-from fstcrf.corpus import legal_transitions
-from fstcrf.features import FeatureIndex, parse_template
-from fstcrf.model import structure
-from fstcrf.model.reading import allowed_labels, label_set
-from fstcrf.train import (
+from fstcrf.taggers.model import structure
+from fstcrf.taggers.model.reading import allowed_labels, label_set
+from fstcrf.text.corpus import legal_transitions
+from fstcrf.text.features import FeatureIndex, parse_template
+from fstcrf.training import (
     Likelihood,
     ParameterSpace,
     Problem,
@@ -22,7 +22,7 @@ from fstcrf.train import (
     parameter_space,
     shards,
 )
-from fstcrf.train.asgd import stochastic_learner
+from fstcrf.training.asgd import stochastic_learner
 
 Sentence = Sequence[tuple[str, ...]]
 Rows = Sequence[Sentence]

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.train import LBFGS, Likelihood, fit
-from fstcrf.train.descent import LINE_SEARCHES, Line, LineSearch, QuasiNewton
+from fstcrf.training import LBFGS, Likelihood, fit
+from fstcrf.training.descent import LINE_SEARCHES, Line, LineSearch, QuasiNewton
 from tests.support.problems import BIO_CASES, random_case
 
 Function = Callable[[Floats], tuple[float, Floats]]

@@ -10,8 +10,8 @@ import pytest
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.train import LBFGS, fit
-from fstcrf.train.local import LocalLikelihood, normalised
+from fstcrf.training import LBFGS, fit
+from fstcrf.training.local import LocalLikelihood, normalised
 from tests.support.problems import BIO_CASES, Case, random_case
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import MemoryWarning, OptionError
-from fstcrf.model import training
-from fstcrf.train import memory
-from fstcrf.train.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
-from fstcrf.train.problem import SlotSets
+from fstcrf.taggers.model import training
+from fstcrf.training import memory
+from fstcrf.training.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
+from fstcrf.training.problem import SlotSets
 
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc")
 

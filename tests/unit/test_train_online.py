@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
-from fstcrf.train import (
+from fstcrf.training import (
     AROW,
     L2SGD,
     LBFGS,
@@ -21,10 +21,10 @@ from fstcrf.train import (
     PassiveAggressive,
     fit,
 )
-from fstcrf.train.asgd import ASGD, ASGDSettings
-from fstcrf.train.online import APSettings, AROWSettings, PASettings, PerceptronSettings
-from fstcrf.train.settings import MethodSettings
-from fstcrf.train.sgd import L2SGDSettings, calibrated_rate
+from fstcrf.training.asgd import ASGD, ASGDSettings
+from fstcrf.training.online import APSettings, AROWSettings, PASettings, PerceptronSettings
+from fstcrf.training.settings import MethodSettings
+from fstcrf.training.sgd import L2SGDSettings, calibrated_rate
 from tests.support.problems import Case, iob2, random_case, separable_case
 
 BIO = ("B-X", "I-X", "O")

@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.train import OWLQN, Likelihood, fit
-from fstcrf.train.lbfgs import LBFGSSettings
+from fstcrf.training import OWLQN, Likelihood, fit
+from fstcrf.training.lbfgs import LBFGSSettings
 from tests.support.problems import random_case
 
 

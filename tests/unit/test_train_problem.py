@@ -10,8 +10,8 @@ import pytest
 from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, ShapeError
 from fstcrf.kernel import SparseRows
-from fstcrf.topology import chain_topology
-from fstcrf.train import ParameterSpace, Problem, parameter_space
+from fstcrf.machines.topology import chain_topology
+from fstcrf.training import ParameterSpace, Problem, parameter_space
 from tests.support.problems import iob2, random_case
 
 LABELS = ("B-X", "I-X", "O")

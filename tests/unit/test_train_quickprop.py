@@ -10,11 +10,11 @@ import pytest
 from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import read_columns
 from fstcrf.demo import corpus_path
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.joint import CRF
-from fstcrf.train import (
+from fstcrf.taggers import CRF
+from fstcrf.text.corpus import read_columns
+from fstcrf.training import (
     GPD,
     ClassificationError,
     Likelihood,
@@ -24,10 +24,10 @@ from fstcrf.train import (
     Sigmoid,
     fit,
 )
-from fstcrf.train.competitors import Gradient
-from fstcrf.train.errors import SmoothCounts
-from fstcrf.train.gpd import GPDSettings
-from fstcrf.train.weightwise import QuickPropSettings
+from fstcrf.training.competitors import Gradient
+from fstcrf.training.errors import SmoothCounts
+from fstcrf.training.gpd import GPDSettings
+from fstcrf.training.weightwise import QuickPropSettings
 from tests.support.error_cases import span_case
 from tests.support.problems import BIO_CASES, Case, random_case, separable_case
 

@@ -11,8 +11,8 @@ import pytest
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
 from fstcrf.constraints import at_most, label
-from fstcrf.grammar import constrained_topology
-from fstcrf.train import (
+from fstcrf.machines.grammar import constrained_topology
+from fstcrf.training import (
     AROW,
     L2SGD,
     AveragedPerceptron,
@@ -22,9 +22,9 @@ from fstcrf.train import (
     Problem,
     parameter_space,
 )
-from fstcrf.train.online import AROWSettings, PASettings, PerceptronSettings
-from fstcrf.train.problem import observed_counts
-from fstcrf.train.sgd import L2SGDSettings
+from fstcrf.training.online import AROWSettings, PASettings, PerceptronSettings
+from fstcrf.training.problem import observed_counts
+from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import random_case
 
 Made = tuple[Problem, ParameterSpace]

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.train import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
-from fstcrf.train.descent import QuasiNewton
-from fstcrf.train.evidence import Whole
-from fstcrf.train.lbfgs import LBFGSSettings, start_pays
-from fstcrf.train.likelihood import LikelihoodSettings
-from fstcrf.train.settings import TrainingRun
-from fstcrf.train.sgd import L2SGDSettings
+from fstcrf.training import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
+from fstcrf.training.descent import QuasiNewton
+from fstcrf.training.evidence import Whole
+from fstcrf.training.lbfgs import LBFGSSettings, start_pays
+from fstcrf.training.likelihood import LikelihoodSettings
+from fstcrf.training.settings import TrainingRun
+from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import random_case
 
 

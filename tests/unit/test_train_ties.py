@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fstcrf.kernel import SparseRows
-from fstcrf.topology import chain_topology
-from fstcrf.train import LBFGS, Likelihood, Problem, Untied, fit, parameter_space, tied
-from fstcrf.train.descent import QuasiNewton
+from fstcrf.machines.topology import chain_topology
+from fstcrf.training import LBFGS, Likelihood, Problem, Untied, fit, parameter_space, tied
+from fstcrf.training.descent import QuasiNewton
 
 
 def problem_with_ties(*, values: bool = False, seed: int = 0) -> Problem:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.train import voted_paths
-from fstcrf.train.online import shuffled
+from fstcrf.training import voted_paths
+from fstcrf.training.online import shuffled
 from tests.support.problems import BIO_CASES, Case, random_case
 
 CASES = {name: BIO_CASES[name] for name in ("order 0", "order 1", "order 2", "complete")}

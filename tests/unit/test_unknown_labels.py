@@ -13,14 +13,14 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
-from fstcrf.corpus import read_conllu
-from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.errors import DataError, LabelWarning
-from fstcrf.executors import LocalExecutor
-from fstcrf.hyperparameters import tune
-from fstcrf.model.gold import decided
-from fstcrf.model.options import checked_options
-from fstcrf.pipelines import Task
+from fstcrf.ext.tune import tune
+from fstcrf.taggers.model.gold import decided
+from fstcrf.taggers.model.options import checked_options
+from fstcrf.taggers.pipelines import Task
+from fstcrf.text.corpus import read_conllu
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.training.executors import LocalExecutor
 from tests.support.command import run
 
 TEMPLATE = "U:%x[0,form]\nB\n"

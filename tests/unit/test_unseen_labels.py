@@ -12,11 +12,11 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import LabelWarning
-from fstcrf.executors import LocalExecutor
-from fstcrf.feedback import simulate
-from fstcrf.hyperparameters import tune
-from fstcrf.kernel import Aim, Rule
-from fstcrf.pipelines import score_pipeline
+from fstcrf.ext.feedback import simulate
+from fstcrf.ext.feedback.descent import Aim, Rule
+from fstcrf.ext.tune import tune
+from fstcrf.taggers.pipelines import score_pipeline
+from fstcrf.training.executors import LocalExecutor
 from tests.support.command import run
 
 TEMPLATE = "U:%x[0,word]\nB"

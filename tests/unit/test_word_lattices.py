@@ -11,8 +11,8 @@ import pytest
 import fstcrf
 import tests.support.command as program
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
-from fstcrf.lexicon import Entry, Lexicon
-from fstcrf.wordlattice import (
+from fstcrf.ext.lexicon import Entry, Lexicon
+from fstcrf.ext.words import (
     Annotation,
     KnownWord,
     LatticeCRF,
@@ -22,8 +22,8 @@ from fstcrf.wordlattice import (
     read_marked,
     read_words,
 )
-from fstcrf.wordlattice.entries import new_entries
-from fstcrf.wordlattice.templates import WordSeen
+from fstcrf.ext.words.entries import new_entries
+from fstcrf.ext.words.templates import WordSeen
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 TEMPLATE = """\
@@ -43,7 +43,7 @@ ENTRIES = [
 @pytest.fixture(scope="module")
 def lexicon() -> Lexicon:
     matrix = np.arange(9, dtype=np.int16).reshape(3, 3) * 50
-    characters = fstcrf.lexicon.Characters.of_kinds(KINDS, RANGES)
+    characters = fstcrf.ext.lexicon.Characters.of_kinds(KINDS, RANGES)
     return Lexicon.from_entries(ENTRIES, matrix, characters, UNKNOWN)
 
 

@@ -9,7 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf.lexicon import Characters, Entry, Lexicon
+from fstcrf.ext.lexicon import Characters, Entry, Lexicon
+from fstcrf.ext.words import Annotation, LatticeCRF
+from fstcrf.ext.words.annotation import label_of
+from fstcrf.ext.words.templates import fields_of
 from fstcrf.recipes import Setting, unspaced_words
 from fstcrf.recipes.protocol import FILE, Protocol, frozen
 from fstcrf.recipes.unspaced_words import (
@@ -31,9 +34,6 @@ from fstcrf.recipes.unspaced_words import (
     some_words,
     trained_run,
 )
-from fstcrf.wordlattice import Annotation, LatticeCRF
-from fstcrf.wordlattice.annotation import label_of
-from fstcrf.wordlattice.templates import fields_of
 from tests.support.wordlists import KINDS, RANGES
 
 _WORDS = [("ab", "N"), ("a", "P"), ("b", "V"), ("bc", "N"), ("c", "V"), ("ca", "P")]

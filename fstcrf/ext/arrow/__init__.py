@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.arrow.answers import Output
-    from fstcrf.arrow.tables import (
+    from fstcrf.ext.arrow.answers import Output
+    from fstcrf.ext.arrow.tables import (
         parquet_schema,
         sentence_columns,
         tag_batches,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.arrow.columns import pyarrow
-from fstcrf.calibration.curves import Calibration
-from fstcrf.corpus.schemes import OUTSIDE, SpanArrays, has_spans
 from fstcrf.errors import OptionError
-from fstcrf.joint.tagger import Tagger
-from fstcrf.lattice import Answer
+from fstcrf.ext.arrow.columns import pyarrow
+from fstcrf.ext.calibration.curves import Calibration
+from fstcrf.lattices import Answer
+from fstcrf.taggers.tagger import Tagger
+from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, has_spans
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Bools, Ints, Longs
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, OptionError
-from fstcrf.features import LiteralIndex
-from fstcrf.joint import CRF, Composition
-from fstcrf.joint.tagger import Tagger
 from fstcrf.lazy import optional
-from fstcrf.model.reading import Data
-from fstcrf.pipelines import TrainedPipeline
+from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.pipelines import TrainedPipeline
+from fstcrf.taggers.tagger import Tagger
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import LiteralIndex
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,13 +13,13 @@ from click.core import ParameterSource
 from fstcrf.cli.progress import progress
 from fstcrf.cli.tagging import Outcomes
 from fstcrf.errors import DataError
-from fstcrf.joint import Tagger
 from fstcrf.lazy import LazyModule
+from fstcrf.taggers import Tagger
 
 if TYPE_CHECKING:
-    from fstcrf import arrow
+    from fstcrf.ext import arrow
 else:  # plain tagging does not wait for it
-    arrow = LazyModule("fstcrf.arrow")
+    arrow = LazyModule("fstcrf.ext.arrow")
 
 __all__ = [
     "TableColumns",

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fstcrf.arrow.answers import (
+from fstcrf.errors import DataError, NoPathError, OptionError
+from fstcrf.ext.arrow.answers import (
     Output,
     check_least,
     fields_of,
@@ -35,7 +36,7 @@ from fstcrf.arrow.answers import (
     probability_lists,
     span_lists,
 )
-from fstcrf.arrow.columns import (
+from fstcrf.ext.arrow.columns import (
     ADVICE,
     Tokenise,
     columns_of,
@@ -46,14 +47,12 @@ from fstcrf.arrow.columns import (
     read_sentences,
     words,
 )
-from fstcrf.calibration.curves import Calibration
-from fstcrf.corpus import atomic_write
-from fstcrf.corpus.collection import parquet_error
-from fstcrf.errors import DataError, NoPathError, OptionError
-from fstcrf.joint.tagger import OnNoPath, Tagger
-from fstcrf.lazy import optional
-from fstcrf.loading import load
-from fstcrf.once import memoised
+from fstcrf.ext.calibration.curves import Calibration
+from fstcrf.files import atomic_write
+from fstcrf.lazy import memoised, optional
+from fstcrf.taggers.loading import load
+from fstcrf.taggers.tagger import OnNoPath, Tagger
+from fstcrf.text.corpus.collection import parquet_error
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.calibration.curves import Calibration, Isotonic, LogOdds, fit_temperature
-    from fstcrf.calibration.diagram import Reliability, precision_thresholds, reliability
-    from fstcrf.calibration.events import Events, label_events, lattices_of, span_events
-    from fstcrf.calibration.queries import select_batch, uncertainty
+    from fstcrf.ext.calibration.curves import Calibration, Isotonic, LogOdds, fit_temperature
+    from fstcrf.ext.calibration.diagram import Reliability, precision_thresholds, reliability
+    from fstcrf.ext.calibration.events import Events, label_events, lattices_of, span_events
+    from fstcrf.ext.calibration.queries import select_batch, uncertainty
 
 __all__ = [
     "Calibration",

@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from fstcrf.arrays import Floats
-from fstcrf.calibration import (
+from fstcrf.cli.models import is_chain, load_model
+from fstcrf.cli.options import STDOUT, check_outputs, input_options, threads_option, written_path
+from fstcrf.cli.progress import progress, progress_option
+from fstcrf.cli.sources import check_columns, model_input
+from fstcrf.errors import DataError
+from fstcrf.ext.calibration import (
     Calibration,
     Events,
     Reliability,
@@ -18,12 +23,7 @@ from fstcrf.calibration import (
     reliability,
     span_events,
 )
-from fstcrf.cli.models import is_chain, load_model
-from fstcrf.cli.options import STDOUT, check_outputs, input_options, threads_option, written_path
-from fstcrf.cli.progress import progress, progress_option
-from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.corpus.schemes import has_spans
-from fstcrf.errors import DataError
+from fstcrf.text.corpus.schemes import has_spans
 
 
 @click.command()

@@ -25,11 +25,11 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats
-from fstcrf.calibration.events import Events
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, ShapeError
-from fstcrf.lattice import Lattice, log_partition
-from fstcrf.lattice.tapes import labelling_masks, restricted
+from fstcrf.ext.calibration.events import Events
+from fstcrf.files import atomic_write
+from fstcrf.lattices import Lattice, log_partition
+from fstcrf.lattices.tapes import labelling_masks, restricted
 from fstcrf.lazy import optional
 
 Kind: TypeAlias = Literal["isotonic", "temperature"]

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs, distinct
-from fstcrf.calibration.events import Events
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import OptionError
+from fstcrf.ext.calibration.events import Events
+from fstcrf.files import atomic_write
 from fstcrf.lazy import optional
 
 _NEEDED = "reliability diagrams need matplotlib: pip install fstcrf[recipes]"

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus import Corpus, Scheme, spans
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
-from fstcrf.joint import Tagger
-from fstcrf.lattice import Lattice, marginals, probable_spans
-from fstcrf.model.reading import Data
+from fstcrf.lattices import Lattice, marginals, probable_spans
+from fstcrf.taggers import Tagger
+from fstcrf.taggers.model.reading import Data
+from fstcrf.text.corpus import Corpus, Scheme, spans
 
 GoldSpans: TypeAlias = Sequence[tuple[int, int, str]]
 """The spans of a sentence: start, end (exclusive), type."""
@@ -198,7 +198,7 @@ def span_events(
     DataError
         A gold span outside its sentence.
     NoPathError, OptionError, TooLargeError
-        As `fstcrf.lattice.probable_spans`.
+        As `fstcrf.lattices.probable_spans`.
     """
     _check_count(gold, lattices)
     found = probable_spans(lattices, above, tape=tape, scheme=scheme, threads=threads)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.lattice import Lattice, log_partition, marginals, nbest
-from fstcrf.lattice.batch import answered, check_empty, entropies
+from fstcrf.lattices import Lattice, log_partition, marginals, nbest
+from fstcrf.lattices.batch import answered, check_empty, entropies
 
 By: TypeAlias = Literal["least-confidence", "margin", "entropy", "token-entropy"]
 

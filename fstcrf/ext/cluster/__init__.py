@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.cluster.client import through_dask
-    from fstcrf.cluster.files import Record, TextFile, parts_of
-    from fstcrf.cluster.processes import through_processes
-    from fstcrf.cluster.work import FileOutcome, FileTask, perform
+    from fstcrf.ext.cluster.client import through_dask
+    from fstcrf.ext.cluster.files import Record, TextFile, parts_of
+    from fstcrf.ext.cluster.processes import through_processes
+    from fstcrf.ext.cluster.work import FileOutcome, FileTask, perform
 
 __all__ = [
     "FileOutcome",

@@ -8,9 +8,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from fstcrf.cluster.work import FileOutcome, FileShare, FileTask, Heard, perform, said
 from fstcrf.errors import ClusterError
-from fstcrf.executors.connection import check_workers, distributed_package
+from fstcrf.ext.cluster.work import FileOutcome, FileShare, FileTask, Heard, perform, said
+from fstcrf.training.executors.connection import check_workers, distributed_package
 
 if TYPE_CHECKING:
     from distributed import Client, Future

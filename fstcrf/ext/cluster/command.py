@@ -18,12 +18,13 @@ from fstcrf.cli.options import spare_inputs
 from fstcrf.cli.progress import Meter, listening, progress, visible
 from fstcrf.cli.questions import files_read
 from fstcrf.cli.reporting import Failure, say
-from fstcrf.cli.tables import TableColumns, check_options, is_parquet, table_columns
 from fstcrf.cli.tagging import Outcomes
-from fstcrf.cluster.client import through_dask
-from fstcrf.cluster.files import Record, TextFile, digest, head_of, parts_of
-from fstcrf.cluster.processes import through_processes
-from fstcrf.cluster.work import (
+from fstcrf.errors import DataError, ModelFileError, OptionError
+from fstcrf.ext.arrow.command import TableColumns, check_options, is_parquet, table_columns
+from fstcrf.ext.cluster.client import through_dask
+from fstcrf.ext.cluster.files import Record, TextFile, digest, head_of, parts_of
+from fstcrf.ext.cluster.processes import through_processes
+from fstcrf.ext.cluster.work import (
     Counts,
     FileOutcome,
     FileShare,
@@ -33,8 +34,7 @@ from fstcrf.cluster.work import (
     heard,
     perform,
 )
-from fstcrf.errors import DataError, ModelFileError, OptionError
-from fstcrf.executors.connection import connected
+from fstcrf.training.executors.connection import connected
 
 __all__ = ["FolderRun", "tag_folder"]
 

@@ -19,9 +19,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from fstcrf.corpus.files import sweep, sync_folder, whole_lines
 from fstcrf.errors import DataError, OptionError
-from fstcrf.locks import taken
+from fstcrf.files import sweep, sync_folder, taken, whole_lines
 
 __all__ = ["FinishedFile", "Record", "Stamp", "TextFile", "digest", "head_of", "parts_of"]
 

@@ -9,7 +9,7 @@ from multiprocessing import connection, get_context
 from multiprocessing.connection import Connection
 from typing import Any
 
-from fstcrf.cluster.work import FileOutcome, FileShare, FileTask, Heard, perform
+from fstcrf.ext.cluster.work import FileOutcome, FileShare, FileTask, Heard, perform
 
 __all__ = ["through_processes"]
 

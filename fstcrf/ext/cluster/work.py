@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 import fstcrf
-from fstcrf.cluster.files import FinishedFile, Stamp, TextFile
 from fstcrf.errors import DataError, FstcrfError
-from fstcrf.once import memoised
+from fstcrf.ext.cluster.files import FinishedFile, Stamp, TextFile
+from fstcrf.lazy import memoised
 
 __all__ = [
     "Counts",

@@ -2,10 +2,10 @@
 
 ::
 
-    import sys, fstcrf.compat.pycrfsuite
-    sys.modules["pycrfsuite"] = fstcrf.compat.pycrfsuite
+    import sys, fstcrf.ext.compat.pycrfsuite
+    sys.modules["pycrfsuite"] = fstcrf.ext.compat.pycrfsuite
 
-For test suites of others there is a plugin of pytest: ``pytest -p fstcrf.compat.plugin``.
+For test suites of others there is a plugin of pytest: ``pytest -p fstcrf.ext.compat.plugin``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from fstcrf.errors import MissingDependencyError, OptionError
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.compat import pycrfsuite, sklearn_crfsuite
+    from fstcrf.ext.compat import pycrfsuite, sklearn_crfsuite
 
 __all__ = ["DROP_INS", "install", "pycrfsuite", "sklearn_crfsuite"]
 
 DROP_INS = {
-    "pycrfsuite": "fstcrf.compat.pycrfsuite",
-    "sklearn_crfsuite": "fstcrf.compat.sklearn_crfsuite",
+    "pycrfsuite": "fstcrf.ext.compat.pycrfsuite",
+    "sklearn_crfsuite": "fstcrf.ext.compat.sklearn_crfsuite",
 }
 
 

@@ -1,4 +1,4 @@
-"""The drop-ins for test suites of others: ``pytest -p fstcrf.compat.plugin``.
+"""The drop-ins for test suites of others: ``pytest -p fstcrf.ext.compat.plugin``.
 
 They are put into place before the first conftest.py is read, not when this module is imported. At
 the end the plugin makes sure that they were what the tests ran against.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from fstcrf.compat import DROP_INS, install
+from fstcrf.ext.compat import DROP_INS, install
 
 
 def pytest_load_initial_conftests() -> None:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.documents.consistency import Consistency, Violation
-    from fstcrf.documents.document import Document, Recounted, ViolationModel, Violations
-    from fstcrf.documents.exact import ExactLabels, exact_labels
-    from fstcrf.documents.fields import Differing, Fields, Unlabelled
-    from fstcrf.documents.given import agreed_labels
-    from fstcrf.documents.sampler import Annealing, DocumentChain
-    from fstcrf.documents.tagger import DocumentTagger
+    from fstcrf.ext.documents.consistency import Consistency, Violation
+    from fstcrf.ext.documents.document import Document, Recounted, ViolationModel, Violations
+    from fstcrf.ext.documents.exact import ExactLabels, exact_labels
+    from fstcrf.ext.documents.fields import Differing, Fields, Unlabelled
+    from fstcrf.ext.documents.given import agreed_labels
+    from fstcrf.ext.documents.sampler import Annealing, DocumentChain
+    from fstcrf.ext.documents.tagger import DocumentTagger
 
 __all__ = [
     "Annealing",

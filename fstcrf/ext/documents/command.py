@@ -9,7 +9,6 @@ from typing import Any
 
 import click
 
-from fstcrf import documents as library
 from fstcrf.cli.models import Model, tape_columns
 from fstcrf.cli.options import (
     SCHEME,
@@ -32,10 +31,11 @@ from fstcrf.cli.tagging import (
     placed,
     write_tagged,
 )
-from fstcrf.corpus import Column, Corpus, named_scheme, spans
-from fstcrf.corpus.batches import whole_documents
-from fstcrf.corpus.files import Source
 from fstcrf.errors import DataError, NoPathError, SchemeError
+from fstcrf.ext import documents as library
+from fstcrf.files import Source
+from fstcrf.text.corpus import Column, Corpus, named_scheme, spans
+from fstcrf.text.corpus.batches import whole_documents
 
 _RUN_TOKENS = 2_000
 

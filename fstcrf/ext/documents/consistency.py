@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs, distinct
-from fstcrf.corpus import Corpus, Scheme, span_arrays
-from fstcrf.documents.document import (
+from fstcrf.errors import DataError, OptionError
+from fstcrf.ext.documents.document import (
     DeclaredModel,
     Document,
     SpanTables,
@@ -25,7 +25,7 @@ from fstcrf.documents.document import (
     repeated_sequences,
     span_tables,
 )
-from fstcrf.errors import DataError, OptionError
+from fstcrf.text.corpus import Corpus, Scheme, span_arrays
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -23,8 +23,6 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Bytes, Ints, Longs
-from fstcrf.corpus import Corpus, atomic_write
-from fstcrf.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
 from fstcrf.errors import (
     FstcrfError,
     LabelError,
@@ -33,6 +31,9 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
+from fstcrf.files import atomic_write
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
 
 
 @dataclass(frozen=True, eq=False)

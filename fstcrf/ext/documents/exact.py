@@ -16,8 +16,9 @@ from typing import TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.documents.consistency import Consistency
-from fstcrf.documents.document import (
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.ext.documents.consistency import Consistency
+from fstcrf.ext.documents.document import (
     Document,
     SpanTables,
     each_a,
@@ -25,11 +26,10 @@ from fstcrf.documents.document import (
     span_tables,
     whole_number,
 )
-from fstcrf.documents.fields import Fields
-from fstcrf.documents.sampler import Annealing, DocumentChain
-from fstcrf.documents.scores import LocalScores, check_types
-from fstcrf.errors import OptionError, ShapeError
-from fstcrf.lattice import Lattice
+from fstcrf.ext.documents.fields import Fields
+from fstcrf.ext.documents.sampler import Annealing, DocumentChain
+from fstcrf.ext.documents.scores import LocalScores, check_types
+from fstcrf.lattices import Lattice
 
 Model: TypeAlias = Consistency | Fields
 Span: TypeAlias = tuple[int, int, int]  # start, end, type

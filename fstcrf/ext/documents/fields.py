@@ -12,7 +12,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from fstcrf.arguments import one_of
-from fstcrf.documents.document import (
+from fstcrf.errors import OptionError
+from fstcrf.ext.documents.document import (
     DeclaredModel,
     Document,
     Recounted,
@@ -22,7 +23,6 @@ from fstcrf.documents.document import (
     finite,
     span_tables,
 )
-from fstcrf.errors import OptionError
 
 Value: TypeAlias = Callable[[Sequence[str]], Hashable]
 Span: TypeAlias = tuple[int, int, str]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fstcrf.corpus import Corpus
-from fstcrf.documents.document import Document, ViolationModel, each_a
-from fstcrf.documents.sampler import Annealing, DocumentChain
-from fstcrf.documents.scores import LocalScores, check_types
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.lattice import Lattice
+from fstcrf.ext.documents.document import Document, ViolationModel, each_a
+from fstcrf.ext.documents.sampler import Annealing, DocumentChain
+from fstcrf.ext.documents.scores import LocalScores, check_types
+from fstcrf.lattices import Lattice
+from fstcrf.text.corpus import Corpus
 
 
 def agreed_labels(

@@ -12,7 +12,8 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Bools, Floats, Ints
-from fstcrf.documents.document import (
+from fstcrf.errors import NumericError, OptionError
+from fstcrf.ext.documents.document import (
     Document,
     ViolationModel,
     bound_to,
@@ -20,9 +21,8 @@ from fstcrf.documents.document import (
     number,
     whole_number,
 )
-from fstcrf.documents.scores import LocalScores, agreement, in_kernel, tape_of
-from fstcrf.errors import NumericError, OptionError
-from fstcrf.kernel.gibbs import Gibbs, MarkovChain
+from fstcrf.ext.documents.kernel import Gibbs, MarkovChain
+from fstcrf.ext.documents.scores import LocalScores, agreement, in_kernel, tape_of
 
 Schedule = Literal["linear", "exponential", "geometric", "constant"]
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.documents.consistency import Consistency
-from fstcrf.documents.document import (
+from fstcrf.errors import LabelError, OptionError
+from fstcrf.ext.documents.consistency import Consistency
+from fstcrf.ext.documents.document import (
     Document,
     ViolationModel,
     read_model,
@@ -20,14 +21,19 @@ from fstcrf.documents.document import (
     span_tables,
     span_types,
 )
-from fstcrf.documents.fields import LONGEST, Fields, last_word
-from fstcrf.errors import LabelError, OptionError
-from fstcrf.joint import CRF, Composition, compose
-from fstcrf.joint.batches import lattices as known_lattices
-from fstcrf.joint.known import Known
-from fstcrf.kernel.gibbs import Agreement, Labelling, SequenceTables, ValueTables, WordTables
-from fstcrf.lattice import Lattice
-from fstcrf.lattice.machines import JointArrays, joint_arrays, joint_nodes
+from fstcrf.ext.documents.fields import LONGEST, Fields, last_word
+from fstcrf.ext.documents.kernel import (
+    Agreement,
+    Labelling,
+    SequenceTables,
+    ValueTables,
+    WordTables,
+)
+from fstcrf.lattices import Lattice
+from fstcrf.lattices.machines import JointArrays, joint_arrays, joint_nodes
+from fstcrf.taggers import CRF, Composition, compose
+from fstcrf.taggers.batches import lattices as known_lattices
+from fstcrf.taggers.known import Known
 
 # --- The tagger's side: potentials of joint states, multiplied out --------------------------------
 

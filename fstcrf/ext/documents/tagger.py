@@ -11,23 +11,23 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Corpus
-from fstcrf.documents.document import Document, ViolationModel, each_a, whole_number
-from fstcrf.documents.sampler import Annealing, DocumentChain, Start, Sweeps
-from fstcrf.documents.scores import LocalModel, LocalScores, check_types
 from fstcrf.errors import DataError, NoPathError, OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF, Composition, Tagger
-from fstcrf.joint.batches import check_empty
-from fstcrf.joint.known import Known, Request
-from fstcrf.joint.tagger import DecodeOptions
+from fstcrf.ext.documents.document import Document, ViolationModel, each_a, whole_number
+from fstcrf.ext.documents.sampler import Annealing, DocumentChain, Start, Sweeps
+from fstcrf.ext.documents.scores import LocalModel, LocalScores, check_types
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer
-from fstcrf.lattice.answer import shares
-from fstcrf.model.reading import Data
-from fstcrf.once import made_once
-from fstcrf.pipelines.trained import TrainedPipeline
-from fstcrf.plans import Search
+from fstcrf.lattices import Answer
+from fstcrf.lattices.answer import shares
+from fstcrf.lazy import made_once
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import Search
+from fstcrf.taggers import CRF, Composition, Tagger
+from fstcrf.taggers.batches import check_empty
+from fstcrf.taggers.known import Known, Request
+from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.pipelines.trained import TrainedPipeline
+from fstcrf.taggers.tagger import DecodeOptions
+from fstcrf.text.corpus import Corpus
 
 Take: TypeAlias = Literal["best", "last"]
 
@@ -175,7 +175,7 @@ class DocumentTagger(Tagger):
         return super(DocumentTagger, tagger).decode(sentences, **options)
 
     def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
+        """Return what `decode` does; see `fstcrf.taggers.Tagger.decoded`."""
         sentences = asked.sentences
         if not isinstance(sentences, Corpus):
             raise DataError(

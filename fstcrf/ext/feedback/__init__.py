@@ -5,9 +5,12 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.feedback.folder import Proposal
-    from fstcrf.feedback.learner import FeedbackLearner
-    from fstcrf.feedback.simulation import (
+    from fstcrf.ext.feedback.bandit import Schedule
+    from fstcrf.ext.feedback.descent import Aim, Rule
+    from fstcrf.ext.feedback.folder import Proposal
+    from fstcrf.ext.feedback.learner import FeedbackLearner
+    from fstcrf.ext.feedback.raters import Rater
+    from fstcrf.ext.feedback.simulation import (
         RewardLog,
         collect_log,
         completed,
@@ -15,8 +18,6 @@ if TYPE_CHECKING:
         simulate,
         untrained,
     )
-    from fstcrf.kernel import Aim, Rule
-    from fstcrf.train import Rater, Schedule
 
 __all__ = [
     "Aim",

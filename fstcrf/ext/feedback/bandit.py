@@ -15,31 +15,21 @@ import numpy as np
 
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
-from fstcrf.corpus.schemes import has_spans, named_scheme, split_label, succession_tables
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.kernel import (
-    Aim,
-    Controls,
-    Descent,
-    Feedback,
-    Judge,
-    Parameters,
-    Proposals,
-    Reinforcement,
-    Rule,
-    norm,
-)
-from fstcrf.kernel.descent import Noise
-from fstcrf.train.online import (
+from fstcrf.ext.feedback.descent import Aim, Controls, Descent, Judge, Noise, Rule
+from fstcrf.ext.feedback.kernel import Feedback, Proposals, Reinforcement
+from fstcrf.ext.feedback.raters import Rater
+from fstcrf.kernel import Parameters, norm
+from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label, succession_tables
+from fstcrf.training.online import (
     collect_parameters,
     masked_arcs,
     named_parameters,
     online_parameters,
     restored_parameters,
 )
-from fstcrf.train.optimiser import State, Step, floats
-from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.raters import Rater
+from fstcrf.training.optimiser import State, Step, floats
+from fstcrf.training.problem import ParameterSpace, Problem
 
 NOTHING, BEGINS, GOES_ON = 0, 1, 2
 

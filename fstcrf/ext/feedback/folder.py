@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus.files import sync_folder
 from fstcrf.errors import ModelFileError, OptionError, RecoveryWarning
-from fstcrf.kernel import Aim, Controls, Descent, Parameters, Proposals, Rule, SparseRows
+from fstcrf.ext.feedback.descent import Aim, Controls, Descent, Rule
+from fstcrf.ext.feedback.kernel import Proposals
+from fstcrf.files import sync_folder
+from fstcrf.kernel import Parameters, SparseRows
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.train.online import named_parameters
+from fstcrf.training.online import named_parameters
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import OptionError, ShapeError
-from fstcrf.kernel import descent as call
-from fstcrf.kernel.descent import (
+from fstcrf.ext.feedback import descent as call
+from fstcrf.ext.feedback.descent import (
     RULES,
     Aim,
     Controls,

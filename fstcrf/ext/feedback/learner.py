@@ -15,7 +15,9 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError
-from fstcrf.feedback.folder import (
+from fstcrf.ext.feedback.bandit import feedback_over
+from fstcrf.ext.feedback.descent import Aim, Descent, FeedbackBatch, Rule
+from fstcrf.ext.feedback.folder import (
     Event,
     LearnerFolder,
     LearnerSettings,
@@ -28,12 +30,12 @@ from fstcrf.feedback.folder import (
     Withdrawn,
     decoded,
 )
-from fstcrf.feedback.simulation import completed
-from fstcrf.joint import CRF
-from fstcrf.kernel import Aim, Descent, FeedbackBatch, Proposals, Rule, SparseRows
-from fstcrf.model.reading import SentenceLike, read_one
-from fstcrf.train.bandit import feedback_over
-from fstcrf.train.online import collect_parameters, online_parameters
+from fstcrf.ext.feedback.kernel import Proposals
+from fstcrf.ext.feedback.simulation import completed
+from fstcrf.kernel import SparseRows
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.reading import SentenceLike, read_one
+from fstcrf.training.online import collect_parameters, online_parameters
 
 _RECENT = 256
 _FIRST = np.zeros(1, dtype=np.int64)

@@ -8,8 +8,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.kernel import Aim
-from fstcrf.kernel.descent import Noise
+from fstcrf.ext.feedback.descent import Aim, Noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,30 +17,21 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Corpus, legal_transitions
-from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, LearningWarning, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
-from fstcrf.features.template import as_templates
-from fstcrf.joint import CRF
-from fstcrf.kernel import Aim, Descent, Rule
-from fstcrf.model.reading import allowed_labels, read_sentences
-from fstcrf.model.source import held_out_labels, held_out_score
-from fstcrf.model.structure import chain
-from fstcrf.train import (
-    Bandit,
-    Outcome,
-    ParameterSpace,
-    Problem,
-    Progress,
-    Rater,
-    RewardedPaths,
-    Schedule,
-    fit,
-)
-from fstcrf.train.bandit import feedback_over, gold_judge
-from fstcrf.train.online import online_parameters
+from fstcrf.ext.feedback.bandit import Bandit, RewardedPaths, Schedule, feedback_over, gold_judge
+from fstcrf.ext.feedback.descent import Aim, Descent, Rule
+from fstcrf.ext.feedback.raters import Rater
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.reading import allowed_labels, read_sentences
+from fstcrf.taggers.model.source import held_out_labels, held_out_score
+from fstcrf.taggers.model.structure import chain
+from fstcrf.text.corpus import Corpus, legal_transitions
+from fstcrf.text.corpus.schemes import has_spans
+from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet, is_literal
+from fstcrf.text.features.template import as_templates
+from fstcrf.training import Outcome, ParameterSpace, Problem, Progress, fit
+from fstcrf.training.online import online_parameters
 
 
 def untrained(

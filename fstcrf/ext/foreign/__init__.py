@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.interop.conversion import FORMATS, read_tagger, written
-    from fstcrf.interop.crfpp import load_crfpp
-    from fstcrf.interop.crfsuite import load_crfsuite
-    from fstcrf.interop.formats import Format
-    from fstcrf.interop.wapiti import load_wapiti
+    from fstcrf.ext.foreign.conversion import FORMATS, read_tagger, written
+    from fstcrf.ext.foreign.crfpp import load_crfpp
+    from fstcrf.ext.foreign.crfsuite import load_crfsuite
+    from fstcrf.ext.foreign.formats import Format
+    from fstcrf.ext.foreign.wapiti import load_wapiti
 
 __all__ = [
     "FORMATS",

@@ -10,10 +10,10 @@ from fstcrf.cli.models import save
 from fstcrf.cli.options import check_outputs
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
-from fstcrf.corpus import atomic_write
-from fstcrf.interop import read_tagger
-from fstcrf.interop.conversion import FORMATS, written
-from fstcrf.interop.rendering import column_order
+from fstcrf.ext.foreign import read_tagger
+from fstcrf.ext.foreign.conversion import FORMATS, written
+from fstcrf.ext.foreign.rendering import column_order
+from fstcrf.files import atomic_write
 
 _NATIVE = "fstcrf"
 _BY_NUMBER = ("crfpp", "crfpp-text", "wapiti")

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.interop.crfpp import CRFPP, CRFPP_TEXT
-from fstcrf.interop.crfsuite import CRFSUITE
-from fstcrf.interop.formats import TAPE, Format, ReadOptions, check_tape, unpacked
-from fstcrf.interop.wapiti import WAPITI
-from fstcrf.joint import CRF
+from fstcrf.ext.foreign.crfpp import CRFPP, CRFPP_TEXT
+from fstcrf.ext.foreign.crfsuite import CRFSUITE
+from fstcrf.ext.foreign.formats import TAPE, Format, ReadOptions, check_tape, unpacked
+from fstcrf.ext.foreign.wapiti import WAPITI
 from fstcrf.storage import HEAD, file_kind, is_native
+from fstcrf.taggers import CRF
 
-_COMPOSITION = "fstcrf-composition"  # as `fstcrf.joint.jointmodel` writes it, which is above
+_COMPOSITION = "fstcrf-composition"  # as `fstcrf.taggers.jointmodel` writes it, which is above
 
 FORMATS: tuple[Format, ...] = (CRFSUITE, CRFPP, CRFPP_TEXT, WAPITI)
 

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Longs, distinct
-from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError
-from fstcrf.features.derive import Plain, Source
-from fstcrf.interop.doublearray import double_array
-from fstcrf.interop.formats import (
+from fstcrf.ext.foreign.doublearray import double_array
+from fstcrf.ext.foreign.formats import (
     TAPE,
     Format,
     ModelSource,
@@ -24,7 +22,7 @@ from fstcrf.interop.formats import (
     load_from,
     text_encoding,
 )
-from fstcrf.interop.patterns import (
+from fstcrf.ext.foreign.patterns import (
     Hole,
     PatternModel,
     SparseWeights,
@@ -34,8 +32,10 @@ from fstcrf.interop.patterns import (
     shown,
     tagger,
 )
-from fstcrf.interop.rendering import Dialect, TextModel, rendered
-from fstcrf.joint import CRF
+from fstcrf.ext.foreign.rendering import Dialect, TextModel, rendered
+from fstcrf.files import BOM
+from fstcrf.taggers import CRF
+from fstcrf.text.features.derive import Plain, Source
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,14 +20,21 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bytes, Floats, Longs
 from fstcrf.errors import ModelFileError, OptionError, ShapeError
-from fstcrf.features import LiteralIndex
-from fstcrf.interop.cqdb import U4, Chunk, Texts, joined, read_strings, spread, string_table
-from fstcrf.interop.formats import TAPE, Format, ModelSource, ReadOptions, check_tape, read_source
-from fstcrf.joint import CRF
+from fstcrf.ext.foreign.cqdb import U4, Chunk, Texts, joined, read_strings, spread, string_table
+from fstcrf.ext.foreign.formats import (
+    TAPE,
+    Format,
+    ModelSource,
+    ReadOptions,
+    check_tape,
+    read_source,
+)
 from fstcrf.kernel import padded
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.topology import Topology
-from fstcrf.train.problem import ParameterSpace
+from fstcrf.machines.topology import Topology
+from fstcrf.taggers import CRF
+from fstcrf.text.features import LiteralIndex
+from fstcrf.training.problem import ParameterSpace
 
 STATE, TRANSITION = 0, 1
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 from fstcrf.errors import ModelFileError, OptionError
 
 if TYPE_CHECKING:
-    from fstcrf.joint import CRF
+    from fstcrf.taggers import CRF
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO"
 

@@ -21,11 +21,14 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ModelFileError, OptionError, TemplateError
-from fstcrf.features import FeatureIndex, Macro, Template, TemplateSet
-from fstcrf.features.bytewise import show
-from fstcrf.features.derive import Derived, Source, resolved, root
-from fstcrf.features.keys import KeyTable, Packing, Vocabulary, width_of
-from fstcrf.features.reader import (
+from fstcrf.kernel import padded
+from fstcrf.machines.topology import chain_topology
+from fstcrf.taggers import CRF
+from fstcrf.text.features import FeatureIndex, Macro, Template, TemplateSet
+from fstcrf.text.features.bytewise import show
+from fstcrf.text.features.derive import Derived, Source, resolved, root
+from fstcrf.text.features.keys import KeyTable, Packing, Vocabulary, width_of
+from fstcrf.text.features.reader import (
     Boundary,
     Family,
     families,
@@ -34,11 +37,8 @@ from fstcrf.features.reader import (
     padding,
     sources,
 )
-from fstcrf.features.tables import AttributeTables, Vocabularies
-from fstcrf.joint import CRF
-from fstcrf.kernel import padded
-from fstcrf.topology import chain_topology
-from fstcrf.train.problem import ParameterSpace
+from fstcrf.text.features.tables import AttributeTables, Vocabularies
+from fstcrf.training.problem import ParameterSpace
 
 _FEW_PAIRS = 10_000
 _SHOWN = 40
@@ -465,7 +465,7 @@ def _template(
     macros = [_macro(hole, names) for hole in pattern.holes]
     literals = _printed(pattern, model.encoding)
     number, marked = 1, literals
-    # What makes a family: see `fstcrf.features.reader`.
+    # What makes a family: see `fstcrf.text.features.reader`.
     while (key := (pattern.kind, marked, tuple(m.source for m in macros))) in seen:
         number += 1
         marked = (_marked(literals[0], number), *literals[1:])

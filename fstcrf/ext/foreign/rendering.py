@@ -1,6 +1,6 @@
 """Taggers over columns as what CRF++ and Wapiti hold: patterns, the texts they give, weights.
 
-The inverse of `fstcrf.interop.patterns`. What a program has no way to say is refused by name.
+The inverse of `fstcrf.ext.foreign.patterns`. What a program has no way to say is refused by name.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import OptionError
-from fstcrf.features import FeatureIndex
-from fstcrf.features.derive import Derived, Plain, Source, root
-from fstcrf.features.keys import KeyTable, Packing
-from fstcrf.features.reader import Boundary, Family, Position, pad_names, pad_texts
-from fstcrf.features.tables import AttributeTables, Vocabularies
-from fstcrf.interop.patterns import SparseWeights
-from fstcrf.joint import CRF
-from fstcrf.train.problem import slot_table
+from fstcrf.ext.foreign.patterns import SparseWeights
+from fstcrf.taggers import CRF
+from fstcrf.text.features import FeatureIndex
+from fstcrf.text.features.derive import Derived, Plain, Source, root
+from fstcrf.text.features.keys import KeyTable, Packing
+from fstcrf.text.features.reader import Boundary, Family, Position, pad_names, pad_texts
+from fstcrf.text.features.tables import AttributeTables, Vocabularies
+from fstcrf.training.problem import slot_table
 
 _FIRST, _LAST = "__first__", "__last__"  # patterns of the weights of beginnings and ends
 _NAMED = 5

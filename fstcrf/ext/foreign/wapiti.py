@@ -10,12 +10,8 @@ from typing import Literal
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.corpus.files import BOM
 from fstcrf.errors import ModelFileError, TemplateError
-from fstcrf.features import LiteralIndex
-from fstcrf.features.bytewise import misjudges
-from fstcrf.features.derive import Derived, Plain, Source, derived, root
-from fstcrf.interop.formats import (
+from fstcrf.ext.foreign.formats import (
     TAPE,
     Format,
     ModelSource,
@@ -24,7 +20,7 @@ from fstcrf.interop.formats import (
     load_from,
     text_encoding,
 )
-from fstcrf.interop.patterns import (
+from fstcrf.ext.foreign.patterns import (
     Hole,
     PatternModel,
     SparseWeights,
@@ -34,11 +30,15 @@ from fstcrf.interop.patterns import (
     shown,
     tagger,
 )
-from fstcrf.interop.rendering import Dialect, rendered
-from fstcrf.joint import CRF
+from fstcrf.ext.foreign.rendering import Dialect, rendered
+from fstcrf.files import BOM
 from fstcrf.kernel import padded
-from fstcrf.topology import chain_topology
-from fstcrf.train.problem import ParameterSpace
+from fstcrf.machines.topology import chain_topology
+from fstcrf.taggers import CRF
+from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features.bytewise import misjudges
+from fstcrf.text.features.derive import Derived, Plain, Source, derived, root
+from fstcrf.training.problem import ParameterSpace
 
 # --- The file -------------------------------------------------------------------------------------
 

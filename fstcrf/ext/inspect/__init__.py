@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.inspector.server import Access, application, serve
-    from fstcrf.inspector.workbench import Workbench
+    from fstcrf.ext.inspect.server import Access, application, serve
+    from fstcrf.ext.inspect.workbench import Workbench
 
 __all__ = ["Access", "Workbench", "application", "serve"]
 

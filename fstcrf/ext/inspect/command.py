@@ -14,13 +14,13 @@ from fstcrf.cli.models import constrained, load_model
 from fstcrf.cli.options import grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.joint import compose
 from fstcrf.lazy import LazyModule, optional
+from fstcrf.taggers import compose
 
 if TYPE_CHECKING:
-    from fstcrf import inspector
+    from fstcrf.ext import inspect as inspector
 else:  # its server needs the extra
-    inspector = LazyModule("fstcrf.inspector")
+    inspector = LazyModule("fstcrf.ext.inspect")
 
 _ADVICE = "fstcrf inspect needs starlette and uvicorn: pip install 'fstcrf[inspect]'"
 

@@ -31,10 +31,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from fstcrf.errors import FstcrfError, InexactWarning, OptionError
-from fstcrf.inspector.connections import MOST, protocol
-from fstcrf.inspector.questions import Asked, CellAsked, Shown
-from fstcrf.inspector.workbench import Workbench
-from fstcrf.inspector.workers import Workers
+from fstcrf.ext.inspect.connections import MOST, protocol
+from fstcrf.ext.inspect.questions import Asked, CellAsked, Shown
+from fstcrf.ext.inspect.workbench import Workbench
+from fstcrf.ext.inspect.workers import Workers
 
 T = TypeVar("T")
 _Message: TypeAlias = MutableMapping[str, Any]
@@ -358,7 +358,7 @@ def _number(text: str) -> int:
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
-    content = (resources.files("fstcrf.inspector") / "page" / name).read_bytes()
+    content = (resources.files("fstcrf.ext.inspect") / "page" / name).read_bytes()
 
     async def give(request: Request) -> Response:
         del request

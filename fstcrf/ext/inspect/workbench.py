@@ -13,11 +13,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, FstcrfError, NoPathError, OptionError
-from fstcrf.features import FeatureIndex
-from fstcrf.grammar.acceptor import Acceptor
-from fstcrf.inspector.questions import (
+from fstcrf.ext.inspect.questions import (
     MAX_CHARACTERS,
     MAX_EDITS,
     MAX_PATHS,
@@ -39,13 +36,16 @@ from fstcrf.inspector.questions import (
     SpanShown,
     TapeShown,
 )
-from fstcrf.joint import Composition
-from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.explain import JointPush
-from fstcrf.joint.known import Forced, Request
-from fstcrf.lattice import Answer
-from fstcrf.pipelines.cascade import given_best
-from fstcrf.pipelines.trained import Decode, TrainedPipeline
+from fstcrf.lattices import Answer
+from fstcrf.machines.grammar.acceptor import Acceptor
+from fstcrf.taggers import Composition
+from fstcrf.taggers.batches import as_corpus
+from fstcrf.taggers.explain import JointPush
+from fstcrf.taggers.known import Forced, Request
+from fstcrf.taggers.pipelines.cascade import given_best
+from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.features import FeatureIndex
 
 T = TypeVar("T")
 

@@ -9,10 +9,10 @@ Characters, Kind   kinds of characters, of which unknown words are made
 =================  ===========================================================================
 """
 
-from fstcrf.lexicon.characters import Characters, Kind
-from fstcrf.lexicon.dictionary import Dictionary, Entry
-from fstcrf.lexicon.lexicon import Lexicon
-from fstcrf.lexicon.words import Word, WordAnswer, WordLattice, WordPath
+from fstcrf.ext.lexicon.characters import Characters, Kind
+from fstcrf.ext.lexicon.dictionary import Dictionary, Entry
+from fstcrf.ext.lexicon.lexicon import Lexicon
+from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice, WordPath
 
 __all__ = [
     "Characters",

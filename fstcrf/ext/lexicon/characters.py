@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, ModelFileError
+from fstcrf.files import atomic_write
 
 __all__ = ["Characters", "Kind"]
 

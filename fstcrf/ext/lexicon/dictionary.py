@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bytes, Longs
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, ModelFileError, ShapeError
+from fstcrf.ext.lexicon.kernel import UNIT, WORD_ENTRY, build_trie
+from fstcrf.files import atomic_write
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.kernel.words import UNIT, WORD_ENTRY, build_trie
 
 __all__ = ["Dictionary", "Entry"]
 

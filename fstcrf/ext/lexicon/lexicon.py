@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from fstcrf.arguments import check_strings
 from fstcrf.arrays import Bytes, Ints, Longs
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from fstcrf.kernel.strings import pack_strings
-from fstcrf.kernel.words import (
+from fstcrf.ext.lexicon import sources
+from fstcrf.ext.lexicon.characters import Characters, Kind
+from fstcrf.ext.lexicon.dictionary import UNKNOWN, Dictionary, Entry
+from fstcrf.ext.lexicon.kernel import (
     CHEAPEST_NONE,
     LexiconTables,
     WordList,
@@ -32,10 +33,9 @@ from fstcrf.kernel.words import (
     find_prefixes,
     find_words,
 )
-from fstcrf.lexicon import sources
-from fstcrf.lexicon.characters import Characters, Kind
-from fstcrf.lexicon.dictionary import UNKNOWN, Dictionary, Entry
-from fstcrf.lexicon.words import Word, WordAnswer, WordLattice
+from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice
+from fstcrf.files import atomic_write
+from fstcrf.kernel.strings import pack_strings
 
 __all__ = ["Lexicon"]
 

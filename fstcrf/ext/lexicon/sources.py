@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError
-from fstcrf.lexicon.characters import Characters, Kind
-from fstcrf.lexicon.dictionary import Entry
+from fstcrf.ext.lexicon.characters import Characters, Kind
+from fstcrf.ext.lexicon.dictionary import Entry
+from fstcrf.files import atomic_write
 
 __all__ = [
     "read_characters",

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arrays import Bools, Ints
 from fstcrf.errors import OptionError
+from fstcrf.ext.lexicon import Lexicon, Word, WordLattice
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattice.arcs import SegmentArcs, in_order
-from fstcrf.lattice.candidates import Candidates
-from fstcrf.lattice.segments import SegmentLattice
-from fstcrf.lexicon import Lexicon, Word, WordLattice
+from fstcrf.lattices.arcs import SegmentArcs, in_order
+from fstcrf.lattices.candidates import Candidates
+from fstcrf.lattices.segments import SegmentLattice
 
 
 class _Tagger(Protocol):

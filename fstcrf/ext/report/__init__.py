@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.analysis.findings import Analysis, ErrorFound, Repair, TypeScore, analyse
-    from fstcrf.analysis.history import History
-    from fstcrf.analysis.page import report_page, write_figures
+    from fstcrf.ext.report.findings import Analysis, ErrorFound, Repair, TypeScore, analyse
+    from fstcrf.ext.report.history import History
+    from fstcrf.ext.report.page import report_page, write_figures
 
 __all__ = [
     "Analysis",

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 import fstcrf
-from fstcrf.analysis import Analysis, analyse, report_page, write_figures
 from fstcrf.cli.models import Model, constrained, load_model
 from fstcrf.cli.options import (
     check_outputs,
@@ -20,7 +19,8 @@ from fstcrf.cli.options import (
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
-from fstcrf.corpus.files import open_target
+from fstcrf.ext.report import Analysis, analyse, report_page, write_figures
+from fstcrf.files import open_target
 
 
 @click.command()

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fstcrf.calibration import Reliability
+from fstcrf.ext.calibration import Reliability
 from fstcrf.lazy import optional
 
 _NEEDED = "figures need matplotlib: pip install 'fstcrf[recipes]'"

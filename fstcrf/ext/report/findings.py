@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Ints
-from fstcrf.calibration import Events, label_events, lattices_of, span_events
-from fstcrf.corpus import Corpus, Span, spans
-from fstcrf.corpus.batches import batches
-from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, InexactWarning, NoPathError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.evaluate.significance import bootstrapped_f, span_counts
-from fstcrf.joint import CRF, Tagger, compose
-from fstcrf.joint.batches import surrounded
+from fstcrf.ext.calibration import Events, label_events, lattices_of, span_events
+from fstcrf.taggers import CRF, Tagger, compose
+from fstcrf.taggers.batches import surrounded
+from fstcrf.text.corpus import Corpus, Span, spans
+from fstcrf.text.corpus.batches import batches
+from fstcrf.text.corpus.schemes import has_spans
 
 _ABOVE = 0.01
 """Least probability of a span, or of a label, that counts as said."""

@@ -10,17 +10,17 @@ from typing import Any
 
 import msgspec
 
-from fstcrf.analysis.figures import figure_of_curves
-from fstcrf.corpus.files import atomic_write
-from fstcrf.hyperparameters import Trial
-from fstcrf.train.loop import Progress
+from fstcrf.ext.report.figures import figure_of_curves
+from fstcrf.ext.tune import Trial
+from fstcrf.files import atomic_write
+from fstcrf.training.loop import Progress
 
 TRAINING, TRIALS = "training", "trials"
 """Names of the files, without their endings."""
 
 
 class Iteration(msgspec.Struct, frozen=True):
-    """What is known after an iteration; see `fstcrf.train.Progress`."""
+    """What is known after an iteration; see `fstcrf.training.Progress`."""
 
     iteration: int
     objective: float | None
@@ -31,7 +31,7 @@ class Iteration(msgspec.Struct, frozen=True):
 
 
 class TrialTold(msgspec.Struct, frozen=True):
-    """What is known after a trial; see `fstcrf.hyperparameters.Trial`."""
+    """What is known after a trial; see `fstcrf.ext.tune.Trial`."""
 
     number: int
     options: dict[str, Any]

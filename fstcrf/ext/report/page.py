@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.analysis.figures import (
+from fstcrf.errors import OptionError
+from fstcrf.evaluate.significance import Comparison, compare
+from fstcrf.ext.calibration import reliability
+from fstcrf.ext.report.figures import (
     figure_of_confusions,
     figure_of_precision,
     figure_of_reliability,
     png_of,
 )
-from fstcrf.analysis.findings import Analysis, ErrorFound
-from fstcrf.calibration import reliability
-from fstcrf.corpus.files import atomic_write
-from fstcrf.errors import OptionError
-from fstcrf.evaluate.significance import Comparison, compare
+from fstcrf.ext.report.findings import Analysis, ErrorFound
+from fstcrf.files import atomic_write
 
 _ERRORS, _CONFUSED, _REPAIRED, _AROUND = 300, 16, 50, 6
 _STYLE = """

@@ -8,7 +8,7 @@ TrainedWithRules  the same with the tagger
 ================  ==========================================================================
 """
 
-from fstcrf.rules.learning import LearnedRules, RuleCount, learn_rules
-from fstcrf.rules.training import TrainedWithRules, train_with_rules
+from fstcrf.ext.rules.learning import LearnedRules, RuleCount, learn_rules
+from fstcrf.ext.rules.training import TrainedWithRules, train_with_rules
 
 __all__ = ["LearnedRules", "RuleCount", "TrainedWithRules", "learn_rules", "train_with_rules"]

@@ -21,17 +21,9 @@ import numpy as np
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import LearningWarning, NumericError
-from fstcrf.grammar import Grammar
-from fstcrf.joint.jointmodel import JointModel
-from fstcrf.kernel import dot
-from fstcrf.kernel.counting import Counts, expected_steps
-from fstcrf.model.model import Model
-from fstcrf.model.reading import Data
-from fstcrf.plans import Chain
-from fstcrf.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
-from fstcrf.rules.sentences import (
+from fstcrf.ext.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
+from fstcrf.ext.rules.sentences import (
     OnMissing,
     RuleSentences,
     all_pairs,
@@ -39,9 +31,17 @@ from fstcrf.rules.sentences import (
     one_tagger,
     rule_sentences,
 )
-from fstcrf.train import Progress
-from fstcrf.train.course import Course
-from fstcrf.train.shards import Workers, shard_bounds
+from fstcrf.files import atomic_write
+from fstcrf.kernel import dot
+from fstcrf.kernel.counting import Counts, expected_steps
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import Chain
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import Data
+from fstcrf.training import Progress
+from fstcrf.training.course import Course
+from fstcrf.training.shards import Workers, shard_bounds
 
 
 class RuleCount(NamedTuple):

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.grammar import Acceptor, Grammar, on_tapes
-from fstcrf.grammar.acceptor import MAX_STATES
-from fstcrf.grammar.language import Rule, parse_rules
-from fstcrf.joint.component import GivenTape, bound, merged, observed
-from fstcrf.joint.jointmodel import JointModel
 from fstcrf.kernel import dot
+from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
+from fstcrf.machines.grammar.acceptor import MAX_STATES
+from fstcrf.machines.grammar.language import Rule, parse_rules
+from fstcrf.taggers.component import GivenTape, bound, merged, observed
+from fstcrf.taggers.jointmodel import JointModel
 
 _Number = TypeVar("_Number", bound=np.generic)
 

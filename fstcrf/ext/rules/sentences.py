@@ -9,19 +9,19 @@ from typing import Literal
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, LabelError, OptionError, TooLargeError
-from fstcrf.grammar.labels import listed, nearest
-from fstcrf.joint.batches import as_corpus
-from fstcrf.joint.component import bare_chain
-from fstcrf.joint.jointmodel import JointModel
+from fstcrf.ext.rules.patterns import CountingAutomaton, kinds_of
 from fstcrf.kernel.counting import Counter, Counts, counting_bytes, expected_steps
-from fstcrf.model.model import Model
-from fstcrf.model.reading import Data
-from fstcrf.plans import Chain
-from fstcrf.rules.patterns import CountingAutomaton, kinds_of
-from fstcrf.topology import Topology
-from fstcrf.train.memory import free_memory
+from fstcrf.machines.grammar.labels import listed, nearest
+from fstcrf.machines.plans import Chain
+from fstcrf.machines.topology import Topology
+from fstcrf.taggers.batches import as_corpus
+from fstcrf.taggers.component import bare_chain
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import Data
+from fstcrf.text.corpus import Corpus
+from fstcrf.training.memory import free_memory
 
 OnMissing = Literal["error", "skip"]
 

@@ -24,15 +24,15 @@ from fstcrf import kernel
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Singles
 from fstcrf.errors import OptionError
-from fstcrf.joint.jointmodel import JointModel
-from fstcrf.joint.taggers import CRF
-from fstcrf.kernel.counting import Counter, expected_steps
-from fstcrf.model.model import Model, TrainingRecord
-from fstcrf.model.reading import Data, read_sentences
-from fstcrf.model.structure import order_of
-from fstcrf.rules.learning import LearnedRules, RuleExpectations, as_written, learned, warn_of_idle
-from fstcrf.rules.patterns import CountingAutomaton, RuleFile, counting_automaton
-from fstcrf.rules.sentences import (
+from fstcrf.ext.rules.learning import (
+    LearnedRules,
+    RuleExpectations,
+    as_written,
+    learned,
+    warn_of_idle,
+)
+from fstcrf.ext.rules.patterns import CountingAutomaton, RuleFile, counting_automaton
+from fstcrf.ext.rules.sentences import (
     OnMissing,
     RuleSentences,
     all_pairs,
@@ -40,14 +40,20 @@ from fstcrf.rules.sentences import (
     one_tagger,
     rule_sentences,
 )
-from fstcrf.train import Progress
-from fstcrf.train.course import Course, known
-from fstcrf.train.lbfgs import LBFGSSettings
-from fstcrf.train.likelihood import General, SummedLikelihood
-from fstcrf.train.loop import Outcome
-from fstcrf.train.parts import digest, observed_sum, parts_of
-from fstcrf.train.problem import ParameterSpace, Problem
-from fstcrf.train.shards import Workers
+from fstcrf.kernel.counting import Counter, expected_steps
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.model.model import Model, TrainingRecord
+from fstcrf.taggers.model.reading import Data, read_sentences
+from fstcrf.taggers.model.structure import order_of
+from fstcrf.taggers.taggers import CRF
+from fstcrf.training import Progress
+from fstcrf.training.course import Course, known
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.likelihood import General, SummedLikelihood
+from fstcrf.training.loop import Outcome
+from fstcrf.training.parts import digest, observed_sum, parts_of
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.shards import Workers
 
 Start = Literal["tagger", "zero"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.sklearn.estimator import CRFTagger
+    from fstcrf.ext.sklearn.estimator import CRFTagger
 
 __all__ = ["CRFTagger"]
 

@@ -12,16 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Corpus, Span
-from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.features import TemplateSet
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF, Composition
-from fstcrf.lazy import optional
-from fstcrf.model.options import DEFAULTS, not_there
-from fstcrf.sklearn.reading import (
+from fstcrf.ext.sklearn.reading import (
     ADVICE,
     Read,
     boxed,
@@ -36,6 +29,13 @@ from fstcrf.sklearn.reading import (
     validation,
     values_of,
 )
+from fstcrf.lazy import optional
+from fstcrf.machines.grammar import Grammar
+from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers.model.options import DEFAULTS, not_there
+from fstcrf.text.corpus import Corpus, Span
+from fstcrf.text.corpus.schemes import has_spans
+from fstcrf.text.features import TemplateSet
 
 joblib = optional("joblib", ADVICE)
 multiclass = optional("sklearn.utils.multiclass", ADVICE)

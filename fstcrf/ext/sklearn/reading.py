@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.corpus import Corpus, Sentence
 from fstcrf.errors import DataError
-from fstcrf.features import is_literal
 from fstcrf.lazy import optional
-from fstcrf.model.reading import Data
+from fstcrf.taggers.model.reading import Data
+from fstcrf.text.corpus import Corpus, Sentence
+from fstcrf.text.features import is_literal
 
-ADVICE = "fstcrf.sklearn needs scikit-learn 1.6 or later: pip install 'fstcrf[sklearn]'"
+ADVICE = "fstcrf.ext.sklearn needs scikit-learn 1.6 or later: pip install 'fstcrf[sklearn]'"
 utils = optional("sklearn.utils", ADVICE)
 validation = optional("sklearn.utils.validation", ADVICE)
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.tokens.biases import TransitionBiases
-    from fstcrf.tokens.decoder import TextSpan, TokenDecoder
-    from fstcrf.tokens.pieces import Pieces
+    from fstcrf.ext.tokens.biases import TransitionBiases
+    from fstcrf.ext.tokens.decoder import TextSpan, TokenDecoder
+    from fstcrf.ext.tokens.pieces import Pieces
 
 __all__ = ["Pieces", "TextSpan", "TokenDecoder", "TransitionBiases"]
 

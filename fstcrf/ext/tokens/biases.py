@@ -17,8 +17,10 @@ import numpy as np
 
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Bools, Floats, Longs
-from fstcrf.calibration.curves import read_json, write_json
-from fstcrf.corpus.schemes import (
+from fstcrf.errors import DataError, OptionError
+from fstcrf.ext.calibration.curves import read_json, write_json
+from fstcrf.machines.topology import check_pairs
+from fstcrf.text.corpus.schemes import (
     OUTSIDE,
     Scheme,
     check_spans,
@@ -26,8 +28,6 @@ from fstcrf.corpus.schemes import (
     legal_pairs,
     numbered_parts,
 )
-from fstcrf.errors import DataError, OptionError
-from fstcrf.topology import check_pairs
 
 _PREFIX = "transition_bias_"
 

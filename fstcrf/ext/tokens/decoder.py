@@ -14,11 +14,6 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, real_number
 from fstcrf.arrays import Bools, Floats
-from fstcrf.calibration.curves import Calibration, Kind, read_json, write_json
-from fstcrf.calibration.events import Events, events_of
-from fstcrf.corpus.schemes import STRICT, Span, labels_from_spans, named_scheme, scheme_of
-from fstcrf.emissions import Emissions
-from fstcrf.emissions.reading import LabelNames, usual_names
 from fstcrf.errors import (
     DataError,
     FstcrfError,
@@ -30,13 +25,12 @@ from fstcrf.errors import (
 )
 from fstcrf.evaluate import SpanScore
 from fstcrf.evaluate.labellings import counted
-from fstcrf.grammar import Grammar
-from fstcrf.grammar.labels import listed
-from fstcrf.lattice import TapeLattice
-from fstcrf.tokens.biases import TransitionBiases, steps
-from fstcrf.tokens.files import FORMAT, VERSION, DecoderFile, grammar_of, machines, read_file
-from fstcrf.tokens.pieces import PieceRows, Pieces, read_document
-from fstcrf.tokens.thresholds import (
+from fstcrf.ext.calibration.curves import Calibration, Kind, read_json, write_json
+from fstcrf.ext.calibration.events import Events, events_of
+from fstcrf.ext.tokens.biases import TransitionBiases, steps
+from fstcrf.ext.tokens.files import FORMAT, VERSION, DecoderFile, grammar_of, machines, read_file
+from fstcrf.ext.tokens.pieces import PieceRows, Pieces, read_document
+from fstcrf.ext.tokens.thresholds import (
     FLOOR,
     LIKELY,
     Thresholds,
@@ -44,8 +38,14 @@ from fstcrf.tokens.thresholds import (
     chosen,
     least_threshold,
 )
-from fstcrf.tokens.tuning import Goal, Metric, best_thresholds, searched_biases
-from fstcrf.tokens.words import PieceRule, Spelling, WordBatch
+from fstcrf.ext.tokens.tuning import Goal, Metric, best_thresholds, searched_biases
+from fstcrf.ext.tokens.words import PieceRule, Spelling, WordBatch
+from fstcrf.lattices import TapeLattice
+from fstcrf.lattices.emissions import Emissions
+from fstcrf.lattices.emissions.reading import LabelNames, usual_names
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.grammar.labels import listed
+from fstcrf.text.corpus.schemes import STRICT, Span, labels_from_spans, named_scheme, scheme_of
 
 Key: TypeAlias = tuple[int, int, str]
 GoldText: TypeAlias = Iterable[tuple[int, int, str]]
@@ -429,7 +429,7 @@ class TokenDecoder:
         documents, gold, threads
             As for `events`.
         kind, least
-            As for `fstcrf.calibration.Calibration.fit`.
+            As for `fstcrf.ext.calibration.Calibration.fit`.
 
         Raises
         ------

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from fstcrf.errors import DataError, ModelFileError
-from fstcrf.grammar import Acceptor, Constraint, Grammar
-from fstcrf.tokens.words import PieceRule
+from fstcrf.ext.tokens.words import PieceRule
+from fstcrf.machines.grammar import Acceptor, Constraint, Grammar
 
 FORMAT = "fstcrf-token-decoder"
 VERSION = 1

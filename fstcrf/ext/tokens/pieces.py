@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.emissions.reading import host_array, host_integers
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
+from fstcrf.lattices.emissions.reading import host_array, host_integers
 
 _LARGEST = 1e300
 

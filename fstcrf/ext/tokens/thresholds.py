@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 
 from fstcrf.arguments import real_number
-from fstcrf.corpus import Span
 from fstcrf.errors import OptionError
+from fstcrf.text.corpus import Span
 
 Thresholds: TypeAlias = float | Mapping[str, float | None]
 """One for all types, or by type; None: never."""

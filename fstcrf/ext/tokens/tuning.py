@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.calibration.events import Events
 from fstcrf.errors import OptionError
 from fstcrf.evaluate import SpanScore
-from fstcrf.tokens.biases import TransitionBiases
+from fstcrf.ext.calibration.events import Events
+from fstcrf.ext.tokens.biases import TransitionBiases
 
 Metric: TypeAlias = Literal["f", "precision", "recall"]
 

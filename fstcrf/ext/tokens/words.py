@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Array, Floats, Longs
-from fstcrf.corpus import Span
-from fstcrf.corpus.schemes import Scheme
-from fstcrf.emissions import Emissions
 from fstcrf.errors import OptionError
-from fstcrf.tokens.biases import Steps
-from fstcrf.tokens.pieces import PieceRows
+from fstcrf.ext.tokens.biases import Steps
+from fstcrf.ext.tokens.pieces import PieceRows
+from fstcrf.lattices.emissions import Emissions
+from fstcrf.text.corpus import Span
+from fstcrf.text.corpus.schemes import Scheme
 
 PieceRule: TypeAlias = Literal["all", "first", "each"]
 """What is known of the pieces of a word; see `fstcrf.TokenDecoder`."""

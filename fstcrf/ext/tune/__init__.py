@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.hyperparameters.search import Tuning, tune
-    from fstcrf.hyperparameters.study import Range, Trial
+    from fstcrf.ext.tune.search import Tuning, tune
+    from fstcrf.ext.tune.study import Range, Trial
 
 __all__ = ["Range", "Trial", "Tuning", "tune"]
 

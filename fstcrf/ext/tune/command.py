@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fstcrf import hyperparameters
 from fstcrf.cli.models import grammar_of, save, save_interrupted, tagger, warn_of_earlier
 from fstcrf.cli.options import CHOICES, NAMES, check_outputs, given_options, in_flags, seed_option
 from fstcrf.cli.progress import progress, progress_option
@@ -26,17 +25,18 @@ from fstcrf.cli.reporting import (
 )
 from fstcrf.cli.sources import InputFile, training_input
 from fstcrf.cli.train import history_of, train, train_line
-from fstcrf.corpus import concatenated
-from fstcrf.hyperparameters import Trial, Tuning
-from fstcrf.hyperparameters.search import searched
-from fstcrf.hyperparameters.study import installed
+from fstcrf.ext import tune as hyperparameters
+from fstcrf.ext.tune import Trial, Tuning
+from fstcrf.ext.tune.search import searched
+from fstcrf.ext.tune.study import installed
+from fstcrf.files import held
 from fstcrf.interruption import undisturbed
-from fstcrf.locks import held
-from fstcrf.model.options import DEFAULTS
-from fstcrf.train.loop import check_checkpoint
+from fstcrf.taggers.model.options import DEFAULTS
+from fstcrf.text.corpus import concatenated
+from fstcrf.training.loop import check_checkpoint
 
 if TYPE_CHECKING:
-    from fstcrf.analysis import History
+    from fstcrf.ext.report import History
 
 _OWN = frozenset(  # options of `fstcrf train` that mean something else here, or nothing
     {

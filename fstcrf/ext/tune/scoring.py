@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.corpus import Corpus
-from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.features import FeatureIndex
-from fstcrf.hyperparameters.study import StepReport
-from fstcrf.joint import CRF
-from fstcrf.model.model import TrainingRecord
-from fstcrf.model.reading import UNKNOWN, label_set
-from fstcrf.model.reads import FoldProgress, folds, ordered, with_labels
-from fstcrf.train import Progress
+from fstcrf.ext.tune.study import StepReport
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.model import TrainingRecord
+from fstcrf.taggers.model.reading import UNKNOWN, label_set
+from fstcrf.taggers.model.reads import FoldProgress, folds, ordered, with_labels
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.schemes import has_spans
+from fstcrf.text.features import FeatureIndex
+from fstcrf.training import Progress
 
 Labels = list[list[str]]
 

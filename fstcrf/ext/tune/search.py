@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelWarning, NumericError, OptionError
-from fstcrf.features import TemplateSet, is_literal
-from fstcrf.grammar import Grammar
-from fstcrf.hyperparameters.scoring import CrossValidation, HoldOut, Training
-from fstcrf.hyperparameters.study import (
+from fstcrf.ext.tune.scoring import CrossValidation, HoldOut, Training
+from fstcrf.ext.tune.study import (
     PRUNERS,
     Choice,
     Evaluate,
@@ -30,11 +27,14 @@ from fstcrf.hyperparameters.study import (
     installed,
     named,
 )
-from fstcrf.joint import CRF
-from fstcrf.model.gold import Unknown, decided
-from fstcrf.model.options import DEFAULTS, checked_options, is_read
-from fstcrf.model.reading import column_labels
-from fstcrf.model.structure import fingerprint, order_of
+from fstcrf.machines.grammar import Grammar
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.gold import Unknown, decided
+from fstcrf.taggers.model.options import DEFAULTS, checked_options, is_read
+from fstcrf.taggers.model.reading import column_labels
+from fstcrf.taggers.model.structure import fingerprint, order_of
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import TemplateSet, is_literal
 
 _OUTCOME = {"complete": "", "stopped": "stopped early", "diverged": "diverged"}
 

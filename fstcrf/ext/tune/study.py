@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from fstcrf.corpus import Corpus
-from fstcrf.corpus.files import whole_lines
 from fstcrf.errors import OptionError, TemplateError
-from fstcrf.features import TemplateSet
-from fstcrf.features.template import as_templates, is_template_text, tape_column
-from fstcrf.model.options import DEFAULTS, is_read
+from fstcrf.files import whole_lines
+from fstcrf.taggers.model.options import DEFAULTS, is_read
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.features import TemplateSet
+from fstcrf.text.features.template import as_templates, is_template_text, tape_column
 
 if TYPE_CHECKING:
     import optuna

@@ -9,10 +9,10 @@ Rewrites            what features see of a word's fields, ``rewrite.def``
 ==================  ==========================================================================
 """
 
-from fstcrf.wordlattice.annotation import Annotation, KnownWord
-from fstcrf.wordlattice.crf import LatticeCRF, WordCounts
-from fstcrf.wordlattice.templates import Rewrites, WordTemplates
-from fstcrf.wordlattice.texts import read_marked, read_words
+from fstcrf.ext.words.annotation import Annotation, KnownWord
+from fstcrf.ext.words.crf import LatticeCRF, WordCounts
+from fstcrf.ext.words.templates import Rewrites, WordTemplates
+from fstcrf.ext.words.texts import read_marked, read_words
 
 __all__ = [
     "Annotation",

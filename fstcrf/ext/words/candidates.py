@@ -15,13 +15,13 @@ import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, LabelWarning
+from fstcrf.ext.lexicon import Lexicon
+from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
+from fstcrf.ext.words.classes import WordClasses
+from fstcrf.ext.words.machines import Shape, word_shape
+from fstcrf.ext.words.templates import fields_of
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.lexicon import Lexicon
-from fstcrf.wordlattice.annotation import Annotation, KnownWord, label_of
-from fstcrf.wordlattice.classes import WordClasses
-from fstcrf.wordlattice.machines import Shape, word_shape
-from fstcrf.wordlattice.templates import fields_of
 
 __all__ = ["CandidateLabels", "Contexts", "OnMissing", "TrainingLattice", "sentences"]
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from fstcrf.arrays import Array, Ints, Longs
 from fstcrf.errors import DataError
-from fstcrf.lexicon import Lexicon
-from fstcrf.wordlattice.templates import (
+from fstcrf.ext.lexicon import Lexicon
+from fstcrf.ext.words.templates import (
     BOUNDARY,
     MOST_CHARACTERS,
     Rewrites,

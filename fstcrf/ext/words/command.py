@@ -21,15 +21,15 @@ from fstcrf.cli.options import (
     with_options,
 )
 from fstcrf.cli.reporting import Reporter, say, warnings_to
-from fstcrf.corpus.files import decoded, open_binary, open_target, source_name
 from fstcrf.errors import OptionError
+from fstcrf.ext.lexicon import Lexicon, Word, WordPath
+from fstcrf.files import decoded, open_binary, open_target, source_name
 from fstcrf.lazy import LazyModule
-from fstcrf.lexicon import Lexicon, Word, WordPath
 
 if TYPE_CHECKING:
-    from fstcrf import wordlattice
+    from fstcrf.ext import words as wordlattice
 else:  # a lexicon alone does not wait for what only training needs
-    wordlattice = LazyModule("fstcrf.wordlattice")
+    wordlattice = LazyModule("fstcrf.ext.words")
 
 _BATCH = 1000
 _TAG = "tag"

@@ -14,27 +14,27 @@ import numpy as np
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
-from fstcrf.lexicon import Lexicon, Word, WordAnswer, WordLattice
-from fstcrf.model.reading import Run, runs_of
-from fstcrf.once import given_state, made_once
-from fstcrf.train.course import Course, known
-from fstcrf.train.loop import Progress
-from fstcrf.train.shards import Workers
-from fstcrf.wordlattice import files, sources
-from fstcrf.wordlattice.annotation import Annotation
-from fstcrf.wordlattice.candidates import (
+from fstcrf.ext.lexicon import Lexicon, Word, WordAnswer, WordLattice
+from fstcrf.ext.words import files, sources
+from fstcrf.ext.words.annotation import Annotation
+from fstcrf.ext.words.candidates import (
     CandidateLabels,
     Contexts,
     OnMissing,
     TrainingLattice,
     sentences,
 )
-from fstcrf.wordlattice.classes import ClassVocabulary, WordClasses
-from fstcrf.wordlattice.entries import new_entries
-from fstcrf.wordlattice.files import LatticeRecord, SavedLatticeCRF
-from fstcrf.wordlattice.likelihood import LatticeProblem, WordLikelihood, WordSpace
-from fstcrf.wordlattice.scores import BestWords, WordScores, WordWeights
-from fstcrf.wordlattice.templates import Rewrites, WordTemplates
+from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
+from fstcrf.ext.words.entries import new_entries
+from fstcrf.ext.words.files import LatticeRecord, SavedLatticeCRF
+from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpace
+from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
+from fstcrf.ext.words.templates import Rewrites, WordTemplates
+from fstcrf.lazy import given_state, made_once
+from fstcrf.taggers.model.reading import Run, runs_of
+from fstcrf.training.course import Course, known
+from fstcrf.training.loop import Progress
+from fstcrf.training.shards import Workers
 
 __all__ = ["Costs", "LatticeCRF", "WordCounts"]
 
@@ -157,7 +157,7 @@ class LatticeCRF:
         dev : sequence of Annotation, optional
             Held-out texts, all of whose words are known: the weights with the best F are kept.
         l2, l1, max_iterations, period, delta, patience, threads, report
-            How weights are learnt: see `fstcrf.train.course.Course`. Of the scale of costs it is
+            How weights are learnt: see `fstcrf.training.course.Course`. Of the scale of costs it is
             the difference from 1 that penalties count.
         checkpoint, checkpoint_every, resume
             File for the state of the run, as for `CRF.train`.

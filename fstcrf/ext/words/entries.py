@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fstcrf.lexicon import Entry, Lexicon
-from fstcrf.wordlattice.annotation import Annotation
-from fstcrf.wordlattice.candidates import CandidateLabels
-from fstcrf.wordlattice.templates import fields_of, joined
+from fstcrf.ext.lexicon import Entry, Lexicon
+from fstcrf.ext.words.annotation import Annotation
+from fstcrf.ext.words.candidates import CandidateLabels
+from fstcrf.ext.words.templates import fields_of, joined
 
 __all__ = ["new_entries"]
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from fstcrf.arrays import Array
 from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.ext.lexicon import Characters, Dictionary, Lexicon
+from fstcrf.ext.lexicon.kernel import UNIT, WORD_ENTRY
+from fstcrf.ext.words.scores import WordWeights
+from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.kernel.words import UNIT, WORD_ENTRY
-from fstcrf.lexicon import Characters, Dictionary, Lexicon
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.wordlattice.scores import WordWeights
-from fstcrf.wordlattice.templates import Rewrites, WordTemplates
 
 __all__ = ["KIND", "LatticeRecord", "SavedLatticeCRF", "read", "write"]
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError
+from fstcrf.ext.words.candidates import TrainingLattice
+from fstcrf.ext.words.machines import Shape, chained
 from fstcrf.kernel import acyclic, dot
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.train.shards import N_SHARDS, Workers
-from fstcrf.wordlattice.candidates import TrainingLattice
-from fstcrf.wordlattice.machines import Shape, chained
+from fstcrf.training.shards import N_SHARDS, Workers
 
 __all__ = ["LatticeProblem", "WordLikelihood", "WordSpace"]
 

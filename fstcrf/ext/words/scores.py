@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Array, Floats, Ints, Longs
+from fstcrf.ext.lexicon import Lexicon, WordLattice
+from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
+from fstcrf.ext.words.machines import Shape, word_shapes
+from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.lexicon import Lexicon, WordLattice
-from fstcrf.wordlattice.classes import ClassVocabulary, WordClasses
-from fstcrf.wordlattice.machines import Shape, word_shapes
-from fstcrf.wordlattice.templates import Rewrites, WordTemplates
 
 __all__ = ["WordScores", "WordWeights"]
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import InexactWarning, OptionError, TooLargeError
-from fstcrf.lexicon import Dictionary, Entry, Lexicon
-from fstcrf.wordlattice.scores import WordScores, WordWeights
+from fstcrf.ext.lexicon import Dictionary, Entry, Lexicon
+from fstcrf.ext.words.scores import WordScores, WordWeights
 
 __all__ = ["compiled"]
 

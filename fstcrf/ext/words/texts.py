@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from fstcrf.corpus.files import decoded, open_binary, source_name
 from fstcrf.errors import DataError
-from fstcrf.wordlattice.annotation import Annotation, KnownWord, label_of
-from fstcrf.wordlattice.templates import fields_of
+from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
+from fstcrf.ext.words.templates import fields_of
+from fstcrf.files import decoded, open_binary, source_name
 
 __all__ = ["read_marked", "read_words"]
 

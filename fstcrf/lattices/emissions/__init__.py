@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.emissions.batch import Emissions, decode
-    from fstcrf.emissions.reading import Scores, read_scores
+    from fstcrf.lattices.emissions.batch import Emissions, decode
+    from fstcrf.lattices.emissions.reading import Scores, read_scores
 
 __all__ = ["Emissions", "Scores", "decode", "read_scores"]
 

@@ -16,9 +16,11 @@ from numpy.typing import ArrayLike
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus import Scheme, Span, named_scheme
-from fstcrf.corpus.schemes import SpanArrays
-from fstcrf.emissions.reading import (
+from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
+from fstcrf.kernel import Bound, Budget, EmissionRows
+from fstcrf.lattices.answer import Answer, Path, shares
+from fstcrf.lattices.confidence import Confidence
+from fstcrf.lattices.emissions.reading import (
     LabelNames,
     Scores,
     ScoresLike,
@@ -26,14 +28,9 @@ from fstcrf.emissions.reading import (
     read_scores,
     usual_names,
 )
-from fstcrf.emissions.structure import ChainScores, LegalStates, structure
-from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
-from fstcrf.grammar import Grammar
-from fstcrf.kernel import Bound, Budget, EmissionRows
-from fstcrf.lattice.answer import Answer, Path, shares
-from fstcrf.lattice.confidence import Confidence
-from fstcrf.lattice.lattice import Lattice, TapeLattice
-from fstcrf.lattice.spans import (
+from fstcrf.lattices.emissions.structure import ChainScores, LegalStates, structure
+from fstcrf.lattices.lattice import Lattice, TapeLattice
+from fstcrf.lattices.spans import (
     MinimumRisk,
     ProbableSpans,
     known_probabilities,
@@ -41,9 +38,12 @@ from fstcrf.lattice.spans import (
     span_probabilities,
     span_reading,
 )
-from fstcrf.lattice.tapes import array_lattice, constrained
-from fstcrf.once import given_state, made_once
-from fstcrf.plans import Program, warn_unproven
+from fstcrf.lattices.tapes import array_lattice, constrained
+from fstcrf.lazy import given_state, made_once
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import Program, warn_unproven
+from fstcrf.text.corpus import Scheme, Span, named_scheme
+from fstcrf.text.corpus.schemes import SpanArrays
 
 Tags = ArrayLike | Sequence[Sequence[str]]
 """int [B, T], of a list of sentences also a list of int [T_i]; or a list of lists of str."""
@@ -515,7 +515,7 @@ class Emissions:
         """Return the probability of each of given spans, float64 [M] of each sentence.
 
         0 in a sentence without a path. Parameters and errors as for
-        `fstcrf.lattice.span_probabilities`.
+        `fstcrf.lattices.span_probabilities`.
         """
         if len(spans) != len(self):
             raise OptionError(f"{len(spans)} lists of spans for {len(self)} sentences")

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Ints
-from fstcrf.emissions.reading import Scores
-from fstcrf.emissions.structure import LegalStates, joint_structure
 from fstcrf.errors import NoPathError, NumericError, OptionError, TooLargeError
-from fstcrf.grammar import Grammar
 from fstcrf.kernel import EmissionRows, Emitter, Graph, Sums, forward_backward
-from fstcrf.lattice.answer import Answer, shares
-from fstcrf.once import given_state, made_once
+from fstcrf.lattices.answer import Answer, shares
+from fstcrf.lattices.emissions.reading import Scores
+from fstcrf.lattices.emissions.structure import LegalStates, joint_structure
+from fstcrf.lazy import given_state, made_once
+from fstcrf.machines.grammar import Grammar
 
 Tapes = tuple[tuple[str, tuple[str, ...]], ...]
 """Name and labels of each tape."""

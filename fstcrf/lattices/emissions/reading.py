@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.once import given_state
+from fstcrf.lazy import given_state
 
 ScoresLike: TypeAlias = Any
 """[B, T, L], or a sequence of [T_i, L]: whatever has ``__array__`` or ``__dlpack__``, or lists."""

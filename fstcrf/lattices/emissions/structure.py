@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.emissions.reading import host_array
 from fstcrf.errors import TooLargeError
-from fstcrf.grammar import Grammar
-from fstcrf.grammar.constraint import Constraint
 from fstcrf.kernel import Emitter
 from fstcrf.kernel.emissions import MOST_EMITTERS
-from fstcrf.lattice.machines import joint_arrays
-from fstcrf.lattice.tapes import Taped, constrained, free_topology, potentials
-from fstcrf.once import made_once, memoised
-from fstcrf.plans import Chain, Program, plan_of
+from fstcrf.lattices.emissions.reading import host_array
+from fstcrf.lattices.machines import joint_arrays
+from fstcrf.lattices.tapes import Taped, constrained, free_topology, potentials
+from fstcrf.lazy import made_once, memoised
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.grammar.constraint import Constraint
+from fstcrf.machines.plans import Chain, Program, plan_of
 
 _SHARED = 4
 """Operations of a chain with all arcs written out that take the time of one of a machine."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.grammar.acceptor import (
+    from fstcrf.machines.grammar.acceptor import (
         Acceptor,
         either,
         equivalent,
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
         on_tapes,
         trim,
     )
-    from fstcrf.grammar.constraint import Constraint
-    from fstcrf.grammar.contradiction import (
+    from fstcrf.machines.grammar.constraint import Constraint
+    from fstcrf.machines.grammar.contradiction import (
         ANY_ONE,
         TOGETHER,
         Word,
@@ -32,8 +32,13 @@ if TYPE_CHECKING:
         shortest,
         wanted,
     )
-    from fstcrf.grammar.grammar import Grammar
-    from fstcrf.grammar.structure import TwoLocal, constrained_topology, simplified, two_local
+    from fstcrf.machines.grammar.grammar import Grammar
+    from fstcrf.machines.grammar.structure import (
+        TwoLocal,
+        constrained_topology,
+        simplified,
+        two_local,
+    )
 
 __all__ = [
     "ANY_ONE",

@@ -24,12 +24,12 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, real_array
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, GrammarError, ShapeError, TooLargeError
-from fstcrf.grammar.acceptor import Acceptor, minimise, trim
-from fstcrf.grammar.constraint import Constraint
-from fstcrf.grammar.labels import LabelSets, label_sets, nearest, only_tape
-from fstcrf.openfst import ArcType, Machine, connect, from_bytes, from_fst
-from fstcrf.openfst import symbols as name_table
-from fstcrf.openfst import to_fst as machine_fst
+from fstcrf.machines.grammar.acceptor import Acceptor, minimise, trim
+from fstcrf.machines.grammar.constraint import Constraint
+from fstcrf.machines.grammar.labels import LabelSets, label_sets, nearest, only_tape
+from fstcrf.machines.openfst import ArcType, Machine, connect, from_bytes, from_fst
+from fstcrf.machines.openfst import symbols as name_table
+from fstcrf.machines.openfst import to_fst as machine_fst
 
 if TYPE_CHECKING:
     import pynini
@@ -337,7 +337,7 @@ def _key(subset: dict[int, float]) -> _Subset:
 
 
 # --- Machines of pynini ↔ acceptors ---------------------------------------------------------------
-# `fstcrf.openfst` reads and writes them: scores here, costs there.
+# `fstcrf.machines.openfst` reads and writes them: scores here, costs there.
 
 
 def _machine(

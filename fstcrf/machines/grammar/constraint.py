@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Bools, Longs
-from fstcrf.corpus.schemes import Scheme, named_scheme, span_transitions
 from fstcrf.errors import GrammarError, LabelError, OptionError
-from fstcrf.grammar.acceptor import Acceptor, either, is_empty, minimise, only_empty, trim
-from fstcrf.grammar.labels import (
+from fstcrf.lazy import making
+from fstcrf.machines.grammar.acceptor import Acceptor, either, is_empty, minimise, only_empty, trim
+from fstcrf.machines.grammar.labels import (
     ANY,
     LabelReading,
     LabelSets,
@@ -37,7 +37,7 @@ from fstcrf.grammar.labels import (
     only_tape,
     shown,
 )
-from fstcrf.once import making
+from fstcrf.text.corpus.schemes import Scheme, named_scheme, span_transitions
 
 MAX_COUNT = 10_000
 """A count is a state, and machines of so many states that are a chain take seconds to bind."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import ContradictionError, TooLargeError
-from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, trim
+from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
 
 Word: TypeAlias = Mapping[str, Sequence[str]]
 """The labels of each tape."""

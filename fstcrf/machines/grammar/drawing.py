@@ -8,9 +8,9 @@ from itertools import product
 
 import numpy as np
 
-from fstcrf import openfst, pictures
 from fstcrf.errors import TooLargeError
-from fstcrf.grammar.acceptor import Acceptor
+from fstcrf.machines import openfst, pictures
+from fstcrf.machines.grammar.acceptor import Acceptor
 
 _MOST_ARCS = 2_000  # between different pairs of states
 _MOST_NAMED = 6  # labels of an arc that are written out

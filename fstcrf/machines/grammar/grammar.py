@@ -17,23 +17,23 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet
 from fstcrf.errors import GrammarError, LabelError
-from fstcrf.grammar.acceptor import Acceptor
-from fstcrf.grammar.constraint import Constraint
-from fstcrf.grammar.labels import Labels, LabelSets, label_sets, listed
 from fstcrf.lazy import LazyModule
+from fstcrf.machines.grammar.acceptor import Acceptor
+from fstcrf.machines.grammar.constraint import Constraint
+from fstcrf.machines.grammar.labels import Labels, LabelSets, label_sets, listed
 
 if TYPE_CHECKING:
     import os
 
     import pynini
 
-    from fstcrf.corpus import files
-    from fstcrf.grammar import automata, drawing, language
+    from fstcrf import files
+    from fstcrf.machines.grammar import automata, drawing, language
 else:  # a tagger that is loaded has its grammar compiled
-    automata = LazyModule("fstcrf.grammar.automata")
-    drawing = LazyModule("fstcrf.grammar.drawing")
-    files = LazyModule("fstcrf.corpus.files")
-    language = LazyModule("fstcrf.grammar.language")
+    automata = LazyModule("fstcrf.machines.grammar.automata")
+    drawing = LazyModule("fstcrf.machines.grammar.drawing")
+    files = LazyModule("fstcrf.files")
+    language = LazyModule("fstcrf.machines.grammar.language")
 
 
 class Grammar:

@@ -16,8 +16,8 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools
-from fstcrf.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, succession_tables
 from fstcrf.errors import GrammarError, OptionError
+from fstcrf.text.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, succession_tables
 
 Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
 """The labels of the only tape, or of each tape by name."""

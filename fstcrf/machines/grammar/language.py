@@ -17,14 +17,29 @@ import numpy as np
 
 from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
-from fstcrf.grammar import constraint, syntax
-from fstcrf.grammar.acceptor import Acceptor, is_empty, minimise, only_empty, trim
-from fstcrf.grammar.automata import constraint_from_machine
-from fstcrf.grammar.constraint import Constraint, RuleOptions
-from fstcrf.grammar.labels import ANY, LabelSets, Matching, Names, Spans, nearest, only_tape
-from fstcrf.grammar.regular import Constrained, Regular, Symbol, compiled, has_scores, leaves
-from fstcrf.grammar.syntax import cut, fields, plain
-from fstcrf.once import memoised
+from fstcrf.lazy import memoised
+from fstcrf.machines.grammar import constraint, syntax
+from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, only_empty, trim
+from fstcrf.machines.grammar.automata import constraint_from_machine
+from fstcrf.machines.grammar.constraint import Constraint, RuleOptions
+from fstcrf.machines.grammar.labels import (
+    ANY,
+    LabelSets,
+    Matching,
+    Names,
+    Spans,
+    nearest,
+    only_tape,
+)
+from fstcrf.machines.grammar.regular import (
+    Constrained,
+    Regular,
+    Symbol,
+    compiled,
+    has_scores,
+    leaves,
+)
+from fstcrf.machines.grammar.syntax import cut, fields, plain
 
 
 def read_grammar(path: str | Path) -> tuple[Constraint, ...]:

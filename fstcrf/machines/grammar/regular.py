@@ -19,12 +19,19 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, TooLargeError
-from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
-from fstcrf.grammar.automata import Automaton, ambiguous, determinise, sequence_shown
-from fstcrf.grammar.constraint import Constraint
-from fstcrf.grammar.labels import Matching
-from fstcrf.grammar.syntax import Concatenation, Difference, Repetition, Tree, Union, Weighted
 from fstcrf.kernel.acyclic import connected
+from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, on_tapes, trim
+from fstcrf.machines.grammar.automata import Automaton, ambiguous, determinise, sequence_shown
+from fstcrf.machines.grammar.constraint import Constraint
+from fstcrf.machines.grammar.labels import Matching
+from fstcrf.machines.grammar.syntax import (
+    Concatenation,
+    Difference,
+    Repetition,
+    Tree,
+    Union,
+    Weighted,
+)
 
 MAX_STATES = 100_000
 """States of a part, before it is made deterministic."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, ShapeError
-from fstcrf.grammar.acceptor import Acceptor, intersect, minimise, trim
-from fstcrf.topology import Topology
+from fstcrf.machines.grammar.acceptor import Acceptor, intersect, minimise, trim
+from fstcrf.machines.topology import Topology
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar
 
 from fstcrf.errors import GrammarError
-from fstcrf.grammar.labels import listed
+from fstcrf.machines.grammar.labels import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -278,7 +278,7 @@ _QUOTED = re.compile(r'"(?:[^"\\\n]|\\[^\n])*"|#[^\n]*')
 def _parser() -> Lark:
     from lark import Lark  # noqa: PLC0415
 
-    syntax = (files("fstcrf.grammar") / "grm.lark").read_text("utf-8")
+    syntax = (files("fstcrf.machines.grammar") / "grm.lark").read_text("utf-8")
     return Lark(syntax, parser="lalr", propagate_positions=True)
 
 

@@ -4,7 +4,7 @@ A `Machine` has scores, natural logs where more is better; the weights of OpenFs
 They are converted in this package and nowhere else. Symbol 0 is epsilon; label k is symbol k + 1.
 """
 
-from fstcrf.openfst.binary import (
+from fstcrf.machines.openfst.binary import (
     ArcType,
     FstType,
     from_bytes,
@@ -13,7 +13,7 @@ from fstcrf.openfst.binary import (
     to_bytes,
     to_fst,
 )
-from fstcrf.openfst.machine import (
+from fstcrf.machines.openfst.machine import (
     EPSILON,
     Machine,
     att_text,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
-from fstcrf.openfst.machine import Machine, connect
+from fstcrf.machines.openfst.machine import Machine, connect
 
 if TYPE_CHECKING:
     pass

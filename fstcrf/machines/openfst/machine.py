@@ -15,7 +15,6 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf import pictures
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
@@ -28,6 +27,7 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.rows import row_starts
+from fstcrf.machines import pictures
 
 EPSILON = "<eps>"
 """Symbol 0: nothing is read or written."""

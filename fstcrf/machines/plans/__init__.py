@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
-    from fstcrf.plans.conflict import check_consistent, conflict, no_path_error
-    from fstcrf.plans.decoder import Decoder, Search
-    from fstcrf.plans.folding import arc_ends
-    from fstcrf.plans.program import AxisPlan, Plan, Program, plan_of
-    from fstcrf.plans.unproven import gathered, warn_unproven
+    from fstcrf.machines.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
+    from fstcrf.machines.plans.conflict import check_consistent, conflict, no_path_error
+    from fstcrf.machines.plans.decoder import Decoder, Search
+    from fstcrf.machines.plans.folding import arc_ends
+    from fstcrf.machines.plans.program import AxisPlan, Plan, Program, plan_of
+    from fstcrf.machines.plans.unproven import gathered, warn_unproven
 
 __all__ = [
     "AxisPlan",

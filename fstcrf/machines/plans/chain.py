@@ -18,8 +18,8 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
-from fstcrf.grammar import Acceptor
-from fstcrf.topology import Topology
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.topology import Topology
 
 __all__ = [
     "Axes",

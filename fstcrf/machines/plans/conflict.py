@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import ContradictionError, NoPathError, TooLargeError
-from fstcrf.grammar import (
+from fstcrf.machines.grammar import (
     ANY_ONE,
     TOGETHER,
     Acceptor,
@@ -36,11 +36,11 @@ from fstcrf.grammar import (
     trim,
     wanted,
 )
-from fstcrf.grammar.acceptor import only_empty
-from fstcrf.plans.chain import Chain, Coupling, scaled
-from fstcrf.plans.decoder import readers
-from fstcrf.plans.folding import arc_ends
-from fstcrf.plans.program import Program
+from fstcrf.machines.grammar.acceptor import only_empty
+from fstcrf.machines.plans.chain import Chain, Coupling, scaled
+from fstcrf.machines.plans.decoder import readers
+from fstcrf.machines.plans.folding import arc_ends
+from fstcrf.machines.plans.program import Program
 
 __all__ = [
     "AllowedLabels",

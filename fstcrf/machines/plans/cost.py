@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fstcrf.arrays import distinct
-from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Allowance, Axis, Machine
-from fstcrf.topology import rest_cost
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.topology import rest_cost
 
 __all__ = ["DecodingCost", "allowance", "edges_of", "product_cost", "search_cost", "worst_cost"]
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
-from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Allowance, Budget, Machine
-from fstcrf.once import made_once
-from fstcrf.plans.cost import DecodingCost, allowance, search_cost
+from fstcrf.lazy import made_once
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans.cost import DecodingCost, allowance, search_cost
 
 __all__ = [
     "Decoder",
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 Search = Literal["auto", "lazy", "expanded"]
-"""How best paths are found; see `fstcrf.plans.Program`."""
+"""How best paths are found; see `fstcrf.machines.plans.Program`."""
 
 MOST_CELLS = 1 << 28
 """Joint states of a product that are kept for a sentence: 2 GB."""

@@ -22,7 +22,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, TooLargeError
-from fstcrf.grammar import (
+from fstcrf.machines.grammar import (
     Acceptor,
     contradiction_error,
     intersect,
@@ -33,9 +33,9 @@ from fstcrf.grammar import (
     trim,
     two_local,
 )
-from fstcrf.grammar.acceptor import only_empty
-from fstcrf.plans.chain import Axes, Chain, Coupling, Input
-from fstcrf.topology import Rest, Topology, rest_of
+from fstcrf.machines.grammar.acceptor import only_empty
+from fstcrf.machines.plans.chain import Axes, Chain, Coupling, Input
+from fstcrf.machines.topology import Rest, Topology, rest_of
 
 __all__ = [
     "MAX_RESIDUAL",

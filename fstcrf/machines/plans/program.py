@@ -16,10 +16,10 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
-from fstcrf.grammar import Acceptor
 from fstcrf.kernel import Budget, Machine
-from fstcrf.once import made_once, memoised
-from fstcrf.plans.chain import (
+from fstcrf.lazy import made_once, memoised
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans.chain import (
     Axes,
     Chain,
     Coupling,
@@ -28,9 +28,9 @@ from fstcrf.plans.chain import (
     scaled_chain,
     scaled_coupling,
 )
-from fstcrf.plans.cost import DecodingCost, edges_of, product_cost, search_cost, worst_cost
-from fstcrf.plans.decoder import Decoder, Expansion, Search, most_cells, readers
-from fstcrf.plans.folding import (
+from fstcrf.machines.plans.cost import DecodingCost, edges_of, product_cost, search_cost, worst_cost
+from fstcrf.machines.plans.decoder import Decoder, Expansion, Search, most_cells, readers
+from fstcrf.machines.plans.folding import (
     MAX_RESIDUAL,
     Folding,
     arc_values,

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.topology.chains import (
+    from fstcrf.machines.topology.chains import (
         chain_topology,
         check_pairs,
     )
-    from fstcrf.topology.machines import (
+    from fstcrf.machines.topology.machines import (
         arc_classes,
         topology_machine,
     )
-    from fstcrf.topology.rests import (
+    from fstcrf.machines.topology.rests import (
         Rest,
         all_pairs_cost,
         best_alone_pays,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         rest_of,
         sparse_pays,
     )
-    from fstcrf.topology.topology import (
+    from fstcrf.machines.topology.topology import (
         START,
         Background,
         Cover,

@@ -18,7 +18,7 @@ import numpy as np
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Ints
 from fstcrf.errors import OptionError
-from fstcrf.topology.topology import START, Topology
+from fstcrf.machines.topology.topology import START, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

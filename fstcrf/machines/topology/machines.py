@@ -9,12 +9,12 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.lazy import LazyModule
-from fstcrf.topology.topology import Topology, given_potentials
+from fstcrf.machines.topology.topology import Topology, given_potentials
 
 if TYPE_CHECKING:
-    from fstcrf import openfst
+    from fstcrf.machines import openfst
 else:  # few ask for it
-    openfst = LazyModule("fstcrf.openfst")
+    openfst = LazyModule("fstcrf.machines.openfst")
 
 
 def topology_machine(
@@ -35,7 +35,7 @@ def topology_machine(
 
     Returns
     -------
-    fstcrf.openfst.Machine
+    fstcrf.machines.openfst.Machine
         Without what lies on no path. Input symbol k + 1 is class k of `arc_classes`.
 
     Raises

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from fstcrf import pictures
-    from fstcrf.corpus import files
+    from fstcrf import files
+    from fstcrf.machines import pictures
 else:  # only pictures need them
-    pictures, files = LazyModule("fstcrf.pictures"), LazyModule("fstcrf.corpus.files")
+    pictures, files = LazyModule("fstcrf.machines.pictures"), LazyModule("fstcrf.files")
 
 START = "<s>"
 """The history before the first token, in names of states."""

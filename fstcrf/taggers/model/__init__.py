@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.model.explain import Explanation, Push, Weight
-    from fstcrf.model.model import Model, TrainingRecord
-    from fstcrf.model.options import Options
-    from fstcrf.model.reading import Tape
-    from fstcrf.model.training import train_crf
+    from fstcrf.taggers.model.explain import Explanation, Push, Weight
+    from fstcrf.taggers.model.model import Model, TrainingRecord
+    from fstcrf.taggers.model.options import Options
+    from fstcrf.taggers.model.reading import Tape
+    from fstcrf.taggers.model.training import train_crf
 
 __all__ = [
     "Explanation",

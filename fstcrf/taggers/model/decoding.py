@@ -16,10 +16,11 @@ from fstcrf import kernel
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
-from fstcrf.lattice.answer import Answer, shares
+from fstcrf.lattices.answer import Answer, shares
 from fstcrf.lazy import LazyModule
-from fstcrf.model.model import Model
-from fstcrf.model.reading import (
+from fstcrf.machines.topology import Topology
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import (
     UNKNOWN,
     Data,
     Prepared,
@@ -29,12 +30,11 @@ from fstcrf.model.reading import (
     read_one,
     read_sentences,
 )
-from fstcrf.topology import Topology
 
 if TYPE_CHECKING:
-    from fstcrf import lattice as lattices
+    from fstcrf import lattices
 else:
-    lattices = LazyModule("fstcrf.lattice")
+    lattices = LazyModule("fstcrf.lattices")
 
 Forced: TypeAlias = Sequence[str | None]
 """Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""

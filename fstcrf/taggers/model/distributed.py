@@ -11,20 +11,20 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import real_array
-from fstcrf.corpus import Corpus
-from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.errors import DataError, LabelWarning, OptionError
-from fstcrf.executors.executor import Executor, LocalExecutor
-from fstcrf.features import is_literal
-from fstcrf.features.template import as_templates
-from fstcrf.model.model import Model
-from fstcrf.model.run import Fitting, Ready, TrainingCall, check_held_out
-from fstcrf.model.source import check_template
-from fstcrf.model.spread import Gathered, gathered
-from fstcrf.train.lbfgs import LBFGSSettings
-from fstcrf.train.likelihood import LikelihoodSettings
-from fstcrf.train.loop import saved_variant
-from fstcrf.train.parts import PART_TOKENS, start_step
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
+from fstcrf.taggers.model.source import check_template
+from fstcrf.taggers.model.spread import Gathered, gathered
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.features import is_literal
+from fstcrf.text.features.template import as_templates
+from fstcrf.training.executors.executor import Executor, LocalExecutor
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.likelihood import LikelihoodSettings
+from fstcrf.training.loop import saved_variant
+from fstcrf.training.parts import PART_TOKENS, start_step
 
 _TARGET = "%gold"
 _TOKEN_BYTES = 150  # of a part that is read

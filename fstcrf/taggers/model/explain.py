@@ -9,9 +9,9 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.model.decoding import lattice
-from fstcrf.model.model import Model
-from fstcrf.model.reading import Data, SentenceLike, read_sentences
+from fstcrf.taggers.model.decoding import lattice
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import Data, SentenceLike, read_sentences
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 
 from fstcrf.arrays import Bools, Longs, distinct
-from fstcrf.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
-from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.corpus.conllu import CONLLU, JOINED, is_gold
-from fstcrf.corpus.schemes import OUTSIDE, STRICT, expected, split_label
 from fstcrf.errors import DataError, SchemeError
-from fstcrf.model.options import Options
-from fstcrf.model.reading import UNKNOWN, Data, column_labels, label_masks, label_set
+from fstcrf.taggers.model.options import Options
+from fstcrf.taggers.model.reading import UNKNOWN, Data, column_labels, label_masks, label_set
+from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.corpus.conllu import CONLLU, JOINED, is_gold
+from fstcrf.text.corpus.schemes import OUTSIDE, STRICT, expected, split_label
 
 _CONLLEVAL = named_scheme("conlleval")
 

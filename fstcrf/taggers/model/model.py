@@ -17,19 +17,18 @@ import numpy as np
 
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import FstcrfError, ModelFileError
-from fstcrf.features import FeatureIndex, LiteralIndex
-from fstcrf.lazy import LazyModule
-from fstcrf.model.reading import Tape
-from fstcrf.model.weights import Weights
-from fstcrf.once import made_once
+from fstcrf.lazy import LazyModule, made_once
+from fstcrf.machines.topology import Topology
 from fstcrf.storage import read_arrays, write_arrays
-from fstcrf.topology import Topology
-from fstcrf.train.problem import ParameterSpace, Tables
+from fstcrf.taggers.model.reading import Tape
+from fstcrf.taggers.model.weights import Weights
+from fstcrf.text.features import FeatureIndex, LiteralIndex
+from fstcrf.training.problem import ParameterSpace, Tables
 
 if TYPE_CHECKING:
-    from fstcrf import plans
+    from fstcrf.machines import plans
 else:  # best labels alone need no lattice
-    plans = LazyModule("fstcrf.plans")
+    plans = LazyModule("fstcrf.machines.plans")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """The options of training, by name and as one struct, and which of them a run reads.
 
-Those of objectives and methods are the fields of their settings (`fstcrf.train.methods`); the rest
+Those of objectives and methods are the fields of their settings (`fstcrf.training.methods`); the rest
 are fields of `Options`. What is given and not read would be ignored in silence: it is refused.
 """
 
@@ -16,13 +16,13 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from msgspec import Meta
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus.schemes import scheme_pair
 from fstcrf.errors import OptionError
-from fstcrf.train import Optimiser, ParameterSpace, Problem
-from fstcrf.train.lbfgs import LBFGSSettings
-from fstcrf.train.likelihood import LikelihoodSettings
-from fstcrf.train.methods import METHODS, OBJECTIVES
-from fstcrf.train.settings import (
+from fstcrf.text.corpus.schemes import scheme_pair
+from fstcrf.training import Optimiser, ParameterSpace, Problem
+from fstcrf.training.lbfgs import LBFGSSettings
+from fstcrf.training.likelihood import LikelihoodSettings
+from fstcrf.training.methods import METHODS, OBJECTIVES
+from fstcrf.training.settings import (
     MethodSettings,
     Needs,
     ObjectiveSettings,

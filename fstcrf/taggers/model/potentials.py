@@ -1,7 +1,7 @@
 """Terms of a tagger's potentials that depend on open tapes, bound to weights and labels.
 
 The keys of an index say which pairs of a predicate and labels have weights (see
-`fstcrf.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
+`fstcrf.text.features.tables`). A predicate is a row of a sparse table whose columns are all pairs
 of labels and state, so one lookup and one sum of rows give a token's potentials for all labels at
 once. A hashed index has no keys: there every label is tried.
 """
@@ -17,18 +17,18 @@ from typing import Protocol, cast
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Column
 from fstcrf.errors import OptionError
-from fstcrf.features import LiteralIndex
-from fstcrf.features.derive import Plain, Source
-from fstcrf.features.hashed import Hashed
-from fstcrf.features.reader import Reader
-from fstcrf.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
-from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
-from fstcrf.model.model import Model
-from fstcrf.model.reading import Data, Run, read_corpus, read_sentences, runs_of
-from fstcrf.model.weights import Cells, Spread
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import Data, Run, read_corpus, read_sentences, runs_of
+from fstcrf.taggers.model.weights import Cells, Spread
+from fstcrf.text.corpus import Column
+from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features.derive import Plain, Source
+from fstcrf.text.features.hashed import Hashed
+from fstcrf.text.features.reader import Reader
+from fstcrf.text.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
+from fstcrf.text.features.template import tape_column
 
 Labels = Mapping[str, Sequence[str]]
 Runs = Callable[[int, int], Floats]

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from fstcrf.arrays import Bools, Longs, distinct
-from fstcrf.corpus import Column, Corpus, Sentence
-from fstcrf.corpus.items import ATTRIBUTES, item_of
 from fstcrf.errors import DataError, LabelError, OptionError
-from fstcrf.features import Design, FeatureIndex, LiteralIndex, is_literal
-from fstcrf.features.surroundings import is_surrounding
-from fstcrf.features.template import tape_column
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.corpus.items import ATTRIBUTES, item_of
+from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, is_literal
+from fstcrf.text.features.surroundings import is_surrounding
+from fstcrf.text.features.template import tape_column
 
 
 @dataclass(frozen=True, slots=True)

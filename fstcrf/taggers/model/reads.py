@@ -15,24 +15,24 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs, distinct
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import DataError, LabelError, OptionError
-from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.features.template import tape_column
 from fstcrf.kernel import SparseRows
-from fstcrf.lattice import Lattice, marginals, nbest
-from fstcrf.model.decoding import decode
-from fstcrf.model.gold import gold_labels, legal_gold
-from fstcrf.model.model import Model, TrainingRecord
-from fstcrf.model.options import Options, stored_options
-from fstcrf.model.potentials import Term, bind
-from fstcrf.train import Progress
+from fstcrf.lattices import Lattice, marginals, nbest
+from fstcrf.taggers.model.decoding import decode
+from fstcrf.taggers.model.gold import gold_labels, legal_gold
+from fstcrf.taggers.model.model import Model, TrainingRecord
+from fstcrf.taggers.model.options import Options, stored_options
+from fstcrf.taggers.model.potentials import Term, bind
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet
+from fstcrf.text.features.template import tape_column
+from fstcrf.training import Progress
 
 Report = Callable[[Progress], None]
 
 
 class Retrain(Protocol):
-    """Trains a tagger on other text as it was trained; `fstcrf.model.training.retrained`."""
+    """Trains a tagger on other text as it was trained; `fstcrf.taggers.model.training.retrained`."""
 
     def __call__(
         self,

@@ -14,22 +14,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus.collection import CorpusFiles
-from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, MemoryWarning
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.executors.executor import Executor
-from fstcrf.features import TemplateSet
-from fstcrf.model.model import Model, TrainingRecord
-from fstcrf.model.options import Options
-from fstcrf.model.reading import Data
-from fstcrf.model.source import Target, held_out_labels, held_out_score
-from fstcrf.model.structure import run_fingerprint
-from fstcrf.train import Checkpoint, Optimiser, Outcome, Progress, fit
-from fstcrf.train.memory import ExpectedMemory, expected, release
+from fstcrf.taggers.model.model import Model, TrainingRecord
+from fstcrf.taggers.model.options import Options
+from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.model.source import Target, held_out_labels, held_out_score
+from fstcrf.taggers.model.structure import run_fingerprint
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.corpus.schemes import has_spans
+from fstcrf.text.features import TemplateSet
+from fstcrf.training import Checkpoint, Optimiser, Outcome, Progress, fit
+from fstcrf.training.executors.executor import Executor
+from fstcrf.training.memory import ExpectedMemory, expected, release
 
 if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
+    from fstcrf.machines.grammar import Grammar
 
 
 @dataclass(frozen=True, kw_only=True)

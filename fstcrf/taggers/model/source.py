@@ -10,21 +10,21 @@ import numpy as np
 
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Longs, distinct
-from fstcrf.corpus import Corpus
-from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
-from fstcrf.features.surroundings import with_surroundings
-from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
-from fstcrf.model.decoding import decode
-from fstcrf.model.gold import Unknown, in_scheme, legal_gold, spoken_gold
-from fstcrf.model.model import Model
-from fstcrf.model.options import Options
-from fstcrf.model.reading import Data, allowed_labels
-from fstcrf.model.reads import Retrain, built, ordered, pass_on, with_labels
-from fstcrf.train import Progress
+from fstcrf.taggers.model.decoding import decode
+from fstcrf.taggers.model.gold import Unknown, in_scheme, legal_gold, spoken_gold
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.options import Options
+from fstcrf.taggers.model.reading import Data, allowed_labels
+from fstcrf.taggers.model.reads import Retrain, built, ordered, pass_on, with_labels
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.schemes import has_spans
+from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, TemplateSet, is_literal
+from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.text.features.template import as_templates
+from fstcrf.training import Progress
 
 Target = str | Sequence[Sequence[str]]
 """A column of labels, or the labels of each sentence."""

@@ -16,12 +16,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.corpus import Column, Corpus, concatenated
-from fstcrf.corpus.collection import CorpusFiles, Piece
 from fstcrf.errors import DataError, OptionError
-from fstcrf.executors.executor import Executor, Placement
-from fstcrf.features import Design, FeatureIndex, TemplateSet
-from fstcrf.features.counting import (
+from fstcrf.kernel import SparseRows
+from fstcrf.machines.topology import Topology
+from fstcrf.taggers.model.gold import Gold, Unknown, legal_gold, spoken_gold
+from fstcrf.taggers.model.options import Options
+from fstcrf.taggers.model.reading import UNKNOWN, allowed_labels, label_set
+from fstcrf.taggers.model.source import TARGET, class_weighted
+from fstcrf.taggers.model.structure import structure, successions
+from fstcrf.text.corpus import Column, Corpus, concatenated
+from fstcrf.text.corpus.collection import CorpusFiles, Piece
+from fstcrf.text.features import Design, FeatureIndex, TemplateSet
+from fstcrf.text.features.counting import (
     Counted,
     KeyCounter,
     Keys,
@@ -32,23 +38,17 @@ from fstcrf.features.counting import (
     numbered,
     prefix_keys,
 )
-from fstcrf.features.derive import root
-from fstcrf.features.hashed import Hashed
-from fstcrf.features.keys import Packing, Vocabulary, width_of
-from fstcrf.features.reader import Encoder, Family, Reader, families, padding, sources
-from fstcrf.features.surroundings import reads_documents
-from fstcrf.features.tables import AttributeTables, Vocabularies
-from fstcrf.kernel import SparseRows
-from fstcrf.model.gold import Gold, Unknown, legal_gold, spoken_gold
-from fstcrf.model.options import Options
-from fstcrf.model.reading import UNKNOWN, allowed_labels, label_set
-from fstcrf.model.source import TARGET, class_weighted
-from fstcrf.model.structure import structure, successions
-from fstcrf.topology import Topology
-from fstcrf.train.parts import part_bounds
-from fstcrf.train.problem import ParameterSpace, Problem, counted_often, supported_space
-from fstcrf.train.spool import ArrayFile, Spool
-from fstcrf.train.spread import (
+from fstcrf.text.features.derive import root
+from fstcrf.text.features.hashed import Hashed
+from fstcrf.text.features.keys import Packing, Vocabulary, width_of
+from fstcrf.text.features.reader import Encoder, Family, Reader, families, padding, sources
+from fstcrf.text.features.surroundings import reads_documents
+from fstcrf.text.features.tables import AttributeTables, Vocabularies
+from fstcrf.training.executors.executor import Executor, Placement
+from fstcrf.training.parts import part_bounds
+from fstcrf.training.problem import ParameterSpace, Problem, counted_often, supported_space
+from fstcrf.training.spool import ArrayFile, Spool
+from fstcrf.training.spread import (
     PartFacts,
     SentencePart,
     SpreadEvidence,
@@ -58,7 +58,7 @@ from fstcrf.train.spread import (
 )
 
 if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
+    from fstcrf.machines.grammar import Grammar
 
 _GIVEN_TOKENS = 1 << 18  # of a piece of a corpus in memory
 _COUNTED_BYTES = 1 << 26  # of keys and counts in memory, before they go to files

@@ -12,20 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Longs, distinct
-from fstcrf.corpus import legal_transitions
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
-from fstcrf.model.model import Model
-from fstcrf.model.options import Options
-from fstcrf.topology import Topology, chain_topology
-from fstcrf.train.problem import ParameterSpace
+from fstcrf.machines.topology import Topology, chain_topology
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.options import Options
+from fstcrf.text.corpus import legal_transitions
+from fstcrf.training.problem import ParameterSpace
 
 if TYPE_CHECKING:
-    from fstcrf import grammar as grammars
-    from fstcrf.features import FeatureIndex, LiteralIndex
-    from fstcrf.grammar import Grammar
+    from fstcrf.machines import grammar as grammars
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.text.features import FeatureIndex, LiteralIndex
 else:  # which most runs have none of
-    grammars = LazyModule("fstcrf.grammar")
+    grammars = LazyModule("fstcrf.machines.grammar")
 
 
 def structure(

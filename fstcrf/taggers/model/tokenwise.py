@@ -16,9 +16,9 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
-from fstcrf.features import LiteralIndex
-from fstcrf.model.model import Model
-from fstcrf.model.weights import Spread
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.weights import Spread
+from fstcrf.text.features import LiteralIndex
 
 NEIGHBOURS: Mapping[int, str] = {-1: "previous:", 0: "", 1: "next:"}
 """Attributes of the token before and of the token behind, as parserator names them."""

@@ -11,16 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.corpus import Corpus
-from fstcrf.corpus.collection import CorpusFiles
 from fstcrf.errors import DataError, LabelWarning, OptionError
-from fstcrf.executors.executor import Executor
-from fstcrf.features import FeatureIndex, TemplateSet
 from fstcrf.kernel import PassiveAggressive as Variant
-from fstcrf.model.distributed import train_spread
-from fstcrf.model.gold import decided
-from fstcrf.model.model import Model
-from fstcrf.model.options import (
+from fstcrf.taggers.model.distributed import train_spread
+from fstcrf.taggers.model.gold import decided
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.options import (
     DEFAULTS,
     Options,
     checked_options,
@@ -28,27 +24,31 @@ from fstcrf.model.options import (
     optimiser_of,
     options_of,
 )
-from fstcrf.model.reading import Data, Tape, label_set
-from fstcrf.model.reads import labels_for, ordered, record_of, tapes_read
-from fstcrf.model.run import Fitting, Ready, TrainingCall, check_held_out
-from fstcrf.model.source import Source, Target, read_source, sentence_weights
-from fstcrf.model.structure import (
+from fstcrf.taggers.model.reading import Data, Tape, label_set
+from fstcrf.taggers.model.reads import labels_for, ordered, record_of, tapes_read
+from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
+from fstcrf.taggers.model.source import Source, Target, read_source, sentence_weights
+from fstcrf.taggers.model.structure import (
     fingerprint,
     merged_labels,
     structure,
     successions,
     warm_theta,
 )
-from fstcrf.train import ParameterSpace, Problem, Progress, parameter_space
-from fstcrf.train.descent import LineSearch
-from fstcrf.train.loop import check_checkpoint
-from fstcrf.train.memory import ExpectedMemory, free_memory, label_bytes, release
-from fstcrf.train.parts import digest, observed_sum, parts_of
-from fstcrf.train.problem import counted_often
-from fstcrf.train.settings import MethodSettings, ObjectiveSettings, TrainingRun
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.collection import CorpusFiles
+from fstcrf.text.features import FeatureIndex, TemplateSet
+from fstcrf.training import ParameterSpace, Problem, Progress, parameter_space
+from fstcrf.training.descent import LineSearch
+from fstcrf.training.executors.executor import Executor
+from fstcrf.training.loop import check_checkpoint
+from fstcrf.training.memory import ExpectedMemory, free_memory, label_bytes, release
+from fstcrf.training.parts import digest, observed_sum, parts_of
+from fstcrf.training.problem import counted_often
+from fstcrf.training.settings import MethodSettings, ObjectiveSettings, TrainingRun
 
 if TYPE_CHECKING:
-    from fstcrf.grammar import Grammar
+    from fstcrf.machines.grammar import Grammar
 
 ObjectiveName: TypeAlias = Literal["likelihood", "mce", "mce-f"]
 MethodName: TypeAlias = Literal[
@@ -200,7 +200,7 @@ def train_crf(
         On Ctrl-C return the best model so far.
     executor : Executor, optional
         Where the text is worked on part by part: ``ProcessExecutor(2)``, ``DaskExecutor(client)``,
-        see `fstcrf.executors`. Of the likelihood by "lbfgs", without `reads` and `warm_start`. The
+        see `fstcrf.training.executors`. Of the likelihood by "lbfgs", without `reads` and `warm_start`. The
         model has the same bits for any number of workers, and without an executor.
     memory_limit : int, optional
         Bytes for the work on a text that may be larger than memory: what does not fit is in files
@@ -216,7 +216,7 @@ def train_crf(
         weights are averaged, is the fastest to a good model; "l2sgd" is CRFsuite's; "gpd" of the
         objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
         perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
-        perceptron for a few epochs ("perceptron"). ``fstcrf.train.lbfgs.LBFGSSettings(memory=5)``
+        perceptron for a few epochs ("perceptron"). ``fstcrf.training.lbfgs.LBFGSSettings(memory=5)``
         says the method and its options in one.
     {options}
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel.single import SentenceGraph
-from fstcrf.once import made_once
-from fstcrf.topology import Topology, best_alone_pays, rest_of
-from fstcrf.train.problem import ParameterSpace, Tables
+from fstcrf.lazy import made_once
+from fstcrf.machines.topology import Topology, best_alone_pays, rest_of
+from fstcrf.training.problem import ParameterSpace, Tables
 
 _LOOKED_UP = 64  # weights that are laid out in the time in which an entry is looked up
 _ROWS = 1 << 24  # rows of attributes that may have a place each, however few have weights

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.pipelines.declaration import read_pipeline
-    from fstcrf.pipelines.evaluation import PipelineScore, score_pipeline
-    from fstcrf.pipelines.pipeline import Pipeline
-    from fstcrf.pipelines.task import Task
-    from fstcrf.pipelines.trained import TrainedPipeline, load_pipeline
+    from fstcrf.taggers.pipelines.declaration import read_pipeline
+    from fstcrf.taggers.pipelines.evaluation import PipelineScore, score_pipeline
+    from fstcrf.taggers.pipelines.pipeline import Pipeline
+    from fstcrf.taggers.pipelines.task import Task
+    from fstcrf.taggers.pipelines.trained import TrainedPipeline, load_pipeline
 
 __all__ = [
     "Pipeline",

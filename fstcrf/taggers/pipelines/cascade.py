@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Column, Corpus
 from fstcrf.errors import NoPathError
-from fstcrf.features.template import tape_column
-from fstcrf.joint import CRF, Composition, batches
-from fstcrf.joint.batches import as_corpus, renumbered
-from fstcrf.joint.component import as_read
-from fstcrf.joint.jointmodel import JointModel
-from fstcrf.joint.known import Known, Request
-from fstcrf.lattice import Answer, Lattice, marginals
-from fstcrf.lattice.distributions import Distributions
-from fstcrf.lattice.paths import best_path, ranked
-from fstcrf.model import decoding
-from fstcrf.model import reads as passing
-from fstcrf.model.model import Model
-from fstcrf.model.reading import Data
-from fstcrf.plans import Program
+from fstcrf.lattices import Answer, Lattice, marginals
+from fstcrf.lattices.distributions import Distributions
+from fstcrf.lattices.paths import best_path, ranked
+from fstcrf.machines.plans import Program
+from fstcrf.taggers import CRF, Composition, batches
+from fstcrf.taggers.batches import as_corpus, renumbered
+from fstcrf.taggers.component import as_read
+from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.known import Known, Request
+from fstcrf.taggers.model import decoding
+from fstcrf.taggers.model import reads as passing
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.model.reading import Data
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.features.template import tape_column
 
 _LEAST = 1e-300
 """The least probability of a path, so that it has a logarithm."""

@@ -15,18 +15,18 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fstcrf.corpus import Corpus, read_columns, read_conllu
-from fstcrf.corpus.conllu import CONLLU
-from fstcrf.corpus.corpus import concatenated
 from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.grammar.acceptor import Acceptor
-from fstcrf.grammar.constraint import Constraint
-from fstcrf.grammar.labels import LabelSets
-from fstcrf.joint import CRF
-from fstcrf.model.options import DEFAULTS, not_there
-from fstcrf.pipelines.pipeline import Pipeline, reading_order
-from fstcrf.pipelines.task import Task, named
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.grammar.acceptor import Acceptor
+from fstcrf.machines.grammar.constraint import Constraint
+from fstcrf.machines.grammar.labels import LabelSets
+from fstcrf.taggers import CRF
+from fstcrf.taggers.model.options import DEFAULTS, not_there
+from fstcrf.taggers.pipelines.pipeline import Pipeline, reading_order
+from fstcrf.taggers.pipelines.task import Task, named
+from fstcrf.text.corpus import Corpus, read_columns, read_conllu
+from fstcrf.text.corpus.conllu import CONLLU
+from fstcrf.text.corpus.corpus import concatenated
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 Texts: TypeAlias = Text | list[Text]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fstcrf.corpus import Corpus
-from fstcrf.corpus.batches import batches
-from fstcrf.corpus.schemes import has_spans
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.joint.batches import surrounded
-from fstcrf.pipelines.trained import Decode, TrainedPipeline
+from fstcrf.taggers.batches import surrounded
+from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.batches import batches
+from fstcrf.text.corpus.schemes import has_spans
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from typing import Any
 
 from fstcrf.arguments import one_of
 from fstcrf.errors import OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF, compose
-from fstcrf.joint.jointmodel import Normalize
-from fstcrf.model.reads import FoldProgress
-from fstcrf.model.structure import fingerprint
-from fstcrf.pipelines.task import Task, ancestors, check_tasks, name_of, named, reads_of
-from fstcrf.pipelines.trained import Decode, Folder, TrainedPipeline
-from fstcrf.train import Progress
-from fstcrf.train.loop import saved_iteration
+from fstcrf.machines.grammar import Grammar
+from fstcrf.taggers import CRF, compose
+from fstcrf.taggers.jointmodel import Normalize
+from fstcrf.taggers.model.reads import FoldProgress
+from fstcrf.taggers.model.structure import fingerprint
+from fstcrf.taggers.pipelines.task import Task, ancestors, check_tasks, name_of, named, reads_of
+from fstcrf.taggers.pipelines.trained import Decode, Folder, TrainedPipeline
+from fstcrf.training import Progress
+from fstcrf.training.loop import saved_iteration
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from fstcrf.corpus import Corpus
 from fstcrf.errors import DataError, FstcrfError, LabelError, OptionError, TemplateError
-from fstcrf.features import FeatureIndex, TemplateSet, tape_column
-from fstcrf.features.template import as_templates
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF
-from fstcrf.joint.component import GivenTape, bound, grouped, observed
-from fstcrf.model.gold import decided, gold_labels, legal_gold
-from fstcrf.model.options import Options, checked_options, stored_options
+from fstcrf.machines.grammar import Grammar
+from fstcrf.taggers import CRF
+from fstcrf.taggers.component import GivenTape, bound, grouped, observed
+from fstcrf.taggers.model.gold import decided, gold_labels, legal_gold
+from fstcrf.taggers.model.options import Options, checked_options, stored_options
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.features import FeatureIndex, TemplateSet, tape_column
+from fstcrf.text.features.template import as_templates
 
 
 @contextmanager

@@ -23,20 +23,20 @@ import msgspec
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.corpus import Column, Corpus
-from fstcrf.corpus.files import atomic_write, check_writable, sync_folder
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.grammar import Grammar
-from fstcrf.joint import CRF, Composition, Tagger, load
-from fstcrf.joint.batches import as_corpus, check_empty
-from fstcrf.joint.known import Bias, Forced, Request
-from fstcrf.joint.tagger import DecodeOptions, TagOptions
+from fstcrf.files import atomic_write, check_writable, sync_folder
 from fstcrf.kernel import Budget
-from fstcrf.lattice import Answer, Path
-from fstcrf.lattice.confidence import Confidence
-from fstcrf.model.reading import Data, SentenceLike
-from fstcrf.pipelines.cascade import cascaded
-from fstcrf.plans import Search, gathered
+from fstcrf.lattices import Answer, Path
+from fstcrf.lattices.confidence import Confidence
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import Search, gathered
+from fstcrf.taggers import CRF, Composition, Tagger, load
+from fstcrf.taggers.batches import as_corpus, check_empty
+from fstcrf.taggers.known import Bias, Forced, Request
+from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.pipelines.cascade import cascaded
+from fstcrf.taggers.tagger import DecodeOptions, TagOptions
+from fstcrf.text.corpus import Column, Corpus
 
 Decode: TypeAlias = Literal["cascade", "marginals", "joint", "product", "chain"]
 
@@ -240,7 +240,7 @@ class TrainedPipeline(Tagger):
         return super(TrainedPipeline, self._decoding(decode)).decode(sentences, **options)
 
     def decoded(self, asked: Request) -> Answer:
-        """Return what `decode` does; see `fstcrf.joint.Tagger.decoded`."""
+        """Return what `decode` does; see `fstcrf.taggers.Tagger.decoded`."""
         if self.together:
             return self.joint.decoded(asked)
         return cascaded(self.composition, asked, soft=self.way == "marginals")

@@ -12,37 +12,37 @@ import numpy as np
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.corpus import Corpus, Span, labels_from_arrays, named_scheme
-from fstcrf.corpus.schemes import OUTSIDE, split_label
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.features import FeatureIndex, TemplateSet
-from fstcrf.features.template import as_templates
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.phrases import PhraseFinder
 from fstcrf.kernel.semimarkov import best_segments
-from fstcrf.lattice import SegmentLattice
-from fstcrf.model.reading import Data, SentenceLike, as_sentences, runs_of
-from fstcrf.once import given_state, made_once
-from fstcrf.semimarkov import files
-from fstcrf.semimarkov.files import SavedSegmentCRF, SegmentRecord
-from fstcrf.semimarkov.gold import (
+from fstcrf.lattices import SegmentLattice
+from fstcrf.lazy import given_state, made_once
+from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
+from fstcrf.taggers.segmental import files
+from fstcrf.taggers.segmental.files import SavedSegmentCRF, SegmentRecord
+from fstcrf.taggers.segmental.gold import (
     OnMissing,
     gold_segments,
     length_limits,
     present_segments,
 )
-from fstcrf.semimarkov.likelihood import (
+from fstcrf.taggers.segmental.likelihood import (
     SegmentProblem,
     SegmentSpace,
     segment_optimiser,
     supported_cells,
 )
-from fstcrf.semimarkov.phrases import Lexicon, SegmentFeatures, segment_features
-from fstcrf.train.course import Course, known
-from fstcrf.train.loop import Outcome, Progress
-from fstcrf.train.shards import Workers
+from fstcrf.taggers.segmental.phrases import Lexicon, SegmentFeatures, segment_features
+from fstcrf.text.corpus import Corpus, Span, labels_from_arrays, named_scheme
+from fstcrf.text.corpus.schemes import OUTSIDE, split_label
+from fstcrf.text.features import FeatureIndex, TemplateSet
+from fstcrf.text.features.template import as_templates
+from fstcrf.training.course import Course, known
+from fstcrf.training.loop import Outcome, Progress
+from fstcrf.training.shards import Workers
 
 _RUN = 20_000  # tokens that are scored together
 _CAP = 8
@@ -208,7 +208,7 @@ class SegmentCRF:
         dev : Corpus or sequence of sentences, optional
             Held-out sentences: the weights with the best F are kept.
         l2, l1, max_iterations, period, delta, patience, threads, report
-            How weights are learnt: see `fstcrf.train.course.Course`.
+            How weights are learnt: see `fstcrf.training.course.Course`.
         checkpoint, checkpoint_every, resume
             File for the state of the run, as for `CRF.train`.
 

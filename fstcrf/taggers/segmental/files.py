@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Array, Floats
-from fstcrf.corpus import named_scheme
 from fstcrf.errors import FstcrfError, ModelFileError
-from fstcrf.features import FeatureIndex
-from fstcrf.semimarkov.likelihood import ROLES, SegmentSpace
-from fstcrf.semimarkov.phrases import PhraseTable, SegmentFeatures
 from fstcrf.storage import SEGMENTS, read_arrays, write_arrays
+from fstcrf.taggers.segmental.likelihood import ROLES, SegmentSpace
+from fstcrf.taggers.segmental.phrases import PhraseTable, SegmentFeatures
+from fstcrf.text.corpus import named_scheme
+from fstcrf.text.features import FeatureIndex
 
 KIND, VERSION = SEGMENTS, 1
 

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from fstcrf.arrays import Bools, Ints, Longs, distinct
-from fstcrf.corpus import Corpus, span_arrays
-from fstcrf.corpus.schemes import OUTSIDE
 from fstcrf.errors import DataError, LabelWarning
+from fstcrf.text.corpus import Corpus, span_arrays
+from fstcrf.text.corpus.schemes import OUTSIDE
 
 OnMissing = Literal["error", "nearest", "skip"]
 

@@ -18,13 +18,13 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
-from fstcrf.semimarkov.gold import GoldSegments
-from fstcrf.semimarkov.phrases import observed_values
-from fstcrf.train.course import Course
-from fstcrf.train.optimiser import Optimiser, Staged
-from fstcrf.train.preconditioning import InUnits, units_of
-from fstcrf.train.problem import SlotSets, entries
-from fstcrf.train.shards import N_SHARDS, Workers, shard_bounds
+from fstcrf.taggers.segmental.gold import GoldSegments
+from fstcrf.taggers.segmental.phrases import observed_values
+from fstcrf.training.course import Course
+from fstcrf.training.optimiser import Optimiser, Staged
+from fstcrf.training.preconditioning import InUnits, units_of
+from fstcrf.training.problem import SlotSets, entries
+from fstcrf.training.shards import N_SHARDS, Workers, shard_bounds
 
 ROLES = 3
 """A token is the first of its segment, within it, or its last; the only one is all of these."""

@@ -13,11 +13,11 @@ from functools import cached_property
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.corpus import Corpus
 from fstcrf.errors import OptionError
 from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
 from fstcrf.kernel.semimarkov import Extras
-from fstcrf.semimarkov.gold import GoldSegments
+from fstcrf.taggers.segmental.gold import GoldSegments
+from fstcrf.text.corpus import Corpus
 
 Lexicon = Mapping[str, Iterable[str]]
 """Names of entries, and their phrases: words with blanks between them."""

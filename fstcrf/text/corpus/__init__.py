@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.corpus.columns import ColumnWriter, read_columns, stream_columns, write_columns
-    from fstcrf.corpus.conllu import read_conllu, stream_conllu
-    from fstcrf.corpus.corpus import Column, Corpus, Sentence, concatenated
-    from fstcrf.corpus.files import atomic_write, check_writable, open_binary, open_text
-    from fstcrf.corpus.filling import fill_conllu
-    from fstcrf.corpus.items import read_items, stream_items
-    from fstcrf.corpus.schemes import (
+    from fstcrf.files import atomic_write, check_writable, open_binary, open_text
+    from fstcrf.text.corpus.columns import ColumnWriter, read_columns, stream_columns, write_columns
+    from fstcrf.text.corpus.conllu import read_conllu, stream_conllu
+    from fstcrf.text.corpus.corpus import Column, Corpus, Sentence, concatenated
+    from fstcrf.text.corpus.filling import fill_conllu
+    from fstcrf.text.corpus.items import read_items, stream_items
+    from fstcrf.text.corpus.schemes import (
         Scheme,
         Span,
         SpanArrays,

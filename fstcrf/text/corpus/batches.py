@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs
-from fstcrf.corpus.corpus import Column, Corpus, concatenated
-from fstcrf.corpus.files import BOM, Source, open_binary, source_name
 from fstcrf.errors import DataError, OptionError
+from fstcrf.files import BOM, Source, open_binary, source_name
 from fstcrf.kernel.strings import line_count
+from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
 
 BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""

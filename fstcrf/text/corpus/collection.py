@@ -17,11 +17,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fstcrf.corpus.columns import read_columns, stream_columns
-from fstcrf.corpus.conllu import read_conllu, stream_conllu
-from fstcrf.corpus.corpus import Column, Corpus, concatenated
 from fstcrf.errors import DataError, FstcrfError, OptionError
 from fstcrf.lazy import optional
+from fstcrf.text.corpus.columns import read_columns, stream_columns
+from fstcrf.text.corpus.conllu import read_conllu, stream_conllu
+from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
 
 Kind: TypeAlias = Literal["columns", "conllu", "parquet"]
 

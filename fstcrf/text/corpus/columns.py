@@ -18,10 +18,8 @@ from typing import BinaryIO
 import numpy as np
 
 from fstcrf.arguments import check_strings
-from fstcrf.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
-from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.corpus.files import Source, Target, decoded, open_target
 from fstcrf.errors import DataError, OptionError
+from fstcrf.files import Source, Target, decoded, open_target
 from fstcrf.kernel.strings import (
     Lines,
     RowError,
@@ -31,6 +29,8 @@ from fstcrf.kernel.strings import (
     pack_strings,
     read_lines,
 )
+from fstcrf.text.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
+from fstcrf.text.corpus.corpus import Column, Corpus
 
 _SHOWN = 60
 

@@ -21,12 +21,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Bytes, Longs, distinct
-from fstcrf.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
-from fstcrf.corpus.columns import WidthError, shortened
-from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.corpus.files import Source, decoded
 from fstcrf.errors import DataError, OptionError
+from fstcrf.files import Source, decoded
 from fstcrf.kernel.strings import Forms, Lines, RowError, Strings, located_forms, read_lines
+from fstcrf.text.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
+from fstcrf.text.corpus.columns import WidthError, shortened
+from fstcrf.text.corpus.corpus import Column, Corpus
 
 # --- Files ----------------------------------------------------------------------------------------
 

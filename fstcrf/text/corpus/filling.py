@@ -22,10 +22,10 @@ from typing import Any, BinaryIO, cast
 import numpy as np
 
 from fstcrf.arrays import Bytes, Longs
-from fstcrf.corpus.conllu import CONLLU, JOINED, stream_conllu
-from fstcrf.corpus.corpus import Column, Corpus, TokenPlace
-from fstcrf.corpus.files import Source, Target, open_binary, open_target, source_name
 from fstcrf.errors import DataError, OptionError
+from fstcrf.files import Source, Target, open_binary, open_target, source_name
+from fstcrf.text.corpus.conllu import CONLLU, JOINED, stream_conllu
+from fstcrf.text.corpus.corpus import Column, Corpus, TokenPlace
 
 __all__ = ["ConlluFiller", "ConlluText", "fill_conllu"]
 
@@ -213,7 +213,7 @@ class ConlluFiller:
     Parameters
     ----------
     text : ConlluText
-        What `fstcrf.corpus.stream_conllu` reads.
+        What `fstcrf.text.corpus.stream_conllu` reads.
     file : binary file
         Where to.
     names : sequence of str

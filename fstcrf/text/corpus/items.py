@@ -18,9 +18,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.corpus.files import Source, decoded, open_binary, source_name
 from fstcrf.errors import DataError
+from fstcrf.files import Source, decoded, open_binary, source_name
+from fstcrf.text.corpus.corpus import Column, Corpus
 
 LABEL, ATTRIBUTES = "label", "attributes"
 

@@ -27,8 +27,8 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools, Ints, Longs
-from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, SchemeError
+from fstcrf.text.corpus.corpus import Column, Corpus
 
 OUTSIDE = "O"
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.features.derive import Derived, Plain
-    from fstcrf.features.design import AttributeIndex, Design
-    from fstcrf.features.hashed import Collisions
-    from fstcrf.features.index import FeatureIndex
-    from fstcrf.features.literal import LiteralIndex, LiteralSentence, is_literal
-    from fstcrf.features.objects import (
+    from fstcrf.text.features.derive import Derived, Plain
+    from fstcrf.text.features.design import AttributeIndex, Design
+    from fstcrf.text.features.hashed import Collisions
+    from fstcrf.text.features.index import FeatureIndex
+    from fstcrf.text.features.literal import LiteralIndex, LiteralSentence, is_literal
+    from fstcrf.text.features.objects import (
         BOS,
         EOS,
         Pattern,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         value,
         window,
     )
-    from fstcrf.features.reader import Boundary
-    from fstcrf.features.template import (
+    from fstcrf.text.features.reader import Boundary
+    from fstcrf.text.features.template import (
         Macro,
         Template,
         TemplateSet,

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Longs, distinct
 from fstcrf.errors import DataError
-from fstcrf.features.hashed import mixed
-from fstcrf.features.keys import KEY_BITS, KeyTable, Packing, distinct_keys, width_of
-from fstcrf.features.reader import Encoder, Family, once
-from fstcrf.features.tables import AttributeTables, Vocabularies
+from fstcrf.text.features.hashed import mixed
+from fstcrf.text.features.keys import KEY_BITS, KeyTable, Packing, distinct_keys, width_of
+from fstcrf.text.features.reader import Encoder, Family, once
+from fstcrf.text.features.tables import AttributeTables, Vocabularies
 
 Keys = NDArray[np.uint64]
 Counted = tuple[Keys, Longs]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from fstcrf.errors import TemplateError
-from fstcrf.features import bytewise
 from fstcrf.lazy import LazyModule
+from fstcrf.text.features import bytewise
 
 if TYPE_CHECKING:
     import difflib

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import ShapeError
-from fstcrf.features.keys import IndexArrays, Metadata
 from fstcrf.kernel import SparseRows
+from fstcrf.text.features.keys import IndexArrays, Metadata
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Ints, distinct
 from fstcrf.errors import OptionError
-from fstcrf.features.derive import Source
-from fstcrf.features.design import assembled
-from fstcrf.features.reader import Encoder, Entries, Family, Reader
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.text.features.derive import Source
+from fstcrf.text.features.design import assembled
+from fstcrf.text.features.reader import Encoder, Entries, Family, Reader
 
 MAX_BITS = 30
 _FNV_BASIS = np.uint64(0xCBF29CE484222325)

@@ -24,12 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bytes, Ints, Longs
-from fstcrf.corpus.corpus import Corpus, Sentence
 from fstcrf.errors import KernelError, ModelFileError, OptionError, TemplateError
-from fstcrf.features.derive import Plain
-from fstcrf.features.design import Design, check_order
-from fstcrf.features.hashed import Collisions, Hashed, check_bits
-from fstcrf.features.keys import (
+from fstcrf.kernel.lookup import check_keys, is_permutation
+from fstcrf.kernel.strings import pack_strings
+from fstcrf.text.corpus.corpus import Corpus, Sentence
+from fstcrf.text.features.derive import Plain
+from fstcrf.text.features.design import Design, check_order
+from fstcrf.text.features.hashed import Collisions, Hashed, check_bits
+from fstcrf.text.features.keys import (
     IndexArrays,
     KeyTable,
     Metadata,
@@ -41,12 +43,18 @@ from fstcrf.features.keys import (
     unpack_strings,
     width_of,
 )
-from fstcrf.features.reader import BOUNDARIES, Boundary, Family, Reader, families, padding, sources
-from fstcrf.features.surroundings import with_surroundings
-from fstcrf.features.tables import AttributeTables, Vocabularies, fitted
-from fstcrf.features.template import TemplateSet, parse_template, tape_column
-from fstcrf.kernel.lookup import check_keys, is_permutation
-from fstcrf.kernel.strings import pack_strings
+from fstcrf.text.features.reader import (
+    BOUNDARIES,
+    Boundary,
+    Family,
+    Reader,
+    families,
+    padding,
+    sources,
+)
+from fstcrf.text.features.surroundings import with_surroundings
+from fstcrf.text.features.tables import AttributeTables, Vocabularies, fitted
+from fstcrf.text.features.template import TemplateSet, parse_template, tape_column
 
 KIND = "templates"
 VERSION = 1

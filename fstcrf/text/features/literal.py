@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bytes, Ints, Longs, Singles, distinct
-from fstcrf.corpus.corpus import Sentence
 from fstcrf.errors import DataError, ModelFileError, OptionError
-from fstcrf.features.design import Design, check_order
-from fstcrf.features.hashed import Collisions, check_bits, hashed_rows, string_hashes
-from fstcrf.features.keys import (
+from fstcrf.kernel import SparseRows
+from fstcrf.kernel.strings import pack_strings
+from fstcrf.text.corpus.corpus import Sentence
+from fstcrf.text.features.design import Design, check_order
+from fstcrf.text.features.hashed import Collisions, check_bits, hashed_rows, string_hashes
+from fstcrf.text.features.keys import (
     IndexArrays,
     Metadata,
     Vocabulary,
@@ -30,8 +32,6 @@ from fstcrf.features.keys import (
     check_kind,
     checked_array,
 )
-from fstcrf.kernel import SparseRows
-from fstcrf.kernel.strings import pack_strings
 
 LiteralSentence = Sequence[Sequence[str] | set[str] | frozenset[str] | Mapping[str, Any]]
 """Per token, its attributes: strings, or a dict."""

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Literal
 
 from fstcrf.errors import TemplateError
-from fstcrf.features.derive import Derived, Plain, Source, derived
-from fstcrf.features.template import Macro, Template, TemplateSet, expanded, read_list
+from fstcrf.text.features.derive import Derived, Plain, Source, derived
+from fstcrf.text.features.template import Macro, Template, TemplateSet, expanded, read_list
 
 BOS = Template("bos")
 EOS = Template("eos")

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
-from fstcrf.corpus.corpus import Column, Corpus
 from fstcrf.errors import DataError, TemplateError
-from fstcrf.features.derive import Plain, Source, is_multiple, root, strings_of
-from fstcrf.features.design import Block
-from fstcrf.features.surroundings import pad_number, surrounded
-from fstcrf.features.template import Macro, Template, TemplateKind, TemplateSet, tape_column
+from fstcrf.text.corpus.corpus import Column, Corpus
+from fstcrf.text.features.derive import Plain, Source, is_multiple, root, strings_of
+from fstcrf.text.features.design import Block
+from fstcrf.text.features.surroundings import pad_number, surrounded
+from fstcrf.text.features.template import Macro, Template, TemplateKind, TemplateSet, tape_column
 
 Boundary = Literal["pad", "skip", "wapiti"]
 BOUNDARIES = ("pad", "skip", "wapiti")

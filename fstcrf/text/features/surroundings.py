@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from fstcrf.arrays import Longs
-from fstcrf.corpus.corpus import Column, Corpus
-from fstcrf.features.derive import root
-from fstcrf.features.template import TemplateSet
+from fstcrf.text.corpus.corpus import Column, Corpus
+from fstcrf.text.features.derive import root
+from fstcrf.text.features.template import TemplateSet
 
 
 def surrounding_column(name: str, offset: int) -> str:

@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Ints, Longs
-from fstcrf.corpus.corpus import Sentence
-from fstcrf.features.derive import Plain, Source, root
-from fstcrf.features.design import Block, assembled
-from fstcrf.features.hashed import Hashed
-from fstcrf.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct_keys, width_of
-from fstcrf.features.reader import (
+from fstcrf.kernel import SparseRows
+from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, TokenPlaces, compacted
+from fstcrf.lazy import made_once
+from fstcrf.text.corpus.corpus import Sentence
+from fstcrf.text.features.derive import Plain, Source, root
+from fstcrf.text.features.design import Block, assembled
+from fstcrf.text.features.hashed import Hashed
+from fstcrf.text.features.keys import Codes, KeyTable, Packing, Vocabulary, distinct_keys, width_of
+from fstcrf.text.features.reader import (
     Boundary,
     Encoder,
     Entries,
@@ -32,10 +35,7 @@ from fstcrf.features.reader import (
     pad_texts,
     remembered,
 )
-from fstcrf.features.template import tape_column
-from fstcrf.kernel import SparseRows
-from fstcrf.kernel.lookup import Firing, KeyFamily, KeyTerm, RowFinder, TokenPlaces, compacted
-from fstcrf.once import made_once
+from fstcrf.text.features.template import tape_column
 
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from fstcrf.errors import DataError, TemplateError
-from fstcrf.features.derive import (
+from fstcrf.text.features.derive import (
     FUNCTIONS,
     Derived,
     Plain,

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.executors.dask import DaskExecutor
-    from fstcrf.executors.executor import Executor, LocalExecutor, Placement
-    from fstcrf.executors.futures import FuturesExecutor, ProcessExecutor
+    from fstcrf.training.executors.dask import DaskExecutor
+    from fstcrf.training.executors.executor import Executor, LocalExecutor, Placement
+    from fstcrf.training.executors.futures import FuturesExecutor, ProcessExecutor
 
 __all__ = [
     "DaskExecutor",

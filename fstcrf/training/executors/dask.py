@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from fstcrf import kernel
 from fstcrf.errors import ClusterError
-from fstcrf.executors.connection import (
+from fstcrf.training.executors.connection import (
     ANSWER,
     VERSION,
     check_workers,
@@ -25,8 +25,8 @@ from fstcrf.executors.connection import (
     connected,
     distributed_package,
 )
-from fstcrf.executors.executor import Add, Function, Placement, left_end, shares, subtrees
-from fstcrf.executors.futures import NUMBERS, HeldStates, Missing, StateStep, forget, work
+from fstcrf.training.executors.executor import Add, Function, Placement, left_end, shares, subtrees
+from fstcrf.training.executors.futures import NUMBERS, HeldStates, Missing, StateStep, forget, work
 
 if TYPE_CHECKING:
     from distributed import Client

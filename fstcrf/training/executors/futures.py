@@ -20,7 +20,15 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from fstcrf import kernel
 from fstcrf.errors import ClusterError, OptionError
-from fstcrf.executors.executor import Add, Function, Placement, applied, folded, shares, subtrees
+from fstcrf.training.executors.executor import (
+    Add,
+    Function,
+    Placement,
+    applied,
+    folded,
+    shares,
+    subtrees,
+)
 
 E = TypeVar("E")
 NUMBERS = itertools.count()

@@ -3,6 +3,6 @@
 ``pycrfsuite._dumpparser`` imports this file once more, under that name: so nothing is defined here.
 """
 
-from fstcrf.compat.pycrfsuite.tagger import CRFsuiteDumpParser, ParsedDump
+from fstcrf.ext.compat.pycrfsuite.tagger import CRFsuiteDumpParser, ParsedDump
 
 __all__ = ["CRFsuiteDumpParser", "ParsedDump"]

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.compat.pycrfsuite.parameters import Algorithm, Value
-from fstcrf.interop.crfsuite import CRFsuiteModel
-from fstcrf.train import Progress
+from fstcrf.ext.compat.pycrfsuite.parameters import Algorithm, Value
+from fstcrf.ext.foreign.crfsuite import CRFsuiteModel
+from fstcrf.training import Progress
 
 # --- Evaluation -----------------------------------------------------------------------------------
 

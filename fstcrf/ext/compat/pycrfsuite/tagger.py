@@ -16,13 +16,13 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
-from fstcrf.compat.pycrfsuite.items import AttributeRows, Items, Lookup, labels_of
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, FstcrfError, LabelError, ModelFileError
-from fstcrf.interop.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
-from fstcrf.joint import CRF
+from fstcrf.ext.compat.pycrfsuite.items import AttributeRows, Items, Lookup, labels_of
+from fstcrf.ext.foreign.crfsuite import STATE, TRANSITION, CRFsuiteModel, as_tagger, read_model
+from fstcrf.files import atomic_write
 from fstcrf.kernel.single import SentenceGraph
-from fstcrf.once import made_once
+from fstcrf.lazy import made_once
+from fstcrf.taggers import CRF
 
 _COUNTS = ("num_features", "num_labels", "num_attrs")
 _OFFSETS = ("off_features", "off_labels", "off_attrs", "off_labelrefs", "off_attrrefs")

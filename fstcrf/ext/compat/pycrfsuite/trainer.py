@@ -15,19 +15,18 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.compat.pycrfsuite.items import AttributeRows, Growing, Items, joined, labels_of
-from fstcrf.compat.pycrfsuite.log import Evaluation, Log, TrainLogParser
-from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value, options
-from fstcrf.compat.pycrfsuite.parameters import algorithm as known_algorithm
-from fstcrf.corpus import check_writable
-from fstcrf.corpus.files import atomic_write
 from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError
-from fstcrf.interop.crfsuite import FEATURE, CRFsuiteModel, weighted_features, write_model
+from fstcrf.ext.compat.pycrfsuite.items import AttributeRows, Growing, Items, joined, labels_of
+from fstcrf.ext.compat.pycrfsuite.log import Evaluation, Log, TrainLogParser
+from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, Algorithm, Parameter, Value, options
+from fstcrf.ext.compat.pycrfsuite.parameters import algorithm as known_algorithm
+from fstcrf.ext.foreign.crfsuite import FEATURE, CRFsuiteModel, weighted_features, write_model
+from fstcrf.files import atomic_write, check_writable
 from fstcrf.kernel import SparseRows
-from fstcrf.model.options import Options, checked_options, optimiser_of
-from fstcrf.model.weights import Weights
-from fstcrf.topology import chain_topology
-from fstcrf.train import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
+from fstcrf.machines.topology import chain_topology
+from fstcrf.taggers.model.options import Options, checked_options, optimiser_of
+from fstcrf.taggers.model.weights import Weights
+from fstcrf.training import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
 
 CRFSUITE_VERSION = "0.12.2"
 

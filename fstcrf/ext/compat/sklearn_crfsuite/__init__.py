@@ -1,10 +1,10 @@
 """A drop-in for sklearn-crfsuite: an estimator of scikit-learn over CRFsuite's models.
 
-``sys.modules["sklearn_crfsuite"] = fstcrf.compat.sklearn_crfsuite`` is all it takes. It needs
+``sys.modules["sklearn_crfsuite"] = fstcrf.ext.compat.sklearn_crfsuite`` is all it takes. It needs
 scikit-learn: ``pip install fstcrf[sklearn]``.
 """
 
-from fstcrf.compat.sklearn_crfsuite import metrics, scorers, utils
-from fstcrf.compat.sklearn_crfsuite.estimator import CRF, NotFittedError
+from fstcrf.ext.compat.sklearn_crfsuite import metrics, scorers, utils
+from fstcrf.ext.compat.sklearn_crfsuite.estimator import CRF, NotFittedError
 
 __all__ = ["CRF", "NotFittedError", "metrics", "scorers", "utils"]

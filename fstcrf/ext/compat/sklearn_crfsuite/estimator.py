@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.compat.pycrfsuite import BaseTrainer, Tagger
-from fstcrf.compat.pycrfsuite.items import Items
-from fstcrf.compat.pycrfsuite.log import TrainLogParser
-from fstcrf.compat.pycrfsuite.parameters import ALGORITHMS
-from fstcrf.compat.pycrfsuite.tagger import ParsedDump
-from fstcrf.compat.sklearn_crfsuite._fileresource import FileResource
-from fstcrf.compat.sklearn_crfsuite.metrics import flat_accuracy_score
-from fstcrf.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
-from fstcrf.compat.sklearn_crfsuite.utils import sklearn
 from fstcrf.errors import OptionError
+from fstcrf.ext.compat.pycrfsuite import BaseTrainer, Tagger
+from fstcrf.ext.compat.pycrfsuite.items import Items
+from fstcrf.ext.compat.pycrfsuite.log import TrainLogParser
+from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS
+from fstcrf.ext.compat.pycrfsuite.tagger import ParsedDump
+from fstcrf.ext.compat.sklearn_crfsuite._fileresource import FileResource
+from fstcrf.ext.compat.sklearn_crfsuite.metrics import flat_accuracy_score
+from fstcrf.ext.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
+from fstcrf.ext.compat.sklearn_crfsuite.utils import sklearn
 
 if TYPE_CHECKING:
-    from fstcrf import model
+    from fstcrf.taggers import model
 
     class _BaseEstimator:
         """What scikit-learn has no types for."""
@@ -88,7 +88,7 @@ calibration_max_trials
     keep_tempfiles : bool
         Leave that temporary file where it is.
     trainer_cls : class, optional
-        A subclass of `fstcrf.compat.pycrfsuite.Trainer` to train with.
+        A subclass of `fstcrf.ext.compat.pycrfsuite.Trainer` to train with.
 
     Attributes
     ----------

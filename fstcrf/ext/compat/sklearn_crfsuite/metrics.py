@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from fstcrf.arrays import Floats
-from fstcrf.compat.sklearn_crfsuite.utils import flatten, sklearn
 from fstcrf.errors import DataError
+from fstcrf.ext.compat.sklearn_crfsuite.utils import flatten, sklearn
 
 __all__ = [
     "flat_accuracy_score",

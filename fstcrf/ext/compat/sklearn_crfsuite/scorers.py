@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fstcrf.compat.sklearn_crfsuite import metrics
-from fstcrf.compat.sklearn_crfsuite.utils import sklearn
+from fstcrf.ext.compat.sklearn_crfsuite import metrics
+from fstcrf.ext.compat.sklearn_crfsuite.utils import sklearn
 
 __all__ = ["flat_accuracy", "sequence_accuracy"]
 

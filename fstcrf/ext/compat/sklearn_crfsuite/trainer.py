@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fstcrf.compat.pycrfsuite import Trainer
-from fstcrf.compat.pycrfsuite.log import LabelScore
+from fstcrf.ext.compat.pycrfsuite import Trainer
+from fstcrf.ext.compat.pycrfsuite.log import LabelScore
 
 _COLUMNS = (
     ("time", "time={:<5.2f}"),

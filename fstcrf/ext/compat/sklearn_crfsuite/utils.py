@@ -30,5 +30,5 @@ def sklearn(part: str) -> ModuleType:
     """Return a module of scikit-learn."""
     return optional(
         f"sklearn.{part}",
-        "fstcrf.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'",
+        "fstcrf.ext.compat.sklearn_crfsuite needs scikit-learn: pip install 'fstcrf[sklearn]'",
     )
