@@ -26,7 +26,7 @@ KERNEL_TESTS = $(wildcard tests/unit/test_kernel*.py tests/oracle/test_kernel*.p
   tests/oracle/test_machine*.py tests/unit/test_acyclic.py tests/oracle/test_acyclic.py \
   tests/oracle/test_feedback.py tests/oracle/test_gibbs*.py tests/oracle/test_lazy.py \
   tests/oracle/test_emissions.py tests/unit/test_emissions.py tests/unit/test_threads.py)
-C_SOURCES = $(wildcard csrc/*.c csrc/*.h csrc/entries/*.c csrc/entries/*.h)
+C_SOURCES = $(wildcard csrc/*.c csrc/*.h tests/fuzz/entries/*.c tests/fuzz/entries/*.h)
 BUILD_INPUTS = pyproject.toml csrc/CMakeLists.txt csrc/contract.py $(wildcard csrc/*.c csrc/*.h csrc/api/*.h grammars/*)
 
 .PHONY: demo test test-long test-extras test-page test-without-pynini wheel check lint format kernel sanitize sanitize-threads fuzz test-arm test-faults foreign-tests bench bench-compare evidence coverage docs clean tools
@@ -105,7 +105,7 @@ fuzz: $(VENV)-sanitize/.fuzz
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 FSTCRF_KERNEL=base \
 	    PYTHONMALLOC=malloc $(VENV)-sanitize/bin/python -m tests.fuzz --seconds $(SECONDS) $(FUZZ)
 
-# The kernel as it is compiled for ARM, under QEMU, with random inputs of csrc/entries: answers that must hold.
+# The kernel as it is compiled for ARM, under QEMU, with random inputs of tests/fuzz/entries: answers that must hold.
 # On Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user.
 ARM_CC ?= aarch64-linux-gnu-gcc
 ARM_RUN ?= qemu-aarch64
@@ -114,7 +114,7 @@ test-arm:
 	mkdir -p build/arm
 	$(PYTHON) csrc/contract.py build/arm
 	$(ARM_CC) -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -static -Icsrc -Ibuild/arm \
-	    -DFC_TARGET=base -DFSTCRF_ALONE -o build/arm/entries $(wildcard csrc/entries/*.c) \
+	    -DFC_TARGET=base -DFSTCRF_ALONE -o build/arm/entries $(wildcard tests/fuzz/entries/*.c) \
 	    $(filter-out csrc/status.c csrc/coverage.c csrc/kernel.csrc.c,$(wildcard csrc/*.c)) -lm
 	for entry in $$($(PYTHON) -c 'from tests.fuzz.entries import ENTRIES; print(*ENTRIES.values())'); do \
 	    FSTCRF_ENTRY=$$entry $(ARM_RUN) build/arm/entries $(INPUTS) || exit 1; done

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -47,8 +48,9 @@ myst_heading_anchors = 4  # those that the repository's own pages have
 
 INSIDE = frozenset(
     {
-        *("arguments", "arrays", "cli", "cluster", "display", "interruption", "jax", "lazy"),
-        *("loading", "locks", "once", "pictures", "torch"),
+        *("arguments", "arrays", "cli", "display", "files", "interruption", "lazy", "locks"),
+        "once",
+        *("ext.cluster", "ext.jax", "ext.torch"),
     }
 )
 """Modules that nobody imports from outside; of the commands there is a page.
@@ -59,10 +61,24 @@ ROUTING = "get_metadata_routing, set_fit_request, set_score_request"
 """What scikit-learn gives its estimators, with references that only its own site has."""
 
 
+@cache
 def public_modules() -> list[str]:
-    """Return ``fstcrf`` and the modules right under it whose ``__all__`` says what is public."""
-    found = {module.name for module in pkgutil.iter_modules(fstcrf.__path__)} - INSIDE
-    return ["fstcrf", *sorted(f"fstcrf.{name}" for name in found if not name.startswith("_"))]
+    """Return ``fstcrf``, its rooms and packages in them whose ``__all__`` says what is public."""
+    rooms = {module.name: module.ispkg for module in pkgutil.iter_modules(fstcrf.__path__)}
+    found = {"", *rooms}
+    for room in (name for name, is_package in rooms.items() if is_package and name not in INSIDE):
+        path = importlib.import_module(f"fstcrf.{room}").__path__
+        inner = (m for m in pkgutil.iter_modules(path) if m.ispkg or room == "ext")
+        found |= {f"{room}.{module.name}" for module in inner}
+    names = (f"fstcrf.{name}".strip(".") for name in found - INSIDE if not name.startswith("_"))
+    return sorted(name for name in names if importlib.import_module(name).__all__)
+
+
+def public_home(module: str) -> str:
+    """Return the public module that a module is, or lies in; of other packages ``fstcrf``."""
+    parts = module.split(".")
+    inner = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((name for name in inner if name in public_modules()), "fstcrf")
 
 
 def described(name: str) -> Iterator[tuple[str, str, Any]]:
@@ -70,8 +86,8 @@ def described(name: str) -> Iterator[tuple[str, str, Any]]:
     module = importlib.import_module(name)
     for item in module.__all__:
         value = getattr(module, item)
-        home = ".".join((getattr(value, "__module__", None) or name).split(".")[:2])
-        there = home in public_modules() and item in importlib.import_module(home).__all__
+        home = public_home(getattr(value, "__module__", None) or name)
+        there = item in importlib.import_module(home).__all__
         if not isinstance(value, ModuleType):
             yield item, home if there else name, value
 

@@ -14,38 +14,34 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf import arguments as arguments
-    from fstcrf import calibration as calibration
-    from fstcrf import compat, constraints
-    from fstcrf import corpus as corpus
+    from fstcrf import constraints
     from fstcrf import demo as demo
-    from fstcrf import documents as documents
-    from fstcrf import emissions as emissions
     from fstcrf import errors as errors
     from fstcrf import evaluate as evaluate
-    from fstcrf import features as features
-    from fstcrf import feedback as feedback
-    from fstcrf import grammar as grammar
-    from fstcrf import hyperparameters as hyperparameters
-    from fstcrf import interop as interop
-    from fstcrf import joint as joint
+    from fstcrf import ext as ext
     from fstcrf import kernel as kernel
-    from fstcrf import lattice as lattice
-    from fstcrf import lexicon as lexicon
-    from fstcrf import model as model
-    from fstcrf import openfst as openfst
-    from fstcrf import pipelines as pipelines
-    from fstcrf import plans as plans
+    from fstcrf import lattices as lattices
+    from fstcrf import machines as machines
     from fstcrf import recipes as recipes
-    from fstcrf import rules as rules
-    from fstcrf import semimarkov as semimarkov
-    from fstcrf import spacy as spacy
     from fstcrf import storage as storage
-    from fstcrf import tokens as tokens
-    from fstcrf import topology as topology
-    from fstcrf import train as train
-    from fstcrf.arrow import tag_batches
-    from fstcrf.corpus import (
+    from fstcrf import taggers as taggers
+    from fstcrf import text as text
+    from fstcrf import training as training
+    from fstcrf.evaluate import evaluate_spans, evaluate_tokens
+    from fstcrf.ext.arrow import tag_batches
+    from fstcrf.ext.foreign import load_crfpp, load_crfsuite, load_wapiti
+    from fstcrf.ext.lexicon import Lexicon
+    from fstcrf.ext.tokens import TokenDecoder
+    from fstcrf.ext.words import LatticeCRF
+    from fstcrf.kernel import Budget
+    from fstcrf.lattices import Lattice, Path, best, log_partition, marginals, nbest, sample
+    from fstcrf.lattices.emissions import Emissions, decode
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.taggers import CRF, Composition, compose
+    from fstcrf.taggers.loading import load
+    from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline, read_pipeline
+    from fstcrf.taggers.segmental import SegmentCRF
+    from fstcrf.text.corpus import (
         Corpus,
         Sentence,
         read_columns,
@@ -54,66 +50,48 @@ if TYPE_CHECKING:
         stream_conllu,
         write_columns,
     )
-    from fstcrf.emissions import Emissions, decode
-    from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-    from fstcrf.features import TemplateSet, parse_template, read_template
-    from fstcrf.grammar import Grammar
-    from fstcrf.hyperparameters import tune
-    from fstcrf.interop import load_crfpp, load_crfsuite, load_wapiti
-    from fstcrf.joint import CRF, Composition, compose
-    from fstcrf.kernel import Budget
-    from fstcrf.lattice import Lattice, Path, best, log_partition, marginals, nbest, sample
-    from fstcrf.lexicon import Lexicon
-    from fstcrf.loading import load
-    from fstcrf.pipelines import Pipeline, Task, load_pipeline, read_pipeline
-    from fstcrf.rules import learn_rules, train_with_rules
-    from fstcrf.semimarkov import SegmentCRF
-    from fstcrf.tokens import TokenDecoder
-    from fstcrf.wordlattice import LatticeCRF
+    from fstcrf.text.features import TemplateSet, parse_template, read_template
 
 _HOME = {
     "Budget": "kernel",
-    "CRF": "joint",
-    "Composition": "joint",
-    "Corpus": "corpus",
-    "Emissions": "emissions",
-    "Grammar": "grammar",
-    "Lattice": "lattice",
-    "LatticeCRF": "wordlattice",
-    "Lexicon": "lexicon",
-    "Path": "lattice",
-    "Pipeline": "pipelines",
-    "SegmentCRF": "semimarkov",
-    "Sentence": "corpus",
-    "Task": "pipelines",
-    "TemplateSet": "features",
-    "TokenDecoder": "tokens",
-    "best": "lattice",
-    "compose": "joint",
-    "decode": "emissions",
+    "CRF": "taggers",
+    "Composition": "taggers",
+    "Corpus": "text.corpus",
+    "Emissions": "lattices.emissions",
+    "Grammar": "machines.grammar",
+    "Lattice": "lattices",
+    "LatticeCRF": "ext.words",
+    "Lexicon": "ext.lexicon",
+    "Path": "lattices",
+    "Pipeline": "taggers.pipelines",
+    "SegmentCRF": "taggers.segmental",
+    "Sentence": "text.corpus",
+    "Task": "taggers.pipelines",
+    "TemplateSet": "text.features",
+    "TokenDecoder": "ext.tokens",
+    "best": "lattices",
+    "compose": "taggers",
+    "decode": "lattices.emissions",
     "evaluate_spans": "evaluate",
     "evaluate_tokens": "evaluate",
-    "learn_rules": "rules",
-    "load": "loading",
-    "load_crfpp": "interop.crfpp",
-    "load_crfsuite": "interop.crfsuite",
-    "load_wapiti": "interop.wapiti",
-    "load_pipeline": "pipelines",
-    "log_partition": "lattice",
-    "marginals": "lattice",
-    "nbest": "lattice",
-    "parse_template": "features",
-    "read_columns": "corpus",
-    "read_conllu": "corpus",
-    "read_pipeline": "pipelines",
-    "read_template": "features",
-    "sample": "lattice",
-    "stream_columns": "corpus",
-    "stream_conllu": "corpus",
-    "tag_batches": "arrow",
-    "train_with_rules": "rules",
-    "tune": "hyperparameters",
-    "write_columns": "corpus",
+    "load": "taggers.loading",
+    "load_crfpp": "ext.foreign.crfpp",
+    "load_crfsuite": "ext.foreign.crfsuite",
+    "load_wapiti": "ext.foreign.wapiti",
+    "load_pipeline": "taggers.pipelines",
+    "log_partition": "lattices",
+    "marginals": "lattices",
+    "nbest": "lattices",
+    "parse_template": "text.features",
+    "read_columns": "text.corpus",
+    "read_conllu": "text.corpus",
+    "read_pipeline": "taggers.pipelines",
+    "read_template": "text.features",
+    "sample": "lattices",
+    "stream_columns": "text.corpus",
+    "stream_conllu": "text.corpus",
+    "tag_batches": "ext.arrow",
+    "write_columns": "text.corpus",
 }
 
 __all__ = [
@@ -134,13 +112,11 @@ __all__ = [
     "TemplateSet",
     "TokenDecoder",
     "best",
-    "compat",
     "compose",
     "constraints",
     "decode",
     "evaluate_spans",
     "evaluate_tokens",
-    "learn_rules",
     "load",
     "load_crfpp",
     "load_crfsuite",
@@ -158,8 +134,6 @@ __all__ = [
     "stream_columns",
     "stream_conllu",
     "tag_batches",
-    "train_with_rules",
-    "tune",
     "write_columns",
 ]
 

@@ -1,12 +1,22 @@
-"""What is imported when it is first used: names of packages, and packages that are extras."""
+"""Names and packages that are imported when first used, and values that are computed once.
+
+`functools.cached_property` and `functools.lru_cache` compute a value in every thread that asks
+before the first is done, and hand out different objects. That is good enough for small values that
+are equal; what takes long, or is told apart by identity, is `made_once` or `memoised`.
+"""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property, wraps
+from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import Any, Self, TypeVar, cast, overload
 
 from fstcrf.errors import MissingDependencyError
 
@@ -78,3 +88,92 @@ def optional(module: str, advice: str) -> ModuleType:
             raise
         raise MissingDependencyError(advice) from None
     return importlib.import_module(module)
+
+
+_ABSENT: Any = object()
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_locks: dict[Hashable, Any] = {}
+"""Of what is being made now; each goes when that is done."""
+if hasattr(os, "register_at_fork"):  # the threads that hold them are not in the child
+    os.register_at_fork(after_in_child=_locks.clear)
+
+
+@contextmanager
+def making(owner: object, what: Hashable) -> Iterator[None]:
+    """Let one thread at a time make a value that its owner keeps; look for it again inside.
+
+    There is a lock for each value: who makes one may ask for others, as long as none of them asks
+    for the first.
+    """
+    key = id(owner), what
+    lock = _locks.setdefault(key, RLock())
+    try:
+        with lock:
+            yield
+    finally:
+        _locks.pop(key, None)
+
+
+class made_once(cached_property[T]):  # noqa: N801 (a decorator)
+    """A property that is computed once for each object; threads that ask meanwhile wait.
+
+    All of them get the same object, for as long as the owner lives.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+    def __get__(self, instance: object | None, owner: type[Any] | None = None) -> Self | T:
+        if instance is None:
+            return self
+        name, kept = cast("str", self.attrname), instance.__dict__
+        with making(instance, name):
+            if name not in kept:
+                kept.setdefault(name, self.func(instance))
+        return cast("T", kept[name])
+
+
+def given_state(owner: object) -> dict[str, object]:
+    """Return the attributes of an object without those that are computed once.
+
+    As ``__getstate__`` of a class: its copies and pickles compute these themselves.
+    """
+    kind = type(owner)
+    return {
+        name: value
+        for name, value in vars(owner).items()
+        if not isinstance(getattr(kind, name, None), cached_property)
+    }
+
+
+def memoised(size: int) -> Callable[[F], F]:
+    """Return a decorator: the last `size` values of a function are kept, by hashable arguments."""
+
+    def decorated(function: F) -> F:
+        kept: OrderedDict[Hashable, Any] = OrderedDict()  # the one last used comes last
+
+        @wraps(function)
+        def found(*arguments: Hashable, **named: Hashable) -> Any:
+            key = (arguments, *named.items()) if named else arguments
+            value = kept.get(key, _ABSENT)  # without a lock: most are there
+            if value is _ABSENT:
+                with making(function, key):
+                    value = kept.get(key, _ABSENT)
+                    if value is _ABSENT:
+                        value = kept[key] = function(*arguments, **named)
+            try:
+                kept.move_to_end(key)
+            except KeyError:  # another thread has dropped it
+                return value
+            with suppress(KeyError):  # another thread has dropped it
+                while len(kept) > size:
+                    kept.popitem(last=False)
+            return value
+
+        return cast("F", found)
+
+    return decorated

@@ -35,40 +35,102 @@ class Listed(NamedTuple):
 
 
 COMMANDS = {
-    "demo": Listed("demo", "demo", "Train, compose, constrain and evaluate on a small corpus of "
-                   "the project's own."),
-    "train": Listed("train", "train", "Train a tagger."),
-    "tune": Listed("tune", "tune", "Choose options of training on held-out data."),
-    "compose": Listed("compose", "compose", "Compose taggers that were trained separately: they "
-                      "decide together."),
-    "pipeline": Listed("pipeline", "pipeline", "Train and use taggers in a row, each reading the "
-                       "labels of those before it."),
-    "rules": Listed("rules", "rules", "Learn the costs of rules, a grammar file, on top of a "
-                    "tagger or together with it."),
-    "segments": Listed("segments", "segments", "Train and use taggers of segments: features of "
-                       "whole stretches of tokens."),
-    "consistency": Listed("documents", "consistency", "Estimate penalties for one token sequence "
-                          "with several types in a document."),
-    "fields": Listed("documents", "fields", "Write a model of fields that agree throughout a "
-                     "document."),
-    "tag": Listed("tag", "tag", "Tag a file, or files into a folder."),
-    "words": Listed("words", "words", "Find the words of unspaced text, by a lexicon."),
-    "eval": Listed("evaluate", "evaluate", "Score a model on a file, or labels in files, with "
-                   "conlleval's numbers."),
-    "calibrate": Listed("calibrate", "calibrate", "Put a model's probabilities right on held-out "
-                        "data."),
-    "info": Listed("info", "info", "Describe a model: labels, columns, templates, training, "
-                   "largest weights."),
-    "explain": Listed("info", "explain", "Show which features pushed which label at one token, and "
-                      "by how much."),
-    "report": Listed("report", "report", "Write one page about a model on text with gold labels: "
-                     "scores, confusions, errors."),
-    "inspect": Listed("inspector", "inspect", "Look into a model's lattices in a browser."),
-    "convert": Listed("convert", "convert", "Convert a tagger: from another program's format, or "
-                      "to it."),
-    "recipe": Listed("recipe", "recipe", "Repeat an experiment and print its numbers beside the "
-                     "published ones."),
-}  # fmt: skip
+    "demo": Listed(
+        "fstcrf.cli.demo",
+        "demo",
+        "Train, compose, constrain and evaluate on a small corpus of the project's own.",
+    ),
+    "train": Listed(
+        "fstcrf.cli.train",
+        "train",
+        "Train a tagger.",
+    ),
+    "tune": Listed(
+        "fstcrf.ext.tune.command",
+        "tune",
+        "Choose options of training on held-out data.",
+    ),
+    "compose": Listed(
+        "fstcrf.cli.compose",
+        "compose",
+        "Compose taggers that were trained separately: they decide together.",
+    ),
+    "pipeline": Listed(
+        "fstcrf.cli.pipeline",
+        "pipeline",
+        "Train and use taggers in a row, each reading the labels of those before it.",
+    ),
+    "rules": Listed(
+        "fstcrf.ext.rules.command",
+        "rules",
+        "Learn the costs of rules, a grammar file, on top of a tagger or together with it.",
+    ),
+    "segments": Listed(
+        "fstcrf.cli.segments",
+        "segments",
+        "Train and use taggers of segments: features of whole stretches of tokens.",
+    ),
+    "consistency": Listed(
+        "fstcrf.ext.documents.command",
+        "consistency",
+        "Estimate penalties for one token sequence with several types in a document.",
+    ),
+    "fields": Listed(
+        "fstcrf.ext.documents.command",
+        "fields",
+        "Write a model of fields that agree throughout a document.",
+    ),
+    "tag": Listed(
+        "fstcrf.cli.tag",
+        "tag",
+        "Tag a file, or files into a folder.",
+    ),
+    "words": Listed(
+        "fstcrf.ext.words.command",
+        "words",
+        "Find the words of unspaced text, by a lexicon.",
+    ),
+    "eval": Listed(
+        "fstcrf.cli.evaluate",
+        "evaluate",
+        "Score a model on a file, or labels in files, with conlleval's numbers.",
+    ),
+    "calibrate": Listed(
+        "fstcrf.ext.calibration.command",
+        "calibrate",
+        "Put a model's probabilities right on held-out data.",
+    ),
+    "info": Listed(
+        "fstcrf.cli.info",
+        "info",
+        "Describe a model: labels, columns, templates, training, largest weights.",
+    ),
+    "explain": Listed(
+        "fstcrf.cli.info",
+        "explain",
+        "Show which features pushed which label at one token, and by how much.",
+    ),
+    "report": Listed(
+        "fstcrf.ext.report.command",
+        "report",
+        "Write one page about a model on text with gold labels: scores, confusions, errors.",
+    ),
+    "inspect": Listed(
+        "fstcrf.ext.inspect.command",
+        "inspect",
+        "Look into a model's lattices in a browser.",
+    ),
+    "convert": Listed(
+        "fstcrf.ext.foreign.command",
+        "convert",
+        "Convert a tagger: from another program's format, or to it.",
+    ),
+    "recipe": Listed(
+        "fstcrf.recipes.command",
+        "recipe",
+        "Repeat an experiment and print its numbers beside the published ones.",
+    ),
+}
 """The commands in the order of their use."""
 
 
@@ -86,7 +148,7 @@ class Commands(click.Group):
         listed = COMMANDS.get(cmd_name)
         if listed is None:
             return None
-        module = importlib.import_module(f"fstcrf.cli.{listed.module}")
+        module = importlib.import_module(listed.module)
         command: click.Command = getattr(module, listed.function)
         return command
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fstcrf import files
 from fstcrf.errors import DataError, NumericError, OptionError, SchemeError
 from fstcrf.files import resolved
 from fstcrf.lazy import LazyModule
@@ -109,7 +110,7 @@ def check_outputs(
     click.UsageError
         An output that is an input, or another output; standard output where that cannot be.
     OSError
-        As for `fstcrf.text.corpus.check_writable`.
+        As for `fstcrf.files.check_writable`.
     """
     read = list(inputs)
     written: dict[str, str] = {}
@@ -129,7 +130,7 @@ def check_outputs(
                 f"{option} {path} would overwrite what {others[0]} writes: it needs a file of its "
                 "own"
             )
-        corpus.check_writable(path)
+        files.check_writable(path)
         written[option] = path
 
 

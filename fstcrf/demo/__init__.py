@@ -10,7 +10,7 @@ person who leads the event, where it is, on which day, from when and until when.
 places, days and hours are mentioned too (whom to ask, where the bus stops, when the doors open):
 they are O. A sentence has at most one span of each type, and never a START after its END.
 
-The text is made by `fstcrf.demo.generate` from a grammar of the project's own.
+The text was drawn from a context-free grammar that was written for this project.
 """
 
 from __future__ import annotations

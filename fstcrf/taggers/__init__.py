@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.lexicon.tagging import LexiconTagger, TaggedWords
     from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.tagger import Tagger
@@ -20,8 +19,6 @@ __all__ = [
     "ChainLattice",
     "Composition",
     "JointExplanation",
-    "LexiconTagger",
-    "TaggedWords",
     "Tagger",
     "WeightTrial",
     "compose",
@@ -36,8 +33,6 @@ __getattr__ = importer(
         "ChainLattice": "chainlattice",
         "Composition": "taggers",
         "JointExplanation": "explain",
-        "LexiconTagger": "lexical",
-        "TaggedWords": "lexical",
         "Tagger": "tagger",
         "WEIGHT_GRID": "tuning",
         "WeightTrial": "tuning",

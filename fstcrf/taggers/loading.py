@@ -6,19 +6,20 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fstcrf.errors import ModelFileError
-from fstcrf.ext import foreign as interop
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
 from fstcrf.taggers import Tagger, pipelines
 from fstcrf.taggers import load as load_own
 
 if TYPE_CHECKING:
-    from fstcrf.ext import tokens
-    from fstcrf.ext import words as wordlattice
-    from fstcrf.taggers import segmental as semimarkov
-else:  # taggers do not wait for decoders
-    semimarkov, tokens = LazyModule("fstcrf.taggers.segmental"), LazyModule("fstcrf.ext.tokens")
-    wordlattice = LazyModule("fstcrf.ext.words")
+    from fstcrf.taggers import segmental
+else:  # who loads a CRF does not wait for it
+    segmental = LazyModule("fstcrf.taggers.segmental")
+
+# Readers of the ring, by name: the core imports none of it.
+foreign: Any = LazyModule("fstcrf.ext.foreign")
+tokens: Any = LazyModule("fstcrf.ext.tokens")
+words: Any = LazyModule("fstcrf.ext.words")
 
 _WORDS = "fstcrf-words"
 
@@ -79,17 +80,15 @@ def is_words(path: str | os.PathLike[str], head: bytes) -> bool:
         return False
 
 
-def _loaded(
-    path: str | os.PathLike[str], *, mmap: bool | None
-) -> Tagger[Any, Any] | tokens.TokenDecoder | semimarkov.SegmentCRF | wordlattice.LatticeCRF:
+def _loaded(path: str | os.PathLike[str], *, mmap: bool | None) -> Any:
     if os.path.isdir(path):  # noqa: PTH112 (the path may be any str)
         return pipelines.load_pipeline(path)
     head = read_head(path)
     if is_decoder(head):
         return tokens.TokenDecoder.load(path)
     if is_words(path, head):
-        return wordlattice.LatticeCRF.load(path, mmap=mmap)
+        return words.LatticeCRF.load(path, mmap=mmap)
     cut = len(head) < HEAD
     if not cut and is_native(head) and file_kind(path) == SEGMENTS:
-        return semimarkov.SegmentCRF.load(path)
-    return load_own(path, mmap=mmap) if is_native(head) or cut else interop.read_tagger(path)
+        return segmental.SegmentCRF.load(path)
+    return load_own(path, mmap=mmap) if is_native(head) or cut else foreign.read_tagger(path)

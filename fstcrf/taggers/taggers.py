@@ -28,7 +28,6 @@ from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.options import not_there
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.text.corpus import Column
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf import lattices
-    from fstcrf.ext import lexicon as lexicons
-    from fstcrf.ext.lexicon import Lexicon
-    from fstcrf.ext.lexicon import tagging as lexical
-    from fstcrf.ext.lexicon.tagging import LexiconTagger
     from fstcrf.kernel import Budget
     from fstcrf.lattices import JointLattice, Lattice, TapeLattice, distributions, tapes
     from fstcrf.lattices.distributions import Distributions
@@ -53,19 +48,20 @@ if TYPE_CHECKING:
     from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.model import explain as model_explain
+    from fstcrf.taggers.model import options as model_options
     from fstcrf.taggers.model import potentials, training
     from fstcrf.taggers.model.explain import Explanation, Weight
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chainlattice, composing, explain, lexical, tuning = (
+    batches, chainlattice, composing, explain, tuning = (
         LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chainlattice", "composing", "explain", "lexical", "tuning")
+        for name in ("batches", "chainlattice", "composing", "explain", "tuning")
     )
-    lexicons = LazyModule("fstcrf.ext.lexicon")
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
     lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
     distributions = LazyModule("fstcrf.lattices.distributions")
     model_explain = LazyModule("fstcrf.taggers.model.explain")
+    model_options = LazyModule("fstcrf.taggers.model.options")
     openfst, potentials = (
         LazyModule("fstcrf.machines.openfst"),
         LazyModule("fstcrf.taggers.model.potentials"),
@@ -88,12 +84,6 @@ class Composable(Tagger[LabelsT, ArrayT]):
         if not isinstance(later, Composable):
             return NotImplemented
         return compose(self, later)
-
-    def __rmatmul__(self, earlier: Lexicon) -> LexiconTagger:
-        """Return ``LexiconTagger(earlier, self)``: words and labels of characters together."""
-        if not isinstance(earlier, lexicons.Lexicon):
-            return NotImplemented
-        return lexical.LexiconTagger(earlier, cast("CRF", self))
 
     def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
@@ -141,7 +131,9 @@ def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
     def trained(*args: P.args, **options: P.kwargs) -> CRF:
         odd = sorted(options.keys() - expected.parameters.keys())
         if odd and not any(p.kind is p.VAR_KEYWORD for p in expected.parameters.values()):
-            instead = not_there(odd[0], expected.parameters, ("those of its signature",))
+            instead = model_options.not_there(
+                odd[0], expected.parameters, ("those of its signature",)
+            )
             raise TypeError(f"train() got an unexpected keyword argument {odd[0]!r}; {instead}")
         return CRF.of(train(*args, **options))
 
@@ -149,7 +141,7 @@ def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
 
 
 class CRF(Model, Composable[list[str], Floats]):
-    """A conditional random field: a `fstcrf.taggers.model.Model` that tags, with the same parameters.
+    """A conditional random field: a `Model` that tags, with the same parameters.
 
     Made by `CRF.train` or `fstcrf.load`.
     """

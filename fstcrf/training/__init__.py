@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.feedback.bandit import Bandit, RewardedPaths, Schedule
-    from fstcrf.ext.feedback.raters import Rater
     from fstcrf.training.asgd import ASGD
     from fstcrf.training.conjugate_gradient import ConjugateGradient
     from fstcrf.training.errors import ClassificationError, Logistic, SegmentF, Sigmoid
@@ -32,7 +30,6 @@ __all__ = [
     "LBFGS",
     "OWLQN",
     "AveragedPerceptron",
-    "Bandit",
     "Checkpoint",
     "ClassificationError",
     "ConjugateGradient",
@@ -49,9 +46,6 @@ __all__ = [
     "Problem",
     "Progress",
     "QuickProp",
-    "Rater",
-    "RewardedPaths",
-    "Schedule",
     "SegmentF",
     "Sigmoid",
     "Staged",
@@ -70,7 +64,6 @@ __all__ = [
 
 _HOMES = {
     "asgd": ("ASGD",),
-    "bandit": ("Bandit", "RewardedPaths", "Schedule"),
     "conjugate_gradient": ("ConjugateGradient",),
     "errors": ("ClassificationError", "Logistic", "SegmentF", "Sigmoid"),
     "gpd": ("GPD",),
@@ -82,7 +75,6 @@ _HOMES = {
     "optimiser": ("Objective", "Optimiser", "Staged", "Step"),
     "preconditioning": ("DiagonalHessian", "InUnits", "Ties", "Untied", "tied"),
     "problem": ("ParameterSpace", "Problem", "Tables", "frequent", "parameter_space"),
-    "raters": ("Rater",),
     "sgd": ("L2SGD",),
     "shards": ("Workers",),
     "weightwise": ("GIS", "QuickProp"),

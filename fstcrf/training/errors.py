@@ -9,11 +9,11 @@ F of segments is made differentiable as
 
 TP = sum over gold segments of 1 − l(d), FN = sum of l(d), FP = sum over the segments of the best
 competitor that are not gold of l(d'), with d the misclassification measure of a segment at
-psi = infinity (`fstcrf.training.competitors`) and l a sigmoid. M is constant: TP + FN is the number of
-gold segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper has
-no M; with it the value is about the number of wrong segments, and l2 means what it means for the
-likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds nothing
-to any sum. Not convex: where it starts matters (section 4).
+psi = infinity (`fstcrf.training.competitors`) and l a sigmoid. M is constant: TP + FN is the number
+of gold segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper
+has no M; with it the value is about the number of wrong segments, and l2 means what it means for
+the likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds
+nothing to any sum. Not convex: where it starts matters (section 4).
 """
 
 from __future__ import annotations

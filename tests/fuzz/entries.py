@@ -1,4 +1,4 @@
-"""The kernel's entry points without Python: ``csrc/entries``, built by Clang with its libFuzzer.
+"""The kernel's entry points without Python: `entries/*.c`, built by Clang with its libFuzzer.
 
 An input costs some microseconds instead of milliseconds, so this is where most of them are. What
 is found is what the sanitizers say, or an answer that cannot be right: paths that are not best
@@ -36,7 +36,7 @@ _VARIANTS = {
 _CSRC = Path(__file__).parents[2] / "csrc"
 _SOURCES = sorted(
     path
-    for path in (*_CSRC.glob("*.c"), *(_CSRC / "entries").glob("*.c"))
+    for path in (*_CSRC.glob("*.c"), *Path(__file__).with_suffix("").glob("*.c"))
     if path.name not in {"status.c", "coverage.c", "kernel.csrc.c"}
 )
 _CHECKED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")

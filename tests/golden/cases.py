@@ -25,6 +25,7 @@ from fstcrf.ext.documents import Consistency, Differing, DocumentTagger, Fields,
 from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, untrained
 from fstcrf.ext.foreign.conversion import written
 from fstcrf.ext.lexicon import Characters, Entry, Kind
+from fstcrf.ext.tune import tune
 from fstcrf.ext.words import Annotation, LatticeCRF
 from fstcrf.machines import openfst
 from fstcrf.taggers.pipelines.trained import Decode
@@ -458,7 +459,7 @@ def of_grammar(path: Path) -> Any:
 def rules(path: Path) -> None:
     base = trained("name", NAME)
     data = Corpus.from_sentences(TRAIN)
-    fstcrf.learn_rules(base, data, 'export TWO = each["[O]" "[B-PER]", <?>];').save(path)
+    fstcrf.ext.rules.learn_rules(base, data, 'export TWO = each["[O]" "[B-PER]", <?>];').save(path)
 
 
 MACHINE = (
@@ -550,7 +551,7 @@ SEARCH: dict[str, Any] = {"seed": 1, "max_iterations": 3, "order": 1}
 
 
 def tuned(path: Path, trials: int, *, resume: bool) -> Any:
-    return fstcrf.tune(
+    return tune(
         Corpus.from_sentences(TRAIN[:8]),
         "name",
         NAME,

@@ -9,8 +9,8 @@ import pytest
 
 import fstcrf
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon
-from fstcrf.taggers import CRF, LexiconTagger
+from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon, LexiconTagger
+from fstcrf.taggers import CRF
 
 LABELS = ["B-N", "I-N", "B-V", "I-V"]
 WORDS = ["a", "b", "ab", "ba", "abb", "c", "bc", "ca"]

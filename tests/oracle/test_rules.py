@@ -70,7 +70,7 @@ def test_gradients(tagger: CRF) -> None:
 
 def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
     data = corpus(25, 2)
-    learned = fstcrf.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
+    learned = fstcrf.ext.rules.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
     assert list(learned.weights) == ["TOUCH", "FAR", "NONE"]
     assert learned.after > learned.before
     for rule in learned.rules:  # the likelihood's maximum: counts agree but for the penalty
@@ -86,7 +86,8 @@ def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
 def test_threads_give_the_same_bits(tagger: CRF) -> None:
     data = corpus(60, 5)
     one, two = (
-        fstcrf.learn_rules(tagger, data, RULES, on_missing="skip", threads=n) for n in (1, 2)
+        fstcrf.ext.rules.learn_rules(tagger, data, RULES, on_missing="skip", threads=n)
+        for n in (1, 2)
     )
     assert one == two
 
@@ -96,8 +97,8 @@ def test_a_tagger_under_a_grammar(tagger: CRF) -> None:
     short = "".join(f"{line}\n" for line in RULES.splitlines() if "FEW" not in line)
     under = tagger & fstcrf.constraints.at_most(2, "NP")
     data = corpus(25, 2)
-    wanted = fstcrf.learn_rules(tagger, data, RULES, on_missing="skip")
-    found = fstcrf.learn_rules(under, data, short, on_missing="skip")
+    wanted = fstcrf.ext.rules.learn_rules(tagger, data, RULES, on_missing="skip")
+    found = fstcrf.ext.rules.learn_rules(under, data, short, on_missing="skip")
     assert found.rules == wanted.rules
     assert found.skipped == wanted.skipped
 

@@ -403,7 +403,9 @@ KINDS_OF_THINGS: dict[str, Kind] = {
     ),
     "lexicon under a tagger": (lexicon_tagger, lambda m: repr(m.tag("abca"))),
     "rules that were learned": (
-        lambda: fstcrf.train_with_rules(tagger(), COLUMNS, RULE, target="tag", max_iterations=2),
+        lambda: fstcrf.ext.rules.train_with_rules(
+            tagger(), COLUMNS, RULE, target="tag", max_iterations=2
+        ),
         lambda found: of_tagger(found.tagger),
     ),
     "Pieces": (lambda: PIECES, token_decoder().decode_all),

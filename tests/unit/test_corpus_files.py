@@ -185,7 +185,7 @@ def test_what_looks_whether_a_file_can_be_written_leaves_nothing_for_good(tmp_pa
     probing = """
 import os, signal, sys
 from pathlib import Path
-from fstcrf.text.corpus import check_writable
+from fstcrf.files import check_writable
 Path.unlink = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 check_writable(sys.argv[1])
 """

@@ -201,7 +201,7 @@ def test_what_a_grammar_forbids_is_named_with_its_place_in_the_data(first: str) 
     ]
     grammar = fstcrf.Grammar.from_text('export E = any* - (any* "[Y]" "[Y]" any*);')
     with pytest.raises(DataError, match=r"^sentence 2, token 2: label 'Y' .*grammar") as caught:
-        CRF.train(data, "tag", "U:%x[0,word]\nB", grammar=grammar)
+        CRF.train(data, "tag", "U:%x[0,word]\nB", grammar=grammar, partial=True)
     assert (caught.value.sentence, caught.value.token) == (2, 2)
 
 

@@ -30,7 +30,7 @@ def machine(
 
 def file(folder: Path, made: openfst.Machine, name: str = "mine.fst") -> Path:
     path = folder / name
-    path.write_bytes(openfst.to_bytes(made, "log64"))
+    path.write_bytes(openfst.to_bytes(made, "standard"))
     return path
 
 

@@ -100,7 +100,7 @@ def promised() -> dict[str, Callable[[], Any]]:
             ).theta
         ),
         "words": lambda: words().weights.words,
-        "rules": lambda: list(fstcrf.learn_rules(model, whole, rules).weights.values()),
+        "rules": lambda: list(fstcrf.ext.rules.learn_rules(model, whole, rules).weights.values()),
         "labels": lambda: model.decode(whole).flat,
         "scores": lambda: model.decode(whole, n=3).scores,
         "probabilities of labels": lambda: np.concatenate(model.marginals_all(whole)),

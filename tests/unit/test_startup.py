@@ -19,8 +19,9 @@ ROOT = Path(__file__).parents[2]
 TEMPLATE = "U0:%x[0,word]\nU1:%x[-1,word]/%x[0,word]\nU2:%x[0,suffix(word,2)]\nBOS\nEOS\nB\n"
 HEAVY = ("scipy", "pynini", "pywrapfst", "rich", "numpy.ma", "safetensors", "lark", "optuna")
 UNNEEDED = (
-    *("cli", "compat", "documents", "grammar", "openfst", "pipelines.trained", "plans", "recipes"),
-    *("joint.batches", "joint.chainlattice", "joint.composing", "lattice.lattice", "train.loop"),
+    *("cli", "ext", "recipes", "machines.grammar", "machines.openfst", "machines.plans"),
+    *("taggers.pipelines.trained", "taggers.batches", "taggers.chainlattice", "taggers.composing"),
+    *("lattices.lattice", "training.loop"),
 )
 LOOK = """
 import sys

@@ -144,8 +144,9 @@ def test_unknown_and_ambiguous_labels_are_counted(executor: Any) -> None:
 
 def test_the_search_for_options_counts_them_once() -> None:
     pytest.importorskip("optuna")
+    known = Corpus.from_sentences([{"form": ["a", "b"], "tag": ["N", "V"]}])
     with pytest.warns(LabelWarning, match=r"unknown \(_\): 1") as caught:
-        tune(DATA, "tag", TEMPLATE, dev=DATA, l2=[0.1, 1.0], trials=2, max_iterations=2)
+        tune(DATA, "tag", TEMPLATE, dev=known, l2=[0.1, 1.0], trials=2, max_iterations=2)
     assert len(caught) == 1
 
 

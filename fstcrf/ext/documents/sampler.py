@@ -195,7 +195,7 @@ class _PythonGibbs:
     def sweep(
         self, chain: MarkovChain, temperatures: Floats, whole: Bools, uniform: Floats
     ) -> Floats:
-        """Sweep over the document, changing a chain in place; as `kernel.gibbs.Gibbs.sweep`."""
+        """Sweep over the document, changing a chain in place; as `kernel.Gibbs.sweep`."""
         self._remember(chain)
         tokens, scores = len(self._document), np.empty(len(temperatures))
         sentences = list(zip(self._bounds[:-1], self._bounds[1:], strict=True))

@@ -2,6 +2,7 @@
 
 =================  ===========================================================================
 Lexicon            words and costs as a tagger; reads and writes MeCab's dictionaries
+LexiconTagger      a lexicon and a tagger of characters, decided together
 WordAnswer         the best words of texts, as flat arrays
 WordLattice        all words of a text: n best ways, probabilities, samples
 Dictionary, Entry  one dictionary, a word of it
@@ -12,6 +13,7 @@ Characters, Kind   kinds of characters, of which unknown words are made
 from fstcrf.ext.lexicon.characters import Characters, Kind
 from fstcrf.ext.lexicon.dictionary import Dictionary, Entry
 from fstcrf.ext.lexicon.lexicon import Lexicon
+from fstcrf.ext.lexicon.tagging import LexiconTagger, TaggedWords
 from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice, WordPath
 
 __all__ = [
@@ -20,6 +22,8 @@ __all__ = [
     "Entry",
     "Kind",
     "Lexicon",
+    "LexiconTagger",
+    "TaggedWords",
     "Word",
     "WordAnswer",
     "WordLattice",

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,15 @@ from fstcrf.ext.lexicon.kernel import (
 from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice
 from fstcrf.files import atomic_write
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.lazy import LazyModule
+from fstcrf.taggers import Tagger
+
+if TYPE_CHECKING:
+    from fstcrf.ext.lexicon import tagging
+    from fstcrf.ext.lexicon.tagging import LexiconTagger
+    from fstcrf.taggers import CRF
+else:  # who finds words without a tagger does not wait for it
+    tagging = LazyModule("fstcrf.ext.lexicon.tagging")
 
 __all__ = ["Lexicon"]
 
@@ -105,6 +114,12 @@ class Lexicon:
             matrix,
             longest_run,
         )
+
+    def __matmul__(self, tagger: object) -> LexiconTagger:
+        """Return ``LexiconTagger(self, tagger)``: words and labels of characters together."""
+        if not isinstance(tagger, Tagger):
+            return NotImplemented
+        return tagging.LexiconTagger(self, cast("CRF", tagger))
 
     def __repr__(self) -> str:
         words = sum(map(len, self.dictionaries))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fstcrf.arrays import Bools, Ints
 from fstcrf.errors import OptionError
-from fstcrf.ext.lexicon import Lexicon, Word, WordLattice
+from fstcrf.ext.lexicon.words import Word, WordLattice
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.arcs import SegmentArcs, in_order
 from fstcrf.lattices.candidates import Candidates
@@ -25,6 +25,13 @@ class _Tagger(Protocol):
 
     def lattice(self, sentence: Any) -> Any:
         """Return the lattice of a sentence."""
+
+
+class _Lexicon(Protocol):
+    """What finds words."""
+
+    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
+        """Return all words of a text."""
 
 
 class TaggedWords(NamedTuple):
@@ -70,7 +77,7 @@ class LexiconTagger:
 
     def __init__(
         self,
-        lexicon: Lexicon,
+        lexicon: _Lexicon,
         tagger: _Tagger,
         *,
         agree: bool = True,

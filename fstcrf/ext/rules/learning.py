@@ -180,7 +180,9 @@ def learn_rules(
     >>> words = {"word": ["a", "b", "a", "b"]}
     >>> data = fstcrf.Corpus.from_sentences([{**words, "tag": list("XYXY")}] * 3)
     >>> plain = fstcrf.CRF.train(data, "tag", "U:%x[0,word]", l2=5.0)
-    >>> learned = fstcrf.learn_rules(plain, data, 'export SAME = each["[X][X]" | "[Y][Y]", <?>];')
+    >>> learned = fstcrf.ext.rules.learn_rules(
+    ...     plain, data, 'export SAME = each["[X][X]" | "[Y][Y]", <?>];'
+    ... )
     >>> learned.weights["SAME"] < -1
     True
     """

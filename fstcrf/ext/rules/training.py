@@ -134,7 +134,9 @@ def train_with_rules(
     >>> words = {"word": ["a", "b", "a", "b"]}
     >>> data = fstcrf.Corpus.from_sentences([{**words, "tag": list("XYXY")}] * 3)
     >>> plain = fstcrf.CRF.train(data, "tag", "U:%x[0,word]", l2=5.0)
-    >>> both = fstcrf.train_with_rules(plain, data, 'export S = each["[X][X]" | "[Y][Y]", <?>];')
+    >>> both = fstcrf.ext.rules.train_with_rules(
+    ...     plain, data, 'export S = each["[X][X]" | "[Y][Y]", <?>];'
+    ... )
     >>> both.weights["S"] < -1
     True
     >>> (both.tagger & both.grammar).tag(words)

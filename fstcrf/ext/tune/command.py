@@ -196,7 +196,7 @@ def _check_files(
 
 
 def _asked(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what `fstcrf.tune` takes, checked as far as that needs no data."""
+    """Return what `fstcrf.ext.tune.tune` takes, checked as far as that needs no data."""
     choices: dict[str, Any] = {name: given.pop(name, None) for name in _SEARCHED}
     if choices["order"] is not None:
         choices["order"] = _orders(choices["order"])

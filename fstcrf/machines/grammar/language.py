@@ -143,7 +143,7 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
 
 def shipped_grammar(name: str) -> Path:
     """Return the path of a grammar that comes with fstcrf."""
-    package = Path(__file__).resolve().parent.parent
+    package = Path(__file__).resolve().parents[2]
     # Installed inside the package; in a checkout, beside it.
     folder = next(
         (f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package

@@ -1,7 +1,7 @@
 """The options of training, by name and as one struct, and which of them a run reads.
 
-Those of objectives and methods are the fields of their settings (`fstcrf.training.methods`); the rest
-are fields of `Options`. What is given and not read would be ignored in silence: it is refused.
+Those of objectives and methods are the fields of their settings (`fstcrf.training.methods`); the
+rest are fields of `Options`. What is given and not read would be ignored in silence: it is refused.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ Report = Callable[[Progress], None]
 
 
 class Retrain(Protocol):
-    """Trains a tagger on other text as it was trained; `fstcrf.taggers.model.training.retrained`."""
+    """Trains a tagger on other text as it was trained: `training.retrained`."""
 
     def __call__(
         self,

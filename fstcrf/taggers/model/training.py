@@ -200,8 +200,8 @@ def train_crf(
         On Ctrl-C return the best model so far.
     executor : Executor, optional
         Where the text is worked on part by part: ``ProcessExecutor(2)``, ``DaskExecutor(client)``,
-        see `fstcrf.training.executors`. Of the likelihood by "lbfgs", without `reads` and `warm_start`. The
-        model has the same bits for any number of workers, and without an executor.
+        see `fstcrf.training.executors`. Of the likelihood by "lbfgs", without `reads` and
+        `warm_start`. The model has the same bits for any number of workers, and without one.
     memory_limit : int, optional
         Bytes for the work on a text that may be larger than memory: what does not fit is in files
         that are mapped. Index and weights are not counted. The same bits, too.
@@ -216,7 +216,7 @@ def train_crf(
         weights are averaged, is the fastest to a good model; "l2sgd" is CRFsuite's; "gpd" of the
         objectives that count errors, which "lbfgs" and "quickprop" train, too); the averaged
         perceptron ("ap"), passive-aggressive ("pa") and "arow" as in CRFsuite; the averaged
-        perceptron for a few epochs ("perceptron"). ``fstcrf.training.lbfgs.LBFGSSettings(memory=5)``
+        perceptron for a few epochs ("perceptron"). ``training.lbfgs.LBFGSSettings(memory=5)``
         says the method and its options in one.
     {options}
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.files import atomic_write, check_writable, open_binary, open_text
     from fstcrf.text.corpus.columns import ColumnWriter, read_columns, stream_columns, write_columns
     from fstcrf.text.corpus.conllu import read_conllu, stream_conllu
     from fstcrf.text.corpus.corpus import Column, Corpus, Sentence, concatenated
@@ -33,8 +32,6 @@ __all__ = [
     "Sentence",
     "Span",
     "SpanArrays",
-    "atomic_write",
-    "check_writable",
     "concatenated",
     "convert",
     "convert_column",
@@ -43,8 +40,6 @@ __all__ = [
     "labels_from_spans",
     "legal_transitions",
     "named_scheme",
-    "open_binary",
-    "open_text",
     "read_columns",
     "read_conllu",
     "read_items",
@@ -66,8 +61,6 @@ __getattr__ = importer(
         "Sentence": "corpus",
         "Span": "schemes",
         "SpanArrays": "schemes",
-        "atomic_write": "files",
-        "check_writable": "files",
         "concatenated": "corpus",
         "convert": "schemes",
         "convert_column": "schemes",
@@ -76,8 +69,6 @@ __getattr__ = importer(
         "labels_from_spans": "schemes",
         "legal_transitions": "schemes",
         "named_scheme": "schemes",
-        "open_binary": "files",
-        "open_text": "files",
         "read_columns": "columns",
         "read_conllu": "conllu",
         "read_items": "items",

@@ -1,7 +1,7 @@
 """A drop-in for python-crfsuite: the same classes, methods and parameters, the same model files.
 
-``sys.modules["pycrfsuite"] = fstcrf.ext.compat.pycrfsuite`` is all it takes to use it in a program that
-imports pycrfsuite.
+``sys.modules["pycrfsuite"] = fstcrf.ext.compat.pycrfsuite`` is all it takes to use it in a
+program that imports pycrfsuite.
 """
 
 from fstcrf.ext.compat.pycrfsuite import _dumpparser, _logparser, _pycrfsuite

@@ -22,7 +22,7 @@ from fstcrf.ext.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
 from fstcrf.ext.compat.sklearn_crfsuite.utils import sklearn
 
 if TYPE_CHECKING:
-    from fstcrf.taggers import model
+    from fstcrf import taggers
 
     class _BaseEstimator:
         """What scikit-learn has no types for."""
@@ -284,7 +284,7 @@ calibration_max_trials
             raise NotFittedError(f"the CRF is not fitted: {error}") from error
 
     @property
-    def crf_(self) -> model.CRF | None:
+    def crf_(self) -> taggers.CRF | None:
         """The model as a tagger of fstcrf: n-best lists, grammars, composition."""
         return None if self.tagger_ is None else self.tagger_.crf
 

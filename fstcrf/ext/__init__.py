@@ -1,0 +1,10 @@
+"""What is built on the library: a package for each use, which nothing outside imports.
+
+The names of `fstcrf` that live here are found by a table of strings when they are first used.
+"""
+
+from fstcrf.lazy import importer
+
+__all__: list[str] = []
+
+__getattr__ = importer(__name__, {})

@@ -1,0 +1,7 @@
+"""Text: corpora, tagging schemes, templates and the attributes that they give."""
+
+from fstcrf.lazy import importer
+
+__all__: list[str] = []
+
+__getattr__ = importer(__name__, {})
