@@ -7,7 +7,16 @@
  *   forward   x[.., i, ..] -> y[.., j, ..] = (+)_i x[.., i, ..] (x) arc_c[i -> j]     c = 0, 1, ...
  *   backward  the same with the ends of the arcs exchanged                            c = ..., 1, 0
  *
- * In FST terms the tapes are interleaved, and only one of them moves at each step. */
+ * In FST terms the tapes are interleaved, and only one of them moves at each step.
+ *
+ * Rows that cannot win. In the maxima of two tapes, a label of the first tape may be so far behind
+ * another, whatever the second tape does, that no arc can make up for it: the smallest lead of
+ * one's arcs over the other's is a table made once, the largest lead of one row over the other a
+ * few subtractions. Rows that are out take part in neither axis' step (`csrc/advance.h`); the
+ * maxima, and hence all answers, are the same. It leaves sums alone. A bound for whole paths, from
+ * the taggers' own max-marginals and a known path, was not built: its optimism adds up over the
+ * sentence.
+ */
 #ifndef FSTCRF_ADVANCE_H
 #define FSTCRF_ADVANCE_H
 

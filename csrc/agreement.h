@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Penalties of spans that disagree across the sentences of a document. Spans are counted by what they
- * say, so that the penalties of one more span cost a look at its own tokens, whatever the document has. */
+ * say, so that the penalties of one more span cost a look at its own tokens, whatever the document has.
+ *
+ * Counts. Penalties are sums over pairs of spans, and a document may have thousands. The kernel
+ * (`csrc/agreement.h`) never looks at pairs. Token sequences that occur twice or more are numbered
+ * once (`ext/documents/document.py`), as are values of fields and words; for each number and type
+ * it keeps how many spans are it or have it inside. What one more span costs is read off the
+ * counts of its own tokens. To try a label (`csrc/single_site.h`), the spans around the token
+ * leave the counts and those it would make enter; how long that takes does not depend on the
+ * document. `Consistency` and `Fields` count in Python too, for use beside models in Python; tests
+ * hold the two together, and the frequencies of long runs to probabilities computed from all
+ * labellings.
+ */
 #ifndef FSTCRF_AGREEMENT_H
 #define FSTCRF_AGREEMENT_H
 

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One sentence at a time: blocked Gibbs sampling. The graph alone proposes a path, by forward filtering
- * and backward sampling; a Metropolis-Hastings step lets the penalties say whether it is taken. */
+ * and backward sampling; a Metropolis-Hastings step lets the penalties say whether it is taken.
+ *
+ * Whole sentences (`csrc/blocked.h`) are proposed by the tagger alone, by forward filtering and
+ * backward sampling, and taken with the probability min(1, ratio of penalties):
+ * Metropolis-Hastings, in which the tagger's scores cancel. At temperature c both sides are
+ * divided by c; at 0 the tagger's best sentence is taken if it raises the score of the document. A
+ * sweep of sentences leaves what token sweeps cannot leave under schemes where no label can change
+ * alone.
+ */
 #ifndef FSTCRF_BLOCKED_H
 #define FSTCRF_BLOCKED_H
 

@@ -5,6 +5,23 @@ best first: 16 labellings of the first tape, then 128, 1024, ... within the budg
 open sentences in one batch. A prefix whose own probability is not above the best total found cannot
 win, as no later factor is above 1. Where the time has an end, the clock is looked at often; the
 cascade's labels are always looked at.
+
+The chain rule is no product of machines, since each tagger is normalised given what the earlier
+ones said. `taggers/chain.py` looks at the cascade's labels first, then at prefixes, labellings of
+the first tapes, best first and those of all sentences in one batch, and stops when no later one
+can win. The first ranking finds the cascade's labels and those within two nats of them, so that
+few sentences are ranked twice. A prefix (`taggers/prefixes.py`) costs the tokens in which it
+differs from the cascade's labels: potentials of these are looked up again under its labels
+(`TokenRows.at`), and the recursion is taken up there (`kernel.rescored`). Known labels and biases
+add to the potentials by which labels are chosen, never to those of a normaliser. log Z of the
+first tape is the same for all labellings, and is left out where labels alone are asked for. Two
+bounds were tried and left out: the tangent of the second tagger's log Z as a function of the
+first's labels is a product lattice and an upper bound, but it proposed the same labelling of the
+first tape again and again with different labels of the second, and proved fewer sentences than
+the plain enumeration in the same time; label pruning by max-marginals saves little where most
+labels are out of the question anyway. How soon it stops is in the page on [joint
+decoding](../measurements/joint-accuracy.md), what it costs in [speed of
+composition](../measurements/benchmarks-composition.md).
 """
 
 from __future__ import annotations

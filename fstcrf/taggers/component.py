@@ -2,6 +2,17 @@
 
 Without a relabelling a tagger reads the tape of that name, label by label. With one, it reads
 another tape or a coarser label set: the label that it sees is a function of the tape's label.
+
+Conditioned potentials. A tagger that reads an earlier tape has potentials for every label of it.
+The index knows which pairs of a predicate and a label training has seen; a predicate is a row of
+a sparse table over (label, state), so that one lookup a template and one sum give a token's
+potentials under all labels (`taggers/model/potentials.py`).
+
+Columns that are given (`taggers/component.py`: `GivenTape`). A grammar that names a column of the
+text is bound to the strings that training saw there. Compiled, strings that no conjunct tells
+apart are one label (`merged`), so a rule about one part of speech costs an axis of two, however
+many there are; a sentence pins the axis by potentials of 0 and −∞. In products it is one more
+chain, under the chain rule it stands beside the earlier tapes that a stage's grammar reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,17 @@
 """Work cut into parts: sentences into shards, vectors into spans, threads that take them in order.
 
 NumPy and the kernel let other threads run while they compute.
+
+Shards and determinism. The training text is cut into 16 shards, by its length and not by the
+number of threads. A shard numbers its attributes for itself, the frequent ones first, so that
+what is used together lies together; attributes with many weights are padded rows, those with one
+or two are single entries. It adds its posteriors to a gradient of its own, while they are in
+cache: no two threads ever write to one place. Threads take shards; their gradients are added up
+in the order of the shards, while later ones are swept, so that only a few exist at a time. Hence
+the result has the same bits for any number of threads. The other way, to gather the gradient of
+each attribute through the transposed matrix, needs no gradient per shard but has to keep
+posteriors of states; the general path does that, in blocks of 2 MB of posteriors, and only for
+the weights that exist.
 """
 
 from __future__ import annotations

@@ -2,6 +2,19 @@
 
 The functions of this module go to the parts. What they are told and return is arrays, so that
 processes and machines can pass it on.
+
+Parts. A text of more than 2^20 tokens is several such problems, *parts*, whose number is a
+function of the tokens; a binary tree over their numbers adds what they expect
+(`training/parts.py`, `executors/executor.py`). Below that number shards are summed one after the
+other into one vector, since the tree adds whole vectors. What optimisers ask of the data is a
+protocol, `Evidence`: `Whole` is a problem in memory, `Spread` parts elsewhere
+(`training/spread.py`). An executor places states, maps functions over them and folds by the tree;
+workers hold states by number, and whoever lacks one says so and is told how it is made, so that a
+killed worker, a new one and the first call are one case. `taggers/model/spread.py` reads files to
+parts in passes that find the numbers of one machine: strings by their first appearance, keys
+counted and sorted, prints of tied attributes added. Within a limit of memory
+(`training/spool.py`) arrays are in files without names, mapped, and their pages are given back
+after each part.
 """
 
 from __future__ import annotations

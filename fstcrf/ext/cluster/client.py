@@ -1,4 +1,10 @@
-"""Files by the workers of Dask."""
+"""Files by the workers of Dask.
+
+Who does not fit is refused before work. Workers are asked for their version by an expression over
+built-ins, since a function of fstcrf could not even be read where there is none. Each looks once
+whether model, grammars and the record of the outputs are the same files there, which finds
+folders that are not shared.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,13 @@
 The record is a file of JSON lines in the folder: the settings of the run first, then a line for
 each output that is finished. Lines are only added, so that whatever ends a run leaves a record that
 the next one goes on from.
+
+What is finished is a file of lines in the folder of outputs, which only the client adds to, when
+it hears of an output that is already in place. A crash between the two costs a file that is
+tagged twice, to the same bytes. Size and time of a file that are as they were spare reading it;
+otherwise its SHA-256 says whether it is the same. The first line are the settings: version, hash
+of the model, options that are not defaults, files that these name by their content. A lock on the
+file keeps a second run out.
 """
 
 from __future__ import annotations

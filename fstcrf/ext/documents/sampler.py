@@ -1,4 +1,18 @@
-"""Gibbs sampling of documents: annealing, starts, and chains of sweeps."""
+"""Gibbs sampling of documents: annealing, starts, and chains of sweeps.
+
+The best of a chain is the start or what a sweep ended at, whichever scores most, so it is never
+worse than the start. The chain never stands where a model says −∞, so scores are sums of finite
+numbers, kept up to date; each call of the kernel counts anew, so that rounding does not add up
+over a long run. Uniform numbers come from NumPy, some sweeps at a time, from the seed, the number
+of the document and that of the chain. A long file is read in batches that are cut anew where
+documents end (`text/corpus/batches.py`), and documents are numbered through: how it is read
+changes nothing.
+
+Draws without counting. Where all penalties only lower scores, the tagger's scores alone often
+show that a draw is the label that is there already, whatever the counts say; then nothing is
+counted. Labels e⁻³⁷ behind are left out for the same reason. Where a model can raise scores there
+is no such bound, and every label is asked about.
+"""
 
 from __future__ import annotations
 

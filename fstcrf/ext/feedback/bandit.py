@@ -3,6 +3,18 @@
 In simulation, gold labels stand in for people. The reward of a labelling is the F of its spans in
 its sentence, 2 · correct / (found + wanted); where neither side has a span nothing is wrong, and it
 is 1. Where labels are not spans, it is the share of right labels.
+
+Rewards. `Bandit` sees one sample of a sentence and a number that says how good it is. One pass of
+forward-backward gives the sample (filter forward, sample backward), its probability, and the
+expectations that its features are compared with; the step goes along the difference, for every
+label of every attribute of the sentence, so the rows are dense and gold labels decide nothing
+about which weights exist (`csrc/feedback.c`). For p₋ of preferences the potentials change sign
+and what is forbidden stays so. Momentum and ADADELTA touch all weights at every step, in theory;
+here a row is brought up to date when it is next read, by the closed form of what it missed, and
+decay is one factor for all weights (`csrc/descent.h`). `FeedbackLearner` remembers the direction
+of a proposal instead of recomputing it: an answer may come when the weights have moved. Its
+journal holds proposals and rewards, so that reading it again repeats the steps and needs no model
+of the moment.
 """
 
 from __future__ import annotations

@@ -2,6 +2,17 @@
 
 States are labels with what a grammar has to remember of those before. The structure is compiled
 once for labels and grammar; scores of transitions are added to it whenever they change.
+
+Batches of arrays take a way of their own (`csrc/emissions.c`, `kernel/emissions.py`): scores in
+float32 are read where they lie, under one chain whose arcs are written out. Its states are those
+of the product of labels and grammar that lie on a path (`lattices/emissions/structure.py`),
+compiled once for labels and grammar; transitions that change at every step of a training are
+added to them. That pays up to 256 states and a count of operations; beyond, the machine of a
+lattice takes over, in float64. Best labels are found backward, each row less the largest score of
+the one behind it, so that rounding does not grow with the length; where the path meets scores so
+large that float32 rounds them, float64 finds it again. Sums are scaled a token late, so that no
+token waits for a division. What underflows is bounded when the backward rows are known: in a
+sentence where it could count, float64 takes over, then the log domain.
 """
 
 from __future__ import annotations

@@ -6,6 +6,14 @@ Sentence  what a sentence allows before any constraint, and under some
 
 First by counting, then by a short search beside the constraints, last in their product. The work
 that goes into all questions about a sentence is limited, in states, not by the clock.
+
+Contradictions. Which constraints leave no path is found without multiplying all of them: a
+labelling that satisfies a set of them breaks some other one, which joins the set, until nothing
+satisfies it; then those that it can do without are dropped (`machines/grammar/contradiction.py`).
+For a sentence the labellings come from the kernel, without scores, and each constraint keeps only
+the states that a labelling of so many tokens can meet (`machines/plans/conflict.py`). The
+constraint that was broken most often joins first: under 29 constraints of which one is to blame,
+that one.
 """
 
 from __future__ import annotations

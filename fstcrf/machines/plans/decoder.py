@@ -1,6 +1,21 @@
 """How a program finds its best paths: over the product, or lazily beside it.
 
 A search that does not end soon is answered from the product, where that is affordable.
+
+What is too large to multiply out is not (`machines/plans/decoder.py`, `csrc/lazy.h`). Best and
+n-best paths are then searched best first over states of the product that are made as they are
+met, each a joint state and a state of every acceptor, packed into as few 64-bit words as hold
+them. The bound of a state adds the machine's backward maximum, which is exact for everything that
+is expanded, and what each acceptor can still score at most in so many tokens: each the exact best
+of a relaxed problem, so the sum is admissible and never rises, and the first visit of a state is
+the best. Siblings are looked at one by one: the queue holds, for each state that was left, the
+best successor not yet looked at. On addresses, under 29 labels that must each be one run, the
+median is one state a token, and the search costs about what Viterbi costs. The caller owns the
+arena and lets it grow by doubling; the kernel stops where room, states or steps are used up and
+goes on from there when called again. A beam answers when a budget ends, and the top of the queue
+is the bound on everything that was not looked at. Sentences that come one at a time have their
+memory and C structures laid out once (`kernel/single.py`): for six tokens, what stands around the
+C code would cost ten times what it does.
 """
 
 from __future__ import annotations

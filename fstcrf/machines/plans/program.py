@@ -2,6 +2,15 @@
 
 What the grammar says of neighbouring labels is folded into the arcs; the rest is multiplied out, or
 searched lazily beside the product. `plan_of` says what was decided.
+
+One axis at a time. The state of a machine is a cell of a tensor: residual states × the states of
+each tape. Between two tokens it is advanced axis by axis. Arcs of a tape may depend on the
+*present* labels of tapes before it, never on what those were one token earlier; therefore an axis
+can be eliminated while the others stand still, and a step of two tapes costs L₁²L₂ + L₁L₂²
+instead of L₁²L₂². Every such step is a matrix product in a semiring (max-plus, sum-times,
+log-plus), and `csrc/semiring.h` is that product, in tiles that stay in registers. Potentials that
+depend on several tapes are tables with a row for each combination of labels; an array of places
+says which row belongs to a cell, so that the kernel knows neither tapes nor labels.
 """
 
 from __future__ import annotations

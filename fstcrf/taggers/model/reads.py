@@ -3,6 +3,14 @@
 A tagger is right too often on the text that it was trained on, and whoever reads its labels there
 learns to trust it too much. Jack-knifing cuts the sentences into K folds; the taggers are trained
 again on K − 1 of them, with the settings that they were trained with, and label the one left out.
+
+Labels passed on. What a tagger reads in training can be probabilities (`taggers/model/reads.py`).
+A template that reads labels stays what it is: its design is the average of the designs that each
+label would give, weighted by posteriors, so that attributes get values and the index has the keys
+of ordinary labels. The tagger that comes out reads labels like any other, and one may decode by
+best labels, by posteriors or jointly, however it was trained. Copies of a sentence hold the
+labels in the order of their probability: as many copies as its most ambiguous token has labels
+worth keeping, not as many as there are labels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Tasks: taggers of a pipeline that are to be trained, and what is checked before training."""
+"""Tasks: taggers of a pipeline that are to be trained, and what is checked before training.
+
+Errors first. Training a task takes minutes, and what is wrong with the third would be said only
+after the first two. All that can be known before is looked at before: options where a `Task` is
+declared; columns, labels that must follow their scheme, gold labels for jack-knifing and labels
+that a grammar names in `taggers/pipelines/task.py`. Errors begin with the name of the task:
+`naming.named` changes the message of an error and leaves all else as it is. A TOML file is read
+by tables that check their values (`taggers/pipelines/declaration.py`); what is declared wrongly
+is an `OptionError`, what is wrong in a file that it names is not.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,14 @@
     field.checkpoint    the state of one that was interrupted
     pipeline.json       by what each tagger was trained; how the pipeline tags
     pipeline.fstcrf     all of it as one composition, once every task is finished
+
+Folders. A task has a fingerprint: a hash of its text, held-out text, template and word lists,
+options, and of the *weights* of the taggers that it reads (`Task.fingerprint`,
+`taggers/model/structure.py`). A tagger in the folder is taken if the manifest has it under that
+fingerprint. So a change trains again what it touches, and what comes after only where the tagger
+before really has become another one. The state of a training that was interrupted lies beside it
+with a fingerprint of its own. The manifest forgets a tagger before its file is replaced, and has
+the new one when the file is whole: whenever a run ends, what it says is right.
 """
 
 from __future__ import annotations
