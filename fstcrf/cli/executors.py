@@ -16,11 +16,12 @@ from fstcrf.lazy import LazyModule
 from fstcrf.text.corpus.collection import CorpusFiles
 
 if TYPE_CHECKING:
-    from fstcrf.training.executors import dask, futures
+    from fstcrf.ext.cluster import dask
+    from fstcrf.training.executors import futures
     from fstcrf.training.executors.executor import Executor
 else:  # training here does not wait for them
     dask, futures = (
-        LazyModule("fstcrf.training.executors.dask"),
+        LazyModule("fstcrf.ext.cluster.dask"),
         LazyModule("fstcrf.training.executors.futures"),
     )
 

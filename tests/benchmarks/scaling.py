@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from fstcrf import CRF
+from fstcrf.ext.cluster.dask import DaskExecutor
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training import Progress
-from fstcrf.training.executors.dask import DaskExecutor
 from fstcrf.training.executors.executor import Executor
 from fstcrf.training.executors.futures import ProcessExecutor
 from tests.benchmarks import machine

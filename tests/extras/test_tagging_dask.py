@@ -261,9 +261,9 @@ def test_unfit_workers_are_refused(
 def test_a_model_that_changes_is_refused(cluster: Cluster, model: str) -> None:
     from fstcrf.ext.cluster.client import through_dask
     from fstcrf.ext.cluster.command import _TagJob
+    from fstcrf.ext.cluster.connection import connected
     from fstcrf.ext.cluster.files import parts_of
     from fstcrf.ext.cluster.work import FileTask
-    from fstcrf.training.executors.connection import connected
 
     parts(1)
     (part,) = parts_of(["in"], "out")

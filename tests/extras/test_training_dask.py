@@ -17,11 +17,11 @@ import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import ClusterError, DataError
+from fstcrf.ext.cluster.connection import connected
+from fstcrf.ext.cluster.dask import DaskExecutor
 from fstcrf.text.corpus import Corpus, write_columns
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training import parts
-from fstcrf.training.executors.connection import connected
-from fstcrf.training.executors.dask import DaskExecutor
 from tests.support.command import ROOT, failure, run
 
 distributed = pytest.importorskip("distributed")

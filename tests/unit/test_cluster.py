@@ -11,10 +11,10 @@ import pytest
 
 import fstcrf
 from fstcrf.errors import DataError, MissingDependencyError, OptionError, RecoveryWarning
+from fstcrf.ext.cluster.connection import connected
 from fstcrf.ext.cluster.files import RECORD, Record, Stamp, TextFile, parts_of
 from fstcrf.ext.cluster.processes import through_processes
 from fstcrf.ext.cluster.work import FileOutcome, FileTask, perform
-from fstcrf.training.executors.connection import connected
 from tests.support.file_jobs import Broken, Copying
 
 

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fstcrf.errors import ClusterError
+from fstcrf.ext.cluster.connection import check_workers, distributed_package
 from fstcrf.ext.cluster.work import FileOutcome, FileShare, FileTask, Heard, perform, said
-from fstcrf.training.executors.connection import check_workers, distributed_package
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -22,6 +22,7 @@ from fstcrf.cli.tagging import Outcomes
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.ext.arrow.command import TableColumns, check_options, is_parquet, table_columns
 from fstcrf.ext.cluster.client import through_dask
+from fstcrf.ext.cluster.connection import connected
 from fstcrf.ext.cluster.files import Record, TextFile, digest, head_of, parts_of
 from fstcrf.ext.cluster.processes import through_processes
 from fstcrf.ext.cluster.work import (
@@ -34,7 +35,6 @@ from fstcrf.ext.cluster.work import (
     heard,
     perform,
 )
-from fstcrf.training.executors.connection import connected
 
 __all__ = ["FolderRun", "tag_folder"]
 

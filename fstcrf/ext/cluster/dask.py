@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from fstcrf import kernel
 from fstcrf.errors import ClusterError
-from fstcrf.training.executors.connection import (
+from fstcrf.ext.cluster.connection import (
     ANSWER,
     VERSION,
     check_workers,

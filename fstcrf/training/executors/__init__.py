@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.training.executors.dask import DaskExecutor
     from fstcrf.training.executors.executor import Executor, LocalExecutor, Placement
     from fstcrf.training.executors.futures import FuturesExecutor, ProcessExecutor
 
 __all__ = [
-    "DaskExecutor",
     "Executor",
     "FuturesExecutor",
     "LocalExecutor",
@@ -19,7 +17,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "dask": ("DaskExecutor",),
     "executor": ("Executor", "LocalExecutor", "Placement"),
     "futures": ("FuturesExecutor", "ProcessExecutor"),
 }
