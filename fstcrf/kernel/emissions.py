@@ -17,6 +17,7 @@ from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import KernelError, NumericError
 from fstcrf.kernel.machines import allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+from fstcrf.ragged import Ragged
 
 MOST_EMITTERS = int(lib.FC_MAX_EMITTERS)
 """States that a chain may have here."""
@@ -163,8 +164,7 @@ class EmissionRows:
         lengths = settled(lengths)
         self.emitter, self.lengths, self.width, self.threads = emitter, lengths, width, threads
         self.n_labels, self.n_sentences = emitter.n_labels, len(lengths)
-        self.offsets = np.zeros(self.n_sentences + 1, dtype=np.int64)
-        np.cumsum(lengths, out=self.offsets[1:])
+        self.offsets = Ragged.from_lengths(lengths).offsets
         self.rows = rows
         item = rows.dtype.itemsize
         stride = max(rows.strides[-2] // item, self.n_labels)
@@ -331,13 +331,10 @@ class EmissionRows:
             count = np.diff(ends, prepend=0)[1:]
             starts = [first for first, _ in portions]
             count[starts] = ends[1:][starts]
-            rows = [
-                np.arange(self.offsets[first], self.offsets[first] + count[first:last].sum())
-                for first, last in portions
-            ]
-            kept = np.concatenate(rows)
+            sizes = [count[first:last].sum() for first, last in portions]
+            kept = Ragged.from_lengths(sizes).ranges(self.offsets[starts])
             span, probability = span[kept], probability[kept]
-            np.cumsum(count, out=ends[1:])
+            ends = Ragged.from_lengths(count).offsets
         total = int(ends[-1])
         return PathSpans(ends, span[:total], probability[:total], found.left.astype(bool))
 
@@ -363,12 +360,7 @@ class EmissionRows:
 
     def _shards(self) -> Iterator[tuple[int, int]]:
         """Yield runs of sentences that depend on their lengths alone."""
-        first = 0
-        while first < self.n_sentences:
-            limit = self.offsets[first] + _SHARD
-            last = max(int(np.searchsorted(self.offsets, limit, side="right")) - 1, first + 1)
-            yield first, min(last, self.n_sentences)
-            first = last
+        return Ragged(self.offsets).runs(_SHARD)
 
     def _run(self, ask: Callable[..., Any], parts: Sequence[tuple[int, ...]]) -> None:
         def one(part: tuple[int, ...]) -> tuple[Any, int]:

@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
-from fstcrf.kernel.rows import row_starts
+from fstcrf.ragged import Ragged
 
 Domain = Literal["auto", "linear", "log"]
 
@@ -43,8 +43,7 @@ class Classes:
     def made(cls, of: Ints, count: int) -> Classes:
         """Return states in so many classes: int32 [S] → Classes."""
         state = np.argsort(of, kind="stable").astype(np.int32)[int((of < 0).sum()) :]
-        sizes = np.bincount(of[of >= 0], minlength=count)
-        row = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        row = Ragged.from_rows(of[of >= 0], count).offsets
         return cls(settled(of), settled(row), settled(state))
 
     def view(self) -> tuple[Any, list[Any]]:
@@ -398,7 +397,7 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
             raise ShapeError("a sparse graph has no arcs; there must be an arc")
         if graph.source.min() < 0 or graph.source.max() >= states:
             raise ShapeError(f"an arc leaves a state that is none of the {states}")
-        row = row_starts(graph.source, states)
+        row = Ragged.from_rows(graph.source, states).offsets
         axis["row"] = array_in(row, np.int64, row.shape, "row")
     if graph.rest is not None:
         axis["rest"] = ffi.new("double *", graph.rest)

@@ -17,7 +17,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, ffi, lib, settle, settled
-from fstcrf.kernel.rows import row_starts
+from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -153,7 +153,7 @@ def _arcs(source: Ints, target: Ints, n: int, keep: list[Any]) -> dict[str, Any]
     )
     if len(source) and (source.min() < 0 or source.max() >= n):
         raise ShapeError(f"an arc leaves a state that is none of the {n}")
-    row = row_starts(source, n)
+    row = Ragged.from_rows(source, n).offsets
     return {
         "row": _kept(row, np.int64, (n + 1,), "row", keep),
         "source": ends[0],
@@ -179,7 +179,7 @@ def _axis_view(axis: Axis, outer: int, keep: list[Any]) -> dict[str, Any]:
         fields["score"] = _kept(axis.score, np.float64, shape, "arc potentials", keep)
     if axis.rest is not None and axis.others is not None and axis.source is None:
         source, target = np.divmod(axis.others, axis.n_states)
-        row = row_starts(source, axis.n_states)
+        row = Ragged.from_rows(source, axis.n_states).offsets
         fields["row"] = _kept(row, np.int64, (axis.n_states + 1,), "row", keep)
         others = target.astype(np.int32)
         fields["target"] = _kept(others, np.int32, others.shape, "others", keep)
@@ -393,16 +393,14 @@ class Bound:
         """Return some of the sentences; itself for all of them."""
         if len(sentences) == self.n_sentences and list(sentences) == [*range(self.n_sentences)]:
             return self
-        lengths = np.diff(self.bounds)[sentences]
         tokens = self.tokens(sentences)
         per_token = tuple(np.ascontiguousarray(array[tokens]) for array in self._per_token)
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        offsets = Ragged(self.bounds).select(np.asarray(sentences, dtype=np.int64)).offsets
         return Bound(self.machine, offsets, per_token, checked=True)
 
     def tokens(self, sentences: Sequence[int]) -> Longs:
         """Return the numbers of the tokens of some sentences, one after the other."""
-        ranges = [np.arange(*self.bounds[k : k + 2].tolist()) for k in sentences]
-        return np.concatenate(ranges) if ranges else np.empty(0, dtype=np.int64)
+        return Ragged(self.bounds).entries(np.asarray(sentences, dtype=np.int64))
 
     def _check_numbers(self, k: int, array: Floats, values: Any, offsets: Longs | None) -> None:
         place = lib.fc_first_invalid(array.size, values)

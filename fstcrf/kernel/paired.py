@@ -18,7 +18,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
-from fstcrf.kernel.rows import row_starts
+from fstcrf.ragged import Ragged
 
 _MOST_PAIRS = 30_000_000
 
@@ -292,7 +292,7 @@ class Paired:
     @cached_property
     def entry(self) -> Longs:
         """Entry slot of each arc, int64 [A]."""
-        return np.repeat(np.arange(len(self.left)), np.diff(self.arc_row))
+        return Ragged(self.arc_row).rows()
 
     @cached_property
     def explicit(self) -> tuple[Acyclic, Ints]:
@@ -302,15 +302,13 @@ class Paired:
         """
         exits = np.arange(len(self.right)) + self.entry_row[self.exit_node]
         entries = np.arange(len(self.left)) + self.exit_row[self.entry_node + 1]
-        first, stop = self.entry_row[self.exit_node], self.entry_row[self.exit_node + 1]
-        size = stop - first
-        if int(size.sum()) > _MOST_PAIRS:
+        behind = Ragged(self.entry_row).select(self.exit_node)
+        if behind.total > _MOST_PAIRS:
             raise TooLargeError(
-                f"n best paths and samples need {int(size.sum()):,} pairs of arcs written out: too "
+                f"n best paths and samples need {behind.total:,} pairs of arcs written out: too "
                 "many; restrict the lattice"
             )
-        x = np.repeat(np.arange(len(self.right)), size)
-        j = np.arange(len(x)) - np.repeat(np.cumsum(size) - size, size) + np.repeat(first, size)
+        x, j = behind.rows(), behind.ranges(self.entry_row[self.exit_node])
         table = 0 if self.table is None else self.table[self.exit_node[x]]
         link = self.pairs.pair[table, self.right[x], self.left[j]]
         alive = link > -np.inf
@@ -322,7 +320,7 @@ class Paired:
         final = np.full(len(exits) + len(entries), -np.inf)
         final[exits] = self.final
         machine = Acyclic(
-            row_starts(source[order], len(final)),
+            Ragged.from_rows(source[order], len(final)).offsets,
             target[order].astype(np.int32),
             np.concatenate([link, self.arcs.score])[order],
             final,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.native import ENTRY, array_in, array_out, check, ffi, lib, settle
+from fstcrf.ragged import Ragged
 
 _LANES = 8
 
@@ -18,13 +19,6 @@ _LANES = 8
 def padded(width: int) -> int:
     """Round a width up to whole vector registers."""
     return -(-max(width, 1) // _LANES) * _LANES
-
-
-def row_starts(rows: NDArray[np.integer], n_rows: int) -> Longs:
-    """Return where the entries of each row begin, int64 [n_rows + 1], of entries sorted by row."""
-    starts = np.zeros(n_rows + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=n_rows), out=starts[1:])
-    return starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +194,19 @@ class SparseRows:
 
     def taken(self, chosen: Longs) -> SparseRows:
         """Return some of the rows, in the given order."""
-        lengths = np.diff(self.indptr)[chosen]
-        indptr = np.zeros(len(chosen) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=indptr[1:])
-        places = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
-        value = None if self.value is None else self.value[places]
-        return SparseRows(indptr, self.index[places], value, self.n_columns)
+        rows = Ragged(self.indptr)
+        entries = rows.entries(chosen)
+        value = None if self.value is None else self.value[entries]
+        offsets = rows.select(chosen).offsets
+        return SparseRows(offsets, self.index[entries], value, self.n_columns)
 
     def transposed(self) -> SparseRows:
         """Return the transpose [R, N], its entries in the order of N within each row."""
         order = np.argsort(self.index, kind="stable")
-        rows = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.indptr))
+        rows = Ragged(self.indptr).repeat(np.arange(len(self), dtype=np.int32))
         value = None if self.value is None else self.value[order]
-        return SparseRows(row_starts(self.index, self.n_columns), rows[order], value, len(self))
+        indptr = Ragged.from_rows(self.index, self.n_columns).offsets
+        return SparseRows(indptr, rows[order], value, len(self))
 
 
 # --- Sparse rows times a table that is mostly empty -----------------------------------------------

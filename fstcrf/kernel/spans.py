@@ -18,6 +18,7 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.blocks import LongSentence, Suffixes, is_long
 from fstcrf.kernel.machines import Bound, Machine, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.ragged import Ragged
 
 Bytes = NDArray[np.uint8]
 
@@ -138,7 +139,7 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
         )
         found.append((span, probability))
         counts[sentences] = np.diff(ends, prepend=0)
-    bounds = np.concatenate([[0], np.cumsum(counts)])
+    bounds = Ragged.from_lengths(counts).offsets
     if len(found) == 1:
         return FoundSpans(bounds, *found[0], log_z)
     span = np.concatenate([np.empty((0, 3), dtype=np.int32), *(s for s, _ in found)])
@@ -246,8 +247,7 @@ def _most_open(bounds: Longs, span: Ints) -> int:
     """Return how many of the spans asked for are open at once, of one type."""
     if not len(span):
         return 1
-    sentence = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    group = np.stack([sentence, span[:, 2], span[:, 0]])
+    group = np.stack([Ragged(bounds).rows(), span[:, 2], span[:, 0]])
     new = np.append(True, (group[:, 1:] != group[:, :-1]).any(axis=0))
     starts = np.flatnonzero(new)
     ends = np.maximum.reduceat(span[:, 1], starts)

@@ -12,6 +12,7 @@ from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
 from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, shard_view
+from fstcrf.ragged import Ragged
 
 __all__ = ["ArcWeights", "StochasticEpoch", "StochasticLearner"]
 
@@ -248,9 +249,8 @@ def _slot_bits(layout: Layout, rows: Ints, width: int) -> Bytes | None:
     if not len(rows) or (count == n_slots).all():
         return None
     bits = np.zeros((len(rows), width // 8), dtype=np.uint8)
-    row = np.repeat(np.arange(len(rows)), count)
-    cell = np.repeat(layout.ptr[rows] - (np.cumsum(count) - count), count) + np.arange(len(row))
-    slot = layout.slot[cell]
+    row = Ragged.from_lengths(count).rows()
+    slot = layout.slot[Ragged(layout.ptr).entries(rows)]
     for k in range(8):
         mine = slot % 8 == k
         bits[row[mine], slot[mine] // 8] |= np.uint8(1 << k)

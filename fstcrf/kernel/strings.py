@@ -11,6 +11,7 @@ import numpy as np
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, FstcrfError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.ragged import Ragged
 
 _ROOM = 1 << 10
 _LINE_END = 10
@@ -117,9 +118,7 @@ def pack_strings(
             odd = next(s for s in strings if joined[error.start] in s)
             raise DataError(f"{odd!r} holds a lone surrogate: it is not Unicode") from None
         sizes = [len(s) if s.isascii() else len(s.encode(errors=surrogates)) for s in strings]
-    offsets = np.zeros(len(strings) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(sizes, dtype=np.int64, count=len(strings)), out=offsets[1:])
-    return np.frombuffer(blob, dtype=np.uint8), offsets
+    return np.frombuffer(blob, dtype=np.uint8), Ragged.from_lengths(sizes).offsets
 
 
 class RowError(FstcrfError):
@@ -235,9 +234,9 @@ def located_forms(
     """
     n, chars = len(opens), np.empty((int(starts[-1]), 2), dtype=np.int32)
     begin, size = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-    given, sizes = list(texts), np.fromiter(map(len, texts.values()), np.int64, len(texts))
-    begin[given], size[given] = np.cumsum(sizes) - sizes, sizes
-    room = np.concatenate([[0], np.cumsum(forms.size + 1)])
+    given, own = list(texts), Ragged.from_lengths(map(len, texts.values()))
+    begin[given], size[given] = own.offsets[:-1], own.lengths
+    room = Ragged.from_lengths(forms.size + 1).offsets
     longest = int(np.max(np.diff(np.take(room, forms.offsets, mode="clip")), initial=0))
     text, scratch = b"".join(texts.values()), np.empty(longest, dtype=np.uint8)
     m = len(forms.begin)

@@ -26,13 +26,13 @@ from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError, TooL
 from fstcrf.files import write_picture
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.kernel.rows import row_starts
 from fstcrf.lattices.answer import Path, share, shown_tapes
 from fstcrf.lattices.arcs import acceptor_steps, check_size
 from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
 from fstcrf.machines import openfst, pictures
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.openfst import Machine
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     import pynini
@@ -648,7 +648,7 @@ class AcyclicLattice:
         final = np.full((len(flat.final), width), -np.inf)
         final[:, -1] = flat.final
         return acyclic.Acyclic(
-            row_starts(source, final.size),
+            Ragged.from_rows(source, final.size).offsets,
             target[by_source].astype(np.int32),
             flat.score[arcs][by_source],
             final.reshape(-1),
@@ -661,7 +661,7 @@ class AcyclicLattice:
     def _first_dead(self, machine: Machine) -> int:
         """First token that no path from the start passes."""
         taken = machine.score > -np.inf
-        row = row_starts(machine.source[taken], machine.n_states)
+        row = Ragged.from_rows(machine.source[taken], machine.n_states).offsets
         everywhere = np.ones(machine.n_states, dtype=bool)
         reached = acyclic.connected(row, machine.target[taken], machine.start, everywhere)
         return int(self._lengths[0][reached].max(initial=0))

@@ -22,9 +22,9 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
 from fstcrf.kernel.acyclic import connected
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged
-from fstcrf.kernel.rows import row_starts
 from fstcrf.lattices.machines import JointArrays
 from fstcrf.machines.grammar import Acceptor
+from fstcrf.ragged import Ragged
 
 Over: TypeAlias = Literal["segments", "tokens"]
 """What a grammar reads: a label for each segment, or one for each token."""
@@ -98,7 +98,7 @@ class SegmentArcs:
     def furthest(self) -> int:
         """The last position that a path from the start reaches; what follows it is dead."""
         alive = self.score > -np.inf
-        row = row_starts(self.source[alive], len(self.position))
+        row = Ragged.from_rows(self.source[alive], len(self.position)).offsets
         everywhere = np.ones(len(self.position), dtype=bool)
         reached = connected(row, self.target[alive], 0, everywhere)
         return int(self.position[reached].max())
@@ -150,7 +150,7 @@ def trimmed(arcs: SegmentArcs) -> SegmentArcs:
     """Return what lies on a path; of the nodes, node 0 stays in any case."""
     arcs = arcs.with_arcs(arcs.score > -np.inf)
     order = np.argsort(arcs.source, kind="stable")
-    row = row_starts(arcs.source[order], len(arcs.position))
+    row = Ragged.from_rows(arcs.source[order], len(arcs.position)).offsets
     keep = connected(row, arcs.target[order], 0, arcs.final > -np.inf)
     left = keep[arcs.source] & keep[arcs.target]
     keep[0] = True

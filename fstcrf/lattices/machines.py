@@ -14,7 +14,6 @@ from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Floats, Longs, distinct
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
-from fstcrf.kernel.rows import row_starts
 from fstcrf.lattices.answer import Labels, Path
 from fstcrf.lattices.tapes import Taped
 from fstcrf.machines.openfst import (
@@ -24,6 +23,7 @@ from fstcrf.machines.openfst import (
     sausage_machine,
     symbols,
 )
+from fstcrf.ragged import Ragged
 
 _LEAST = 0.005  # shown as 0.01
 _MARK = "*"
@@ -124,7 +124,7 @@ def _numbered(machine: Machine) -> Machine:
     number, cycle = acyclic.topological(machine.row, machine.target)
     if cycle >= 0:
         free = machine.ilabel == 0
-        row = row_starts(machine.source[free], machine.n_states)
+        row = Ragged.from_rows(machine.source[free], machine.n_states).offsets
         _, loop = acyclic.topological(row, machine.target[free])
         what = "a cycle" if loop < 0 else "an epsilon loop"
         raise DataError(

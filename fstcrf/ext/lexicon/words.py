@@ -15,7 +15,7 @@ from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.kernel.rows import row_starts
+from fstcrf.ragged import Ragged
 
 __all__ = ["Word", "WordAnswer", "WordLattice", "WordPath", "WordTable"]
 
@@ -172,7 +172,10 @@ class WordLattice:
         final = np.full(len(place), -np.inf)
         final[ends] = -lexicon.matrix[0, context[ends]] / lexicon.unit
         machine = Acyclic(
-            row_starts(source, len(place)), state[arc].astype(np.int32), -cost / lexicon.unit, final
+            Ragged.from_rows(source, len(place)).offsets,
+            state[arc].astype(np.int32),
+            -cost / lexicon.unit,
+            final,
         )
         return cls(text, lexicon, start, end, number, machine, arc.astype(np.int32))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Array, Bools, Ints, Longs, distinct
 from fstcrf.kernel import acyclic
-from fstcrf.kernel.rows import row_starts
+from fstcrf.ragged import Ragged
 
 __all__ = ["Shape", "chained", "word_shape"]
 
@@ -51,12 +51,12 @@ class Shape:
         target, states = self.target[arcs], self.states
         ends = np.zeros(states, dtype=bool)
         ends[-1] = True
-        on_path = acyclic.connected(row_starts(source, states), target, 0, ends)
+        on_path = acyclic.connected(Ragged.from_rows(source, states).offsets, target, 0, ends)
         if not on_path[0]:
             return None
         number = (np.cumsum(on_path) - 1).astype(np.int32)
         there = on_path[source] & on_path[target]
-        rows = row_starts(number[source[there]].astype(np.int64), int(on_path.sum()))
+        rows = Ragged.from_rows(number[source[there]].astype(np.int64), int(on_path.sum())).offsets
         word, pair = self.word[arcs][there], self.pair[arcs][there]
         return Shape(rows, number[target[there]], word, pair)
 
@@ -137,7 +137,7 @@ def word_shapes(
         source, target, word, pairs = source[kept], target[kept], word[kept], pairs[kept]
     order = np.argsort(source, kind="stable")
     shape = Shape(
-        row_starts(source[order], final + 1),
+        Ragged.from_rows(source[order], final + 1).offsets,
         target[order].astype(np.int32),
         word[order],
         pairs[order],

@@ -26,8 +26,8 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel import acyclic
-from fstcrf.kernel.rows import row_starts
 from fstcrf.machines import pictures
+from fstcrf.ragged import Ragged
 
 EPSILON = "<eps>"
 """Symbol 0: nothing is read or written."""
@@ -111,7 +111,7 @@ class Machine:
     @property
     def row(self) -> Longs:
         """int64 [S + 1]: the arcs that leave state s are ``row[s] : row[s + 1]``."""
-        return row_starts(self.source, self.n_states)
+        return Ragged.from_rows(self.source, self.n_states).offsets
 
     @property
     def is_acceptor(self) -> bool:
@@ -142,7 +142,7 @@ def connect(machine: Machine) -> Machine:
     The states that are left keep their order.
     """
     taken = machine.score > -np.inf
-    row = row_starts(machine.source[taken], machine.n_states)
+    row = Ragged.from_rows(machine.source[taken], machine.n_states).offsets
     keep = acyclic.connected(row, machine.target[taken], machine.start, machine.final > -np.inf)
     taken &= keep[machine.source] & keep[machine.target]
     if taken.all() and keep.all():

@@ -1,0 +1,130 @@
+"""Rows of different lengths, stored one after the other: the sentences of a batch, and any lists.
+
+An array of all entries and the offsets of the rows are all there is. Kernel wrappers take the plain
+array `Ragged.offsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.arrays import Bools, Longs
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+class Ragged:
+    """The bounds of B rows with N entries in all; a row may be empty.
+
+    Parameters
+    ----------
+    offsets : int64 [B + 1]
+        Row b holds the entries ``offsets[b] : offsets[b + 1]``. Offsets of a part of a longer array
+        begin at another number than 0.
+    """
+
+    __slots__ = ("offsets",)
+
+    def __init__(self, offsets: Longs) -> None:
+        self.offsets = offsets
+
+    @classmethod
+    def from_lengths(cls, lengths: Iterable[int] | NDArray[np.integer | np.bool_]) -> Ragged:
+        """Return rows of these lengths, [B]."""
+        sizes = lengths if isinstance(lengths, np.ndarray) else np.fromiter(lengths, np.int64)
+        offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
+        np.cumsum(sizes, dtype=np.int64, out=offsets[1:])
+        return cls(offsets)
+
+    @classmethod
+    def from_rows(cls, rows: NDArray[np.integer], n: int) -> Ragged:
+        """Return n rows, given the row of each entry, [N], in any order."""
+        return cls.from_lengths(np.bincount(rows, minlength=n))
+
+    def __len__(self) -> int:
+        """Return the number of rows, B."""
+        return len(self.offsets) - 1
+
+    @property
+    def total(self) -> int:
+        """Number of entries, N."""
+        return int(self.offsets[-1] - self.offsets[0])
+
+    @property
+    def lengths(self) -> Longs:
+        """Entries of each row, int64 [B]."""
+        return np.diff(self.offsets)
+
+    # --- One number for each entry ----------------------------------------------------------------
+
+    def repeat(self, values: NDArray[_T]) -> NDArray[_T]:
+        """Return for each entry the value of its row: [B, ...] becomes [N, ...]."""
+        return np.repeat(values, self.lengths, axis=0)
+
+    def rows(self) -> Longs:
+        """Return the row of each entry, int64 [N]."""
+        return self.repeat(np.arange(len(self)))
+
+    def ranges(self, starts: NDArray[np.integer] | int = 0) -> Longs:
+        """Return consecutive numbers for each row, which begin at its start, int64 [N].
+
+        Parameters
+        ----------
+        starts : int [B] or int
+            With 0, the numbers are the places of the entries within their rows.
+        """
+        return self.repeat(starts - (self.offsets[:-1] - self.offsets[0])) + np.arange(self.total)
+
+    # --- Some of the rows or entries --------------------------------------------------------------
+
+    def select(self, rows: NDArray[np.integer | np.bool_]) -> Ragged:
+        """Return some rows, in the order given; a row may be there twice."""
+        numbers = _numbers(rows)
+        return Ragged.from_lengths(self.offsets[numbers + 1] - self.offsets[numbers])
+
+    def entries(self, rows: NDArray[np.integer | np.bool_]) -> Longs:
+        """Return the numbers of the entries that `select` takes, int64."""
+        return self.select(rows).ranges(self.offsets[_numbers(rows)])
+
+    def part(self, first: int, end: int) -> Ragged:
+        """Return successive rows, with offsets from 0."""
+        return Ragged(self.offsets[first : end + 1] - self.offsets[first])
+
+    def filtered(self, kept: Bools) -> Ragged:
+        """Return the rows with those of their entries that are kept, bool [N]."""
+        return Ragged(Ragged.from_lengths(kept).offsets[self.offsets])
+
+    # --- Arrays of entries, row by row ------------------------------------------------------------
+
+    def slices(self) -> Iterator[slice]:
+        """Yield the entries of each row."""
+        return (slice(first, end) for first, end in pairwise(self.offsets.tolist()))
+
+    def split(self, array: NDArray[_T]) -> list[NDArray[_T]]:
+        """Return a view of each row of an array of all entries, [N, ...]."""
+        return [array[entries] for entries in self.slices()]
+
+    # --- Runs of rows -----------------------------------------------------------------------------
+
+    def runs(self, entries: int) -> Iterator[tuple[int, int]]:
+        """Yield runs (first, end) of successive rows, of at most so many entries or of one row."""
+        first, last = 0, len(self)
+        while first < last:
+            limit = self.offsets[first] + entries
+            end = max(first + 1, int(np.searchsorted(self.offsets, limit, side="right")) - 1)
+            yield first, end
+            first = end
+
+    def cut(self, runs: int) -> list[int]:
+        """Return the bounds of at most so many runs of about equally many entries."""
+        cuts = np.linspace(self.offsets[0], self.offsets[-1], runs + 1)[1:-1]
+        return sorted({0, *np.searchsorted(self.offsets, cuts).tolist(), len(self)})
+
+
+def _numbers(rows: NDArray[np.integer | np.bool_]) -> NDArray[np.integer]:
+    return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
