@@ -48,7 +48,7 @@ myst_heading_anchors = 4  # those that the repository's own pages have
 
 INSIDE = frozenset(
     {
-        *("arguments", "arrays", "cli", "display", "files", "interruption", "lazy", "locks"),
+        *("arguments", "arrays", "cli", "display", "files", "lazy", "locks", "ragged"),
         "once",
         *("ext.cluster", "ext.jax", "ext.torch"),
     }

@@ -126,5 +126,5 @@ class Ragged:
         return sorted({0, *np.searchsorted(self.offsets, cuts).tolist(), len(self)})
 
 
-def _numbers(rows: NDArray[np.integer | np.bool_]) -> NDArray[np.integer]:
-    return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+def _numbers(rows: NDArray[np.integer | np.bool_]) -> Longs:
+    return np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)

@@ -13,10 +13,10 @@ from fstcrf.cli.progress import progress_option
 from fstcrf.cli.reporting import say, tell
 from fstcrf.cli.weights import tuned, tuning_options, weights_option, weights_text
 from fstcrf.errors import OptionError
-from fstcrf.interruption import undisturbed
 from fstcrf.taggers import Composition
 from fstcrf.taggers import compose as composed
 from fstcrf.text.features import FeatureIndex
+from fstcrf.training.interruption import undisturbed
 
 
 @click.command()

@@ -37,7 +37,6 @@ from fstcrf.cli.tagging import run_tokens, tag_file
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
 from fstcrf.errors import OptionError
 from fstcrf.files import held
-from fstcrf.interruption import undisturbed
 from fstcrf.taggers.jointmodel import Normalize
 from fstcrf.taggers.model.model import TrainingRecord
 from fstcrf.taggers.pipelines import (
@@ -50,6 +49,7 @@ from fstcrf.taggers.pipelines import (
     score_pipeline,
 )
 from fstcrf.taggers.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
+from fstcrf.training.interruption import undisturbed
 
 
 def _ways(text: str) -> tuple[Decode, ...]:

@@ -31,7 +31,7 @@ from fstcrf.errors import (
     OptionError,
     RecoveryWarning,
 )
-from fstcrf.interruption import SIGNALS, handling
+from fstcrf.training.interruption import SIGNALS, handling
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

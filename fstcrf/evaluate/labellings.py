@@ -15,6 +15,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Longs
 from fstcrf.errors import LabelError, LabelWarning, ShapeError
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import named_scheme, spans
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import OUTSIDE, convert, has_spans, span_arrays, split_label
@@ -54,8 +55,8 @@ class LabelPairs:
     @property
     def correct_sentences(self) -> int:
         """Number of sentences with all labels right; an empty one is right."""
-        wrong = np.concatenate([[0], np.cumsum(~self.right)])[self.offsets]
-        return int(np.count_nonzero(np.diff(wrong) == 0))
+        wrong = Ragged(self.offsets).filtered(~self.right)
+        return int(np.count_nonzero(wrong.lengths == 0))
 
 
 def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> LabelPairs:
@@ -76,7 +77,7 @@ def paired(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) ->
     if not all(isinstance(label, str) for label in labels.values):
         _refuse_others(gold, "gold")
         _refuse_others(predicted, "predicted")
-    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    offsets = Ragged.from_lengths(lengths).offsets
     n_tokens = int(offsets[-1])
     return LabelPairs(
         Column(labels.ids[:n_tokens], labels.values),

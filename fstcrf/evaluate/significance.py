@@ -18,6 +18,7 @@ from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate.labellings import paired, written_alike
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import span_arrays
 
@@ -161,7 +162,7 @@ def span_counts(
     else:
         both = paired(_lists(gold), _lists(predicted))
         columns, bounds = (both.gold, both.predicted), both.offsets
-    sentence = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    sentence = Ragged(bounds).rows()
     number: dict[str, int] = {}
     wanted, guessed = (_starts(column, bounds, number) for column in columns)
     right = (wanted == guessed).all(axis=0) & (wanted[0] >= 0)

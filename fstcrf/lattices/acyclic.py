@@ -640,7 +640,7 @@ class AcyclicLattice:
         flat, free, width = self._flat, np.flatnonzero(self._label < 0), len(labels) + 1
         reading = [np.flatnonzero(self._label == label) for label in labels]
         arcs = np.concatenate([*reading, *[free] * width])
-        ahead = np.repeat(np.arange(width - 1), np.asarray([len(r) for r in reading], np.int64))
+        ahead = Ragged.from_lengths(map(len, reading)).rows()
         read = np.concatenate([ahead, np.repeat(np.arange(width), len(free))])
         source = self.machine.source[arcs] * np.int64(width) + read
         target = self.machine.target[arcs] * np.int64(width) + read + (self._label[arcs] >= 0)

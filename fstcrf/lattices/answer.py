@@ -18,6 +18,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import columns
 from fstcrf.lazy import given_state, made_once
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays
 
@@ -423,7 +424,7 @@ class Answer:
             Tokens of each sentence.
         n : int
         """
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        offsets = Ragged.from_lengths(lengths).offsets
         n = columns(n, max(map(len, ranked), default=0))
         scores, exact = np.full((len(ranked), n), -np.inf), np.ones((len(ranked), n), dtype=bool)
         bounds, chances = scores.copy(), np.zeros(scores.shape)

@@ -118,7 +118,7 @@ def machine_of(parts: list[SegmentArcs]) -> Paired:
         arcs = PairedArcs(only.source, only.target, only.left, only.right, only.score)
         start = np.zeros(1, dtype=np.int64)
         return Paired(len(only.position), arcs, only.final, only.class_final, only.pairs, start)
-    shift = np.cumsum([0, *(len(p.position) for p in parts)])
+    shift = Ragged.from_lengths(len(p.position) for p in parts).offsets
 
     def nodes(name: str) -> Ints:
         moved = [getattr(p, name) + s for p, s in zip(parts, shift.tolist(), strict=False)]
@@ -283,12 +283,11 @@ def _pieces(arcs: SegmentArcs) -> SegmentArcs:
     long = np.flatnonzero(size > 1)
     inner = rest[long] + arcs.position[arcs.source[long]] + 1
     check_size(int(size[long].sum()), "the composition")
-    some = np.repeat(np.arange(len(long)), size[long] - 1)
-    step = np.arange(len(some)) - np.repeat(
-        np.cumsum(size[long] - 1) - (size[long] - 1), size[long] - 1
-    )
-    keys, where = np.unique(inner[some] + step, return_index=True)
-    arc = long[some[where]]  # any arc that passes there: what is read of it is the same for all
+    within = Ragged.from_lengths(size[long] - 1)
+    keys, where = np.unique(within.ranges(inner), return_index=True)
+    arc = long[
+        within.rows()[where]
+    ]  # any arc that passes there: what is read of it is the same for all
     place = keys % length
     nodes = len(arcs.position)
     by_place = np.argsort(np.concatenate([arcs.position, place]), kind="stable")

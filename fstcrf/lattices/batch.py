@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TypeVar, cast
 
 import numpy as np
@@ -25,6 +24,7 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Program, Search, no_path_error
 from fstcrf.machines.plans.program import searched
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 
 AnswerT = TypeVar("AnswerT")
 
@@ -49,9 +49,7 @@ class Group:
     @cached_property
     def offsets(self) -> Longs:
         """Bounds of the sentences, int64 [B + 1]."""
-        bounds = np.zeros(len(self.lattices) + 1, dtype=np.int64)
-        np.cumsum([len(lattice) for lattice in self.lattices], out=bounds[1:])
-        return bounds
+        return Ragged.from_lengths(map(len, self.lattices)).offsets
 
     @cached_property
     def values(self) -> tuple[Floats, ...]:
@@ -144,15 +142,9 @@ def groups_of(lattices: Sequence[Taped], search: Search | None = None) -> list[G
         program = program if search is None else searched(program, search)
         cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
         limit = max(1, min(_RUN_TOKENS, _RUN_BYTES // (8 * cells)))
-        run: list[int] = []
-        tokens = 0
-        for number in numbers:
-            if run and tokens + len(lattices[number]) > limit:
-                found.append(Group(program, run, [lattices[i] for i in run]))
-                run, tokens = [], 0
-            run.append(number)
-            tokens += len(lattices[number])
-        found.append(Group(program, run, [lattices[i] for i in run]))
+        for first, end in Ragged.from_lengths(len(lattices[i]) for i in numbers).runs(limit):
+            run = numbers[first:end]
+            found.append(Group(program, run, [lattices[i] for i in run]))
     return found
 
 
@@ -209,8 +201,7 @@ def marginals(lattices: Sequence[Taped[Labels, ArrayT_co]], *, threads: int = 1)
     check_empty(lattices)
     out = [cast("ArrayT_co", lattice.per_tape(_no_rows(lattice))) for lattice in lattices]
     for group, tapes in found:
-        for k, number in enumerate(group.numbers):
-            rows = slice(group.offsets[k], group.offsets[k + 1])
+        for number, rows in zip(group.numbers, Ragged(group.offsets).slices(), strict=True):
             parts = {tape: states[rows] for tape, states in tapes.items()}
             out[number] = cast("ArrayT_co", lattices[number].per_tape(parts.__getitem__))
     return out
@@ -288,10 +279,10 @@ def drawings(group: Group, n: int, seed: int) -> list[list[Labels]]:
     paths = kernel.sample_paths(group.bound, uniform)
     if n:
         group.check(np.where(paths[0, group.offsets[:-1]] < 0, -np.inf, 0.0))
-    bounds = pairwise(group.offsets.tolist())
+    tokens = Ragged(group.offsets).slices()
     return [
-        [lattice.path_labels(row) for row in paths[:, first:end]]
-        for lattice, (first, end) in zip(group.lattices, bounds, strict=True)
+        [lattice.path_labels(row) for row in paths[:, part]]
+        for lattice, part in zip(group.lattices, tokens, strict=True)
     ]
 
 

@@ -51,6 +51,7 @@ from fstcrf.lattices.tilings import SEGMENT, SegmentPath, Tilings
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.acceptor import Acceptor
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     import pynini
@@ -360,9 +361,7 @@ class SegmentLattice(Tilings):
         found: pynini.Fst = openfst.to_fst(
             openfst.Machine(
                 start=0,
-                source=np.repeat(np.arange(len(machine.final)), np.diff(machine.row)).astype(
-                    np.int32
-                ),
+                source=Ragged(machine.row).rows().astype(np.int32),
                 target=machine.target,
                 ilabel=label.astype(np.int32),
                 olabel=label.astype(np.int32),

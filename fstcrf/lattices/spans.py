@@ -23,6 +23,7 @@ from fstcrf.lattices.paths import best_path
 from fstcrf.lattices.tapes import Taped, scaled_lattice
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, split_label, tables
 
@@ -337,16 +338,17 @@ def known_probabilities(
 
     def ask(group: Group) -> tuple[Longs, Floats]:
         own = numbers[group.numbers]
-        size = counts[own]
-        bounds = np.concatenate([[0], np.cumsum(size)])
-        rows = np.arange(bounds[-1]) + np.repeat(ends[own] - bounds[:-1], size)
+        spans = Ragged(ends)
+        chosen, rows = spans.select(own), spans.entries(own)
         labels, types = _labels_of(group, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
-        first = np.repeat(offsets[own], size)
+        first = chosen.repeat(offsets[own])
         span = (found.start[rows] - first, found.end[rows] - first, place[found.type[rows]])
         table = np.stack(span, axis=1).astype(np.int32)
-        values, log_z = kernel.asked_spans(group.bound, labels, kernel.AskedSpans(bounds, table))
+        values, log_z = kernel.asked_spans(
+            group.bound, labels, kernel.AskedSpans(chosen.offsets, table)
+        )
         group.check(log_z)
         return rows, values
 

@@ -25,6 +25,7 @@ from fstcrf.lattices.candidates import Candidates, unknown_label
 from fstcrf.lattices.sausages import Sausage
 from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
 from fstcrf.lattices.tapes import Taped
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Span
 
 SEGMENT = "segment"
@@ -229,7 +230,7 @@ class Tilings:
         machine = self.arcs.machine.explicit[0]
         node, arc = acyclic.marginals(machine)
         suffix = machine.sum_suffix
-        source = np.repeat(np.arange(len(suffix)), np.diff(machine.row))
+        source = Ragged(machine.row).rows()
         used = arc > 0.0
         chosen = (machine.score + suffix[machine.target])[used] - suffix[source[used]]
         ends = np.flatnonzero((machine.final > -np.inf) & (node > 0.0))
@@ -435,7 +436,7 @@ class Tilings:
         named = arcs.label >= 0
         keep = ~begins | (named & wanted[arcs.origin])
         free = begins & ~named  # tokens outside, where no segment is
-        total = np.append(0, np.cumsum(covered))
+        total = Ragged.from_lengths(covered).offsets
         start, end = arcs.position[arcs.source], arcs.position[arcs.target]
         keep |= free & (total[end] == total[start])
         if (covered > 1).any():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from fstcrf.lattices import Answer, Lattice
 from fstcrf.lattices.answer import shares
 from fstcrf.lattices.paths import nbest_of_tapes
 from fstcrf.machines.plans import Program, no_path_error, warn_unproven
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Known, Request
@@ -143,11 +143,11 @@ def marginals(
         check_scores(found.log_z, run, bound, program, values)
         states = dict(zip(program.order, found.node, strict=True))
         tapes = {t: program.chain[t].topology.label_sums(states[t]) for t in composition.tapes}
-        parts = [
-            {tape: rows[a:b] for tape, rows in tapes.items()}
-            for a, b in itertools.pairwise(run.offsets.tolist())
+        parts = {tape: Ragged(run.offsets).split(rows) for tape, rows in tapes.items()}
+        return [
+            composition.per_tape({tape: rows[b] for tape, rows in parts.items()}.__getitem__)
+            for b in range(len(run.numbers))
         ]
-        return [composition.per_tape(part.__getitem__) for part in parts]
 
     lengths, found = runs(composition, sentences, answer, threads)
     check_empty(composition, lengths)
@@ -213,7 +213,7 @@ def decode(composition: JointModel, asked: Request, known: Known | None) -> Answ
     return Answer(
         flat,
         composition.label_sets,
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        Ragged.from_lengths(lengths).offsets,
         scores=_one(scores),
         probabilities=chances,
         exact=_one(exact),
@@ -261,7 +261,7 @@ class _Ranked:
         missing = ((0, 0), (0, n - searched.score.shape[1]))
         score = np.pad(searched.score, missing, constant_values=-np.inf)
         path = np.pad(searched.path, missing[::-1], constant_values=-1)
-        path[np.repeat(np.isneginf(score), np.diff(run.offsets), axis=0).T] = -1
+        path[Ragged(run.offsets).repeat(np.isneginf(score)).T] = -1
         proven = np.arange(n) < searched.proven[:, None]
         exact = proven | np.isneginf(searched.bound)[:, None]
         bound = np.where(proven, score, np.maximum(score, searched.bound[:, None]))
@@ -297,10 +297,8 @@ def lattices(composition: JointModel, sentences: Data, known: Known | None = Non
 
     def cut(run: Run, values: Values) -> list[Lattice]:
         values = values if known is None else known.applied(program, run, values)
-        return [
-            Lattice(program, tuple(v[a:b] for v in values))
-            for a, b in itertools.pairwise(run.offsets.tolist())
-        ]
+        slices = Ragged(run.offsets).slices()
+        return [Lattice(program, tuple(v[tokens] for v in values)) for tokens in slices]
 
     lengths, found = runs(composition, sentences, cut, 1)
     full = iter([lattice for run in found for lattice in run])

@@ -31,6 +31,7 @@ from fstcrf.lattices.answer import Labels, labels_of_tapes, shown_tapes
 from fstcrf.machines import pictures
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import no_path_error, warn_unproven
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_empty, lattices
 from fstcrf.taggers.chain import Solver
 from fstcrf.taggers.jointmodel import WIDE_BUDGET, JointModel, budget_of
@@ -232,7 +233,7 @@ def _best(
     return Answer(
         flat,
         composition.label_sets,
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        Ragged.from_lengths(lengths).offsets,
         scores=total,
         probabilities=probabilities,
         exact=bound <= total,

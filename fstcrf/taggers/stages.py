@@ -15,6 +15,7 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program, scaled
 from fstcrf.machines.topology import chain_topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.potentials import bind
@@ -281,18 +282,12 @@ def with_tape(corpus: Corpus, tagger: Model, ids: Ints) -> Corpus:
 
 def repeated(offsets: Longs, sentences: Longs) -> Longs:
     """Return the tokens of sentences, one after the other; a sentence may be there twice."""
-    starts, lengths = offsets[sentences], np.diff(offsets)[sentences]
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    tokens: Longs = np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
-    return tokens
+    return Ragged(offsets).entries(sentences)
 
 
 def bounds_of(offsets: Longs, sentences: Longs) -> Longs:
     """Return the offsets of sentences put one after the other."""
-    bounds = np.zeros(len(sentences) + 1, dtype=np.int64)
-    np.cumsum(np.diff(offsets)[sentences], out=bounds[1:])
-    return bounds
+    return Ragged(offsets).select(sentences).offsets
 
 
 def _label_ids(corpus: Corpus, tagger: Model) -> Ints:

@@ -11,9 +11,10 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import span_arrays
-from fstcrf.training.problem import Problem, Tables, arc_slots, entries
+from fstcrf.training.problem import Problem, Tables, arc_slots
 from fstcrf.training.shards import shard_bounds
 
 
@@ -49,7 +50,7 @@ class Batch:
     @cached_property
     def sentence_of(self) -> Longs:
         """int64 [n]: sentence of each token, counted in the batch."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return Ragged(self.offsets).rows()
 
     @cached_property
     def first(self) -> Bools:
@@ -94,16 +95,14 @@ class BatchPotentials:
 
 def batch_of(problem: Problem, sentences: Longs) -> Batch:
     """Return some sentences of a problem, in the order given."""
-    starts = problem.offsets[sentences]
-    lengths = problem.offsets[sentences + 1] - starts
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    tokens = np.repeat(starts - offsets[:-1], lengths) + np.arange(int(offsets[-1]))
+    rows = Ragged(problem.offsets)
+    tokens = rows.entries(sentences)
     return Batch(
         problem,
         sentences,
-        offsets,
-        _chosen(problem.node, tokens),
-        None if problem.arc is None else _chosen(problem.arc, tokens),
+        rows.select(sentences).offsets,
+        problem.node.taken(tokens),
+        None if problem.arc is None else problem.arc.taken(tokens),
         problem.states[tokens],
         problem.topology.state_label[problem.states[tokens]],
         problem.weight[sentences],
@@ -118,13 +117,6 @@ def batches(problem: Problem) -> Iterator[Batch]:
         label = problem.topology.state_label[state]
         numbers = np.arange(first, last)
         yield Batch(problem, numbers, part.offsets, part.node, part.arc, state, label, part.weight)
-
-
-def _chosen(rows: kernel.SparseRows, tokens: Longs) -> kernel.SparseRows:
-    entry, count = entries(rows, tokens)
-    indptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    value = None if rows.value is None else rows.value[entry]
-    return kernel.SparseRows(indptr, rows.index[entry], value, rows.n_columns)
 
 
 # --- Segments of sentences ------------------------------------------------------------------------

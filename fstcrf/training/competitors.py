@@ -17,6 +17,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 from fstcrf.training.batches import Batch, BatchPotentials, Segments
 from fstcrf.training.problem import ParameterSpace, entries, slot_table
 
@@ -393,10 +394,9 @@ class _Known:
     def add_mass(self, weight: Floats, mass: Mass) -> None:
         """Add weight x (features of the path − features of the best path), float64 [M]."""
         maxima, segments, batch = self._maxima, self._segments, self._maxima.batch
-        length = segments.end - segments.start
-        owner = np.repeat(np.arange(len(length)), length)
-        within = np.arange(len(owner)) - np.repeat(np.cumsum(length) - length, length)
-        token, share = segments.start[owner] + within, weight[owner]
+        tokens = Ragged.from_lengths(segments.end - segments.start)
+        within = tokens.ranges()
+        token, share = tokens.ranges(segments.start), tokens.repeat(weight)
         for states, sign in ((batch.state, 1.0), (maxima.best, -1.0)):
             mass.add_states(token, states[token].astype(np.int64), sign * share)
             inner, part = token[within > 0], share[within > 0]
@@ -516,7 +516,7 @@ class Rivalry:
         batch = maxima.batch
         self._sentence = batch.sentence_of[segments.start]
         self._score = maxima.score[self._sentence]
-        wrong = np.concatenate([[0], np.cumsum(_state_label(maxima)[maxima.best] != batch.label)])
+        wrong = Ragged.from_lengths(_state_label(maxima)[maxima.best] != batch.label).offsets
         self.right = wrong[segments.end] == wrong[segments.start]
         self.measure = np.empty(len(segments))
         self._token, self._state = self._rival()
@@ -537,10 +537,8 @@ class Rivalry:
         self.measure[self.right] = top
         # The first token of each segment that reaches the maximum.
         length = segments.end - segments.start
-        owner = np.repeat(np.arange(len(segments)), length)
-        token = np.arange(len(owner)) + np.repeat(
-            segments.start - np.cumsum(length) + length, length
-        )
+        tokens = Ragged.from_lengths(length)
+        owner, token = tokens.rows(), tokens.ranges(segments.start)
         hit = np.flatnonzero(score[token] == top[owner])
         token = token[hit[np.searchsorted(owner[hit], np.arange(len(segments)))]]
         return token, state[token]

@@ -24,6 +24,7 @@ from fstcrf.arrays import Floats, Ints, Longs, Singles, distinct
 from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import dot
 from fstcrf.machines.topology import Background, sparse_pays
+from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.parts import added, observed_sum, part_bounds, parts_of
 from fstcrf.training.problem import ParameterSpace, Problem, Tables, cell_pointers
@@ -203,11 +204,9 @@ class _Weighted:
 
     def gathered(self, attributes: _Attributes, mass: Floats) -> tuple[Longs, Floats]:
         """Return places of weights, and for each the mass, float64 [n, width], of its slot."""
-        first = self._first[attributes.used]
-        count = self._first[attributes.used + 1] - first
-        bounds = np.zeros(len(count) + 1, dtype=np.int64)
-        np.cumsum(count, out=bounds[1:])
-        place = np.repeat(first - bounds[:-1], count) + np.arange(int(bounds[-1]))
+        weights = Ragged(self._first)
+        place = weights.entries(attributes.used)
+        bounds = weights.select(attributes.used).offsets
         found = np.empty(len(place))
         attributes.tokens.cells(mass, bounds, self._slot[place], out=found)
         return place, found

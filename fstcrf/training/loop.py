@@ -16,8 +16,8 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, NumericError, OptionError, ShapeError
 from fstcrf.files import check_writable, held
-from fstcrf.interruption import patient, undisturbed
 from fstcrf.storage import read_arrays, write_arrays
+from fstcrf.training.interruption import patient, undisturbed
 from fstcrf.training.optimiser import Optimiser, State, Step, snapshot
 
 KIND, VERSION = "fstcrf-checkpoint", 3

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
+from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.problem import ParameterSpace, Problem, observed_counts
 
@@ -31,9 +32,7 @@ def part_count(tokens: int) -> int:
 
 def part_bounds(offsets: Longs) -> list[int]:
     """Cut sentences into runs of about equally many tokens; a very long one makes fewer of them."""
-    parts = part_count(int(offsets[-1]))
-    cuts = np.searchsorted(offsets, np.linspace(0, int(offsets[-1]), parts + 1)[1:-1])
-    return sorted({0, *cuts.tolist(), len(offsets) - 1})
+    return Ragged(offsets).cut(part_count(int(offsets[-1])))
 
 
 def parts_of(problem: Problem) -> list[Problem]:

@@ -34,6 +34,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 from fstcrf.training.optimiser import Objective, Optimiser, State, Step, snapshot
 from fstcrf.training.problem import ParameterSpace, Problem, Tables, arc_slots
 from fstcrf.training.shards import SERIAL, Workers, attribute_pointers, spans
@@ -208,7 +209,7 @@ def tied_space(space: ParameterSpace, groups: Groups) -> tuple[ParameterSpace, S
     """Return the parameters of tied attributes, and what they are of the original ones."""
     group, first, size, keep = groups.group, groups.first, groups.size, groups.keep
     # Groups are in the order of their first attributes; tied attributes have the same slots.
-    start = np.concatenate([[0], np.cumsum(np.diff(attribute_pointers(space))[first])])
+    start = Ragged(attribute_pointers(space)).select(first).offsets
     others = space.size - len(space.node_cells)
     cells = np.empty(int(start[-1]), dtype=np.int64)
     members = np.ones(len(cells) + others, dtype=np.int32)
@@ -228,7 +229,7 @@ def tied_size(problem: Problem, space: ParameterSpace) -> int:
     """Return how many parameters there are when attributes of the same tokens are one."""
     first = Groups.of(prints(problem.node)).first
     others = space.size - len(space.node_cells)
-    return int(np.diff(attribute_pointers(space))[first].sum()) + others
+    return Ragged(attribute_pointers(space)).select(first).total + others
 
 
 def _rows_of(space: ParameterSpace) -> Iterator[tuple[slice, Longs]]:
@@ -248,7 +249,7 @@ def prints(design: SparseRows, first_token: int = 0) -> NDArray[np.uint64]:
         bounds = design.indptr[tokens.start : tokens.stop + 1]
         entries = slice(int(bounds[0]), int(bounds[-1]))
         numbers = np.arange(tokens.start, tokens.stop, dtype=np.uint64) + np.uint64(first_token)
-        token = np.repeat(numbers, np.diff(bounds))
+        token = Ragged(bounds).repeat(numbers)
         if design.value is not None:
             token += design.value[entries].view(np.uint32).astype(np.uint64) << np.uint64(32)
         for half, seed in enumerate((0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)):
@@ -294,7 +295,7 @@ def merged_attributes(design: SparseRows, keep: Bools, group: Ints) -> SparseRow
         if value is not None and design.value is not None:
             value[done : done + len(mine)] = design.value[part][kept]
         first, last = np.searchsorted(design.indptr, (part.start, part.stop), side="right")
-        counts = np.concatenate([[0], np.cumsum(kept)])
+        counts = Ragged.from_lengths(kept).offsets
         indptr[first:last] = done + counts[design.indptr[first:last] - part.start]
         done += len(mine)
     indptr[np.searchsorted(design.indptr, len(design.index)) :] = total

@@ -15,6 +15,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.kernel import SparseRows, padded
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 
 Extent = Literal["supported", "complete"]
 Pairs: TypeAlias = tuple[Longs, Longs]
@@ -121,13 +122,11 @@ class Problem:
 
     def chosen(self, sentences: Longs) -> Problem:
         """Return some of the sentences, ascending numbers, as a problem."""
-        lengths = np.diff(self.offsets)[sentences]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        first = np.repeat(self.offsets[:-1][sentences] - offsets[:-1], lengths)
-        tokens = first + np.arange(int(offsets[-1]))
+        rows = Ragged(self.offsets)
+        tokens = rows.entries(sentences)
         return Problem(
             self.topology,
-            offsets,
+            rows.select(sentences).offsets,
             self.node.taken(tokens),
             None if self.arc is None else self.arc.taken(tokens),
             self.allowed[tokens],
@@ -143,7 +142,7 @@ class Problem:
     @cached_property
     def sentence_of(self) -> Longs:
         """int64 [N]: sentence of each token."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return Ragged(self.offsets).rows()
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,7 @@ class ParameterSpace:
     def bounds(self) -> list[int]:
         """Where each part of theta begins, and its end."""
         parts = (self.node_cells, self.transitions, self.arc_cells, self.initial, self.final)
-        return [0, *np.cumsum([len(p) for p in parts]).tolist()]
+        return Ragged.from_lengths(map(len, parts)).offsets.tolist()
 
     @property
     def size(self) -> int:
@@ -474,9 +473,7 @@ class _Windows:
 
     def _into(self, sources: Longs, now: Bools) -> Longs:
         """Return the arcs from some states to the states of labels."""
-        first = self._first[sources]
-        count = self._first[sources + 1] - first
-        arcs = np.repeat(first - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
+        arcs = Ragged(self._first).entries(sources)
         return arcs[now[self._topology.state_label[self._topology.target[arcs]]]]
 
 
@@ -647,9 +644,8 @@ def entries(rows: SparseRows, tokens: Longs) -> tuple[Longs, Longs]:
     entry : int64 [K]
     count : int64 [n]
     """
-    count = np.diff(rows.indptr)[tokens]
-    start = np.repeat(rows.indptr[tokens] - (np.cumsum(count) - count), count)
-    return start + np.arange(int(count.sum())), count
+    of = Ragged(rows.indptr)
+    return of.entries(tokens), of.select(tokens).lengths
 
 
 # --- Feature counts of the gold paths -------------------------------------------------------------

@@ -27,6 +27,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Ints, Longs, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
 from fstcrf.machines.topology import Background, Topology
+from fstcrf.ragged import Ragged
 from fstcrf.training.memory import SweepCounts
 from fstcrf.training.parts import part_bounds, part_count
 from fstcrf.training.problem import ParameterSpace, Problem, cell_pointers
@@ -190,8 +191,7 @@ def _lane_tokens(offsets: Longs) -> int:
 
 def shard_bounds(offsets: Longs) -> list[int]:
     """Cut sentences into at most N_SHARDS runs of about equally many tokens."""
-    cuts = np.searchsorted(offsets, np.linspace(0, int(offsets[-1]), N_SHARDS + 1)[1:-1])
-    return sorted({0, *cuts.tolist(), len(offsets) - 1})
+    return Ragged(offsets).cut(N_SHARDS)
 
 
 def attribute_layout(space: ParameterSpace) -> Layout:
@@ -337,12 +337,11 @@ def _attributes(
         index if as_row.all() else index[as_row], np.flatnonzero(weights > few) if whole else None
     )
     attribute, times = index[lone], n[lone]
-    start = np.repeat(layout.ptr[attribute] - (np.cumsum(times) - times), times)
-    parameter = (start + np.arange(int(times.sum()))).astype(np.int32)
+    parameter = Ragged.from_lengths(times).ranges(layout.ptr[attribute]).astype(np.int32)
     single_ptr = _pointers(np.where(lone, n, 0), indptr)
     single_value = None if value is None else np.repeat(value[lone], times)
     if not whole:  # the sweep sums runs of one slot
-        owner = np.repeat(np.arange(len(indptr) - 1, dtype=np.int32), np.diff(single_ptr))
+        owner = Ragged(single_ptr).repeat(np.arange(len(indptr) - 1, dtype=np.int32))
         order = np.lexsort((layout.slot[parameter], owner))
         parameter = parameter[order]
         single_value = None if single_value is None else single_value[order]
@@ -386,7 +385,7 @@ def _pointers(amount: Ints | Bools, indptr: Longs) -> Longs:
     for tokens in spans(len(indptr) - 1):
         first = int(indptr[tokens.start])
         part = amount[first : int(indptr[tokens.stop])]
-        before = np.concatenate([[0], np.cumsum(part, dtype=np.int64)])
+        before = Ragged.from_lengths(part).offsets
         ends = slice(tokens.start + 1, tokens.stop + 1)
         out[ends] = out[tokens.start] + before[indptr[ends] - first]
     return out

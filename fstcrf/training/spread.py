@@ -31,6 +31,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Background, Topology
+from fstcrf.ragged import Ragged
 from fstcrf.training.evidence import DataCounts, TiedEvidence
 from fstcrf.training.executors.executor import Placement
 from fstcrf.training.likelihood import (
@@ -352,7 +353,7 @@ class SpreadEvidence:
 def _concatenated(problems: Sequence[Problem]) -> Problem:
     """Return successive sentences as one problem."""
     one = problems[0]
-    tokens = np.cumsum([0, *(int(p.offsets[-1]) for p in problems)]).tolist()
+    tokens = Ragged.from_lengths(int(p.offsets[-1]) for p in problems).offsets.tolist()
     arcs = [p.arc for p in problems if p.arc is not None]
     return Problem(
         one.topology,
@@ -365,7 +366,7 @@ def _concatenated(problems: Sequence[Problem]) -> Problem:
 
 
 def _stacked(rows: Sequence[SparseRows]) -> SparseRows:
-    entries = np.cumsum([0, *(len(one.index) for one in rows)]).tolist()
+    entries = Ragged.from_lengths(len(one.index) for one in rows).offsets.tolist()
     indptr = [one.indptr[1:] + n for one, n in zip(rows, entries, strict=False)]
     value = None
     if any(one.value is not None for one in rows):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from fstcrf.arrays import Ints, Longs
-from fstcrf.machines.grammar.acceptor import Predecessors, coarsest, numbered
+from fstcrf.machines.grammar.acceptor import coarsest, numbered, predecessors
 
 
 def refined(target: Ints, classes: Longs) -> Longs:
@@ -50,7 +50,7 @@ def test_predecessors(n_states: int, seed: int) -> None:
     target = rng.integers(-1, n_states, (n_states, 3)).astype(np.int32)
     asked = np.flatnonzero(rng.random(n_states) < 0.5)
     expected = [q for q in range(n_states) if set(target[q].tolist()) & set(asked.tolist())]
-    assert Predecessors(target).of(asked).tolist() == expected
+    assert predecessors(target)(asked).tolist() == expected
 
 
 @given(st.integers(1, 200), st.integers(0, 2**32))

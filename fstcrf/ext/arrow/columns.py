@@ -13,6 +13,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.lazy import optional
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition
 from fstcrf.taggers.model.reading import Data
 from fstcrf.taggers.pipelines import TrainedPipeline
@@ -152,9 +153,7 @@ def _offsets(array: pa.Array) -> Longs:
     """Return the bounds of lists, int64 [B + 1]; a null is empty."""
     compute = _compute()
     sizes = compute.fill_null(compute.list_value_length(array), 0)
-    found = np.zeros(len(array) + 1, dtype=np.int64)
-    np.cumsum(sizes.to_numpy(zero_copy_only=False), out=found[1:])
-    return found
+    return Ragged.from_lengths(sizes.to_numpy(zero_copy_only=False)).offsets
 
 
 def _flat(array: pa.Array) -> pa.Array:

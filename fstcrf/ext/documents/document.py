@@ -32,6 +32,7 @@ from fstcrf.errors import (
     ShapeError,
 )
 from fstcrf.files import atomic_write
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
 
@@ -159,8 +160,7 @@ def repeated_sequences(tokens: Longs, offsets: Longs) -> RepeatedSequences:
         number[at] = _numbered(key)
     place = np.concatenate([at for at, _ in found]) if found else np.zeros(0, dtype=np.int64)
     numbers = np.concatenate([k for _, k in found]) if found else place
-    first = np.zeros(n + 1, dtype=np.int64)
-    np.cumsum(np.bincount(place, minlength=n), out=first[1:])
+    first = Ragged.from_rows(place, n).offsets
     order = np.argsort(place, kind="stable")  # by token, and by length for each
     return RepeatedSequences(first, numbers[order].astype(np.int32))
 

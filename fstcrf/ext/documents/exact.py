@@ -30,6 +30,7 @@ from fstcrf.ext.documents.fields import Fields
 from fstcrf.ext.documents.sampler import Annealing, DocumentChain
 from fstcrf.ext.documents.scores import LocalScores, check_types
 from fstcrf.lattices import Lattice
+from fstcrf.ragged import Ragged
 
 Model: TypeAlias = Consistency | Fields
 Span: TypeAlias = tuple[int, int, int]  # start, end, type
@@ -186,7 +187,7 @@ class _Program:
         n, p = len(self._local), len(spans)
         value = np.concatenate([self._local, self._alone(spans), list(pairs.values())])
         rows: list[tuple[Mapping[int, float], float, float]] = []
-        starts = np.cumsum([0, *self._sizes]).tolist()
+        starts = Ragged.from_lengths(self._sizes).offsets.tolist()
         for a, b in itertools.pairwise(starts):
             rows.append((dict.fromkeys(range(a, b), 1.0), 1.0, 1.0))
         for k, span in enumerate(spans):

@@ -23,6 +23,7 @@ from fstcrf.ext.feedback.descent import Aim, Controls, Descent, Rule
 from fstcrf.ext.feedback.kernel import Proposals
 from fstcrf.files import sync_folder
 from fstcrf.kernel import Parameters, SparseRows
+from fstcrf.ragged import Ragged
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.training.online import named_parameters
 
@@ -81,8 +82,7 @@ class Proposed(msgspec.Struct, frozen=True, array_like=True, tag="p"):
     def design(self, rows: int) -> SparseRows:
         """Return the attributes of its tokens, over so many rows."""
         counts = np.frombuffer(self.counts, "<i4")
-        indptr = np.zeros(len(counts) + 1, dtype=np.int64)
-        np.cumsum(counts, out=indptr[1:])
+        indptr = Ragged.from_lengths(counts).offsets
         value = np.frombuffer(self.value, "<f4") if self.value else None
         return SparseRows(indptr, np.frombuffer(self.index, "<i4"), value, rows)
 

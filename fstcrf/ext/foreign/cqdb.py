@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bytes, Longs, distinct
 from fstcrf.errors import ModelFileError
+from fstcrf.ragged import Ragged
 
 U4 = np.dtype("<u4")
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -66,9 +67,7 @@ class Chunk:
 
 def spread(starts: Longs, counts: Longs) -> Longs:
     """Return ``starts[i], starts[i] + 1, ...``, ``counts[i]`` of them, for each i; int64 [sum]."""
-    ends = np.cumsum(counts)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.repeat(starts - (ends - counts), counts) + np.arange(total)
+    return Ragged.from_lengths(counts).ranges(starts)
 
 
 def joined(data: NDArray[Scalar], starts: Longs, counts: Longs) -> NDArray[Scalar]:
@@ -220,9 +219,7 @@ def _texts(table: Chunk, places: Longs, *, by_number: bool) -> Texts:
     if table.data[ends].any():
         raise table.damaged("a string that does not end with NUL")
     text = joined(table.data, places + _HEADER, sizes - 1)
-    offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
-    np.cumsum(sizes - 1, out=offsets[1:])
-    return Texts(text, offsets)
+    return Texts(text, Ragged.from_lengths(sizes - 1).offsets)
 
 
 def string_table(strings: Texts) -> bytes:
@@ -235,7 +232,7 @@ def string_table(strings: Texts) -> bytes:
     slots_at = int(ends[-1]) if len(ends) else _RECORDS
     links_at = slots_at + slots.nbytes if len(ends) else 0
     total = slots_at + slots.nbytes + 4 * len(places)
-    begins = slots_at + 8 * (np.cumsum(tables) - tables)
+    begins = slots_at + 8 * Ragged.from_lengths(tables).offsets[:-1]
     words = np.stack([np.where(tables > 0, begins, 0), tables], axis=1)
     head = np.array([total, 0, _BYTE_ORDER, len(places), links_at])
     return b"".join(
@@ -263,7 +260,7 @@ def _hash_tables(hashed: NDArray[np.uint32], places: Longs) -> tuple[Longs, NDAr
     """Return the slots of each table, int64 [256], and those of all tables, uint32 [2 n, 2]."""
     table = (hashed % _TABLES).astype(np.int64)
     sizes = 2 * np.bincount(table, minlength=_TABLES)
-    first, room = (np.cumsum(sizes) - sizes)[table], sizes[table]
+    first, room = Ragged.from_lengths(sizes).offsets[table], sizes[table]
     offset = (hashed >> 8) % np.maximum(room, 1)
     nobody = len(hashed)
     holder = np.full(2 * nobody, nobody)

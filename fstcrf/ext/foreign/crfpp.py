@@ -34,6 +34,7 @@ from fstcrf.ext.foreign.patterns import (
 )
 from fstcrf.ext.foreign.rendering import Dialect, TextModel, rendered
 from fstcrf.files import BOM
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features.derive import Plain, Source
 
@@ -111,9 +112,8 @@ def _children(begin: Longs, parents: Longs, order: Longs) -> tuple[Longs, Longs]
     """Return the units whose check is the base of a node: the place of that node, and the unit."""
     first = np.searchsorted(parents, begin)
     counts = np.searchsorted(parents, begin, side="right") - first
-    parent = np.repeat(np.arange(len(begin)), counts)
-    within = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return parent, order[first[parent] + within]
+    children = Ragged.from_lengths(counts)
+    return children.rows(), order[children.ranges(first)]
 
 
 # --- Binary models --------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from fstcrf.ext.foreign.formats import (
 from fstcrf.kernel import padded
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import LiteralIndex
 from fstcrf.training.problem import ParameterSpace
@@ -255,7 +256,7 @@ def _check_owners(
     """Check that lists hold features of their own label or attribute only."""
     if len(found) and found.max() >= len(features):
         raise chunk.damaged(f"feature {found.max()} of {len(features)}")
-    owner = np.repeat(np.arange(len(sizes)), sizes)
+    owner = Ragged.from_lengths(sizes).rows()
     wrong = (features["type"][found] != kind) | (features["src"][found] != owner)
     if wrong.any():
         k = int(wrong.argmax())
@@ -310,7 +311,7 @@ def _reference_lists(model: CRFsuiteModel, kind: int, name: bytes, count: int, b
     mine = mine[np.argsort(src, kind="stable")]
     sizes = np.bincount(src, minlength=count)
     spare = _SPARE_LABELS if kind == TRANSITION else 0
-    places = np.cumsum(1 + sizes) - 1 - sizes
+    places = Ragged.from_lengths(1 + sizes).offsets[:-1]
     lists = np.empty(len(mine) + count, dtype=U4)
     lists[places] = sizes
     lists[spread(places + 1, sizes)] = mine

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Longs
+from fstcrf.ragged import Ragged
 
 UNIT = np.dtype([("base", "<i4"), ("check", "<u4")])
 _REACH = 257  # units from a base to the last of its children, and one
@@ -75,8 +76,7 @@ def _trie(keys: Sequence[bytes], values: Longs) -> tuple[_Arcs, int]:
         before = key
     child = np.arange(1, count, dtype=np.int64)
     parent = child - 1
-    first = np.cumsum(fresh, dtype=np.int64) - np.asarray(fresh, dtype=np.int64)
-    parent[first] = parents
+    parent[Ragged.from_lengths(fresh).offsets[:-1]] = parents
     code = np.frombuffer(b"".join(tails), dtype=np.uint8).astype(np.int64) + 1
     node = np.concatenate([parent, np.asarray(ends, dtype=np.int64)])
     code = np.concatenate([code, np.zeros(len(keys), dtype=np.int64)])

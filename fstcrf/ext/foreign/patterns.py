@@ -23,6 +23,7 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import ModelFileError, OptionError, TemplateError
 from fstcrf.kernel import padded
 from fstcrf.machines.topology import chain_topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import FeatureIndex, Macro, Template, TemplateSet
 from fstcrf.text.features.bytewise import show
@@ -101,10 +102,8 @@ class SparseWeights:
         each row's first weight.
         """
         begin, end = self._bounds(first, size)
-        counts = end - begin
-        rows = np.repeat(np.arange(len(first)), counts)
-        within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-        places = begin[rows] + within
+        blocks = Ragged.from_lengths(end - begin)
+        rows, places = blocks.rows(), blocks.ranges(begin)
         return rows * stride + self.numbers[places] - first[rows], self.values[places]
 
     def _bounds(self, first: Longs, size: int) -> tuple[Longs, Longs]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.ext.foreign.patterns import SparseWeights
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import FeatureIndex
 from fstcrf.text.features.derive import Derived, Plain, Source, root
@@ -119,15 +120,14 @@ def rendered(crf: CRF, dialect: Dialect) -> TextModel:
     labels = len(crf.labels)
     texts = [text for part in parts for text in part.texts]
     is_arc = np.array([part.is_arc for part in parts for _ in part.texts], dtype=bool)
-    counts = np.cumsum([0, *(len(part.texts) for part in parts)])
+    counts = Ragged.from_lengths(len(part.texts) for part in parts).offsets
     row = np.concatenate([p.row + n for p, n in zip(parts, counts, strict=False)] or [_none()])
     place = np.concatenate([p.place for p in parts] or [_none()])
     value = np.concatenate([p.value for p in parts] or [np.empty(0)])
     order, kept = _distinct(texts, row, place, value, dialect)
     rank = np.full(len(texts), -1, dtype=np.int64)
     rank[order] = np.arange(len(order))
-    first = np.zeros(len(order) + 1, dtype=np.int64)
-    np.cumsum(np.where(is_arc[order], labels**2, labels), out=first[1:])
+    first = Ragged.from_lengths(np.where(is_arc[order], labels**2, labels)).offsets
     number = first[rank[row[kept]]] + place[kept]
     rising = np.argsort(number)
     return TextModel(

@@ -34,6 +34,7 @@ from fstcrf.ext.foreign.rendering import Dialect, rendered
 from fstcrf.files import BOM
 from fstcrf.kernel import padded
 from fstcrf.machines.topology import chain_topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.text.features import LiteralIndex
 from fstcrf.text.features.bytewise import misjudges
@@ -340,8 +341,8 @@ def _numbering(contents: _Contents, n_labels: int, where: str) -> tuple[Longs, L
     has_node = np.array([text[0] in _HAS_NODE for text in texts], dtype=bool)
     has_arc = np.array([text[0] in _HAS_ARC for text in texts], dtype=bool)
     sizes = has_node * np.int64(n_labels) + has_arc * np.int64(n_labels**2)
-    first = np.cumsum(sizes) - sizes
-    numbers, total = contents.weights.numbers, int(sizes.sum())
+    weights = Ragged.from_lengths(sizes)
+    first, total, numbers = weights.offsets[:-1], weights.total, contents.weights.numbers
     if len(numbers) and numbers[-1] >= total:
         raise ModelFileError(f"{where}: weight {numbers[-1]}, the observations have {total}")
     return np.where(has_node, first, -1), np.where(has_arc, first + has_node * n_labels, -1)

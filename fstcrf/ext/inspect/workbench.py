@@ -38,6 +38,7 @@ from fstcrf.ext.inspect.questions import (
 )
 from fstcrf.lattices import Answer
 from fstcrf.machines.grammar.acceptor import Acceptor
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import Composition
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.explain import JointPush
@@ -257,8 +258,7 @@ class Workbench:
         for tape, gold in self.gold.items():
             found = columns[tape].column(missing="").strings()
             wrong |= np.asarray(found, dtype=object) != np.asarray(gold, dtype=object)
-        total = np.concatenate([[0], np.cumsum(wrong)])
-        return np.diff(total[self.corpus.offsets]).astype(np.int32)
+        return Ragged(self.corpus.offsets).filtered(wrong).lengths.astype(np.int32)
 
     @cached_property
     def _order(self) -> Ints:

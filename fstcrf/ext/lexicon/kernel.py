@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.ragged import Ragged
 
 __all__ = [
     "CHEAPEST_NONE",
@@ -108,8 +109,8 @@ class LexiconTables:
     @cached_property
     def first(self) -> tuple[int, ...]:
         """Number of the first word of each vocabulary, and of the first unknown one."""
-        sizes = [len(one.entries) for one in self.vocabularies]
-        return tuple(int(n) for n in np.cumsum([0, *sizes]))
+        entries = Ragged.from_lengths(len(one.entries) for one in self.vocabularies)
+        return tuple(entries.offsets.tolist())
 
     @cached_property
     def handle(self) -> Any:

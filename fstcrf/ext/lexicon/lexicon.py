@@ -37,6 +37,7 @@ from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice
 from fstcrf.files import atomic_write
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.lazy import LazyModule
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import Tagger
 
 if TYPE_CHECKING:
@@ -130,10 +131,9 @@ class Lexicon:
         found = self.unknown.rows
         if "DEFAULT" not in found:
             raise DataError("unknown words have no entry for DEFAULT")
-        spans = [found.get(name, (0, 0)) for name in self.characters.names]
-        rows = np.cumsum([0, *(count for _, count in spans)])
-        parts = [np.arange(first, first + count) for first, count in spans]
-        return rows, np.concatenate(parts).astype(np.int64)
+        spans = np.asarray([found.get(name, (0, 0)) for name in self.characters.names])
+        rows = Ragged.from_lengths(spans[:, 1])
+        return rows.offsets, rows.ranges(spans[:, 0])
 
     # --- Made of ----------------------------------------------------------------------------------
 
@@ -481,8 +481,7 @@ def _marks(texts: Sequence[str], boundaries: Sequence[Mapping[int, bool]]) -> By
         raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
     parts = []
     for text, known in zip(texts, boundaries, strict=True):
-        sizes = [len(c.encode()) for c in text]
-        place = np.cumsum([0, *sizes])
+        place = Ragged.from_lengths(len(c.encode()) for c in text).offsets
         marks = np.zeros(int(place[-1]) + 1, dtype=np.uint8)
         for at, begins in known.items():
             if not 0 <= at <= len(text):

@@ -163,16 +163,15 @@ class WordLattice:
         place, context = np.append(0, keys >> 16), np.append(0, keys & 0xFFFF)
         first = np.searchsorted(words["from"], place, side="left")
         count = np.searchsorted(words["from"], place, side="right") - first
-        source = np.repeat(np.arange(len(place)), count)
-        arc = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
-        arc += np.repeat(first, count)
+        behind = Ragged.from_lengths(count)
+        source, arc = behind.rows(), behind.ranges(first)
         cost = lexicon.matrix[entries["left"][arc], context[source]].astype(np.float64)
         cost += entries["cost"][arc]
         ends = place == last
         final = np.full(len(place), -np.inf)
         final[ends] = -lexicon.matrix[0, context[ends]] / lexicon.unit
         machine = Acyclic(
-            Ragged.from_rows(source, len(place)).offsets,
+            behind.offsets,
             state[arc].astype(np.int32),
             -cost / lexicon.unit,
             final,

@@ -32,7 +32,7 @@ from fstcrf.cli.reporting import STOPPING, Reporter, reporter, stopping, warning
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.ext.rules import LearnedRules, TrainedWithRules, learn_rules, train_with_rules
 from fstcrf.files import held
-from fstcrf.interruption import undisturbed
+from fstcrf.training.interruption import undisturbed
 
 _OF_JOINT = ("tagger_l2", "start", "checkpoint", "resume")
 _ITERATIONS, _JOINT_ITERATIONS = 100, 500

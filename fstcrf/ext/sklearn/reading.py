@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError
 from fstcrf.lazy import optional
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Data
 from fstcrf.text.corpus import Corpus, Sentence
 from fstcrf.text.features import is_literal
@@ -127,7 +128,7 @@ def _shaped(sentence: Any) -> Any:
 def _runs(keys: list[Any], name: Any) -> Longs:
     """Return where runs of equal keys begin, int64 [B + 1]."""
     runs = [(key, len(list(group))) for key, group in groupby(keys)]
-    offsets = np.concatenate([[0], np.cumsum([n for _, n in runs], dtype=np.int64)])
+    offsets = Ragged.from_lengths(n for _, n in runs).offsets
     seen: set[Any] = set()
     for (key, _), row in zip(runs, offsets.tolist(), strict=False):
         if key in seen:
@@ -197,8 +198,7 @@ def read_sentences(X: Iterable[Any], names: Sequence[str] | None, *, texts: bool
                 "Reshape your data: a table has a row for each token and two dimensions",
                 sentence=number,
             )
-    lengths = [len(_shaped(s)) for s in sentences]
-    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    offsets = Ragged.from_lengths(len(_shaped(s)) for s in sentences).offsets
     first = next((s for s in sentences if len(s)), None)
     if first is None or is_literal(first):
         return Read(sentences, offsets, table=False)

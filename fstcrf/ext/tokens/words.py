@@ -14,6 +14,7 @@ from fstcrf.errors import OptionError
 from fstcrf.ext.tokens.biases import Steps
 from fstcrf.ext.tokens.pieces import PieceRows
 from fstcrf.lattices.emissions import Emissions
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Span
 from fstcrf.text.corpus.schemes import Scheme
 
@@ -136,11 +137,9 @@ class Spelling:
         out += np.where(inner > 0, steps, between(a, c))
         longer = np.flatnonzero(inner)
         if len(longer):
-            sizes = inner[longer, 0]
-            ends = np.cumsum(sizes)
-            shift = np.repeat(first[longer] + 1 - (ends - sizes), sizes)
-            middle = scores[np.arange(ends[-1]) + shift]
-            out[longer] += np.add.reduceat(middle, ends - sizes, axis=0)[:, b]
+            parts = Ragged.from_lengths(inner[longer, 0])
+            middle = scores[parts.ranges(first[longer] + 1)]
+            out[longer] += np.add.reduceat(middle, parts.offsets[:-1], axis=0)[:, b]
         out[:, (self._columns < 0).any(axis=0)] = -np.inf
         return out
 

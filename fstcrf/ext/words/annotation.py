@@ -10,6 +10,7 @@ import numpy as np
 
 from fstcrf.arrays import Array, Bools
 from fstcrf.errors import DataError
+from fstcrf.ragged import Ragged
 
 __all__ = ["Annotation", "KnownWord", "label_of"]
 
@@ -145,7 +146,7 @@ class Annotation:
         none[[k for k, there in self.boundaries.items() if not there]] = True
         for word in self.words:
             none[word.start + 1 : word.end] = True
-        before = np.append(0, np.cumsum(begins))
+        before = Ragged.from_lengths(begins).offsets
         inside = before[np.maximum(end, start + 1)] - before[start + 1]
         found: Bools = (inside == 0) & ~none[start] & ~none[end]
         names = {(w.start, w.end): w.label for w in self.words if w.label is not None}

@@ -22,6 +22,7 @@ from fstcrf.ext.words.machines import Shape, word_shape
 from fstcrf.ext.words.templates import fields_of
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.ragged import Ragged
 
 __all__ = ["CandidateLabels", "Contexts", "OnMissing", "TrainingLattice", "sentences"]
 
@@ -268,7 +269,7 @@ class _Builder:
 
     def _with(self, text: str, words: _Words, absent: Sequence[KnownWord]) -> _Words:
         """Add words as unknown ones, and what may stand behind them."""
-        sizes = np.cumsum([0, *(len(c.encode()) for c in text)])
+        sizes = Ragged.from_lengths(len(c.encode()) for c in text).offsets
         for one in absent:
             before = len(text[: one.start].rstrip())
             number = self._labels.unknown(one.label)

@@ -31,6 +31,7 @@ from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpac
 from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.lazy import given_state, made_once
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Run, runs_of
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Progress
@@ -254,7 +255,7 @@ class LatticeCRF:
             for name in ("start", "end", "word")
         )
         counts = [np.diff(one.row) for one in found]
-        row = np.append(0, np.cumsum(np.concatenate([nothing, *counts]))).astype(np.int64)
+        row = Ragged.from_lengths(np.concatenate([nothing, *counts])).offsets
         scores = np.concatenate([np.zeros(0), *(one.score for one in found)])
         return WordAnswer(tuple(texts), self.lexicon, row, start, end, word, scores)
 

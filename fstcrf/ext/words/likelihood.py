@@ -19,6 +19,7 @@ from fstcrf.ext.words.candidates import TrainingLattice
 from fstcrf.ext.words.machines import Shape, chained
 from fstcrf.kernel import acyclic, dot
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.ragged import Ragged
 from fstcrf.training.shards import N_SHARDS, Workers
 
 __all__ = ["LatticeProblem", "WordLikelihood", "WordSpace"]
@@ -150,13 +151,9 @@ class LatticeProblem:
 
     def chains(self, classes: int) -> list[tuple[_Chain, _Chain]]:
         """Return chains of all ways and of those that agree."""
-        sizes = [len(text.whole.target) for text in self.texts]
-        total = np.cumsum([0, *sizes])
-        parts = max(N_SHARDS, -(-len(self.texts) // _MOST))
-        cuts = np.searchsorted(total, np.linspace(0, total[-1], parts + 1)[1:-1])
-        bounds = sorted({0, *cuts.tolist(), len(self.texts)})
+        arcs = Ragged.from_lengths(len(text.whole.target) for text in self.texts)
         found = []
-        for first, end in pairwise(bounds):
+        for first, end in pairwise(arcs.cut(max(N_SHARDS, -(-len(self.texts) // _MOST)))):
             texts = self.texts[first:end]
             whole, agreeing = [t.whole for t in texts], [t.agreeing for t in texts]
             made = [

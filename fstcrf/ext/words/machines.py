@@ -43,7 +43,7 @@ class Shape:
 
     def source(self) -> Longs:
         """Return the state that each arc leaves."""
-        return np.repeat(np.arange(self.states), np.diff(self.row))
+        return Ragged(self.row).rows()
 
     def kept(self, arcs: Bools) -> Shape | None:
         """Return the machine of some arcs, without those on no path; None: there is no path."""
@@ -113,8 +113,8 @@ def word_shapes(
     place = stops >> 33
     low = np.searchsorted(begins, place << 33)
     count = np.searchsorted(begins, (place + 1) << 33) - low
-    before = np.repeat(np.arange(len(stops)), count)
-    behind = np.arange(len(before)) - np.repeat(np.cumsum(count) - count - low, count)
+    pairs = Ragged.from_lengths(count)
+    before, behind = pairs.rows(), pairs.ranges(low)
     context = (1 << 32) - 1
     pair = (stops[before] & context) << 32 | (begins[behind] & context)
     words = len(first)
@@ -151,8 +151,8 @@ def chained(shapes: Sequence[Shape]) -> Shape:
     The last state of each is the first of the next. Log Z is the sum of theirs, and what is
     expected of each is as it was.
     """
-    states = np.cumsum([0, *(one.states - 1 for one in shapes)])
-    sizes = np.cumsum([0, *(len(one.target) for one in shapes)])
+    states = Ragged.from_lengths(one.states - 1 for one in shapes).offsets
+    sizes = Ragged.from_lengths(len(one.target) for one in shapes).offsets
     rows = [one.row[:-2] + first for one, first in zip(shapes, sizes, strict=False)]
     return Shape(
         np.concatenate([*rows, sizes[[-1, -1]]]),

@@ -16,6 +16,7 @@ from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
 from fstcrf.ext.words.machines import Shape, word_shapes
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.ragged import Ragged
 
 __all__ = ["WordScores", "WordWeights"]
 
@@ -104,7 +105,7 @@ def best_arcs(machine: Acyclic, begin: Longs) -> tuple[Longs, Longs]:
     Where there is no path, there are no arcs.
     """
     suffix = machine.best_suffix
-    source = np.repeat(np.arange(len(suffix)), np.diff(machine.row))
+    source = Ragged(machine.row).rows()
     good = np.flatnonzero(machine.score + suffix[machine.target] == suffix[source])
     first = np.full(len(suffix), -1, dtype=np.int64)
     first[source[good[::-1]]] = good[::-1]  # the first one of each state is written last
@@ -119,7 +120,7 @@ def best_arcs(machine: Acyclic, begin: Longs) -> tuple[Longs, Longs]:
     if not steps:
         return np.zeros(0, dtype=np.int64), np.zeros(len(begin) + 1, dtype=np.int64)
     paths = np.stack(steps, axis=1)
-    return paths[paths >= 0], np.append(0, np.cumsum((paths >= 0).sum(axis=1)))
+    return paths[paths >= 0], Ragged.from_lengths((paths >= 0).sum(axis=1)).offsets
 
 
 class WordScores:
@@ -212,20 +213,22 @@ class WordScores:
         one = self._scored(texts, [self._lexicon.candidates(t, boundaries=m) for t, m in pairs])
         arcs, row = best_arcs(one.machine, one.states)
         word = one.shape.word[arcs]
-        total = np.append(0, np.cumsum(word >= 0))
+        rows = Ragged(row).filtered(word >= 0)
         chosen = word[word >= 0]
         scores = one.machine.best_suffix[one.states]
-        return BestWords(total[row], one.start[chosen], one.end[chosen], one.number[chosen], scores)
+        return BestWords(
+            rows.offsets, one.start[chosen], one.end[chosen], one.number[chosen], scores
+        )
 
     def _scored(self, texts: Sequence[str], candidates: Sequence[Candidates]) -> _Scored:
         """Return the words of texts with scores, side by side in one machine."""
         lexicon, costs = self._lexicon, self._weights.costs
         words = np.concatenate([one[0] for one in candidates])
-        row = np.append(0, np.cumsum([len(one[0]) for one in candidates]))
+        row = Ragged.from_lengths(len(one[0]) for one in candidates).offsets
         last = np.asarray([one[1] for one in candidates], dtype=np.int64)
         start, end = (np.concatenate([one[k] for one in candidates]) for k in (2, 3))
         sizes = [int(one[0]["end"].max(initial=0)) + 1 for one in candidates]
-        begin = np.cumsum([0, *sizes[:-1]])
+        begin = Ragged.from_lengths(sizes).offsets[:-1]
         number = np.ascontiguousarray(words["word"])
         found = self.classes.of_all(texts, row, start, end, number)
         entries = lexicon.entries(number)

@@ -42,6 +42,7 @@ from fstcrf.lattices.tapes import array_lattice, constrained
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Program, warn_unproven
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme, Span, named_scheme
 from fstcrf.text.corpus.schemes import SpanArrays
 
@@ -240,7 +241,7 @@ class Emissions:
     def lattices(self) -> list[TapeLattice]:
         """The lattice of each sentence."""
         self.scores.check_numbers(self.labels)
-        rows = np.split(self.scores.flat, self.scores.offsets[1:-1]) if len(self) else []
+        rows = Ragged(self.scores.offsets).split(self.scores.flat)
         return [cast("type[TapeLattice]", Lattice)(self.program, (own,)) for own in rows]
 
     @contextmanager
@@ -539,7 +540,7 @@ class Emissions:
             found = self.rows.spans(np.ascontiguousarray(path), _span_tables(self.labels))
         if found.left[np.diff(found.ends) > 0].any():
             return None
-        return np.split(found.probability, found.ends[1:-1]) if len(self) else []
+        return Ragged(found.ends).split(found.probability)
 
     # --- How it is computed -------------------------------------------------------------------
 
@@ -551,7 +552,7 @@ class Emissions:
     @made_once
     def _values(self) -> tuple[Longs, tuple[Floats, ...]]:
         self.scores.check_numbers(self.labels)
-        bounds = np.concatenate([[0], np.cumsum(self.lengths[self._live])]).astype(np.int64)
+        bounds = Ragged.from_lengths(self.lengths[self._live]).offsets
         return bounds, self.program.per_token([self.scores.flat])
 
     @made_once

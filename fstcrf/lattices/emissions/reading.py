@@ -18,6 +18,7 @@ from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lazy import given_state
+from fstcrf.ragged import Ragged
 
 ScoresLike: TypeAlias = Any
 """[B, T, L], or a sequence of [T_i, L]: whatever has ``__array__`` or ``__dlpack__``, or lists."""
@@ -146,9 +147,7 @@ class Scores:
     @cached_property
     def offsets(self) -> Longs:
         """Bounds of the sentences when they lie one behind the other, int64 [B + 1]."""
-        bounds = np.zeros(len(self.lengths) + 1, dtype=np.int64)
-        np.cumsum(self.lengths, out=bounds[1:])
-        return bounds
+        return Ragged.from_lengths(self.lengths).offsets
 
     @cached_property
     def inside(self) -> Bools:

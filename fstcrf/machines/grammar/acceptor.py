@@ -7,7 +7,7 @@ is the sum of its steps and of its last state. Products, unions and minimisation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from weakref import WeakSet
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import LabelError, NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.acyclic import connected
+from fstcrf.ragged import Ragged
 
 MAX_STATES = 10_000
 """States of a product, before trimming."""
@@ -338,7 +339,7 @@ def _flat(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 def _useful(target: Ints, final: Floats) -> Bools:
     """Return which states are on a way from the start to an end, bool [Q]."""
     there = target >= 0
-    row = np.append(0, np.cumsum(there.sum(axis=1), dtype=np.int64))
+    row = Ragged.from_lengths(there.sum(axis=1)).offsets
     return connected(row, target[there], 0, final > -np.inf)
 
 
@@ -451,10 +452,10 @@ def _continuations(acceptor: Acceptor) -> Floats:
     score = None if acceptor.score is None else acceptor.score.reshape(target.shape)
     done = acceptor.final > -np.inf
     rest = np.where(done, acceptor.final, 0.0)
-    before = Predecessors(target)
+    before = predecessors(target)
     reached = np.flatnonzero(done)
     while len(reached):
-        reached = before.of(reached)
+        reached = before(reached)
         reached = reached[~done[reached]]
         ahead = target[reached]
         label = ((ahead >= 0) & done[ahead]).argmax(axis=1)
@@ -474,21 +475,15 @@ _FEW = 64
 """Fewer rows are numbered sooner one by one."""
 
 
-class Predecessors:
-    """The states that lead to each state; `target`, int32 [Q, A], is −1 where there is no step."""
+def predecessors(target: Ints) -> Callable[[NDArray[np.integer]], Longs]:
+    """Return the function from states to those that lead to one of them, each once, in order.
 
-    def __init__(self, target: Ints) -> None:
-        source, symbol = np.nonzero(target >= 0)
-        ends = target[source, symbol]
-        self.source = source[np.argsort(ends, kind="stable")]
-        self.row = np.zeros(len(target) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(ends, minlength=len(target)), out=self.row[1:])
-
-    def of(self, states: NDArray[np.integer]) -> Longs:
-        """Return the states that lead to one of these, each once, in order."""
-        first, size = self.row[states], self.row[states + 1] - self.row[states]
-        shift = first - np.cumsum(size) + size
-        return distinct(self.source[np.arange(size.sum()) + np.repeat(shift, size)])
+    `target`, int32 [Q, A], is −1 where there is no step.
+    """
+    start, symbol = np.nonzero(target >= 0)
+    ends = target[start, symbol]
+    sources, steps = start[np.argsort(ends, kind="stable")], Ragged.from_rows(ends, len(target))
+    return lambda states: distinct(sources[steps.entries(states)])
 
 
 def coarsest(target: Ints, classes: Longs) -> Longs:
@@ -499,8 +494,8 @@ def coarsest(target: Ints, classes: Longs) -> Longs:
         ahead = target[asked]
         led = np.where(ahead >= 0, parts.classes[ahead], -1)
         fresh = parts.split(asked, led)
-        before = before or Predecessors(target)
-        asked = before.of(fresh)
+        before = before or predecessors(target)
+        asked = before(fresh)
     return parts.classes
 
 

@@ -32,6 +32,7 @@ from fstcrf.machines.grammar.syntax import (
     Union,
     Weighted,
 )
+from fstcrf.ragged import Ragged
 
 MAX_STATES = 100_000
 """States of a part, before it is made deterministic."""
@@ -276,7 +277,7 @@ _EMPTY = _part(1, ())
 
 def _concatenated(parts: Sequence[_Part], skips: Iterable[int] = ()) -> _Part:
     """Return parts one after the other; before those in `skips` it may end."""
-    begins = np.cumsum([0, *(part.n_states - 1 for part in parts)])
+    begins = Ragged.from_lengths(part.n_states - 1 for part in parts).offsets
     last = int(begins[-1])
     _check_size(last + 1, 0)
     placed = [
@@ -329,8 +330,7 @@ def _check_size(states: int, arcs: int) -> None:
 def _trimmed(part: _Part) -> _Part:
     """Leave out what is on no way from the first state to the last."""
     order = np.argsort(part.source, kind="stable")
-    row = np.zeros(part.n_states + 1, dtype=np.int64)
-    np.cumsum(np.bincount(part.source, minlength=part.n_states), out=row[1:])
+    row = Ragged.from_rows(part.source, part.n_states).offsets
     ends = np.zeros(part.n_states, dtype=bool)
     ends[-1] = True
     useful = connected(row, part.target[order].astype(np.int32), 0, ends)

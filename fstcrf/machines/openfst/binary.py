@@ -19,6 +19,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.lazy import optional
 from fstcrf.machines.openfst.machine import Machine, connect
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     pass
@@ -394,9 +395,9 @@ def _read_const(reader: _Reader, header: _Header, weight: np.dtype[np.floating])
             raise DataError(f"OpenFst bytes: a const machine with {count} states or arcs")
         pieces.append(np.frombuffer(reader.take(count * kind.itemsize, "states or arcs"), kind))
     states, arcs = pieces
-    degree = states["arcs"].astype(np.int64)
-    first = np.cumsum(degree) - degree
-    if degree.sum() != len(arcs) or (states["first"][degree > 0] != first[degree > 0]).any():
+    rows = Ragged.from_lengths(states["arcs"])
+    degree, first = rows.lengths, rows.offsets[:-1]
+    if rows.total != len(arcs) or (states["first"][degree > 0] != first[degree > 0]).any():
         raise DataError("OpenFst bytes: the arcs of the states are not one after the other")
     return states["final"], degree, arcs
 
@@ -408,8 +409,8 @@ def _read_vector(reader: _Reader, header: _Header, weight: np.dtype[np.floating]
     words = np.frombuffer(body, _WORD, len(body) // 4).astype(np.int32, copy=False)
     place, degree = _walk(words, header.n_states, wide)
     final = words[place[:, None] + np.arange(wide)].reshape(-1).view(weight)
-    skipped = place + before - size * (np.cumsum(degree) - degree)
-    at = np.repeat(skipped, degree) + size * np.arange(degree.sum())
+    rows = Ragged.from_lengths(degree)
+    at = rows.repeat(place + before) + size * rows.ranges()
     arcs = np.empty(len(at), _const_arc(weight))
     arcs["ilabel"], arcs["olabel"] = words[at], words[at + 1]
     arcs["weight"] = words[at[:, None] + np.arange(2, 2 + wide)].reshape(-1).view(weight)

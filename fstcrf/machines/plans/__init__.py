@@ -7,10 +7,9 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.machines.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
     from fstcrf.machines.plans.conflict import check_consistent, conflict, no_path_error
-    from fstcrf.machines.plans.decoder import Decoder, Search
+    from fstcrf.machines.plans.decoder import Decoder, Search, gathered, warn_unproven
     from fstcrf.machines.plans.folding import arc_ends
     from fstcrf.machines.plans.program import AxisPlan, Plan, Program, plan_of
-    from fstcrf.machines.plans.unproven import gathered, warn_unproven
 
 __all__ = [
     "AxisPlan",
@@ -46,11 +45,11 @@ __getattr__ = importer(
         "arc_ends": "folding",
         "check_consistent": "conflict",
         "conflict": "conflict",
-        "gathered": "unproven",
+        "gathered": "decoder",
         "no_path_error": "conflict",
         "plan_of": "program",
         "scaled": "chain",
         "scaled_chain": "chain",
-        "warn_unproven": "unproven",
+        "warn_unproven": "decoder",
     },
 )

@@ -49,6 +49,7 @@ from fstcrf.machines.plans.chain import Chain, Coupling, scaled
 from fstcrf.machines.plans.decoder import readers
 from fstcrf.machines.plans.folding import arc_ends
 from fstcrf.machines.plans.program import Program
+from fstcrf.ragged import Ragged
 
 __all__ = [
     "AllowedLabels",
@@ -205,15 +206,13 @@ def _guide(acceptors: Sequence[Acceptor], allowed: Bools) -> Longs:
     allowed : bool [T, L]
         The labels that each token may have.
     """
-    ends = np.cumsum([a.n_states for a in acceptors])
-    first = ends - [a.n_states for a in acceptors]
-    dead = int(ends[-1])
+    *first, dead = Ragged.from_lengths(a.n_states for a in acceptors).offsets.tolist()
     target = [
         np.where(a.target >= 0, a.target + n, dead) for a, n in zip(acceptors, first, strict=True)
     ]
     table = np.concatenate([*target, np.full_like(target[0][:1], dead)])
     need = np.concatenate([*map(wanted, acceptors), [_NEVER]]).astype(np.int64)
-    state, guide = first, np.zeros(len(allowed), dtype=np.int64)
+    state, guide = np.asarray(first), np.zeros(len(allowed), dtype=np.int64)
     for t, mask in enumerate(allowed):
         reached = table[state]
         cost = 2 * need[reached].sum(axis=0) + np.where(mask, 1, _NEVER * (len(acceptors) + 1))

@@ -19,6 +19,7 @@ from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.lattices.answer import Answer, shares
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import (
     UNKNOWN,
@@ -101,7 +102,7 @@ def decode(
         ids = states if topology.direct else topology.state_label[states]
         dead = np.isneginf(scores)
         if dead.any():
-            ids = np.where(np.repeat(dead, np.diff(batch.offsets)), np.int32(-1), ids)
+            ids = np.where(Ragged(batch.offsets).repeat(dead), np.int32(-1), ids)
         return ids, scores, sums(batch) if probabilities else None
 
     def sums(batch: _Batch) -> Floats:
@@ -125,7 +126,7 @@ def decode(
     return Answer(
         {model.tape: flat.astype(np.int32, copy=False)[None]},
         {model.tape: model.labels},
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        Ragged.from_lengths(lengths).offsets,
         scores=scores,
         probabilities=chances,
         exact=np.ones(len(lengths), dtype=bool),
@@ -146,7 +147,7 @@ def marginals_all(
     def posterior(batch: _Batch) -> list[Floats]:
         found = kernel.forward_backward(batch.graph, batch.offsets, batch.node)
         batch.check(found.log_z)
-        return np.split(model.topology.label_sums(found.node), batch.offsets[1:-1])
+        return Ragged(batch.offsets).split(model.topology.label_sums(found.node))
 
     data, found = _runs(model, sentences, posterior, threads, forced, bias)
     full = iter([rows for run in found for rows in run])

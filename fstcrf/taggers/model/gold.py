@@ -10,6 +10,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, SchemeError
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.options import Options
 from fstcrf.taggers.model.reading import UNKNOWN, Data, column_labels, label_masks, label_set
 from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
@@ -54,7 +55,7 @@ def legal_gold(
     token = np.flatnonzero(wrong if same else wrong | unknown)
     if not len(token):
         return Gold(corpus if same else _converted(corpus, name, source, target, every), every)
-    sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
+    sentence = Ragged(corpus.offsets).rows()
     broken = np.zeros(len(corpus), dtype=bool)
     broken[sentence[token]] = True
     fault = _Fault(corpus, column, source, where, int(token[0]), bool(wrong[token[0]]))

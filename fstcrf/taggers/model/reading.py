@@ -17,6 +17,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
 from fstcrf.text.corpus.items import ATTRIBUTES, item_of
 from fstcrf.text.features import Design, FeatureIndex, LiteralIndex, is_literal
@@ -70,22 +71,17 @@ class Prepared:
     design: Callable[[int, int], Design]  # (first, end) of those that are not empty
 
     def runs(self, tokens: int) -> Iterator[Run]:
-        """Yield runs of sentences of about so many tokens."""
+        """Yield runs of sentences of at most so many tokens, or of one sentence."""
         return runs_of(self.lengths, tokens)
 
 
 def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
-    """Yield runs of sentences of about so many tokens, given the lengths of all sentences."""
+    """Yield runs of sentences of at most so many tokens, given the lengths of all sentences."""
     size = np.asarray(lengths, dtype=np.int64)
     numbers = np.flatnonzero(size)
-    bounds = np.zeros(len(numbers) + 1, dtype=np.int64)
-    np.cumsum(size[numbers], out=bounds[1:])
-    first = 0
-    while first < len(numbers):
-        end = int(np.searchsorted(bounds, bounds[first] + tokens))
-        end = min(end, len(numbers))
-        yield Run(first, end, numbers[first:end], bounds[first : end + 1] - bounds[first])
-        first = end
+    full = Ragged.from_lengths(size[numbers])
+    for first, end in full.runs(tokens):
+        yield Run(first, end, numbers[first:end], full.part(first, end).offsets)
 
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:

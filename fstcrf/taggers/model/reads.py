@@ -26,6 +26,7 @@ from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.lattices import Lattice, marginals, nbest
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.decoding import decode
 from fstcrf.taggers.model.gold import gold_labels, legal_gold
 from fstcrf.taggers.model.model import Model, TrainingRecord
@@ -134,7 +135,7 @@ def jackknifed(
     have: whoever learned to read them would never see them.
     """
     labels = {tagger.tape: _Labels(corpus.n_tokens) for tagger in taggers}
-    token_sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.offsets))
+    token_sentence = Ragged(corpus.offsets).rows()
     for held, mine in fold_taggers(
         corpus, taggers, k, retrain=retrain, seed=seed, threads=threads, report=report
     ):
@@ -482,32 +483,25 @@ def _merged(parts: Sequence[tuple[Longs, Passed]]) -> Passed:
             place = [number.setdefault(v, len(number)) for v in column.values]
             ids.append(np.asarray(place, dtype=np.int32)[column.ids])
         columns[name] = Column(np.concatenate(ids), tuple(number))
-    lengths = np.concatenate([np.diff(part.corpus.offsets) for _, part in parts])
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    whole = Corpus(columns, offsets, source=first.source)
+    rows = Ragged.from_lengths(np.concatenate([np.diff(p.corpus.offsets) for _, p in parts]))
+    whole = Corpus(columns, rows.offsets, source=first.source)
     origin = np.concatenate([numbers for numbers, _ in parts])
     order = np.argsort(origin, kind="stable")
     shares = [part.token_share for _, part in parts if part.token_share is not None]
     token_share = None
     if shares:
-        starts = np.repeat(offsets[:-1][order] - _starts(lengths[order]), lengths[order])
-        token_share = np.concatenate(shares)[starts + np.arange(offsets[-1])]
+        token_share = np.concatenate(shares)[rows.entries(order)]
     share = np.concatenate([part.share for _, part in parts])
     return Passed(whole.select(order), origin[order], share[order], token_share)
 
 
-def _starts(lengths: Longs) -> Longs:
-    return np.asarray(np.cumsum(lengths) - lengths, dtype=np.int64)
-
-
 def _token_origin(passed: Passed) -> Longs:
     """Return for each token of the copies the token that it is a copy of."""
-    lengths = np.diff(passed.corpus.offsets)
+    copies = Ragged(passed.corpus.offsets)
     sentences, first = np.unique(passed.origin, return_index=True)
     start = np.zeros(int(sentences[-1]) + 1, dtype=np.int64)
-    start[sentences] = _starts(lengths[first])
-    places = np.arange(lengths.sum()) - np.repeat(_starts(lengths), lengths)
-    return np.asarray(np.repeat(start[passed.origin], lengths) + places, dtype=np.int64)
+    start[sentences] = copies.select(first).offsets[:-1]
+    return copies.ranges(start[passed.origin])
 
 
 def _averaged(rows: SparseRows, share: Floats, origin: Longs) -> SparseRows:
@@ -523,8 +517,8 @@ def _averaged(rows: SparseRows, share: Floats, origin: Longs) -> SparseRows:
     kept = total > 0 if rows.value is None else total != 0
     key, total = key[kept], total[kept]
     n = int(origin.max(initial=-1)) + 1
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(key // width, minlength=n))])
+    indptr = Ragged.from_rows(key // width, n).offsets
     # Sums of shares that should be 1 are, so that the values of plain attributes stay whole.
     total = np.where(np.abs(total - 1) < 1e-9, 1.0, total)
     index = (key % width).astype(np.int32)
-    return SparseRows(indptr.astype(np.int64), index, total.astype(np.float32), width)
+    return SparseRows(indptr, index, total.astype(np.float32), width)

@@ -19,6 +19,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.gold import Gold, Unknown, legal_gold, spoken_gold
 from fstcrf.taggers.model.options import Options
 from fstcrf.taggers.model.reading import UNKNOWN, allowed_labels, label_set
@@ -255,18 +256,13 @@ class TextPart:
         if self.folder is None:
             yield corpus
             return
-        for first, end in _runs(corpus.offsets):
+        for first, end in Ragged(corpus.offsets).runs(_BLOCK_TOKENS):
             yield corpus[first:end]
 
     def allowed(self, labels: Sequence[str]) -> Bools:
         """Return which labels each token may have, bool [N, L]."""
         column = self.corpus().column(TARGET)
         return allowed_labels(column, labels, partial=self.settings.reads_sets)
-
-
-def _runs(offsets: Longs) -> Iterator[tuple[int, int]]:
-    cuts = np.searchsorted(offsets, np.arange(_BLOCK_TOKENS, int(offsets[-1]), _BLOCK_TOKENS))
-    return itertools.pairwise(sorted({0, *cuts.tolist(), len(offsets) - 1}))
 
 
 def text_of(item: TextPart) -> TextPart:
@@ -357,7 +353,7 @@ def _spooled(index: FeatureIndex, corpus: Corpus, spool: Spool) -> Design:
         files = {
             name: [stack.enter_context(ArrayFile(spool.folder)) for _ in range(2)] for name in names
         }
-        for first, end in _runs(corpus.offsets):
+        for first, end in Ragged(corpus.offsets).runs(_BLOCK_TOKENS):
             design = make(first, end)
             for name in names:
                 rows: SparseRows = getattr(design, name)
@@ -366,7 +362,7 @@ def _spooled(index: FeatureIndex, corpus: Corpus, spool: Spool) -> Design:
                     files[name][1].append(rows.value)
                 counts[name].append(np.diff(rows.indptr))
         for name, n_rows in zip(names, (index.n_node_rows, index.n_arc_rows), strict=False):
-            indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts[name]))])
+            indptr = Ragged.from_lengths(np.concatenate(counts[name])).offsets
             entries, values = files[name]
             found = spool.whole(entries, np.int32)
             value = spool.whole(values, np.float32) if values.size else None
@@ -467,9 +463,8 @@ def _scan(
         pieces = [FilePiece(data, one) for plan in plans.map(itself) for one in plan]
         plans.close()
     else:
-        cuts = np.searchsorted(data.offsets, np.arange(0, data.n_tokens, _GIVEN_TOKENS))
-        bounds = sorted({*cuts.tolist(), len(data)})
-        pieces = [GivenPiece(_cut(data, a, b)) for a, b in itertools.pairwise(bounds)]
+        runs = Ragged(data.offsets).runs(_GIVEN_TOKENS)
+        pieces = [GivenPiece(_cut(data, a, b)) for a, b in runs]
     if not pieces:
         raise DataError("no sentence to train on", path=_named(data))
     done = executor.place(scanned, pieces, templates, target)
@@ -568,11 +563,10 @@ def _texts(
             raise DataError(
                 f"weights are {list(weights.shape)}, expected {[total]}: one for each sentence"
             )
-        starts = np.cumsum([0, *(len(one.lengths) for one in found)])
+        starts = Ragged.from_lengths(len(one.lengths) for one in found).offsets
         given = weights[np.concatenate([n + s for n, s in zip(numbers, starts, strict=False)])]
-    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    ends = np.cumsum([0, *map(len, numbers)])  # of pieces, among sentences that are kept
+    offsets = Ragged.from_lengths(lengths).offsets
+    ends = Ragged.from_lengths(map(len, numbers)).offsets  # of pieces, among sentences kept
     items = []
     for first, end in itertools.pairwise(part_bounds(offsets)):
         runs = []

@@ -16,6 +16,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.weights import Spread
 from fstcrf.text.features import LiteralIndex
@@ -91,8 +92,7 @@ class TokenPotentials:
 
     def node(self, sentences: Sequence[Sequence[str]]) -> tuple[Longs, Floats]:
         """Return bounds of sentences, int64 [B + 1], and potentials of states, float64 [N, S]."""
-        offsets = np.zeros(len(sentences) + 1, dtype=np.int64)
-        np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)), out=offsets[1:])
+        offsets = Ragged.from_lengths(map(len, sentences)).offsets
         row = self._rows_of(self._keys(sentences))
         place = np.flatnonzero(row)
         node = np.zeros((len(place), self._width))

@@ -13,6 +13,7 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import made_once
 from fstcrf.machines.topology import Topology, best_alone_pays, rest_of
+from fstcrf.ragged import Ragged
 from fstcrf.training.problem import ParameterSpace, Tables
 
 _LOOKED_UP = 64  # weights that are laid out in the time in which an entry is looked up
@@ -142,7 +143,7 @@ class Weights:
         count = bounds[1] - bounds[0]
         # What is added to a cell's number moves its attribute from `used` to its place there.
         moved = np.repeat((np.arange(len(used)) - used) * np.int64(width), count)
-        entry = np.repeat(bounds[0] - (np.cumsum(count) - count), count) + np.arange(len(moved))
+        entry = Ragged.from_lengths(count).ranges(bounds[0])
         weights = self.space.parts(self.theta)[part]
         table = kernel.PackedTable.from_cells(
             len(used), width, cells[entry] + moved, weights[entry]
@@ -209,10 +210,9 @@ class Cells:
         order = np.argsort(slots, kind="stable")
         first = np.searchsorted(slots[order], np.arange(stride + 1))
         row, slot = np.divmod(cells, stride)
-        count = first[slot + 1] - first[slot]
-        entry = np.repeat(np.arange(len(cells)), count)
-        within = np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
-        column = columns[order][first[slot][entry] + within].astype(np.int64)
+        columns_of = Ragged(first)
+        entry = columns_of.select(slot).rows()
+        column = columns[order][columns_of.entries(slot)].astype(np.int64)
         return cls(row[entry], column, weight[entry], width)
 
 

@@ -15,6 +15,7 @@ from fstcrf.lattices import Answer, Lattice, marginals
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.paths import best_path, ranked
 from fstcrf.machines.plans import Program
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition, batches
 from fstcrf.taggers.batches import as_corpus, renumbered
 from fstcrf.taggers.component import as_read
@@ -269,7 +270,7 @@ def _joined(
             logs = logs[:, :1] + mine if tape == last else logs + mine[:, :1]
     logs[dead] = -np.inf
     offsets: Longs = steps[last].answer.offsets
-    missing = np.repeat(np.isneginf(logs), np.diff(offsets), axis=0).T
+    missing = Ragged(offsets).repeat(np.isneginf(logs)).T
     flat = {}
     for tape in tapes:
         rows = np.broadcast_to(ids[tape], (n, len(ids[tape])))
@@ -287,7 +288,7 @@ def _joined(
     return Answer(
         flat,
         {tape: sets[tape] for tape in tapes},
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        Ragged.from_lengths(lengths).offsets,
         scores=scores[one],
         probabilities=np.exp(scores)[one],
         exact=exact[one],

@@ -12,6 +12,7 @@ import numpy as np
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import surrounded
 from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.text.corpus import Corpus
@@ -110,9 +111,8 @@ def score_pipeline(
         accuracy[tape] = float(mine.mean()) if len(mine) else 1.0
         if has_spans(set(flat[0].tolist())):
             spans[tape] = evaluate_spans(wanted_labels, found).f
-    wrong = np.concatenate([[0], np.cumsum(~right)])
-    full = np.diff(corpus.offsets) > 0
-    sentences = np.diff(wrong[corpus.offsets])[full] == 0
+    tokens = Ragged(corpus.offsets)
+    sentences = tokens.filtered(~right).lengths[tokens.lengths > 0] == 0
     return PipelineScore(
         decode or pipeline.way,
         accuracy,

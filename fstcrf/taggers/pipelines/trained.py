@@ -18,7 +18,6 @@ the new one when the file is whole: whenever a run ends, what it says is right.
 
 from __future__ import annotations
 
-import itertools
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +27,6 @@ from pathlib import Path as FilePath
 from typing import Any, Literal, TypeAlias, Unpack
 
 import msgspec
-import numpy as np
 
 from fstcrf.arguments import one_of
 from fstcrf.errors import ModelFileError, OptionError
@@ -38,6 +36,7 @@ from fstcrf.lattices import Answer, Path
 from fstcrf.lattices.confidence import Confidence
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition, Tagger, load
 from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.known import Bias, Forced, Request
@@ -356,12 +355,11 @@ class TrainedPipeline(Tagger):
         lengths, corpus = as_corpus(self.composition, sentences)
         columns = self.tag_columns(corpus, decode=decode, **options)
         check_empty(self.composition, lengths)
-        bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
         flat = [column.strings() for column in columns]
-        pairs = list(itertools.pairwise(bounds))
+        slices = Ragged.from_lengths(lengths).slices()
         if len(flat) == 1:
-            return [flat[0][a:b] for a, b in pairs]
-        return [tuple(labels[a:b] for labels in flat) for a, b in pairs]
+            return [flat[0][tokens] for tokens in slices]
+        return [tuple(labels[tokens] for labels in flat) for tokens in slices]
 
     def tag_columns(
         self, corpus: Corpus, *, decode: Decode | None = None, **options: Unpack[TagOptions]

@@ -20,6 +20,7 @@ from fstcrf.kernel.phrases import PhraseFinder
 from fstcrf.kernel.semimarkov import best_segments
 from fstcrf.lattices import SegmentLattice
 from fstcrf.lazy import given_state, made_once
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.segmental import files
 from fstcrf.taggers.segmental.files import SavedSegmentCRF, SegmentRecord
@@ -309,7 +310,7 @@ class SegmentCRF:
         for run, (own, _) in zip(runs, found, strict=True):
             score[run.numbers] = own
         label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in found)])
-        return np.append(0, np.cumsum(lengths)).astype(np.int64), label, score
+        return Ragged.from_lengths(lengths).offsets, label, score
 
     @property
     def _outside(self) -> int:

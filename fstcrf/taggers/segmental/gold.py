@@ -10,6 +10,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Ints, Longs, distinct
 from fstcrf.errors import DataError, LabelWarning
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus, span_arrays
 from fstcrf.text.corpus.schemes import OUTSIDE
 
@@ -34,9 +35,8 @@ class GoldSegments:
         """Return those of some sentences, numbered through anew."""
         own = np.searchsorted(offsets, self.start, side="right") - 1
         there = np.isin(own, kept)
-        sizes = np.diff(offsets)[kept]
         shift = np.zeros(len(offsets) - 1, dtype=np.int64)
-        shift[kept] = np.cumsum(sizes) - sizes - offsets[kept]
+        shift[kept] = Ragged(offsets).select(kept).offsets[:-1] - offsets[kept]
         moved = shift[own[there]]
         return GoldSegments(self.start[there] + moved, self.end[there] + moved, self.label[there])
 
@@ -120,9 +120,8 @@ def present_segments(
 def _cut(gold: GoldSegments, limits: Ints) -> GoldSegments:
     """Cut segments into pieces of at most their label's longest."""
     size, most = gold.end - gold.start, limits[gold.label].astype(np.int64)
-    pieces = -(-size // most)
-    which = np.repeat(np.arange(len(size)), pieces)
-    part = np.arange(len(which)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    start = gold.start[which] + part * most[which]
+    pieces = Ragged.from_lengths(-(-size // most))
+    which = pieces.rows()
+    start = gold.start[which] + pieces.ranges() * most[which]
     end = np.minimum(start + most[which], gold.end[which])
     return GoldSegments(start, end, gold.label[which])

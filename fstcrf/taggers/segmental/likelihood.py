@@ -18,6 +18,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.segmental.gold import GoldSegments
 from fstcrf.taggers.segmental.phrases import observed_values
 from fstcrf.training.course import Course
@@ -82,7 +83,7 @@ class SegmentSpace:
             self.labels,
             self.values,
         )
-        return [int(bound) for bound in np.cumsum([0, *sizes])]
+        return Ragged.from_lengths(sizes).offsets.tolist()
 
     @property
     def size(self) -> int:
@@ -118,12 +119,9 @@ class SegmentSpace:
 
 def gold_roles(gold: GoldSegments) -> Iterator[tuple[Longs, Longs]]:
     """Yield the tokens, and their labels, of each role in gold segments."""
-    length = gold.end - gold.start
-    label = np.repeat(gold.label, length)
-    shift = np.repeat(np.cumsum(length) - length, length)
-    inside = np.repeat(gold.start, length) + np.arange(len(label)) - shift
+    tokens = Ragged.from_lengths(gold.end - gold.start)
     yield gold.start, gold.label
-    yield inside, label
+    yield tokens.ranges(gold.start), tokens.repeat(gold.label)
     yield gold.end - 1, gold.label
 
 
@@ -160,15 +158,12 @@ class SegmentProblem:
     def every(self, step: int) -> SegmentProblem:
         """Return every so many sentences."""
         kept = np.arange(0, len(self.offsets) - 1, step)
-        lengths = np.diff(self.offsets)[kept]
-        offsets = np.append(0, np.cumsum(lengths)).astype(np.int64)
-        token = np.repeat(self.offsets[kept] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        extra = np.diff(self.extras.offset)[kept]
-        first = np.append(0, np.cumsum(extra)).astype(np.int64)
-        own = np.repeat(self.extras.offset[kept] - first[:-1], extra) + np.arange(first[-1])
-        extras = Extras(first, self.extras.cell[own], self.extras.what[own])
+        tokens, extra = Ragged(self.offsets), Ragged(self.extras.offset)
+        own = extra.entries(kept)
+        extras = Extras(extra.select(kept).offsets, self.extras.cell[own], self.extras.what[own])
         gold = self.gold.chosen(self.offsets, kept)
-        return SegmentProblem(offsets, self.rows.taken(token), extras, gold)
+        rows = self.rows.taken(tokens.entries(kept))
+        return SegmentProblem(tokens.select(kept).offsets, rows, extras, gold)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,6 +16,7 @@ from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
 from fstcrf.kernel.semimarkov import Extras
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.segmental.gold import GoldSegments
 from fstcrf.text.corpus import Corpus
 
@@ -85,7 +86,7 @@ class PhraseTable:
             np.asarray([parent for parent, _, _ in order], dtype=np.int64),
             np.asarray([text for _, text, _ in order], dtype=np.int64),
             np.asarray(bounds, dtype=np.int64),
-            np.cumsum([0, *map(len, attributes)], dtype=np.int64),
+            Ragged.from_lengths(map(len, attributes)).offsets,
             np.asarray([a for each in attributes for a in each], dtype=np.int64),
         )
 
@@ -109,7 +110,7 @@ class PhraseTable:
     @property
     def size(self) -> Longs:
         """Strings of each node but the root, int64 [nodes]."""
-        return np.repeat(np.arange(1, len(self.depth)), np.diff(self.depth))
+        return Ragged(self.depth).rows() + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +141,7 @@ class SegmentFeatures:
     def _trie(self, table: PhraseTable, longest: Ints) -> PhraseTrie:
         first = np.searchsorted(self.cell, np.arange(len(self.names) + 1) * self.labels)
         weight, entry = _entries(first, table.attribute)
-        node = np.repeat(np.arange(len(table.parent)), np.diff(table.row))[entry]
+        node = Ragged(table.row).rows()[entry]
         label = self.cell[weight] % self.labels
         short = longest[label] >= table.size[node]
         counts = np.bincount(node[short] + 1, minlength=len(table.parent) + 1)
@@ -148,7 +149,7 @@ class SegmentFeatures:
             table.first,
             table.parent,
             table.string,
-            np.append(0, np.cumsum(counts)).astype(np.int64),
+            Ragged.from_lengths(counts).offsets,
             label[short].astype(np.int32),
             weight[short].astype(np.int32),
         )
@@ -172,10 +173,8 @@ class SegmentFeatures:
 
 def _entries(row: Longs, chosen: Longs) -> tuple[Longs, Longs]:
     """Return the entries of some rows, and which of the chosen each belongs to."""
-    size = row[chosen + 1] - row[chosen]
-    which = np.repeat(np.arange(len(chosen)), size)
-    inside = np.arange(len(which)) - np.repeat(np.cumsum(size) - size, size)
-    return row[chosen][which] + inside, which
+    rows = Ragged(row)
+    return rows.entries(chosen), rows.select(chosen).rows()
 
 
 def segment_features(
@@ -250,7 +249,7 @@ def observed_values(
     place = ((gold.start - offsets[own]) * depth + length - 1) * width + gold.label
     most = int(np.diff(offsets).max(initial=0)) * depth * width + 1
     wanted = distinct((own * most + place)[kept])
-    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(extras.offset))
+    sentence = Ragged(extras.offset).rows()
     keys = sentence * most + extras.cell
     at = np.searchsorted(wanted, keys)
     there = at < len(wanted)

@@ -14,6 +14,7 @@ from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import BOM, Source, open_binary, source_name
 from fstcrf.kernel.strings import line_count
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
 
 BLOCK_LINES = 1 << 16
@@ -181,7 +182,7 @@ def _corpus(
     scans: Sequence[Scan], numbers: Sequence[Ints], documents: DocumentCounter, reader: BlockReader
 ) -> Corpus:
     """Return successive blocks as one corpus; `numbers` [S] are the documents of each."""
-    n_tokens = np.cumsum([0, *(len(scan.lines) for scan in scans)])
+    n_tokens = Ragged.from_lengths(len(scan.lines) for scan in scans).offsets
     starts = [scan.starts + n for scan, n in zip(scans, n_tokens.tolist(), strict=False)]
     full = [scan for scan in scans if len(scan.lines)]  # others may not know the columns
     none = np.zeros(0, dtype=np.int32)
@@ -209,10 +210,8 @@ def _corpus(
 
 def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:
     """Cut a corpus into runs of whole sentences with at most `batch_tokens` tokens."""
-    start, first = 0, corpus.first_document
-    while start < len(corpus):
-        limit = corpus.offsets[start] + batch_tokens
-        end = max(start + 1, int(np.searchsorted(corpus.offsets, limit, side="right")) - 1)
+    first = corpus.first_document
+    for start, end in Ragged(corpus.offsets).runs(batch_tokens):
         last = int(corpus.documents[end - 1]) if end < len(corpus) else None
         stop = None if last is None else last + 1 - corpus.first_document
         headers = corpus.document_headers[first - corpus.first_document : stop]
@@ -220,7 +219,6 @@ def batches(corpus: Corpus, batch_tokens: int) -> Iterator[Corpus]:
         # A document that goes on is known to both batches; empty ones go with the next.
         if last is not None:
             first = last if int(corpus.documents[end]) == last else last + 1
-        start = end
 
 
 # --- Batches of whole documents -------------------------------------------------------------------

@@ -19,6 +19,7 @@ import numpy as np
 
 from fstcrf.errors import DataError, FstcrfError, OptionError
 from fstcrf.lazy import optional
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.columns import read_columns, stream_columns
 from fstcrf.text.corpus.conllu import read_conllu, stream_conllu
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
@@ -301,6 +302,5 @@ def _corpus(table: Any, names: Sequence[str], path: str) -> Corpus:
         lengths, found = mine, flat.dictionary_encode()
         values = tuple(map(str, found.dictionary.to_pylist()))
         columns[name] = Column(np.asarray(found.indices, dtype=np.int32), values)
-    offsets = np.zeros(len(table) + 1, dtype=np.int64)
-    np.cumsum(np.zeros(0, np.int64) if lengths is None else lengths, out=offsets[1:])
+    offsets = Ragged.from_lengths(() if lengths is None else lengths).offsets
     return Corpus(columns, offsets, source=path)

@@ -24,6 +24,7 @@ from fstcrf.arrays import Bytes, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, decoded
 from fstcrf.kernel.strings import Forms, Lines, RowError, Strings, located_forms, read_lines
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.batches import BlockReader, Scan, TextBlock, read_batches, read_whole
 from fstcrf.text.corpus.columns import WidthError, shortened
 from fstcrf.text.corpus.corpus import Column, Corpus
@@ -239,12 +240,12 @@ class _TreebankReader(BlockReader):
         np.add.at(steps, np.maximum(ends, at), -1)
         own = np.flatnonzero(np.cumsum(steps[:-1]) == 0)
         order = np.argsort(np.concatenate([2 * own + 1, 2 * at]), kind="stable")
-        sizes = np.array([len(blob) for blob in blobs], dtype=np.int64)
+        ranges = Ragged.from_lengths(map(len, blobs))
         of = np.concatenate([np.searchsorted(starts, own, "right") - 1, sentence])
         return Forms(
-            np.concatenate([[0], np.cumsum(np.bincount(of, minlength=len(starts) - 1))]),
-            np.concatenate([begin[own], len(text) + np.cumsum(sizes) - sizes])[order],
-            np.concatenate([size[own], sizes])[order],
+            Ragged.from_rows(of, len(starts) - 1).offsets,
+            np.concatenate([begin[own], len(text) + ranges.offsets[:-1]])[order],
+            np.concatenate([size[own], ranges.lengths])[order],
             np.concatenate([np.ones(len(own), dtype=np.int64), covered])[order],
             np.concatenate([spaced[own], np.array(spaces, dtype=np.uint8)])[order],
             np.concatenate([text, np.frombuffer(b"".join(blobs), dtype=np.uint8)]),

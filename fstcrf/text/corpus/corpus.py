@@ -17,6 +17,7 @@ import numpy as np
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
+from fstcrf.ragged import Ragged
 
 
 class Sentence:
@@ -265,8 +266,7 @@ class Corpus(Sequence[Sentence]):
                 if name not in sentence:
                     raise DataError(no_column(name, sentence.columns), sentence=number)
                 table[name] += sentence[name]
-        offsets = np.zeros(len(parsed) + 1, dtype=np.int64)
-        np.cumsum([len(s) for s in parsed], out=offsets[1:])
+        offsets = Ragged.from_lengths(map(len, parsed)).offsets
         documents = np.asarray([s.document for s in parsed], dtype=np.int32)
         return cls(
             {name: Column.from_strings(strings) for name, strings in table.items()},
@@ -406,11 +406,8 @@ class Corpus(Sequence[Sentence]):
         Document numbers stay; headers of documents without a chosen sentence become empty.
         """
         chosen = np.asarray(sentences, dtype=np.int64)
-        lengths = np.diff(self.offsets)[chosen]
-        offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        tokens = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return self._part(tokens, chosen, offsets)
+        rows = Ragged(self.offsets)
+        return self._part(rows.entries(chosen), chosen, rows.select(chosen).offsets)
 
     def _part(self, tokens: Longs | slice, sentences: Longs | slice, offsets: Longs) -> Corpus:
         """Return some sentences, which are these tokens; of slices, arrays are views."""
@@ -486,7 +483,7 @@ def concatenated(corpora: Sequence[Corpus]) -> Corpus:
         raise DataError("no corpus to concatenate")
     if len(corpora) == 1:
         return corpora[0]
-    tokens = np.cumsum([0, *(corpus.n_tokens for corpus in corpora)]).tolist()
+    tokens = Ragged.from_lengths(corpus.n_tokens for corpus in corpora).offsets.tolist()
     chars = [c.char_offsets for c in corpora if c.char_offsets is not None]
     lines = [c.lines for c in corpora if c.lines is not None]
     documents, first = [], 0

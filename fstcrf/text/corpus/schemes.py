@@ -28,6 +28,7 @@ import numpy as np
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, SchemeError
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus
 
 OUTSIDE = "O"
@@ -553,8 +554,8 @@ def labels_from_arrays(
     behind[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
     size, count = end - start, len(types)
     code = np.full(int(offsets[-1]), len(names), dtype=np.int64)
-    inside = np.repeat(start - np.cumsum(size) + size, size) + np.arange(int(size.sum()))
-    code[inside] = _MIDDLE * count + np.repeat(kind, size)
+    tokens = Ragged.from_lengths(size)
+    code[tokens.ranges(start)] = _MIDDLE * count + tokens.repeat(kind)
     code[end - 1] = _LAST * count + kind
     code[start] = (2 * behind + (size > 1)) * count + kind
     flat = np.asarray([*names, OUTSIDE], dtype=object)[code].tolist()
@@ -681,10 +682,9 @@ def span_arrays(
     letter_of = np.asarray([letters.index(letter) for letter, _ in parts], dtype=np.int64)
     type_of = np.asarray([types.setdefault(kind, len(types)) for _, kind in parts], dtype=np.int32)
     # One outside position behind each sentence, and one before all.
-    lengths = np.diff(offsets)
-    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    sentence = Ragged(offsets).rows()
     places = np.arange(len(sentence)) + sentence + 1
-    letter = np.zeros(len(sentence) + len(lengths) + 1, dtype=np.int64)
+    letter = np.zeros(len(sentence) + len(offsets), dtype=np.int64)
     kind = np.zeros(len(letter), dtype=np.int32)
     letter[places], kind[places] = letter_of[column.ids], type_of[column.ids]
     key = (letter[:-1], letter[1:], (kind[:-1] == kind[1:]).astype(np.int64))

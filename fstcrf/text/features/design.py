@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel import SparseRows
+from fstcrf.ragged import Ragged
 from fstcrf.text.features.keys import IndexArrays, Metadata
 
 
@@ -53,8 +54,7 @@ def assembled(n_tokens: int, blocks: Sequence[Block], n_rows: int) -> SparseRows
     counts = np.zeros(n_tokens, dtype=np.int64)
     for block in blocks:
         counts += 1 if block.tokens is None else np.bincount(block.tokens, minlength=n_tokens)
-    indptr = np.zeros(n_tokens + 1, dtype=np.int64)
-    np.cumsum(counts, out=indptr[1:])
+    indptr = Ragged.from_lengths(counts).offsets
     rows = np.empty(int(indptr[-1]), dtype=np.int32)
     values = None
     if any(block.values is not None for block in blocks):
@@ -73,9 +73,9 @@ def _places(tokens: Ints | None, cursor: Longs) -> tuple[Longs, Longs | int]:
     """Return where a block's entries go and how many each token gets."""
     if tokens is None:
         return cursor.copy(), 1
-    used = np.bincount(tokens, minlength=len(cursor))
-    first = cursor - (np.cumsum(used) - used)  # minus the entries of earlier tokens
-    return first[tokens] + np.arange(len(tokens)), used
+    used = Ragged.from_rows(tokens, len(cursor))
+    first = cursor - used.offsets[:-1]  # minus the entries of earlier tokens
+    return first[tokens] + np.arange(len(tokens)), used.lengths
 
 
 _Data_contra = TypeVar("_Data_contra", contravariant=True)

@@ -27,6 +27,7 @@ from fstcrf.arrays import Bytes, Ints, Longs
 from fstcrf.errors import KernelError, ModelFileError, OptionError, TemplateError
 from fstcrf.kernel.lookup import check_keys, is_permutation
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Corpus, Sentence
 from fstcrf.text.features.derive import Plain
 from fstcrf.text.features.design import Design, check_order
@@ -408,7 +409,7 @@ def _index_arrays(
     if isinstance(node, AttributeTables):
         groups += [v.strings for v in node.vocabularies.by_source.values()]
     blob, offsets = pack_strings([string for group in groups for string in group])
-    starts = np.cumsum([0, *map(len, groups)], dtype=np.int64)
+    starts = Ragged.from_lengths(map(len, groups)).offsets
     return arrays | {"strings.blob": blob, "strings.offsets": offsets, "strings.starts": starts}
 
 
@@ -469,7 +470,7 @@ def _flat(name: str, tables: Sequence[KeyTable]) -> dict[str, NDArray[np.generic
     return {
         f"{name}.keys": np.concatenate(keys),
         f"{name}.rows": np.concatenate(rows),
-        f"{name}.starts": np.cumsum([0, *map(len, tables)], dtype=np.int64),
+        f"{name}.starts": Ragged.from_lengths(map(len, tables)).offsets,
     }
 
 

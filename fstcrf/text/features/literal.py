@@ -21,6 +21,7 @@ from fstcrf.arrays import Bytes, Ints, Longs, Singles, distinct
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features.design import Design, check_order
 from fstcrf.text.features.hashed import Collisions, check_bits, hashed_rows, string_hashes
@@ -270,9 +271,9 @@ class LiteralIndex:
         keep = rows >= 0
         if keep.all():
             return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
-        kept = np.concatenate([[0], np.cumsum(keep, dtype=np.int64)])
+        indptr = Ragged(tokens.indptr).filtered(keep).offsets
         values = None if tokens.values is None else tokens.values[keep]
-        return Design(SparseRows(kept[tokens.indptr], rows[keep], values, n_rows))
+        return Design(SparseRows(indptr, rows[keep], values, n_rows))
 
 
 class _Tokens:
@@ -300,7 +301,7 @@ class _Tokens:
         if not np.isfinite(values).all():
             entry = int(np.flatnonzero(~np.isfinite(values))[0])
             token = int(np.searchsorted(self.indptr, entry, side="right")) - 1
-            offsets = np.cumsum([0, *lengths])
+            offsets = Ragged.from_lengths(lengths).offsets
             sentence = int(np.searchsorted(offsets, token, side="right")) - 1
             raise DataError(
                 f"attribute {self.names[entry]!r} is {numbers[entry]}, expected a number of at "

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import DataError, TemplateError
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus
 from fstcrf.text.features.derive import Plain, Source, is_multiple, root, strings_of
 from fstcrf.text.features.design import Block
@@ -516,11 +517,8 @@ class Encoder:
         known = np.concatenate([np.ones(len(pads), dtype=np.bool), known])
         if not is_multiple(source):
             return _Symbols(np.append(codes, np.uint64(0)), np.append(known, np.False_))
-        sizes = np.array([1] * len(pads) + [len(strings) for strings in made], dtype=np.int64)
-        owner = np.repeat(np.arange(len(sizes)), sizes)[known]
-        first = np.zeros(len(sizes) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(owner, minlength=len(sizes)), out=first[1:])
-        return _Symbols(codes[known], known, first)
+        strings = Ragged.from_lengths([1] * len(pads) + [len(each) for each in made])
+        return _Symbols(codes[known], known, strings.filtered(known).offsets)
 
 
 def _multiplied(
@@ -534,12 +532,10 @@ def _multiplied(
         if symbol.first is None:
             codes.append(symbol.codes[here])
             continue
-        first = symbol.first[here]
-        sizes = symbol.first[here + 1] - first
-        copies = np.repeat(np.arange(len(entry)), sizes)
-        within = np.arange(len(copies)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        strings = Ragged(symbol.first)
+        copies = strings.select(here).rows()
         codes = [code[copies] for code in codes]
-        codes.append(symbol.codes[first[copies] + within])
+        codes.append(symbol.codes[strings.entries(here)])
         entry = entry[copies]
     found = entry.astype(np.int32) if tokens is None else tokens[entry]
     return Entries(found, codes, len(found))

@@ -23,6 +23,7 @@ import numpy as np
 
 from fstcrf.arrays import Ints, Longs, Singles
 from fstcrf.errors import DataError
+from fstcrf.ragged import Ragged
 
 _LARGEST = 3.4e38  # values are 32-bit numbers in the kernel
 _NESTED = (list, tuple, set, frozenset)
@@ -399,7 +400,7 @@ class Growing(Lookup):
 
 def joined(parts: Sequence[AttributeRows]) -> AttributeRows:
     """Return the tokens of several sequences one after the other."""
-    shifts = np.cumsum([0, *(len(part.rows) for part in parts)])
+    shifts = Ragged.from_lengths(len(part.rows) for part in parts).offsets
     bounds = [part.indptr[1:] + shift for part, shift in zip(parts, shifts[:-1], strict=True)]
     values = None
     if any(part.values is not None for part in parts):

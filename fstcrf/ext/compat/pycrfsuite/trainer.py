@@ -24,6 +24,7 @@ from fstcrf.ext.foreign.crfsuite import FEATURE, CRFsuiteModel, weighted_feature
 from fstcrf.files import atomic_write, check_writable
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.options import Options, checked_options, optimiser_of
 from fstcrf.taggers.model.weights import Weights
 from fstcrf.training import ParameterSpace, Problem, Progress, fit, frequent, parameter_space
@@ -379,18 +380,17 @@ class TrainingData:
         if not chosen:
             return None
         rows = joined([instance.rows for instance in chosen])
-        offsets = np.cumsum([0, *(len(instance.labels) for instance in chosen)])
         return _Part(
             _counting(rows, len(self._lookup.attributes)),
             np.concatenate([instance.labels for instance in chosen]),
-            offsets.astype(np.int64),
+            Ragged.from_lengths(len(instance.labels) for instance in chosen).offsets,
         )
 
 
 def _counting(rows: AttributeRows, n_attributes: int) -> SparseRows:
     """Return rows from 0 on, without those that count for nothing."""
     kept = rows.rows > 0
-    bounds = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[rows.indptr]
+    bounds = Ragged(rows.indptr).filtered(kept).offsets
     values = None if rows.values is None else rows.values[kept]
     return SparseRows(bounds, rows.rows[kept] - np.int32(1), values, n_attributes)
 
