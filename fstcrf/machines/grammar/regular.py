@@ -9,10 +9,12 @@ many labels there are. Only the right side of a minus is made deterministic on t
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
-from typing import TypeAlias
+from functools import partial, reduce
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -238,87 +240,67 @@ class _Classes:
         return found
 
 
+_Arc: TypeAlias = tuple[int, int, int, float]
+"""Source, what is read, target, score."""
+
+
+class _Place(NamedTuple):
+    """Where the states of a part are in another one: those between first and last are shifted."""
+
+    first: int
+    shift: int
+    last: int
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class _Part:
     """A machine from state 0, to which no arc leads, to its last state, which no arc leaves.
 
     They are one state where only the empty sequence is accepted. An arc reads a class, or nothing
-    (`_SILENT`), and adds a natural-log score.
+    (`_SILENT`), and adds a natural-log score. The arcs of inner parts come before its own, and stay
+    with them until `_flat`: if each part held a copy of those in it, deep nesting would cost a
+    square.
     """
 
     n_states: int
-    source: Longs
-    reads: Longs
-    target: Longs
-    score: Floats
+    n_arcs: int  # with those of inner parts
+    arcs: Sequence[_Arc]
+    inner: Sequence[tuple[_Part, _Place]] = ()
 
 
-def _part(n_states: int, arcs: Iterable[tuple[int, int, int, float]]) -> _Part:
-    columns = list(zip(*arcs, strict=True)) or [()] * 4
-    source, reads, target = (np.asarray(column, dtype=np.int64) for column in columns[:3])
-    return _Part(n_states, source, reads, target, np.asarray(columns[3], dtype=np.float64))
+def _part(n_states: int, arcs: Sequence[_Arc], inner: Iterable[tuple[_Part, _Place]] = ()) -> _Part:
+    """Return a part; where it is one of those in it, that one."""
+    reading = [(part, place) for part, place in inner if part.n_arcs]
+    if len(reading) == 1 and not arcs:
+        ((part, place),) = reading
+        if place == (0, 0, n_states - 1) and part.n_states == n_states:
+            return part
+    inner_arcs = sum(part.n_arcs for part, _ in reading)
+    _check_size(n_states, inner_arcs)
+    return _Part(n_states, inner_arcs + len(arcs), arcs, reading)
 
 
-def _together(n_states: int, parts: Sequence[tuple[_Part, Longs]], links: _Part) -> _Part:
-    """Return the arcs of parts whose states have new numbers, and those of `links`."""
-    _check_size(n_states, sum(len(part.source) for part, _ in parts))
-    return _Part(
-        n_states,
-        np.concatenate([*(number[part.source] for part, number in parts), links.source]),
-        np.concatenate([*(part.reads for part, _ in parts), links.reads]),
-        np.concatenate([*(number[part.target] for part, number in parts), links.target]),
-        np.concatenate([*(part.score for part, _ in parts), links.score]),
-    )
+def _flat(part: _Part) -> list[_Arc]:
+    """Return the arcs of a part and of all in it."""
+    found: list[_Arc] = []
+    stack = [(part, _Place(0, 0, part.n_states - 1))]
+    while stack:  # last to first
+        here, place = stack.pop()
+        moved = partial(_moved, here.n_states - 1, place)
+        found += [
+            (moved(source), reads, moved(target), score)
+            for source, reads, target, score in reversed(here.arcs)
+        ]
+        stack += [
+            (inner, _Place(moved(first), place.shift + shift, moved(last)))
+            for inner, (first, shift, last) in here.inner
+        ]
+    return found[::-1]
 
 
-_NOTHING = _part(2, ())
-_EMPTY = _part(1, ())
-
-
-def _concatenated(parts: Sequence[_Part], skips: Iterable[int] = ()) -> _Part:
-    """Return parts one after the other; before those in `skips` it may end."""
-    begins = Ragged.from_lengths(part.n_states - 1 for part in parts).offsets
-    last = int(begins[-1])
-    _check_size(last + 1, 0)
-    placed = [
-        (part, np.arange(part.n_states) + begin) for part, begin in zip(parts, begins, strict=False)
-    ]
-    links = ((int(begins[k]), _SILENT, last, 0.0) for k in skips if begins[k] < last)
-    return _together(last + 1, placed, _part(0, links))
-
-
-def _either(parts: Sequence[_Part]) -> _Part:
-    last = sum(max(part.n_states - 2, 0) for part in parts) + 1
-    _check_size(last + 1, 0)
-    placed: list[tuple[_Part, Longs]] = []
-    begin = 1
-    for part in parts:
-        if part.n_states > 1:
-            placed.append((part, _between(part, 0, begin, last)))
-            begin += part.n_states - 2
-    silent = [(0, _SILENT, last, 0.0)] if len(placed) < len(parts) else []
-    return _together(last + 1, placed, _part(0, silent))
-
-
-def _between(part: _Part, start: int, inner: int, end: int) -> Longs:
-    """Return numbers for the states of a part: of its first, from its second, of its last."""
-    number = np.arange(part.n_states) + inner - 1
-    number[-1] = end
-    number[0] = start
-    return number
-
-
-def _repeated(part: _Part, low: int, high: int | None) -> _Part:
-    """Return a part from `low` to `high` times; None: any number of times."""
-    times = max(low, high or 0)
-    _check_size(part.n_states * times, len(part.source) * times)
-    if high is not None:
-        return _concatenated([part] * high, range(low, high))
-    # Round and round through state 1, which is both its first and its last.
-    last = max(part.n_states, 2)
-    links = _part(0, [(0, _SILENT, 1, 0.0), (1, _SILENT, last, 0.0)])
-    any_number = _together(last + 1, [(part, _between(part, 1, 2, 1))], links)
-    return _concatenated([part] * low + [any_number])
+def _moved(end: int, place: _Place, state: int) -> int:
+    """Return the number of a state of a part in another part; `end` is the part's last state."""
+    return place.first if state == 0 else place.last if state == end else state + place.shift
 
 
 def _check_size(states: int, arcs: int) -> None:
@@ -327,47 +309,73 @@ def _check_size(states: int, arcs: int) -> None:
             raise TooLargeError(f"a part of it has {size:,} {what}, expected up to {limit:,}")
 
 
+_NOTHING = _part(2, ())
+_EMPTY = _part(1, ())
+
+
+def _concatenated(parts: Sequence[_Part], skips: Iterable[int] = ()) -> _Part:
+    """Return parts one after the other; before those in `skips` it may end."""
+    begins = list(itertools.accumulate((part.n_states - 1 for part in parts), initial=0))
+    last = begins[-1]
+    placed = [
+        (part, _Place(begin, begin, begin + part.n_states - 1))
+        for part, begin in zip(parts, begins, strict=False)
+    ]
+    links = [(begins[k], _SILENT, last, 0.0) for k in skips if begins[k] < last]
+    return _part(last + 1, links, placed)
+
+
+def _either(parts: Sequence[_Part]) -> _Part:
+    last = sum(max(part.n_states - 2, 0) for part in parts) + 1
+    placed: list[tuple[_Part, _Place]] = []
+    begin = 1
+    for part in parts:
+        if part.n_states > 1:
+            placed.append((part, _Place(0, begin - 1, last)))
+            begin += part.n_states - 2
+    silent = [(0, _SILENT, last, 0.0)] if len(placed) < len(parts) else []
+    return _part(last + 1, silent, placed)
+
+
+def _repeated(part: _Part, low: int, high: int | None) -> _Part:
+    """Return a part from `low` to `high` times; None: any number of times."""
+    times = max(low, high or 0)
+    _check_size(part.n_states * times, part.n_arcs * times)
+    if high is not None:
+        return _concatenated([part] * high, range(low, high))
+    # Round and round through state 1, which is both its first and its last.
+    last = max(part.n_states, 2)
+    links = [(0, _SILENT, 1, 0.0), (1, _SILENT, last, 0.0)]
+    any_number = _part(last + 1, links, [(part, _Place(1, 1, 1))])
+    return _concatenated([part] * low + [any_number])
+
+
 def _trimmed(part: _Part) -> _Part:
-    """Leave out what is on no way from the first state to the last."""
-    order = np.argsort(part.source, kind="stable")
-    row = Ragged.from_rows(part.source, part.n_states).offsets
+    """Leave out what is on no way from the first state to the last; arcs in order of sources."""
+    arcs = sorted(_flat(part), key=operator.itemgetter(0))
+    source, target = (np.asarray([arc[k] for arc in arcs], dtype=np.int32) for k in (0, 2))
+    row = Ragged.from_rows(source, part.n_states).offsets
     ends = np.zeros(part.n_states, dtype=bool)
     ends[-1] = True
-    useful = connected(row, part.target[order].astype(np.int32), 0, ends)
+    useful = connected(row, target, 0, ends)
     if not useful[0]:
         return _NOTHING
-    order = order[useful[part.source[order]] & useful[part.target[order]]]
-    number = np.cumsum(useful) - 1
-    return _Part(
-        int(useful.sum()),
-        number[part.source[order]],
-        part.reads[order],
-        number[part.target[order]],
-        part.score[order],
-    )
+    kept = itertools.compress(arcs, (useful[source] & useful[target]).tolist())
+    number = (np.cumsum(useful) - 1).tolist()
+    return _part(int(useful.sum()), [(number[s], reads, number[t], w) for s, reads, t, w in kept])
 
 
 def _automaton(part: _Part, classes: _Classes) -> Automaton:
     part = _trimmed(part)
     steps: list[list[tuple[int, float, int]]] = [[] for _ in range(part.n_states)]
     silent: list[list[tuple[float, int]]] = [[] for _ in range(part.n_states)]
-    for source, reads, target, score in _arcs(part):
+    for source, reads, target, score in part.arcs:
         if reads == _SILENT:
             silent[source].append((score, target))
         else:
             steps[source].append((reads, score, target))
     final = [-np.inf] * (part.n_states - 1) + [0.0]
     return Automaton(0, steps, silent, final, classes.n_kinds, classes.members)
-
-
-def _arcs(part: _Part) -> Iterator[tuple[int, int, int, float]]:
-    return zip(
-        part.source.tolist(),
-        part.reads.tolist(),
-        part.target.tolist(),
-        part.score.tolist(),
-        strict=True,
-    )
 
 
 @dataclass(eq=False)
@@ -437,7 +445,7 @@ class _Building:
             raise GrammarError("a soft constraint stands behind a minus")
         left = _trimmed(left)
         leaving: list[list[tuple[int, int, float]]] = [[] for _ in range(left.n_states)]
-        for source, reads, target, score in _arcs(left):
+        for source, reads, target, score in left.arcs:
             leaving[source].append((reads, target, score))
         walk = _Walk(taken, self.classes)
         number: dict[tuple[int, int], int] = {(0, 0): 0}
