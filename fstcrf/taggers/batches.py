@@ -393,9 +393,9 @@ def cascade(
 ) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
-    Each obeys what the grammar says of its tape. Known labels and biases are of tapes that taggers
-    write; NoPathError where all that leaves none, or a map has no labels for those that a tagger
-    has found.
+    Each obeys what the grammar says of its tape, sentences without tokens too. Known labels and
+    biases are of tapes that taggers write; NoPathError where all that leaves none, or a map has no
+    labels for those that a tagger has found.
     """
     found: dict[str, Column] = {}
     known = known or Known({}, {})
@@ -417,6 +417,7 @@ def cascade(
                 mine = known.of_tape(tape).of_sentences(full)
                 found[tape] = _alone(taggers[tape], seen, mine, threads)
             corpus = corpus.with_interned(tape_column(tape), found[tape])
+    check_empty(composition, lengths)
     return tuple(found[tape] for tape in composition.tapes)
 
 

@@ -514,6 +514,8 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
         Raises
         ------
+        NoPathError
+            No labelling of a sentence is legal, be it one without tokens.
         OptionError
             A part of the grammar is over several tapes, which no cascade can obey.
         """

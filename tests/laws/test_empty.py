@@ -416,6 +416,19 @@ def test_taggers_one_after_the_other(decoder: Any, grammar: Grammar) -> None:
                 ask(_SENTENCES)
 
 
+@pytest.mark.parametrize("normalize", ["product", "chain"])
+def test_cascades(grammar: Grammar, normalize: Any) -> None:
+    composition = fstcrf.compose(_tagger(), _second(), normalize=normalize) & grammar
+    for sentences in (_SENTENCES, [{"word": []}], Corpus.from_sentences(_SENTENCES)):
+        if _expected(grammar) > -np.inf:
+            sizes = [len(column.ids) for column in composition.cascade(sentences)]
+            assert sizes == [sum(len(s["word"]) for s in _SENTENCES if len(sentences) > 1)] * 2
+        else:
+            where = "sentence 1: " if len(sentences) > 1 else "sentence 0: "
+            with pytest.raises(NoPathError, match=f"{where}the sentence has no tokens"):
+                composition.cascade(sentences)
+
+
 def test_chains(grammar: Grammar) -> None:
     score = _expected(grammar)
     lattice = (_chain() & grammar).lattice({"word": []})
