@@ -20,7 +20,7 @@ from fstcrf.kernel import columns
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
-from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays
+from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable
 
 _MOST_SHOWN = 20  # tokens of a path in its repr
 
@@ -292,6 +292,8 @@ class TapeAnswer:
         ------
         OptionError
             No such scheme.
+        GrammarError
+            A strict scheme that allows no span of the labels, as BIOES does not of B and I.
         """
         found = self.span_arrays(scheme, k)
         number = np.searchsorted(self.offsets, found.start, side="right") - 1
@@ -305,6 +307,7 @@ class TapeAnswer:
     def span_arrays(self, scheme: str | Scheme = "conlleval", k: int = 0) -> SpanArrays:
         """Return `spans` of all sentences as arrays, their tokens counted through all of them."""
         table = named_scheme(scheme)
+        check_readable(self.label_set, table)
         illegal: Literal["drop", "repair"] = "drop" if table.strict else "repair"
         column = self.column(k, missing=OUTSIDE)
         return span_arrays(column, self.offsets, table, illegal=illegal)

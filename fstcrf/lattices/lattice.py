@@ -427,6 +427,8 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         ------
         OptionError
             No such span in a sentence of this length, no label of this type, or no such tape.
+        GrammarError
+            A scheme that allows no span of the labels.
         NoPathError
             Every label sequence is forbidden.
         """
@@ -466,6 +468,8 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         ------
         OptionError
             Another number, no such tape or scheme.
+        GrammarError
+            A scheme that allows no span of the labels.
         NoPathError
             Every label sequence is forbidden.
         TooLargeError
@@ -513,6 +517,8 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         ------
         OptionError
             Another loss.
+        GrammarError
+            A scheme that allows no span of the labels.
         NoPathError
             Every label sequence is forbidden.
         """

@@ -25,7 +25,7 @@ from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
-from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, split_label, tables
+from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable, split_label, tables
 
 SpanKey = tuple[int, int, str]
 
@@ -82,7 +82,8 @@ class SpanReading:
 
 @lru_cache(maxsize=64)
 def span_reading(labels: tuple[str, ...], scheme: Scheme) -> SpanReading:
-    """Return how labels are read as spans under a scheme."""
+    """Return how labels are read as spans under a scheme; GrammarError where it allows none."""
+    check_readable(labels, scheme)
     parts = [split_label(label, scheme) for label in labels]
     starts, inside, last = tables(scheme)
     letters = scheme.letters + "?"
@@ -176,6 +177,8 @@ def probable_spans(
         A lattice without a path.
     OptionError
         Another number; no such tape or scheme; threads below 1.
+    GrammarError
+        A scheme that allows no span of the labels.
     TooLargeError
         A grammar too large to multiply out, or too many spans for memory.
     """
@@ -273,6 +276,8 @@ def span_probabilities(
     OptionError
         No such span in a sentence of this length, or no label of this type; no such tape or
         scheme; another number of lists than lattices; threads below 1.
+    GrammarError
+        A scheme that allows no span of the labels.
     NoPathError
         A lattice without a path.
     TooLargeError
@@ -434,6 +439,7 @@ def span_risk(group: Group, tape: str, scheme: str | Scheme) -> MinimumRisk[tupl
     """Return the labels of the spans of one tape whose expected F is largest."""
     (lattice,), scheme = group.lattices, named_scheme(scheme)
     labels = lattice.program.labels(tape)
+    check_readable(labels, scheme)
     if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
         raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
     group.check(group.log_z)

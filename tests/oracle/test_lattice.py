@@ -111,7 +111,14 @@ def test_spans(scheme: str, labels: str, *, per_token: bool) -> None:
         lattice = Lattice.from_arrays(
             names, rng.normal(size=(tokens, size)), transitions, *rng.normal(size=(2, size))
         )
-        check_spans(lattice, scheme)
+        if readable(names, scheme):
+            check_spans(lattice, scheme)
+
+
+def readable(labels: tuple[str, ...], scheme: str) -> bool:
+    """Whether some sequence of labels holds a span of a strict scheme."""
+    sequences = (s for n in (1, 2, 3) for s in itertools.product(labels, repeat=n))
+    return scheme == "conlleval" or any(spans(s, scheme, illegal="drop") for s in sequences)
 
 
 @pytest.mark.thorough

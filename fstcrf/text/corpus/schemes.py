@@ -294,15 +294,31 @@ def check_spans(labels: Sequence[str], scheme: Scheme) -> None:
     GrammarError
         The scheme allows no span of these labels, as BIOES does not where there is no E and no S.
     """
+    known_labels(labels, scheme)
+    check_readable(labels, scheme)
+
+
+def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
+    """Refuse labels of which a scheme allows no span; those that it does not have are of none.
+
+    Raises
+    ------
+    GrammarError
+        The scheme is strict, and no sequence of these labels holds a span.
+    """
+    if not scheme.strict:
+        return
     letters = defaultdict[str, list[str]](list)
-    for letter, kind in known_labels(labels, scheme):
+    for label in labels:
+        letter, kind = split_label(label, scheme)
         letters[kind].append(letter)
     alike = defaultdict[frozenset[str], list[str]](list)  # types with the same letters
     for kind, there in letters.items():
         alike[frozenset(there)].append(kind)
     few = {kind for kinds in alike.values() for kind in kinds[:2]}
-    some = [label for label in labels if label.partition("-")[2] in few]
-    legal = legal_transitions(some, scheme)
+    parts = [(label, *split_label(label, scheme)) for label in labels]
+    some = [label for label, letter, kind in parts if kind in few and letter != "?"]
+    legal = legal_transitions(some, scheme) if some else np.zeros((1, 1), dtype=bool)
     inner = legal[:-1, :-1]
     occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
     spanning = [label for label in labels if label != OUTSIDE]
