@@ -27,7 +27,7 @@ import uvicorn
 from starlette.testclient import TestClient
 
 from fstcrf import CRF, Composition, Corpus, Sentence, compose
-from fstcrf.constraints import at_most, label, never
+from fstcrf.constraints import at_most, label, never, pairs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.inspect import Access, Workbench, application, server
 from fstcrf.ext.inspect.connections import protocol
@@ -98,6 +98,37 @@ def test_later_tapes_of_a_chain_take_the_best_labels_before_as_given() -> None:
     np.testing.assert_allclose(second.marginals, given, atol=1e-4)
     assert second.given == ["pos"]
     assert "given" in found.note
+
+
+def test_a_chain_under_a_grammar_has_probabilities_of_what_is_legal() -> None:
+    """They were those of the taggers alone, whatever the grammar forbids."""
+    pos, chunk = taggers("pair")
+    sentence, label = long_sentence(), pos.tag(long_sentence())[0]
+    rule = never(label, tape="pos")
+    composition = compose(pos, chunk, normalize="chain") & rule
+    found = Workbench(composition).answer(asked(sentence, Workbench(composition)))
+    first, second = found.tapes
+    np.testing.assert_allclose(
+        first.marginals, (pos & rule).marginals_all([sentence])[0], atol=1e-4
+    )
+    assert not np.asarray(first.marginals)[:, pos.labels.index(label)].any()
+    given = chunk.marginals_all([{**sentence, "pos": composition.tag(sentence)[0]}])[0]
+    np.testing.assert_allclose(second.marginals, given, atol=1e-4)
+
+
+def test_a_chain_under_a_grammar_of_several_tapes_has_no_probabilities() -> None:
+    pos, chunk = taggers("pair")
+    rule = pairs({pos.labels[0]: chunk.labels[:1]}, ("pos", "chunk"))
+    composition, sentence = compose(pos, chunk, normalize="chain") & rule, long_sentence()
+    bench = Workbench(composition)
+    found = bench.answer(asked(sentence, bench))
+    answer = composition.decode([sentence])
+    assert [tape.best for tape in found.tapes] == [answer[t].flat[0].tolist() for t in answer.tapes]
+    assert not any(tape.marginals for tape in found.tapes)
+    assert not found.spans
+    assert "several tapes" in found.note
+    product = bench.answer(asked(sentence, bench, decode="product"))
+    assert all(tape.marginals for tape in product.tapes)
 
 
 def test_several_at_once_are_answered_as_one_by_one() -> None:

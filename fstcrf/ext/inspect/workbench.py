@@ -52,6 +52,11 @@ T = TypeVar("T")
 
 _KEPT, _VARIANTS, _PUSHES, _LISTED = 64, 16, 20, 200
 _CASCADE_NOTE = "a cascade decides without the weights"
+_UNPROVEN_NOTE = "not proven: a labelling that was not looked at may score higher"
+_CONNECTED_NOTE = (
+    "no probabilities: the grammar is over several tapes, and the chain rule has no sums over all "
+    "labellings; product has them"
+)
 _GIVEN_NOTE = "probabilities of later tapes take the best labels of those that they read as given"
 
 
@@ -443,7 +448,8 @@ class Workbench:
         composition = self._variant(cases[0].question)
         answer = self._ask(composition, cases, way, 1)
         given = self._given(composition) if way in ("cascade", "chain") else {}
-        if way == "chain":
+        bare = bare or (way == "chain" and _connected(composition))
+        if way == "chain" and not bare:
             asked = Request(self._sentences(cases), forced=_known(cases))
             answer.with_posterior(partial(given_best, composition, asked, answer))
         tables = {} if bare else {tape: answer.marginals(tape) for tape in answer.tapes}
@@ -529,12 +535,14 @@ class Workbench:
 
     def _note(self, way: Decode, found: _Decided) -> str:
         notes = []
+        if way == "chain" and not found.marginals and not found.dead:
+            return _CONNECTED_NOTE if found.exact else f"{_CONNECTED_NOTE}; {_UNPROVEN_NOTE}"
         if way in ("cascade", "marginals") and set(self.composition.weights) != {1}:
             notes.append(_CASCADE_NOTE)
         if any(found.given.values()):
             notes.append(_GIVEN_NOTE)
         if not found.exact:
-            notes.append("not proven: a labelling that was not looked at may score higher")
+            notes.append(_UNPROVEN_NOTE)
         return "; ".join(notes)
 
     def _sentence(self, question: LatticeQuestion) -> Any:
@@ -612,6 +620,15 @@ def _known(cases: Sequence[_Case]) -> list[Forced | None] | None:
     """Return the labels that are forced on sentences; None where there are none."""
     forced: list[Forced | None] = [case.forced or None for case in cases]
     return forced if any(forced) else None
+
+
+def _connected(composition: Composition) -> bool:
+    """Return whether a part of the grammar is over several tapes."""
+    try:
+        _ = composition.apart
+    except OptionError:
+        return True
+    return False
 
 
 def _spans(answer: Answer) -> list[list[SpanShown]]:

@@ -97,8 +97,8 @@ def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answe
 def given_best(composition: Composition, request: Request, answer: Answer) -> Distributions:
     """Return the distributions of tapes given the best labels of the tapes that they read.
 
-    Each tape has that of its own tagger, without grammar and weights; forced labels and biases are
-    put in.
+    Each tape has that of its own tagger, without its weight, under what the grammar says of this
+    tape; forced labels and biases are put in.
 
     Parameters
     ----------
@@ -108,7 +108,13 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
         No empty sentences.
     answer : Answer
         The labels that are read; nothing is asked of dead sentences.
+
+    Raises
+    ------
+    OptionError
+        A part of the grammar is over several tapes.
     """
+    taggers = composition.apart
     _, corpus = as_corpus(composition, request.sentences)
     sets, known = composition.label_sets, request.known(composition.tapes)
     for tape in composition.tapes:
@@ -116,8 +122,8 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
         corpus = corpus.with_interned(tape_column(tape), Column(ids, sets[tape]))
     each: dict[str, list[Lattice | None]] = {}
     for component in composition.components:
-        tagger, seen = _as_tagger(component.tagger), as_read(corpus, component.readings)
-        mine = known.of_tape(tagger.tape)
+        tagger = _as_tagger(taggers[component.tagger.tape])
+        seen, mine = as_read(corpus, component.readings), known.of_tape(tagger.tape)
         asked = replace(request, sentences=seen, forced=None, bias=None)
         each[tagger.tape] = list(
             tagger.as_transducer().posterior(asked, mine).lattices[tagger.tape]
