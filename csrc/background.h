@@ -421,6 +421,17 @@ static void end_lane(const sweep *v, abreast *w, group *g, int64_t l, int64_t t)
         w->beta[j * ABREAST + l] = w->always || a[j * ABREAST] > 0.0f ? by * w->final[j] : 0.0f;
 }
 
+/* b /= sum of a b; lanes without a sentence are left alone. */
+static void even_lanes(int64_t S, const float *restrict a, float *restrict b) {
+    double sum[ABREAST] = {0};
+    float by[ABREAST];
+    for (int64_t j = 0; j < S * ABREAST; j += ABREAST)
+        for (int l = 0; l < ABREAST; l++) sum[l] += (double)(a[j + l] * b[j + l]);
+    for (int l = 0; l < ABREAST; l++) by[l] = sum[l] > 0.0 ? (float)(1.0 / sum[l]) : 1.0f;
+    for (int64_t j = 0; j < S * ABREAST; j += ABREAST)
+        for (int l = 0; l < ABREAST; l++) b[j + l] *= by[l];
+}
+
 /* Posteriors of token t, p = a b, to the gradient; CURVED: p (1 - p). */
 static void scatter_abreast(sweep *v, abreast *w, const group *g, int64_t t, int curved,
                             const fc_shard *values) {
@@ -459,6 +470,7 @@ static void backward_abreast(sweep *v, abreast *w, group *g, int curved, const f
     for (int64_t t = g->longest - 1; t >= 0; t--) {
         for (int64_t l = 0; l < g->n; l++)
             if (t == g->T[l] - 1 && !g->lost[l]) end_lane(v, w, g, l, t);
+        if (t % FC_EVEN == 0) even_lanes(S, w->alpha + t * cells, w->beta);
         scatter_abreast(v, w, g, t, curved, values);
         if (t == 0) return;
         float *restrict n = w->emission + t * cells;

@@ -446,6 +446,10 @@ static int NAMED(backward)(NAMED(emitter) * w, int64_t T, const fc_emission_sums
     for (int64_t t = T - 1;; t--) {
         const REAL *restrict a = w->a + t * Q, *restrict e = w->e + t * Q;
         REAL *restrict n = w->n + t * Q;
+        if (t % FC_EVEN == 0) { /* as in sweep.h */
+            const REAL by = 1 / NAMED(dot)(Q, a, b);
+            for (int64_t j = 0; j < Q; j++) b[j] *= by;
+        }
         if (posteriors || t == T - 1 || t == 0) {
             REAL *restrict p = t == T - 1 ? w->ended : w->begun;
             for (int64_t j = 0; j < Q; j++) p[j] = a[j] * b[j];
@@ -483,7 +487,7 @@ FC_INLINE void NAMED(outer_group)(const int V, int64_t T, int64_t Q, const REAL 
             for (int l = 0; l < W; l++) total[k * Q + v * W + l] += (double)acc[k][v][l];
 }
 
-#define RUN 256 /* tokens whose posteriors are added in REAL */
+#define RUN 32 /* tokens whose posteriors are added in REAL; see wide.h */
 
 /* Adds the arcs and ends of a sentence. */
 static void NAMED(count)(NAMED(emitter) * w, int64_t T) {

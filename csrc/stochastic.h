@@ -543,7 +543,7 @@ fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_sto
     lay_out_steps(&e, machine, shard, steps, work);
     e.weights = weights;
     begin_steps(&e, machine);
-    *loss = 0.0;
+    fc_total losses = {0};
     *rescued = 0;
     for (int64_t k = 0; k < n_order; k++) {
         const int64_t b = order[k], first = offsets[b], T = offsets[b + 1] - first;
@@ -556,7 +556,7 @@ fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_sto
         const double score = leave_gold(&e, first, T);
         const double nll = expect(&e, first, T, rescued) - score;
         if (!isfinite(nll)) return fail(FC_ENUMERIC, k, where);
-        *loss += shard->weight[b] * nll;
+        fc_add(&losses, shard->weight[b] * nll);
         weights->scale *= 1.0 - rate[k] * decay;
         const double step = rate[k] * shard->weight[b] / weights->scale;
         if (!(weights->scale > 0.0) || !isfinite(step) || fabs(step) > 1e30)
@@ -568,6 +568,7 @@ fc_status fc_asgd(const fc_machine *machine, const fc_shard *shard, const fc_sto
         }
         if (weights->scale < LEAST_SCALE) settle(shard, steps->D, weights);
     }
+    *loss = fc_value(losses);
     return FC_OK;
 }
 

@@ -12,7 +12,10 @@
  * Why one guard is enough. Every reachable a_t(j) is at least FAINT before scaling. Then no b_t(j)
  * exceeds 1 / a_t(j), and whatever underflows on the way back belongs to a state whose posterior is
  * below the smallest float. Arcs that underflow in A carry less than 1e-38 / FAINT of their target.
- * A sentence that fails the guard is done in float64 by recursion.h, in the log domain if need be. */
+ * A sentence that fails the guard is done in float64 by recursion.h, in the log domain if need be.
+ *
+ * The sum of a_t b_t is one but for what the tokens behind t have rounded, which adds up: every FC_EVEN
+ * tokens b_t is divided by it. */
 #ifndef FSTCRF_SWEEP_H
 #define FSTCRF_SWEEP_H
 
@@ -428,6 +431,11 @@ static int backward_rows(sweep *w, int64_t T, int always, double weight, double 
         float *restrict a = w->alpha + t * Q, *restrict n = w->emission + t * Q;
         float *restrict p = other;
         for (int64_t j = 0; j < Q; j++) p[j] = a[j] * b[j];
+        if (t % FC_EVEN == 0) {
+            const float by = 1.0f / sum_of(Q, p);
+            for (int64_t j = 0; j < Q; j++) b[j] *= by;
+            for (int64_t j = 0; j < Q; j++) p[j] *= by;
+        }
         to_slots(w, p, scaled, w->slots + t * P);
         if (t == T - 1)
             for (int64_t j = 0; j < S; j++) w->end[j] += weight * (double)p[j];

@@ -21,6 +21,10 @@
 #define FC_ASSERT(x) ((void)0)
 #endif
 
+/* Tokens after which backward rows in float32 are evened: their products with the forward rows sum to
+ * one but for rounding, which where tokens are alike goes the same way at each of them. */
+#define FC_EVEN 8
+
 #define FC_NEVER ((double)-INFINITY) /* the score of what is forbidden */
 
 /* Values below are taken as underflow: products of two of them still have full precision. */

@@ -114,7 +114,7 @@ FC_INLINE void outer_group(const int V, int64_t T, int64_t Q, const float *a, co
             for (int l = 0; l < WIDE; l++) total[k * Q + v * WIDE + l] += (double)acc[k][v][l];
 }
 
-/* The same of at most FC_RUN tokens and all rows. */
+/* The same of at most FC_RUN / 2 tokens and all rows. */
 static void outer_run(int64_t T, int64_t S, int64_t Q, const float *a, const float *n,
                       double *total) {
     const int64_t vectors = Q / WIDE;
@@ -126,10 +126,11 @@ static void outer_run(int64_t T, int64_t S, int64_t Q, const float *a, const flo
     }
 }
 
-/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. */
+/* total += a' n over T tokens; S is rounded up to 4, rows beyond it are padding. Where tokens are alike,
+ * rounding goes the same way at each: half a run keeps it below a millionth of the sum. */
 static void outer(int64_t T, int64_t S, int64_t Q, const float *a, const float *n, double *total) {
-    for (int64_t t = 0; t < T; t += FC_RUN)
-        outer_run(T - t < FC_RUN ? T - t : FC_RUN, S, Q, a + t * Q, n + t * Q, total);
+    for (int64_t t = 0; t < T; t += FC_RUN / 2)
+        outer_run(T - t < FC_RUN / 2 ? T - t : FC_RUN / 2, S, Q, a + t * Q, n + t * Q, total);
 }
 
 #endif

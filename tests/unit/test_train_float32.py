@@ -259,6 +259,11 @@ def test_arcs_of_a_long_sentence_in_a_stochastic_step(labels: int) -> None:
     case = example(rows, "U0:%x[0,0]\nB\n", complete=False)
     case.put(0, 0, "O", 8.0)
     case.put(10_000, 0, "X", 3.6)
+    check_step(case)
+
+
+def check_step(case: Example) -> None:
+    """Compare what a step over the first sentence, of 20,000 tokens, moves the arcs by."""
     learner, rate = stochastic_learner(case.problem, case.space), 1e-6
     learner.restart(case.theta)
     learner.epoch(np.zeros(1, np.int64), np.full(1, rate), 0.0, averaging=False)
@@ -275,3 +280,30 @@ def test_arcs_of_a_long_sentence_in_a_stochastic_step(labels: int) -> None:
     right = wide(case.theta)[1]
     arcs = case.arcs(moved), case.arcs(right), case.arcs(right + wide.observed)
     assert_near(*arcs)
+
+
+# --- Rounding that goes the same way at each token ------------------------------------------------
+def alike(labels: int, seed: int, *, complete: bool) -> Example:
+    rows = [[("a", "A")] * 10_000 + [("b", "B")] * 10_000]
+    rows += [[("w", f"L{k}")] for k in range(labels)]
+    case = example(rows, "U0:%x[0,0]\nB\n", complete=complete)
+    rng = np.random.default_rng(seed)
+    case.theta[:] = np.round(rng.normal(size=len(case.theta), scale=3 * 256)) / 256
+    return case
+
+
+@pytest.mark.usefixtures("variant")
+@pytest.mark.parametrize("pairs", ["all", "exceptions"])
+@pytest.mark.parametrize("labels", [1, 20])
+def test_rounding_does_not_add_up_along_a_sentence(
+    labels: int, pairs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = alike(labels, 5, complete=True)
+    sweep_over(pairs, case, monkeypatch)
+    case.check()
+
+
+@pytest.mark.usefixtures("variant")
+@pytest.mark.parametrize(("labels", "seed"), [(1, 5), (20, 5), (150, 150)])
+def test_rounding_does_not_add_up_along_a_stochastic_step(labels: int, seed: int) -> None:
+    check_step(alike(labels, seed, complete=False))
