@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from fstcrf.errors import GrammarError, NoPathError
 from fstcrf.lattices import Lattice
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.topology import chain_topology
-from fstcrf.text.corpus import spans
 from tests.support.compositions import Tape, World, first_dead_token, random_acceptor, random_world
 from tests.support.oracles import largest
 
@@ -119,6 +117,16 @@ def check_restricted(world: World, lattice: Lattice, rng: np.random.Generator) -
     close(some.log_partition(), np.logaddexp.reduce(scores.reshape(-1)), scale_of(world))
 
 
+def check_scaled(world: World, lattice: Lattice, rng: np.random.Generator) -> None:
+    """Every score is multiplied, those of soft grammars and couplings too; the paths stay."""
+    factor, legal = float(rng.choice([-2.0, -1.0, 0.0, 0.5])), world.scores > -np.inf
+    scores = factor * world.scores[legal]
+    found = lattice.scale(factor)
+    close(found.log_partition(), np.logaddexp.reduce(scores), scale_of(world))
+    close(found.best().score, scores.max(), scale_of(world))
+    assert len(found.nbest(30)) == min(30, legal.sum())
+
+
 def check_samples(world: World, lattice: Lattice) -> None:
     legal = {labels for _, labels in world.ranking}
     drawn = lattice.sample(8, seed=3)
@@ -141,6 +149,7 @@ def check(seed: int, **options: Any) -> None:
     check_marginals(world, lattice)
     check_scores(world, lattice, rng)
     check_restricted(world, lattice, rng)
+    check_scaled(world, lattice, rng)
     check_samples(world, lattice)
 
 
@@ -288,57 +297,3 @@ def test_ties_of_products(seed: int) -> None:
     )
     assert lattice.nbest(1)[0].labels == lattice.best().labels
     assert {p.labels for p in lattice.nbest(len(winners))} == set(winners)
-
-
-# --- Spans -------------------------------------------------------------------------------------
-
-
-SPAN_LABELS = {
-    "bio": ("O", "B-X", "I-X", "B-Y", "I-Y"),
-    "bioes": ("O", "B-X", "I-X", "E-X", "S-X"),
-}
-
-
-def span_world(seed: int, scheme: str, tokens: int) -> World:
-    rng = np.random.default_rng(seed)
-    found = random_world(seed, tapes=2, tokens=tokens, labels=2, conjuncts=0)
-    labels = SPAN_LABELS[scheme]
-    topology = chain_topology(labels)
-    size = len(labels)
-    per_token = (tokens,) if rng.random() < 0.5 else ()
-    tape = Tape(
-        "span",
-        topology,
-        rng.normal(size=(tokens, size)),
-        rng.normal(size=(*per_token, size * size)),
-        *rng.normal(size=(2, size)),
-    )
-    coupling = {(0, 1): rng.normal(size=(2, size)), (2, 1): rng.normal(size=(tokens, 2, size))}
-    rule = random_acceptor(rng, [("span", labels), ("t1", found.tapes[1].labels)])
-    return World((found.tapes[0], tape, found.tapes[1]), coupling, (rule,))
-
-
-@pytest.mark.parametrize("scheme", ["bio", "bioes", "conlleval"])
-@pytest.mark.parametrize("seed", range(6))
-def test_spans_of_products(scheme: str, seed: int) -> None:
-    world = span_world(seed, "bio" if scheme == "conlleval" else scheme, 1 + seed % 3)
-    lattice = made(world)
-    if lattice is None or world.log_z == -np.inf:
-        return
-    tape = world.tapes[1]
-    shares = world.of_tape(1, world.share, np.sum)
-    names = [tuple(tape.labels[i] for i in row) for row in tape.sequences]
-    illegal: Any = "repair" if scheme == "conlleval" else "drop"
-    read = [set(spans(one, scheme, illegal=illegal)) for one in names]
-    kinds = ["X"] if scheme == "bioes" else ["X", "Y"]
-    asked = [
-        (start, end, kind)
-        for start, end in itertools.combinations(range(world.tokens + 1), 2)
-        for kind in kinds
-    ]
-    found = lattice.span_probabilities(asked, tape="span", scheme=scheme)
-    wanted = [sum(p for p, its in zip(shares, read, strict=True) if span in its) for span in asked]
-    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-11)
-    for span, share in zip(asked[:2], wanted, strict=False):
-        one = lattice.span_probability(*span, tape="span", scheme=scheme)
-        assert one == pytest.approx(share, rel=1e-9, abs=1e-11)

@@ -341,8 +341,7 @@ LATTICE_RUNS: dict[str, Run] = {
     "answers": lambda: body(test_lattice.test_all_answers)(lattice()),
     "scores": lambda: body(test_lattice.test_scores)(lattice(), Drawn(5)),
     "restrict": lambda: body(test_lattice.test_restrict)(lattice(), Drawn([True, True, False] * 3)),
-    "spans": lambda: test_lattice.check_spans(lattice(), "iob2"),
-    "probable spans": lambda: test_spans.check_all(lattice(), "iob2"),
+    "spans": lambda: test_spans.check_all(lattice(), "iob2"),
 }
 
 
@@ -380,11 +379,11 @@ def test_wrong_spans(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
         ),
         "moved": lambda f: replace(f, start=np.maximum(f.start - 1, 0)),
     }
-    LATTICE_RUNS["probable spans"]()
+    LATTICE_RUNS["spans"]()
     monkeypatch.setattr(
         Lattice, "probable_spans", lambda one, *a, **k: changes[change](right(one, *a, **k))
     )
-    must_fail(LATTICE_RUNS["probable spans"])
+    must_fail(LATTICE_RUNS["spans"])
 
 
 def test_wrong_best_paths(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -12,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf import Emissions
+from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, bioes, contiguous
-from fstcrf.errors import GrammarError, NoPathError, OptionError, TooLargeError
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.kernel import blocks as blocks_of
 from fstcrf.kernel import spans as spans_of
 from fstcrf.kernel.native import lib
@@ -30,14 +29,23 @@ from fstcrf.lattices import (
     span_probabilities,
 )
 from fstcrf.lattices.spans import _expected_spans as expected_spans
+from fstcrf.machines.topology import chain_topology
 from fstcrf.text.corpus import Span, named_scheme, spans
-from tests.oracle.test_lattice import LABEL_SETS, readable, scale_of, sequences
-from tests.oracle.test_lattice_products import made, span_world
-from tests.support.oracles import assert_close
+from tests.oracle.test_lattice import scale_of
+from tests.oracle.test_lattice_products import made
+from tests.support.compositions import Tape, World, random_acceptor, random_world
+from tests.support.oracles import assert_close, chain_of, enumerate_paths, log_sum
 from tests.support.span_events import conditioned_probabilities
 from tests.support.strategies import lattices
 
 Shares = dict[tuple[int, int, str], float]
+LABEL_SETS = {
+    "iob1": ("O", "I-X", "B-X", "I-Y"),
+    "iob2": ("O", "B-X", "I-X", "B-Y", "I-Y"),
+    "bioes": ("S-X", "O", "B-X", "I-X", "E-X", "S-Y"),
+    "bilou": ("U-X", "O", "B-X", "I-X", "L-X"),
+    "conlleval": ("O", "B-X", "I-X", "E-X", "S-X", "Q-X", "I-Y"),
+}
 BIOES = ("O", "B-X", "I-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y", "S-Y")
 
 
@@ -46,6 +54,13 @@ def shares_of(found: ProbableSpans) -> Shares:
     assert len(shares) == len(found)
     assert found.end.tolist() == sorted(found.end.tolist())
     return shares  # type: ignore[return-value]
+
+
+def sequences(lattice: Lattice) -> tuple[list[tuple[str, ...]], Floats]:
+    """All label sequences with their probabilities."""
+    paths, scores = enumerate_paths(*chain_of(lattice))
+    names = [tuple(lattice.labels[s] for s in path) for path in paths.tolist()]
+    return names, np.exp(scores - log_sum(scores))
 
 
 def enumerated(labellings: Any, shares: Any, scheme: str) -> Shares:
@@ -59,16 +74,23 @@ def enumerated(labellings: Any, shares: Any, scheme: str) -> Shares:
     return found
 
 
-def check_all(lattice: Lattice, scheme: str, above: float = 0.0, **options: Any) -> None:
+def check_all(lattice: Lattice, scheme: str, above: float = 0.0) -> None:
     """All spans above a probability, with their probabilities, are found, and no others."""
-    known = enumerated(*sequences(lattice), scheme)
-    found = shares_of(lattice.probable_spans(above, scheme=scheme, **options))
+    known, scale = enumerated(*sequences(lattice), scheme), scale_of(lattice)
+    found = shares_of(lattice.probable_spans(above, scheme=scheme))
     assert set(found) <= set(known)
     missing = [p for span, p in known.items() if span not in found]
     assert max(missing, default=0.0) <= above + 1e-9
     assert min(found.values(), default=np.inf) > above
     for span, p in found.items():
-        assert_close(p, known[span], scale=scale_of(lattice))
+        assert_close(p, known[span], scale=scale)
+    for start, end, kind in every_span(len(lattice), ("X", "Y")):
+        try:
+            one = lattice.span_probability(start, end, kind, scheme=scheme)
+        except OptionError:
+            assert not any(label.endswith(f"-{kind}") for label in lattice.labels)
+            continue
+        assert_close(one, known.get((start, end, kind), 0.0), scale=scale)
 
 
 def random_lattice(
@@ -95,38 +117,7 @@ def every_span(tokens: int, kinds: tuple[str, ...]) -> list[tuple[int, int, str]
 @pytest.mark.parametrize("moving", [False, True])
 def test_schemes(scheme: str, labels: str, *, moving: bool) -> None:
     for tokens, above in ((1, 0.0), (3, 0.0), (3, 0.05)):
-        lattice = random_lattice(LABEL_SETS[labels], 3, tokens, moving=moving)
-        if readable(LABEL_SETS[labels], scheme):
-            check_all(lattice, scheme, above)
-        else:
-            refused(lattice, LABEL_SETS[labels], scheme)
-
-
-def refused(lattice: Lattice, labels: tuple[str, ...], scheme: str) -> None:
-    """No span can be there: that is an error at every door, as where spans are decoded."""
-    scores = Emissions(np.zeros((1, len(lattice), len(labels))), labels=labels)
-    answer = scores.decode()
-    doors: list[Callable[[], Any]] = [
-        lambda: lattice.probable_spans(scheme=scheme),
-        lambda: lattice.span_probabilities([], scheme=scheme),
-        lambda: lattice.span_probability(0, 1, "X", scheme=scheme),
-        lambda: lattice.minimum_risk("span", scheme=scheme),
-        lambda: probable_spans([lattice], scheme=scheme),
-        lambda: span_probabilities([lattice], [[]], scheme=scheme),
-        lambda: answer.spans(scheme),
-        lambda: scores.probable_spans(scheme=scheme),
-    ]
-    for ask in doors:
-        with pytest.raises(GrammarError, match=f"{scheme} allows no span of "):
-            ask()
-
-
-def test_labels_without_spans_stay_without_where_no_scheme_is_named() -> None:
-    for labels in (("O",), ("NN", "VB")):
-        lattice = random_lattice(labels, 3, 3)
-        assert len(lattice.probable_spans(0.0)) == 0
-    assert len(random_lattice(("O",), 3, 3).probable_spans(0.0, scheme="bioes")) == 0
-    refused(random_lattice(("NN", "VB"), 3, 3), ("NN", "VB"), "iob2")
+        check_all(random_lattice(LABEL_SETS[labels], 3, tokens, moving=moving), scheme, above)
 
 
 @pytest.mark.parametrize("scheme", ["iob2", "conlleval"])
@@ -134,6 +125,31 @@ def test_labels_without_spans_stay_without_where_no_scheme_is_named() -> None:
 def test_random_lattices(lattice: Lattice, above: float, scheme: str) -> None:
     if lattice.log_partition() > -np.inf:
         check_all(lattice, scheme, above)
+
+
+SPAN_LABELS = {
+    "bio": ("O", "B-X", "I-X", "B-Y", "I-Y"),
+    "bioes": ("O", "B-X", "I-X", "E-X", "S-X"),
+}
+
+
+def span_world(seed: int, scheme: str, tokens: int) -> World:
+    rng = np.random.default_rng(seed)
+    found = random_world(seed, tapes=2, tokens=tokens, labels=2, conjuncts=0)
+    labels = SPAN_LABELS[scheme]
+    topology = chain_topology(labels)
+    size = len(labels)
+    per_token = (tokens,) if rng.random() < 0.5 else ()
+    tape = Tape(
+        "span",
+        topology,
+        rng.normal(size=(tokens, size)),
+        rng.normal(size=(*per_token, size * size)),
+        *rng.normal(size=(2, size)),
+    )
+    coupling = {(0, 1): rng.normal(size=(2, size)), (2, 1): rng.normal(size=(tokens, 2, size))}
+    rule = random_acceptor(rng, [("span", labels), ("t1", found.tapes[1].labels)])
+    return World((found.tapes[0], tape, found.tapes[1]), coupling, (rule,))
 
 
 @pytest.mark.parametrize("scheme", ["bio", "bioes", "conlleval"])
@@ -158,6 +174,12 @@ def test_products(scheme: str, seed: int) -> None:
     assert set(found) <= set(known)
     for span, p in known.items():
         assert found.get(span, 0.0) == pytest.approx(p, rel=1e-9, abs=1e-11)
+    asked = every_span(world.tokens, ("X",) if scheme == "bioes" else ("X", "Y"))
+    given = lattice.span_probabilities(asked, tape="span", scheme=scheme)
+    np.testing.assert_allclose(given, [known.get(s, 0.0) for s in asked], rtol=1e-9, atol=1e-11)
+    for span, p in zip(asked[:2], given.tolist(), strict=False):
+        one = lattice.span_probability(*span, tape="span", scheme=scheme)
+        assert one == pytest.approx(p, rel=1e-9, abs=1e-11)
     some = shares_of(lattice.probable_spans(0.1, tape="span", scheme=scheme))
     assert some == {span: p for span, p in found.items() if p > 0.1}
     counted = expected_spans(lattice._group, "span", named_scheme(scheme))
