@@ -78,12 +78,12 @@ def check(composition: Composition, truth: Truth, budget: int | None = 64) -> No
             composition.tag(truth.sentence)
         return
     assert path is not None
+    plain = Truth(truth.taggers, truth.sentence, normalize="chain")
     for found in (path, lattice.best(budget=budget)):
         assert close(found.score, truth.best)
         assert close(truth.scores[found.labels], truth.best)
         assert found.exact
         assert found.bound == found.score
-        plain = Truth(truth.taggers, truth.sentence, normalize="chain")
         assert close(found.probability, float(np.exp(plain.scores[found.labels])))
         assert close(found.probability, lattice.probability(found.labels))
     tagged = composition.tag(truth.sentence, budget=budget)

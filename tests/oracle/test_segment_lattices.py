@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 import pytest
 
@@ -237,28 +235,6 @@ def frames(seed: int) -> np.ndarray:
     return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_frames(seed: int) -> None:
-    scores, blank = frames(seed), seed % 3
-    names = tuple("abc")
-    lattice = Lattice.from_ctc(scores, blank, labels=names)
-    strings = frame_strings(scores, blank)
-    sums = {tuple(names[k] for k in s): log_sum(values) for s, values in strings.items()}
-    assert lattice.log_partition() == pytest.approx(0.0, abs=1e-12)
-    ranked = sorted(sums.values(), reverse=True)
-    found = lattice.strings(1000)
-    assert [p.score for p in found] == pytest.approx(ranked, abs=1e-11)
-    assert all(sums[p.labels] == pytest.approx(p.score, abs=1e-11) for p in found)
-    for string, total in list(sums.items())[:20]:
-        assert lattice.string_log_partition(string) == pytest.approx(total, abs=1e-11)
-        over = lattice.restrict(boundaries=np.zeros(len(scores) + 1, dtype=int))
-        assert over.string_log_partition(string) == pytest.approx(total, abs=1e-11)
-    best = lattice.best()
-    assert best.score == pytest.approx(max(max(v) for v in strings.values()), abs=1e-11)
-    every = sorted((v for values in strings.values() for v in values), reverse=True)
-    assert [p.score for p in lattice.nbest(10)] == pytest.approx(every[:10], abs=1e-11)
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_frames_under_a_grammar(seed: int) -> None:
     scores = frames(seed)
@@ -280,52 +256,6 @@ def test_frames_under_a_grammar(seed: int) -> None:
     half = lattice.scale(0.5).restrict(np.ones(scores.shape, dtype=bool))
     total = sum(p.probability for p in half.strings(100))
     assert total == pytest.approx(1.0 if sums else 0.0, abs=1e-11)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_sets_of_spans(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    length = int(rng.integers(1, 6))
-    spans = []
-    for _ in range(int(rng.integers(0, 7))):
-        start = int(rng.integers(length))
-        spans.append(
-            (
-                start,
-                int(rng.integers(start, length)) + 1,
-                "XY"[rng.integers(2)],
-                float(rng.normal() * 2),
-            )
-        )
-    outside = float(rng.normal() * 0.3)
-    sets = {}
-    for size in range(len(spans) + 1):
-        for chosen in combinations(range(len(spans)), size):
-            covered = [t for k in chosen for t in range(spans[k][0], spans[k][1])]
-            if len(set(covered)) == len(covered):
-                score = sum(spans[k][3] for k in chosen)
-                sets[chosen] = score + outside * (length - len(covered))
-    lattice = Lattice.from_spans(length, spans, outside)
-    log_z = log_sum(list(sets.values()))
-    assert lattice.log_partition() == pytest.approx(log_z, abs=1e-11)
-    assert lattice.best().score == pytest.approx(max(sets.values()), abs=1e-11)
-    share = np.zeros(len(spans))
-    for chosen, score in sets.items():
-        share[list(chosen)] += np.exp(score - log_z)
-    assert lattice.arc_marginals() == pytest.approx(share, abs=1e-11)
-    risk = lattice.minimum_risk("span")
-    true = share.sum()
-    known: dict[tuple[int, int, str], float] = {}
-    for span, p in zip(spans, share, strict=True):
-        known[span[:3]] = known.get(span[:3], 0.0) + p
-
-    def ratio(chosen: tuple[int, ...]) -> float:
-        size = len(chosen) + true
-        return 2 * sum(known[spans[k][:3]] for k in chosen) / size if size else 1.0
-
-    assert risk.expected == pytest.approx(max(ratio(c) for c in sets), abs=1e-9)
-    for path in lattice.nbest(5):
-        assert lattice.score(path.segments) >= path.score - 1e-11
 
 
 def test_a_sausage_gives_its_numbers() -> None:

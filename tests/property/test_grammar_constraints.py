@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import hypothesis.strategies as st
 import numpy as np
@@ -15,6 +16,7 @@ from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Grammar, simplified
 from fstcrf.text.corpus import spans
 from fstcrf.text.corpus.schemes import legal_transitions
+from tests.oracle.test_constraint_classes import ABOUT_TOKENS, COUNTING
 
 LENGTH = 4
 TYPED = [
@@ -90,56 +92,32 @@ def cases(draw: st.DrawFn, n_names: int) -> tuple[tuple[str, ...], list[str]]:
     return labels, [draw(st.sampled_from(known)) for _ in range(n_names)]
 
 
-@given(cases(1), st.integers(0, 3))
-def test_at_most(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
-    labels, (name,) = case
-    check(
-        lambda **how: c.at_most(k, name, **how),
-        labels,
-        lambda s: max(0, len(places(name, s, labels)) - k),
-    )
+@pytest.mark.parametrize(("name", "n_names", "broken"), COUNTING, ids=[n for n, _, _ in COUNTING])
+@given(data=st.data(), k=st.integers(0, 3))
+def test_occurrences(
+    name: str, n_names: int, broken: Callable[..., int], data: st.DataObject, k: int
+) -> None:
+    labels, names = data.draw(cases(n_names))
+    counts = [k] if name in {"at_most", "at_least", "exactly"} else []
+
+    def count(sentence: Sequence[str]) -> int:
+        return broken(k, *(places(one, sentence, labels) for one in names))
+
+    check(partial(getattr(c, name), *counts, *names), labels, count)
 
 
-@given(cases(1), st.integers(0, 3))
-def test_at_least(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
-    labels, (name,) = case
-    check(
-        lambda **how: c.at_least(k, name, **how),
-        labels,
-        lambda s: max(0, k - len(places(name, s, labels))),
-    )
+@pytest.mark.parametrize(("name", "broken"), ABOUT_TOKENS, ids=[n for n, _ in ABOUT_TOKENS])
+@given(case=cases(1))
+def test_tokens(
+    name: str, broken: Callable[..., int], case: tuple[tuple[str, ...], list[str]]
+) -> None:
+    labels, (one,) = case
 
+    def count(sentence: Sequence[str]) -> int:
+        found = [i for i, label in enumerate(sentence) if belongs(label, one, labels)]
+        return broken(found, len(sentence))
 
-@given(cases(1), st.integers(0, 3))
-def test_exactly(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
-    labels, (name,) = case
-    check(
-        lambda **how: c.exactly(k, name, **how),
-        labels,
-        lambda s: abs(k - len(places(name, s, labels))),
-    )
-
-
-@given(cases(2))
-def test_before(case: tuple[tuple[str, ...], list[str]]) -> None:
-    labels, (first, second) = case
-
-    def broken(sentence: Sequence[str]) -> int:
-        late = places(second, sentence, labels)
-        return sum(any(j < i for j in late) for i in places(first, sentence, labels))
-
-    check(lambda **how: c.before(first, second, **how), labels, broken)
-
-
-@given(cases(2))
-def test_requires(case: tuple[tuple[str, ...], list[str]]) -> None:
-    labels, (name, other) = case
-
-    def broken(sentence: Sequence[str]) -> int:
-        return int(bool(places(name, sentence, labels)) and not places(other, sentence, labels))
-
-    check(lambda **how: c.requires(name, other, **how), labels, broken)
-    check(lambda **how: c.if_present(name, other, **how), labels, broken)
+    check(partial(getattr(c, name), one), labels, count)
 
 
 @given(cases(3), st.integers(1, 2))
@@ -152,18 +130,6 @@ def test_if_present_then_a_grammar(case: tuple[tuple[str, ...], list[str]], k: i
         present = any(belongs(label, name, labels) for label in sentence)
         holds = all(part.walk(sentence) == 0.0 for part in parts)
         assert all(a.walk(sentence) == 0.0 for a in rule) == (holds or not present)
-
-
-@given(cases(1))
-def test_never_start_with_end_with(case: tuple[tuple[str, ...], list[str]]) -> None:
-    labels, (name,) = case
-
-    def has(label: str) -> bool:
-        return belongs(label, name, labels)
-
-    check(lambda **how: c.never(name, **how), labels, lambda s: sum(map(has, s)))
-    check(lambda **how: c.start_with(name, **how), labels, lambda s: int(not any(map(has, s[:1]))))
-    check(lambda **how: c.end_with(name, **how), labels, lambda s: int(not any(map(has, s[-1:]))))
 
 
 @given(SETS, st.data())

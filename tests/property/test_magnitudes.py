@@ -22,6 +22,7 @@ from fstcrf.constraints import at_least, at_most, end_with, requires, start_with
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans.decoder import Search
 from tests.support.oracles import log_sum
+from tests.support.segments import frame_strings
 
 NEVER = -np.inf
 MAGNITUDES = (0.1, 1.0, 10.0, 90.0, 1e3, 1e4, 1e6)
@@ -124,20 +125,20 @@ def scored(scores: Array, arcs: Floats, first: Floats, last: Floats, ids: Ints) 
     seed=SEEDS,
     magnitude=st.sampled_from(MAGNITUDES),
     holes=HOLES,
-    frames=st.integers(1, 5),
+    frames=st.integers(0, 5),
     size=st.integers(1, 3),
 )
 def test_strings_of_frames(
     seed: int, magnitude: float, holes: float, frames: int, size: int
 ) -> None:
     scores = drawn(np.random.default_rng(seed), (frames, size), magnitude, holes)
-    sums: dict[tuple[str, ...], list[float]] = {}
-    for path in itertools.product(range(size), repeat=frames):
-        kept = [s for s, _ in itertools.groupby(path) if s]
-        score = float(scores[np.arange(frames), path].sum())
-        sums.setdefault(tuple(map(str, kept)), []).append(score)
+    names, blank = "abc"[:size], seed % size
+    sums = {
+        tuple(names[k] for k in string): values
+        for string, values in frame_strings(scores, blank).items()
+    }
     total = {string: log_sum(np.asarray(values)) for string, values in sums.items()}
-    lattice = Lattice.from_ctc(scores, 0)
+    lattice = Lattice.from_ctc(scores, blank, labels=tuple(names))
     close = 1e-11 * max(100.0, magnitude)
     assert lattice.log_partition() == pytest.approx(log_sum(np.asarray(list(total.values()))))
     alive = sorted((v for v in total.values() if v > NEVER), reverse=True)
@@ -145,9 +146,14 @@ def test_strings_of_frames(
     assert [path.score for path in found] == pytest.approx(alive, rel=1e-12, abs=close)
     for string_ in found:
         assert string_.score == pytest.approx(total[string_.labels], rel=1e-12, abs=close)
-    for string, value in list(total.items())[:8]:
-        known = lattice.string_log_partition(string)
-        assert known == pytest.approx(value, rel=1e-12, abs=close)
+    over = lattice.restrict(boundaries=np.zeros(frames + 1, dtype=int))  # nothing is said
+    for (string, value), one in itertools.product(list(total.items())[:8], (lattice, over)):
+        assert one.string_log_partition(string) == pytest.approx(value, rel=1e-12, abs=close)
+    every = sorted((v for values in sums.values() for v in values if v > NEVER), reverse=True)
+    ranked = [path.score for path in lattice.nbest(10)]
+    assert ranked == pytest.approx(every[:10], rel=1e-12, abs=close)
+    if every:
+        assert lattice.best().score == pytest.approx(every[0], rel=1e-12, abs=close)
 
 
 def tilings(
@@ -184,9 +190,16 @@ def test_sets_of_spans(seed: int, magnitude: float, length: int, count: int) -> 
     assert lattice.log_partition() == pytest.approx(log_z, rel=1e-12, abs=close)
     assert lattice.best().score == pytest.approx(values.max(), rel=1e-12, abs=close)
     share = np.exp(values - log_z)
-    for place in places:
-        wanted = sum(p for (chosen, _), p in zip(sets, share, strict=True) if place in chosen)
+    known = {
+        place: sum(p for (chosen, _), p in zip(sets, share, strict=True) if place in chosen)
+        for place in places
+    }
+    for place, wanted in known.items():
         assert lattice.span_probability(*place) == pytest.approx(wanted, abs=10 * close)
+    risk, true = lattice.minimum_risk("span"), sum(known.values())
+    ratios = [2 * sum(known[p] for p in c) / ((len(c) + true) or 1.0) for c, _ in sets]
+    if true:  # else the empty set, which is right
+        assert risk.expected == pytest.approx(max(ratios), abs=100 * close + 1e-9)
     alive = np.sort(values[values > NEVER])[::-1][:5]
     found = [path.score for path in lattice.nbest(5)]
     assert found == pytest.approx(alive.tolist(), rel=1e-12, abs=close)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -111,11 +112,19 @@ def taggers(case: str) -> list[CRF]:
     return [tagger(name) for name in CASES[case]]
 
 
-def every_path(tagger: CRF, sentence: Sentence) -> tuple[dict[Labels, float], float]:
-    """The score of every label sequence under one tagger, and log Z."""
-    lattice = tagger.lattice(sentence)
-    paths = lattice.nbest(len(tagger.labels) ** len(lattice))
-    return {path.labels: path.score for path in paths}, lattice.log_partition()
+Paths = tuple[dict[Labels, float], float]
+_PATHS: WeakKeyDictionary[CRF, dict[Any, Paths]] = WeakKeyDictionary()
+
+
+def every_path(tagger: CRF, sentence: Sentence) -> Paths:
+    """The score of every label sequence under one tagger, and log Z; asked once."""
+    known = _PATHS.setdefault(tagger, {})
+    key = tuple(sorted((name, tuple(column)) for name, column in sentence.items()))
+    if key not in known:
+        lattice = tagger.lattice(sentence)
+        paths = lattice.nbest(len(tagger.labels) ** len(lattice))
+        known[key] = {path.labels: path.score for path in paths}, lattice.log_partition()
+    return known[key]
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,21 +182,12 @@ class Truth:
         mapped = any(reader == tagger.tape for reader, _ in self.seen)
         return (own & tapes) | ({self.taggers[0].tape} if mapped else set())
 
-    @cached_property
-    def _known(self) -> dict[Any, tuple[dict[Labels, float], float]]:
-        return {}
-
-    def _alone(self, tagger: CRF, given: Given) -> tuple[dict[Labels, float], float]:
+    def _alone(self, tagger: CRF, given: Given) -> Paths:
         columns = {tape.name: given[tape.name] for tape in tagger.reads if tape.name in given}
         columns |= {
             read: make(given) for (reader, read), make in self.seen.items() if reader == tagger.tape
         }
-        key = (tagger.tape, tuple(sorted(columns.items())))
-        if key not in self._known:
-            own = {k: v for k, v in self.sentence.items() if k not in columns}
-            whole = own | {k: list(v) for k, v in columns.items()}
-            self._known[key] = every_path(tagger, whole)
-        return self._known[key]
+        return every_path(tagger, {**self.sentence, **{k: list(v) for k, v in columns.items()}})
 
     # --- What it says -------------------------------------------------------------------------
 
