@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,12 +17,23 @@ from scipy.special import logsumexp
 import fstcrf
 from fstcrf.constraints import at_most, label
 from fstcrf.errors import NumericError
-from fstcrf.ext.documents import Consistency, Document, DocumentChain, Recounted, Violation
+from fstcrf.ext.documents import (
+    Annealing,
+    Consistency,
+    Differing,
+    Document,
+    DocumentChain,
+    Fields,
+    Recounted,
+    Unlabelled,
+    Violation,
+)
 from fstcrf.ext.documents.sampler import Start, Sweeps
 from fstcrf.ext.documents.scores import LocalScores
 from fstcrf.lattices import product
 from fstcrf.text.corpus import spans
 from tests.support.document_cases import Exact, document_of, drawn, p_value
+from tests.support.grids import grid
 
 LABELS = ("O", "I-X", "I-Y")
 IOB2 = ("O", "B-X", "I-X", "B-Y")
@@ -34,6 +47,10 @@ MODEL = Consistency(
 )
 
 
+FIELD_LABELS = ("O", "I-stime", "I-speaker")
+FIELD_IOB2 = ("O", "B-stime", "I-stime", "B-speaker")
+FIELDS = Fields([Differing("stime", "clock", -0.8), Unlabelled("speaker", -0.6)])
+KINDS: tuple[Sweeps, ...] = ("token", "sentence", "mixed")
 INCOMPLETE = Consistency(
     [
         Violation("same", ("X", "Y"), -0.9),
@@ -45,11 +62,16 @@ INCOMPLETE = Consistency(
 )
 
 
+def of_fields(penalty: float) -> Fields:
+    return Fields([Differing("stime", "text", penalty), Unlabelled("speaker", penalty)])
+
+
+@cache
 def problem(
     *sentences: str,
-    labels: Sequence[str] = LABELS,
+    labels: tuple[str, ...] = LABELS,
     seed: int = 0,
-    model: Consistency | None = MODEL,
+    model: Consistency | Fields | None = MODEL,
 ) -> Exact:
     random = np.random.default_rng(seed)
     document = document_of(*sentences)
@@ -68,30 +90,59 @@ def problem(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("sentences", "labels"),
-    [(("a b", "b a b"), LABELS), (("a a", "a", "b a"), LABELS), (("a b", "c a"), IOB2)],
+    ("model", "sentences", "labels", "temperature"),
+    [
+        (MODEL, ("a b", "b a b"), LABELS, 1.0),
+        (MODEL, ("a a", "a", "b a"), LABELS, 0.5),
+        (MODEL, ("a b", "c a"), IOB2, 1.0),
+        (MODEL, ("a b", "c a"), IOB2, 0.5),
+        (FIELDS, ("a 3 30 a", "4 a"), FIELD_LABELS, 1.0),
+        (FIELDS, ("3 4", "3 .", "x x"), FIELD_LABELS, 1.0),
+        (FIELDS, ("Smith , 3", "Smith 4"), FIELD_IOB2, 1.0),
+    ],
 )
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_long_run_frequencies(
-    kind: Sweeps, sentences: tuple[str, ...], labels: tuple[str, ...], temperature: float
+    kind: Sweeps,
+    model: Any,
+    sentences: tuple[str, ...],
+    labels: tuple[str, ...],
+    temperature: float,
 ) -> None:
-    exact = problem(*sentences, labels=labels, seed=3)
+    exact = problem(*sentences, labels=labels, seed=3, model=model)
     found = drawn(exact.chain(seed=1), 2500, kind, temperature)
     assert p_value(found, exact.probabilities(temperature)) > 1e-4
 
 
-def test_the_test_notices_a_wrong_model() -> None:
-    exact, without = problem("a b", "b a b", seed=3), problem("a b", "b a b", seed=3, model=None)
-    found = drawn(without.chain(), 2500, "token", 1.0)
+OTHER = Fields([Differing("stime", "clock", -0.1)])
+
+
+@pytest.mark.parametrize(
+    ("model", "other", "sentences", "labels"),
+    [
+        (MODEL, None, ("a b", "b a b"), LABELS),
+        (FIELDS, OTHER, ("a 3 30 a", "4 a"), FIELD_LABELS),
+    ],
+)
+def test_the_test_notices_a_wrong_model(
+    model: Any, other: Any, sentences: tuple[str, ...], labels: tuple[str, ...]
+) -> None:
+    exact, wrong = (problem(*sentences, labels=labels, seed=3, model=m) for m in (model, other))
+    found = drawn(wrong.chain(), 2500, "token", 1.0)
     assert p_value(found, exact.probabilities()) < 1e-6
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
-@pytest.mark.parametrize("labels", [LABELS, IOB2])
-@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("kind", "labels", "temperature"),
+    grid(
+        KINDS,
+        [LABELS, IOB2],
+        [1.0, 0.5],
+        few=[("token", LABELS, 0.5), ("sentence", IOB2, 1.0), ("mixed", IOB2, 0.5)],
+    ),
+)
 def test_models_in_python_are_sampled_alike(
     kind: Sweeps, labels: tuple[str, ...], temperature: float
 ) -> None:
@@ -114,12 +165,14 @@ def without_x(document: Document, labels: Sequence[str]) -> float:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
-@pytest.mark.parametrize("start", ["viterbi", "random"])
+@pytest.mark.parametrize(
+    ("kind", "start"),
+    grid(KINDS, ["viterbi", "random"], few=[("sentence", "viterbi"), ("mixed", "random")]),
+)
 def test_what_a_model_forbids_is_never_drawn(kind: Sweeps, start: Start) -> None:
     alone = problem("a b", "b a b", seed=1, model=None)
     assert "I-X" in max(alone.score, key=alone.score.__getitem__)
-    exact = problem("a b", "b a b", seed=1)
+    exact = copy(problem("a b", "b a b", seed=1))
     exact.score = {labels: x for labels, x in exact.score.items() if "I-X" not in labels}
     chain = python_chain(exact, without_x, start=start)
     found = drawn(chain, 250, kind, 1.0, apart=5)
@@ -145,7 +198,7 @@ def test_all_starts_forbidden_is_an_error() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("model", [None, MODEL])
 @pytest.mark.parametrize("slow", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", grid(range(4), few=[(0,), (1,)]))
 def test_the_start_counts_among_the_best(
     model: Consistency | None,
     slow: bool,
@@ -164,12 +217,24 @@ def test_the_start_counts_among_the_best(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
-@pytest.mark.parametrize("seed", range(5))
-def test_scores_are_kept_as_labels_change(kind: Sweeps, seed: int) -> None:
-    exact = problem("a b c", "a b", "a", seed=seed)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("model", "labels", "seed"),
+    [
+        (MODEL, LABELS, 0),
+        (MODEL, LABELS, 1),
+        (of_fields(-4.0), FIELD_LABELS, 0),
+        (of_fields(-4.0), FIELD_LABELS, 1),
+        (of_fields(0.7), FIELD_LABELS, 2),
+    ],
+)
+@pytest.mark.usefixtures("variant")
+def test_scores_are_kept_as_labels_change(
+    kind: Sweeps, model: Any, labels: tuple[str, ...], seed: int
+) -> None:
+    exact = problem("a b c", "a . b", "a", labels=labels, seed=seed, model=model)
     chain = exact.chain(seed)
-    for temperature in (2.0, 1.0, 0.3, 0.0):
+    for temperature in (3.0, 2.0, 1.0, 0.3, 0.0):
         score = chain.sweep(np.array([temperature]), kind)[-1]
         labels = tuple(names[0] for names in chain.labels())
         assert score == pytest.approx(exact.score[labels])
@@ -182,7 +247,7 @@ def test_annealing_finds_the_best(kind: Sweeps) -> None:
     exact = problem("a b", "b a b", "a", seed=11)
     best = max(exact.score, key=exact.score.__getitem__)
     chain = exact.chain()
-    chain.sweep(fstcrf.ext.documents.Annealing(400).temperatures(), kind)
+    chain.sweep(Annealing(400).temperatures(), kind)
     assert tuple(names[0] for names in chain.labels(best=True)) == best
     assert chain.best_score == pytest.approx(exact.score[best])
 
@@ -191,7 +256,7 @@ def test_annealing_finds_the_best(kind: Sweeps) -> None:
 def test_without_models_annealing_is_viterbi(seed: int) -> None:
     exact = problem("a b c", "d e", seed=seed, model=None)
     chain = DocumentChain(exact.document, exact.local, tapes=("label",), start="random", seed=seed)
-    chain.sweep(fstcrf.ext.documents.Annealing(500).temperatures())
+    chain.sweep(Annealing(500).temperatures())
     labels = tuple(names[0] for names in chain.labels(best=True))
     assert labels == max(exact.score, key=exact.score.__getitem__)
 
@@ -210,8 +275,10 @@ def test_under_a_grammar_joint_states_are_sampled() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
-@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "slow"),
+    grid(KINDS, [False, True], few=[*((kind, False) for kind in KINDS), ("sentence", True)]),
+)
 def test_a_product_of_two_tapes(kind: Sweeps, slow: bool) -> None:
     random = np.random.default_rng(4)
     document = document_of("a b", "a")
@@ -279,7 +346,7 @@ def written_out(document: Document, labels: Sequence[str]) -> float:
     return total
 
 
-@pytest.mark.parametrize("kind", ["token", "sentence", "mixed"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("labels", [LABELS, IOB2])
 def test_incomplete_spans_cost_what_they_lack(kind: Sweeps, labels: tuple[str, ...]) -> None:
     texts = ("a b", "A b a", "B")
@@ -304,3 +371,33 @@ def test_incomplete_spans_cost_what_they_lack(kind: Sweeps, labels: tuple[str, .
         python.keep()
         current[place : place + 1] = changed
         assert total == pytest.approx(written_out(exact.document, current))
+
+
+# --- Fields that agree ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_values_are_counted_once(kind: Sweeps) -> None:
+    model = Fields([Differing("stime", "clock", -0.4, "values")])
+    exact = problem("3 4 . 4", "4 30 a", "5 3", labels=FIELD_LABELS, seed=6, model=model)
+    chain, seen = exact.chain(2), set()
+    for temperature in (9.0, 5.0, 3.0, 1.0, 0.3, 0.0):
+        score = chain.sweep(np.array([temperature]), kind)[-1]
+        labels = tuple(names[0] for names in chain.labels())
+        assert score == pytest.approx(exact.score[labels])
+        seen.add(round(model.score(exact.document, labels), 6))
+    assert len(seen) > 1
+
+
+def test_two_models_together() -> None:
+    """Beside a model of sequences, the kernel scores what both score in Python."""
+    same = Consistency([Violation("same", ("stime", "speaker"), -1.0)])
+    exact = problem("a b a", "b a", labels=FIELD_LABELS, seed=2, model=FIELDS)
+
+    def both(*models: object) -> DocumentChain:
+        return DocumentChain(exact.document, exact.local, models, tapes=("label",), seed=4)  # type: ignore[arg-type]
+
+    quick, slow = both(same, FIELDS), both(Recounted(same.score), Recounted(FIELDS.score))
+    temperatures = Annealing(60).temperatures()
+    assert quick.sweep(temperatures)[-1] == pytest.approx(slow.sweep(temperatures)[-1])
+    assert quick.labels() == slow.labels()

@@ -6,7 +6,7 @@ import itertools
 import os
 import tracemalloc
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -26,8 +26,8 @@ from fstcrf.kernel import Budget, Conjunction, LazyAcceptor, lazy
 from fstcrf.lattices import Lattice, best, nbest
 from fstcrf.lattices.tapes import searched
 from fstcrf.machines.plans import Search
-from tests.oracle.test_lattice_products import check_ranking, parts
-from tests.support.compositions import World, random_world
+from tests.oracle.test_lattice_products import check_ranking
+from tests.support.compositions import random_world
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
@@ -166,20 +166,6 @@ def test_compositions_searched_lazily(block: int) -> None:
     assert seen > 5
 
 
-def test_lazy_and_expanded_give_the_same() -> None:
-    for seed in range(40):
-        world: World = random_world(5_000 + seed, conjuncts=2, limit=800)
-        try:
-            ways = [searched(world.lattice(), how) for how in ("lazy", "expanded")]
-        except GrammarError:
-            continue
-        one, other = ([(p.labels, p.exact) for p in way.nbest(6)] for way in ways)
-        scores = [[p.score for p in way.nbest(6)] for way in ways]
-        np.testing.assert_allclose(scores[0], scores[1], rtol=1e-9, atol=1e-9)
-        if len(set(np.round(scores[0], 9))) == len(scores[0]):
-            assert one == other
-
-
 # --- Budgets --------------------------------------------------------------------------------------
 
 LABELS = [f"x{i}" for i in range(29)]
@@ -249,15 +235,6 @@ def test_no_path_is_proven_or_left_open() -> None:
     lattice = Lattice.from_arrays(LABELS, np.zeros((4, 29)))
     with pytest.raises(NoPathError):
         (lattice & contiguous(LABELS) & at_least(5, "x3")).best()
-
-
-@pytest.mark.parametrize(
-    ("states", "seconds"),
-    [(0, None), (-3, None), (5, 0.0), (5, -1.0), (1.5, None), (None, None), (5, "x")],
-)
-def test_a_budget_of_nothing(states: Any, seconds: Any) -> None:
-    with pytest.raises(OptionError, match="more than 0"):
-        Budget(states, seconds)
 
 
 # --- One sentence at a time ---------------------------------------------------------------------
@@ -366,11 +343,6 @@ def test_bad_readers() -> None:
         kernel.lazy_paths(case.bound, other.grammar)
     with pytest.raises(OptionError, match="expected at least 1"):
         kernel.lazy_paths(case.bound, case.grammar, 0)
-
-
-def test_parts_of_one_tape() -> None:
-    lattice = alternating(3) & contiguous(LABELS)
-    assert parts(lattice, lattice.best().labels) == (lattice.best().labels,)
 
 
 # --- What a search may do -------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from fstcrf.lattices import (
     span_probabilities,
 )
 from fstcrf.lattices.spans import _expected_spans as expected_spans
+from fstcrf.machines.plans import arc_ends
 from fstcrf.machines.topology import chain_topology
 from fstcrf.text.corpus import Span, named_scheme, spans
 from tests.oracle.test_lattice import scale_of
@@ -137,15 +138,15 @@ def span_world(seed: int, scheme: str, tokens: int) -> World:
     rng = np.random.default_rng(seed)
     found = random_world(seed, tapes=2, tokens=tokens, labels=2, conjuncts=0)
     labels = SPAN_LABELS[scheme]
-    topology = chain_topology(labels)
-    size = len(labels)
+    topology = chain_topology(labels, 1 + seed % 2)
+    states, size = topology.n_states, len(labels)
     per_token = (tokens,) if rng.random() < 0.5 else ()
     tape = Tape(
         "span",
         topology,
-        rng.normal(size=(tokens, size)),
-        rng.normal(size=(*per_token, size * size)),
-        *rng.normal(size=(2, size)),
+        rng.normal(size=(tokens, states)),
+        rng.normal(size=(*per_token, len(arc_ends(topology)[0]))),
+        *rng.normal(size=(2, states)),
     )
     coupling = {(0, 1): rng.normal(size=(2, size)), (2, 1): rng.normal(size=(tokens, 2, size))}
     rule = random_acceptor(rng, [("span", labels), ("t1", found.tapes[1].labels)])
