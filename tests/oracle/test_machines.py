@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -31,7 +32,8 @@ from tests.support.strategies import each_variant
 SMALL, LARGE = Bounds(), Bounds(paths=None)
 FEW = Bounds(paths=300)
 FORBIDDEN = replace(SMALL, never=(0.3, 0.6))
-SEEDS = range(200)
+RESTED = replace(LARGE, rest=True)
+SEEDS = range(120)  # of more: test_five_thousand_machines
 
 DOMAINS: tuple[Domain, ...] = ("auto", "log")
 
@@ -59,6 +61,7 @@ def summed(seed: int, bounds: Bounds) -> tuple[Case, Answers]:
 
 
 Known = Callable[[int, Bounds], tuple[Case, Answers]]
+EVERY: list[tuple[Bounds, Known]] = [(SMALL, enumerated), (LARGE, summed), (RESTED, summed)]
 
 
 def entropy(scores: Floats) -> float:
@@ -90,14 +93,14 @@ def test_all_paths(variant: str, case: Case) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("bounds", "known"), [(SMALL, enumerated), (LARGE, summed)])
+@pytest.mark.parametrize(("bounds", "known"), EVERY)
 def test_best_paths_with_their_tie_rule(variant: str, bounds: Bounds, known: Known) -> None:
     for seed in SEEDS:
         with named(seed, bounds):
             check_best(*known(seed, bounds))
 
 
-@pytest.mark.parametrize(("bounds", "known"), [(SMALL, enumerated), (LARGE, summed)])
+@pytest.mark.parametrize(("bounds", "known"), EVERY)
 def test_max_marginals(variant: str, bounds: Bounds, known: Known) -> None:
     for seed in SEEDS:
         with named(seed, bounds):
@@ -106,7 +109,7 @@ def test_max_marginals(variant: str, bounds: Bounds, known: Known) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize(("bounds", "known"), [(SMALL, enumerated), (LARGE, summed)])
+@pytest.mark.parametrize(("bounds", "known"), EVERY)
 def test_sums(variant: str, domain: Domain, bounds: Bounds, known: Known) -> None:
     for seed in SEEDS:
         with named(seed, bounds):
@@ -138,9 +141,9 @@ def test_nbest(variant: str, n: int) -> None:
 
 
 def test_nbest_of_all_there_are(variant: str) -> None:
-    for seed in range(100):
-        with named(seed, FEW):
-            check_nbest(random_case(seed, FEW), 350)
+    for seed, bounds in product(range(100), (FEW, replace(FEW, rest=True))):
+        with named(seed, bounds):
+            check_nbest(random_case(seed, bounds), 350)
 
 
 @pytest.mark.thorough
@@ -157,7 +160,15 @@ def test_machines_that_forbid_almost_everything(variant: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("bounds", "cases"), [(WIDE, 30), (LONG, 40)])
+@pytest.mark.parametrize(
+    ("bounds", "cases"),
+    [
+        (WIDE, 30),
+        (LONG, 40),
+        (replace(WIDE, rest=True), 30),
+        (replace(LONG, rest=True), 30),
+    ],
+)
 def test_many_states_and_many_tokens(variant: str, bounds: Bounds, cases: int) -> None:
     for seed in range(cases):
         with named(seed, bounds):

@@ -1,4 +1,7 @@
-"""Axes most of whose arcs have one score: the answers of the same axes as full matrices."""
+"""Axes most of whose arcs have one score: the answers of the same axes as full matrices.
+
+What else is asked of them stands in `test_machines`, where they are a kind of machine.
+"""
 
 from __future__ import annotations
 
@@ -9,73 +12,16 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, ShapeError
-from fstcrf.kernel import Axis, Bound, Domain, Factor, Machine, decoding
-from tests.oracle.test_machines import FEW, LARGE, SMALL, named
-from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
-from tests.support.machine_strategies import LONG, WIDE, Bounds, random_case
-from tests.support.machine_sums import swept
-from tests.support.machines import Case, answers
-
-DOMAINS: tuple[Domain, ...] = ("auto", "log")
-SEEDS = range(70)
-
-
-def rested(axis: Axis, rng: np.random.Generator) -> Axis:
-    """Give many arcs of an axis of all pairs one score, and say so."""
-    if axis.source is not None or axis.score is None or axis.contexts > 1:
-        return axis
-    finite = axis.score[np.isfinite(axis.score)]
-    rest = float(rng.choice(finite)) if len(finite) else 0.0
-    score = np.where(rng.random(axis.score.shape) < 0.6, rest, axis.score)
-    others = np.flatnonzero(score[0] != rest)
-    return replace(axis, score=score, rest=rest, others=others)
-
-
-def of_seed(seed: int, bounds: Bounds) -> Case | None:
-    """A random case whose axes have a rest where they can; None where none can."""
-    case, rng = random_case(seed, bounds), np.random.default_rng(seed)
-    axes = tuple(rested(axis, rng) for axis in case.machine.axes)
-    if all(axis.rest is None for axis in axes):
-        return None
-    return case._replace(machine=replace(case.machine, axes=axes))
+from fstcrf.kernel import Axis, Bound, Factor, Machine, decoding
+from tests.oracle.test_machines import SMALL, named
+from tests.support.machine_strategies import WIDE, Bounds, random_case
+from tests.support.machines import Case
 
 
 def whole(case: Case) -> Case:
     """The same with full matrices."""
     axes = tuple(replace(axis, rest=None, others=None) for axis in case.machine.axes)
     return case._replace(machine=replace(case.machine, axes=axes))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("bounds", [SMALL, LARGE, WIDE, LONG])
-def test_maxima(variant: str, bounds: Bounds) -> None:
-    for seed in SEEDS:
-        case = of_seed(seed, bounds)
-        if case is not None:
-            with named(seed, bounds):
-                known = swept(case)
-                check_best(case, known)
-                check_max_marginals(case, known)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("domain", DOMAINS)
-@pytest.mark.parametrize("bounds", [SMALL, WIDE, LONG])
-def test_sums(variant: str, domain: Domain, bounds: Bounds) -> None:
-    for seed in SEEDS:
-        case = of_seed(seed, bounds)
-        if case is not None:
-            with named(seed, bounds):
-                check_sums(case, swept(case), domain)
-
-
-def test_all_paths(variant: str) -> None:
-    for seed in range(40):
-        case = of_seed(seed, FEW)
-        if case is not None:
-            with named(seed, FEW):
-                check_best(case, answers(case))
-                check_nbest(case, 5)
 
 
 def near(found: Floats, wanted: Floats) -> None:
@@ -86,8 +32,8 @@ def near(found: Floats, wanted: Floats) -> None:
 def test_what_else_is_asked(variant: str, bounds: Bounds) -> None:
     """Arcs, entropies, samples, expectations, dead tokens: those of full matrices."""
     for seed in range(40):
-        case = of_seed(seed, bounds)
-        if case is None:
+        case = random_case(seed, replace(bounds, rest=True))
+        if all(axis.rest is None for axis in case.machine.axes):
             continue
         with named(seed, bounds):
             mine, its = case.bound, whole(case).bound

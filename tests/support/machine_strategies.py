@@ -44,6 +44,7 @@ class Bounds:
     never : shares of −inf.
     residuals : kinds of residual automata; "none" is none.
     contexts : may arcs depend on the states of earlier axes.
+    rest : axes of all pairs have one score but for exceptions, and say so.
     """
 
     paths: int | None = 4096
@@ -56,6 +57,7 @@ class Bounds:
     never: tuple[float, ...] = NEVER
     residuals: tuple[str, ...] = ("none", "hard", "weighted")
     contexts: bool = True
+    rest: bool = False
 
 
 MILD = Bounds(magnitudes=((0.125, 8), (1.0, 4)))
@@ -198,6 +200,8 @@ class _Builder:
             arcs = len(source)
             ends = {"source": source.astype(np.int32), "target": target.astype(np.int32)}
         score: Floats | None = self.numbers(contexts, arcs)
+        if self.bounds.rest and not ends and contexts == 1 and score is not None:
+            return self._rested(size, score, place)
         if self._flip():
             values = self.numbers(int(self.offsets[-1]), contexts, arcs)
             if self._flip():
@@ -205,6 +209,13 @@ class _Builder:
             self.moving_axes.append(values)
             score = None
         return Axis(size, ends.get("source"), ends.get("target"), score, place, contexts)
+
+    def _rested(self, size: int, score: Floats, place: Ints | None) -> Axis:
+        finite = score[np.isfinite(score)]
+        rest = float(self.rng.choice(finite)) if len(finite) else 0.0
+        score = np.where(self.rng.random(score.shape) < 0.6, rest, score)
+        others = np.flatnonzero(score[0] != rest)
+        return Axis(size, score=score, place=place, rest=rest, others=others)
 
     def _factor(self) -> Factor:
         rows, place = self._place(self.outer)
