@@ -1,9 +1,8 @@
-"""The chain rule against every labelling, its probability found tagger by tagger."""
+"""The chain rule: budgets, bounds, and what it refuses; its answers: `test_joint_product`."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -12,7 +11,7 @@ import pytest
 
 from fstcrf import CRF, Grammar, compose
 from fstcrf.arrays import Floats
-from fstcrf.constraints import at_most, label, never, pairs, transitions
+from fstcrf.constraints import label, never, pairs
 from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.taggers import ChainLattice, Composition
@@ -21,7 +20,7 @@ from fstcrf.taggers.chain import Search, Solver
 from fstcrf.taggers.jointmodel import BUDGET
 from fstcrf.taggers.prefixes import Around, Prefixes
 from tests.support.joint_cases import (
-    CASES,
+    GRAMMARS,
     LONG,
     TEST,
     Truth,
@@ -34,27 +33,6 @@ from tests.support.joint_cases import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
-EVERY = 4096  # more labellings than the short sentences have, for later tapes, too
-CHAINS = [case for case in CASES if case != "one"]
-WEIGHTS = {2: (1.0, 0.4), 3: (0.8, 1.3, 0.5)}
-
-GRAMMARS: dict[str, Callable[[], Grammar]] = {
-    "first tape": lambda: at_most(1, label("P0"), tape="pos"),
-    "later tape": lambda: at_most(1, label("O"), tape="chunk"),
-    "neighbours": lambda: transitions([("B", "I"), ("I", "B"), ("I", "O")], tape="chunk"),
-    "both tapes": lambda: pairs(
-        [("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B")], ["pos", "chunk"]
-    ),
-    "rare pairs": lambda: pairs([("P0", "O"), ("P1", "B"), ("P2", "I")], ["pos", "chunk"]),
-    "soft": lambda: Grammar.from_text(
-        'tape chunk; export E = (("[B]" <-1.5>) | "[I]" | ("[O]" <0.5>))*;'
-    ),
-    "soft pairs": lambda: Grammar.from_text(
-        "tape pos, chunk; export E = "
-        '(("[pos=P0 chunk=O]" <-2.5>) | ("[pos=P1]" <0.3>) | "[pos=P2]" | "[pos=P0 chunk=B]")*;'
-    ),
-}
-
 
 def chained(parts: list[CRF], **options: object) -> Composition:
     composition = compose(*parts, normalize="chain", **options)  # type: ignore[call-overload]
@@ -66,75 +44,6 @@ def chain_lattice(composition: Composition, sentence: object) -> ChainLattice:
     lattice = composition.lattice(sentence)  # type: ignore[call-overload]
     assert isinstance(lattice, ChainLattice)
     return lattice
-
-
-def check(composition: Composition, truth: Truth, budget: int | None = 64) -> None:
-    lattice = chain_lattice(composition, truth.sentence)
-    (path,) = composition.paths_all([truth.sentence], budget=budget)
-    if not truth.scores:
-        assert path is None
-        assert lattice.nbest(2) == []
-        with pytest.raises(NoPathError):
-            composition.tag(truth.sentence)
-        return
-    assert path is not None
-    plain = Truth(truth.taggers, truth.sentence, normalize="chain")
-    for found in (path, lattice.best(budget=budget)):
-        assert close(found.score, truth.best)
-        assert close(truth.scores[found.labels], truth.best)
-        assert found.exact
-        assert found.bound == found.score
-        assert close(found.probability, float(np.exp(plain.scores[found.labels])))
-        assert close(found.probability, lattice.probability(found.labels))
-    tagged = composition.tag(truth.sentence, budget=budget)
-    assert tuple(map(tuple, tagged)) == path.labels
-    ranked = lattice.nbest(7, budget=budget)
-    wanted = [score for score, _ in truth.ranking[:7]]
-    assert len(ranked) == len(wanted)
-    assert all(close(p.score, s) for p, s in zip(ranked, wanted, strict=True))
-    assert all(close(p.score, truth.scores[p.labels]) for p in ranked)
-    assert all(p.exact for p in ranked)
-    assert len({p.labels for p in ranked}) == len(ranked)
-    for labelling in list(truth.scores)[:5]:
-        assert close(lattice.score(labelling), truth.scores[labelling])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("case", CHAINS)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_every_case(case: str, weighted: bool) -> None:
-    parts = taggers(case)
-    weights = WEIGHTS[len(parts)] if weighted else (1.0,) * len(parts)
-    composition = chained(parts, weights=weights)
-    for sentence in TEST[: 6 if len(parts) < 3 else 2]:
-        truth = Truth(parts, sentence, weights, normalize="chain")
-        check(composition, truth)
-        if not weighted:
-            assert abs(truth.log_z) < 1e-9, "the probabilities add up to one"
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("grammar", GRAMMARS)
-@pytest.mark.parametrize("case", ["pair", "reader first", "conditioned arcs", "order 2"])
-def test_under_a_grammar(case: str, grammar: str) -> None:
-    """Probabilities are those without the grammar; it takes labellings away, or adds scores."""
-    parts = taggers(case)
-    composition = chained(parts, grammar=GRAMMARS[grammar](), weights=(1.0, 0.7))
-    for sentence in TEST[:4]:
-        check(composition, Truth(parts, sentence, (1.0, 0.7), composition.conjuncts, "chain"))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("grammar", GRAMMARS)
-@pytest.mark.parametrize("case", ["three in a row", "two readers"])
-def test_three_tapes_under_a_grammar(case: str, grammar: str) -> None:
-    parts = taggers(case)
-    whole = GRAMMARS[grammar]() & pairs(
-        [("P0", "E0"), ("P1", "E0"), ("P1", "E1"), ("P2", "E1")], ["pos", "ent"]
-    )
-    composition = chained(parts, grammar=whole)
-    for sentence in TEST[:2]:
-        check(composition, Truth(parts, sentence, (), composition.conjuncts, "chain"), EVERY)
 
 
 @pytest.mark.parametrize("case", ["pair", "three in a row", "order 2", "conditioned arcs"])

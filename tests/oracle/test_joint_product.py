@@ -1,107 +1,141 @@
-"""Products of taggers against every labelling, scored tagger by tagger."""
+"""Products of taggers, and the chain rule, against every labelling, scored tagger by tagger."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from fstcrf import Grammar, Lattice, compose
-from fstcrf.constraints import at_least, at_most, label, pairs, transitions
-from fstcrf.taggers import Composition
-from tests.support.joint_cases import CASES, TEST, Truth, assert_frequencies, close, shaped, taggers
+from fstcrf import Lattice, compose
+from fstcrf.constraints import pairs
+from fstcrf.errors import NoPathError
+from fstcrf.taggers import ChainLattice, Composition
+from tests.support.grids import grid
+from tests.support.joint_cases import (
+    CASES,
+    GRAMMARS,
+    ONE_TAPE,
+    TEST,
+    Truth,
+    assert_frequencies,
+    close,
+    shaped,
+    taggers,
+)
 
-WEIGHTS = {1: (0.5,), 2: (1.0, 0.3), 3: (1.0, 0.7, 0.0)}
-
-ONE_TAPE = {
-    "folded": lambda: transitions([("P0", "P1"), ("P1", "P0"), ("P1", "P2"), ("P2", "P0")]),
-    "counted": lambda: at_most(1, label("P0")),
-    "soft": lambda: Grammar.from_text('export E = (("[P0]" <0.7>) | ("[P1]" <-0.4>) | "[P2]")*;'),
-}
-TWO_TAPES = {
-    "pairs": lambda: pairs([("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B")], ["pos", "chunk"]),
-    "folded": lambda: transitions([("P0", "P1"), ("P1", "P0"), ("P0", "P0")], tape="pos"),
-    "counted on the later": lambda: at_most(1, label("O"), tape="chunk"),
-    "both": lambda: at_most(1, label("B"), tape="chunk") & at_least(1, label("P0"), tape="pos"),
-    "soft pairs": lambda: Grammar.from_text(
-        "tape pos, chunk; export E = "
-        '(("[pos=P0 chunk=B]" <1.3>) | "[pos=P1]" | ("[pos=P2]" <-0.5>))*;'
-    ),
-    "soft residual": lambda: Grammar.from_text(
-        'tape chunk; export E = any* (("[B]" "[I]" <-2>) any*)?;'
-    ),
-}
+EVERY = 4096  # more labellings than the short sentences have, for later tapes, too
+WEIGHTS = {1: (0.5,), 2: (1.0, 0.3), 3: (1.0, 0.7, 0.4)}
 
 
-def check(composition: Composition, truth: Truth) -> None:
+def check(composition: Composition, truth: Truth, budget: int | None = None) -> None:
+    chain = truth.normalize == "chain"
+    how: Any = {"budget": budget} if chain else {}
     lattice = composition.lattice(truth.sentence)
-    assert isinstance(lattice, Lattice)
-    assert close(lattice.log_partition(), truth.log_z)
-    (path,) = composition.paths_all([truth.sentence])
+    assert isinstance(lattice, ChainLattice if chain else Lattice)
+    if not chain:
+        assert close(lattice.log_partition(), truth.log_z)
+    (path,) = composition.paths_all([truth.sentence], **how)
     if not truth.scores:
         assert path is None
-        assert lattice.nbest(3) == []
+        assert lattice.nbest(2) == []
+        with pytest.raises(NoPathError):
+            composition.tag(truth.sentence)
         return
     assert path is not None
-    labels = shaped(path.labels, truth)
-    assert close(path.score, truth.best)
-    assert close(truth.scores[labels], truth.best)
-    assert close(path.probability, truth.probability(labels))
-    assert path.exact
-    assert path.bound == path.score
-    tagged = shaped(composition.tag(truth.sentence), truth)
-    assert tuple(map(tuple, tagged)) == labels
-    assert lattice.best().labels == path.labels
-    ranked = lattice.nbest(20)
-    wanted = [score for score, _ in truth.ranking[:20]]
-    assert len(ranked) == len(wanted)
-    assert all(close(p.score, s) for p, s in zip(ranked, wanted, strict=True))
-    assert all(close(p.score, truth.scores[shaped(p.labels, truth)]) for p in ranked)
-    assert len({p.labels for p in ranked}) == len(ranked)
-    marginals = shaped(composition.marginals_all([truth.sentence])[0], truth)
-    for k, found in enumerate(marginals):
-        np.testing.assert_allclose(found, truth.marginals(k), rtol=1e-9, atol=1e-12)
+    # By the chain rule, a grammar takes labellings away and leaves probabilities.
+    sure = Truth(truth.taggers, truth.sentence, normalize="chain") if chain else truth
+    for found in (path, lattice.best(**how)):
+        labels = shaped(found.labels, truth)
+        assert close(found.score, truth.best)
+        assert close(truth.scores[labels], truth.best)
+        assert close(found.probability, sure.probability(labels))
+        assert close(found.probability, lattice.probability(found.labels))
+        assert found.exact
+        assert found.bound == found.score
+    tagged = shaped(composition.tag(truth.sentence, **how), truth)
+    assert tuple(map(tuple, tagged)) == shaped(path.labels, truth)
+    ranked, wanted = lattice.nbest(20, **how), truth.ranking[:20]
+    assert len({p.labels for p in ranked}) == len(ranked) == len(wanted)
+    for one, (score, _) in zip(ranked, wanted, strict=True):
+        assert close(one.score, score)
+        assert close(one.score, truth.scores[shaped(one.labels, truth)])
+        assert one.exact
+    if not chain:
+        for k, rows in enumerate(shaped(composition.marginals_all([truth.sentence])[0], truth)):
+            np.testing.assert_allclose(rows, truth.marginals(k), rtol=1e-9, atol=1e-12)
     for labelling in list(truth.scores)[:5]:
         own = labelling[0] if len(truth.taggers) == 1 else labelling
         assert close(lattice.score(own), truth.scores[labelling])
 
 
+every_normalization = pytest.mark.parametrize("normalize", ["product", "chain"])
+
+
 @pytest.mark.thorough
+@every_normalization
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("weighted", [False, True])
-def test_every_case(case: str, weighted: bool) -> None:
+def test_every_case(case: str, weighted: bool, normalize: Any) -> None:
     parts = taggers(case)
+    if len(parts) == 1:
+        normalize = "product"
     weights = WEIGHTS[len(parts)] if weighted else (1.0,) * len(parts)
-    composition = compose(*parts, weights=weights)
+    composition = compose(*parts, weights=weights, normalize=normalize)
     for sentence in TEST[: 6 if len(parts) < 3 else 2]:
-        check(composition, Truth(parts, sentence, weights))
+        truth = Truth(parts, sentence, weights, normalize=normalize)
+        check(composition, truth, 64)
+        if normalize == "chain" and not weighted:
+            assert abs(truth.log_z) < 1e-9, "the probabilities add up to one"
 
 
 @pytest.mark.parametrize("grammar", ONE_TAPE)
-@pytest.mark.parametrize("case", ["one"])
-def test_a_tagger_under_a_grammar(case: str, grammar: str) -> None:
-    parts = taggers(case)
+def test_a_tagger_under_a_grammar(grammar: str) -> None:
+    parts = taggers("one")
     composition = compose(*parts, grammar=ONE_TAPE[grammar](), weights=(0.8,))
     for sentence in TEST:
         check(composition, Truth(parts, sentence, (0.8,), composition.conjuncts))
 
 
+PAIRS = ("pair", "reader first", "conditioned arcs", "order 2")
+OFTEN = ("pairs", "soft", "soft residual")
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize("grammar", TWO_TAPES)
-@pytest.mark.parametrize("case", ["pair", "reader first", "conditioned arcs", "order 2"])
-def test_two_taggers_under_a_grammar(case: str, grammar: str) -> None:
-    parts = taggers(case)
-    composition = compose(*parts, grammar=TWO_TAPES[grammar](), weights=(1.0, 0.6))
+@every_normalization
+@pytest.mark.parametrize(
+    ("case", "grammar"),
+    grid(
+        PAIRS,
+        [*GRAMMARS],
+        few=[*(("pair", g) for g in GRAMMARS), *((c, g) for c in PAIRS[1:] for g in OFTEN)],
+    ),
+)
+def test_two_taggers_under_a_grammar(case: str, grammar: str, normalize: Any) -> None:
+    parts, weights = taggers(case), (1.0, 0.7)
+    composition = compose(*parts, grammar=GRAMMARS[grammar](), weights=weights, normalize=normalize)
     for sentence in TEST[:4]:
-        check(composition, Truth(parts, sentence, (1.0, 0.6), composition.conjuncts))
+        check(composition, Truth(parts, sentence, weights, composition.conjuncts, normalize), 64)
 
 
 @pytest.mark.thorough
-def test_three_tapes_under_grammars() -> None:
-    parts = taggers("three in a row")
-    grammar = TWO_TAPES["pairs"]() & at_most(1, label("E1"), tape="ent")
-    composition = compose(*parts, grammar=grammar, normalize="product")
+@every_normalization
+@pytest.mark.parametrize(
+    ("case", "grammar"),
+    grid(
+        ["three in a row", "two readers"],
+        [*GRAMMARS],
+        few=[("three in a row", g) for g in OFTEN] + [("two readers", g) for g in OFTEN[:2]],
+    ),
+)
+def test_three_tapes_under_a_grammar(case: str, grammar: str, normalize: Any) -> None:
+    parts = taggers(case)
+    whole = GRAMMARS[grammar]() & pairs(
+        [("P0", "E0"), ("P1", "E0"), ("P1", "E1"), ("P2", "E1")], ["pos", "ent"]
+    )
+    composition = compose(*parts, grammar=whole, normalize=normalize)
     for sentence in TEST[:2]:
-        check(composition, Truth(parts, sentence, (), composition.conjuncts))
+        check(composition, Truth(parts, sentence, (), composition.conjuncts, normalize), EVERY)
 
 
 @pytest.mark.parametrize("case", ["pair", "three in a row", "order 2"])
@@ -126,21 +160,9 @@ def test_span_probabilities_add_up_labellings() -> None:
     assert close(lattice.span_probability(0, 2, "", tape="chunk"), wanted)
 
 
-def test_a_weight_of_zero_leaves_the_first_tagger_alone() -> None:
-    for case in ("pair", "conditioned arcs", "order 2", "two readers"):
-        parts = taggers(case)
-        composition = compose(*parts, weights=(1.0, *[0.0] * (len(parts) - 1)))
-        for sentence in TEST:
-            assert composition.tag(sentence)[0] == parts[0].tag(sentence)
-            marginals = composition.marginals_all([sentence])[0][0]
-            np.testing.assert_allclose(
-                marginals, parts[0].marginals_all([sentence])[0], rtol=1e-9, atol=1e-12
-            )
-
-
 def test_weights_multiply_potentials_and_not_the_grammar() -> None:
     parts = taggers("pair")
-    composition = compose(*parts, grammar=TWO_TAPES["soft pairs"](), weights=(0.5, 0.2))
+    composition = compose(*parts, grammar=GRAMMARS["soft pairs"](), weights=(0.5, 0.2))
     twice = compose(composition, weights=(2.0,))
     assert twice.weights == (1.0, 0.4)
     check(twice, Truth(parts, TEST[1], (1.0, 0.4), composition.conjuncts))

@@ -15,8 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from fstcrf import CRF
+from fstcrf import CRF, Grammar
 from fstcrf.arrays import Floats
+from fstcrf.constraints import at_least, at_most, label, pairs, transitions
 from fstcrf.machines.grammar import Acceptor
 from tests.support.oracles import log_sum
 
@@ -105,6 +106,34 @@ CASES: dict[str, tuple[str, ...]] = {
     "two readers": ("pos", "chunk", "ent"),
     "three in a row": ("pos", "chunk", "last"),
     "in a row, backwards": ("last", "chunk", "pos"),
+}
+
+
+ONE_TAPE: dict[str, Callable[[], Grammar]] = {
+    "folded": lambda: transitions([("P0", "P1"), ("P1", "P0"), ("P1", "P2"), ("P2", "P0")]),
+    "counted": lambda: at_most(1, label("P0")),
+    "soft": lambda: Grammar.from_text('export E = (("[P0]" <0.7>) | ("[P1]" <-0.4>) | "[P2]")*;'),
+}
+GRAMMARS: dict[str, Callable[[], Grammar]] = {
+    "first tape": lambda: at_most(1, label("P0"), tape="pos"),
+    "later tape": lambda: at_most(1, label("O"), tape="chunk"),
+    "neighbours": lambda: transitions([("B", "I"), ("I", "B"), ("I", "O")], tape="chunk"),
+    "folded": lambda: transitions([("P0", "P1"), ("P1", "P0"), ("P0", "P0")], tape="pos"),
+    "pairs": lambda: pairs([("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B")], ["pos", "chunk"]),
+    "rare pairs": lambda: pairs([("P0", "O"), ("P1", "B"), ("P2", "I")], ["pos", "chunk"]),
+    "counted on both": lambda: (
+        at_most(1, label("B"), tape="chunk") & at_least(1, label("P0"), tape="pos")
+    ),
+    "soft": lambda: Grammar.from_text(
+        'tape chunk; export E = (("[B]" <-1.5>) | "[I]" | ("[O]" <0.5>))*;'
+    ),
+    "soft pairs": lambda: Grammar.from_text(
+        "tape pos, chunk; export E = "
+        '(("[pos=P0 chunk=O]" <-2.5>) | ("[pos=P1]" <0.3>) | "[pos=P2]" | "[pos=P0 chunk=B]")*;'
+    ),
+    "soft residual": lambda: Grammar.from_text(
+        'tape chunk; export E = any* (("[B]" "[I]" <-2>) any*)?;'
+    ),
 }
 
 
@@ -211,8 +240,8 @@ class Truth:
         out = np.zeros((self.tokens, len(number)))
         for labelling in self.scores:
             share = self.probability(labelling)
-            for t, label in enumerate(labelling[k]):
-                out[t, number[label]] += share
+            for t, own in enumerate(labelling[k]):
+                out[t, number[own]] += share
         return out
 
 
