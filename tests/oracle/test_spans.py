@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from fstcrf import Emissions
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, bioes, contiguous
-from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.errors import GrammarError, NoPathError, OptionError, TooLargeError
 from fstcrf.kernel import blocks as blocks_of
 from fstcrf.kernel import spans as spans_of
 from fstcrf.kernel.native import lib
@@ -118,7 +120,44 @@ def every_span(tokens: int, kinds: tuple[str, ...]) -> list[tuple[int, int, str]
 @pytest.mark.parametrize("moving", [False, True])
 def test_schemes(scheme: str, labels: str, *, moving: bool) -> None:
     for tokens, above in ((1, 0.0), (3, 0.0), (3, 0.05)):
-        check_all(random_lattice(LABEL_SETS[labels], 3, tokens, moving=moving), scheme, above)
+        lattice = random_lattice(LABEL_SETS[labels], 3, tokens, moving=moving)
+        if readable(LABEL_SETS[labels], scheme):
+            check_all(lattice, scheme, above)
+        else:
+            refused(lattice, LABEL_SETS[labels], scheme)
+
+
+def readable(labels: tuple[str, ...], scheme: str) -> bool:
+    """Whether some sequence of labels holds a span of a strict scheme."""
+    sequences = (s for n in (1, 2, 3) for s in itertools.product(labels, repeat=n))
+    return scheme == "conlleval" or any(spans(s, scheme, illegal="drop") for s in sequences)
+
+
+def refused(lattice: Lattice, labels: tuple[str, ...], scheme: str) -> None:
+    """No span can be there: that is an error at every door, as where spans are decoded."""
+    scores = Emissions(np.zeros((1, len(lattice), len(labels))), labels=labels)
+    answer = scores.decode()
+    doors: list[Callable[[], Any]] = [
+        lambda: lattice.probable_spans(scheme=scheme),
+        lambda: lattice.span_probabilities([], scheme=scheme),
+        lambda: lattice.span_probability(0, 1, "X", scheme=scheme),
+        lambda: lattice.minimum_risk("span", scheme=scheme),
+        lambda: probable_spans([lattice], scheme=scheme),
+        lambda: span_probabilities([lattice], [[]], scheme=scheme),
+        lambda: answer.spans(scheme),
+        lambda: scores.probable_spans(scheme=scheme),
+    ]
+    for ask in doors:
+        with pytest.raises(GrammarError, match=f"{scheme} allows no span of "):
+            ask()
+
+
+def test_labels_without_spans_stay_without_where_no_scheme_is_named() -> None:
+    for labels in (("O",), ("NN", "VB")):
+        lattice = random_lattice(labels, 3, 3)
+        assert len(lattice.probable_spans(0.0)) == 0
+    assert len(random_lattice(("O",), 3, 3).probable_spans(0.0, scheme="bioes")) == 0
+    refused(random_lattice(("NN", "VB"), 3, 3), ("NN", "VB"), "iob2")
 
 
 @pytest.mark.parametrize("scheme", ["iob2", "conlleval"])
