@@ -70,7 +70,7 @@ def test_the_short_run(folder: Path, tmp_path: Path) -> None:
     assert len(frozen(tmp_path / FILE).choices) == 2 + 2 * len(quick)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_full_run_in_small(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = tuple(
         replace(system, grid=system.grid[:2], iterations=(2, 3) if system.iterations else ())

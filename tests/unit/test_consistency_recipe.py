@@ -192,7 +192,7 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
     assert again.result.rows == first.result.rows
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_full_run_chooses_on_the_dev_file(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,7 +229,7 @@ def test_a_full_run_chooses_on_the_dev_file(
     assert any("held-out" in line for line in told)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_types_that_a_file_does_not_have(setting: Setting) -> None:
     for path in setting.files("conll2003/*"):
         path.write_text(path.read_text().replace("I-ORG", "I-PER"))
@@ -255,7 +255,7 @@ def interrupted(setting: Setting) -> tuple[str, list[str]]:
     return (setting.report / "report.md").read_text("utf-8"), told
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) -> None:
     page, _ = interrupted(setting)
     assert "**Not complete**: interrupted after " in page
@@ -267,7 +267,7 @@ def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) ->
     assert done == ["consistency: announcements, features of the paper, fold 2 of 5"]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_other_messages_are_another_run(setting: Setting) -> None:
     interrupted(setting)
     for path in setting.files("seminars/docs/*.txt")[::2]:

@@ -19,6 +19,8 @@ from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline
 
 DATA = [{"w": list("abcab"), "y": list("XYZXY")}, {"w": list("ca"), "y": list("ZX")}]
 TEMPLATE = "U:%x[0,w]\nB"
+STEPS = [7, pytest.param(1, marks=pytest.mark.slow)]
+"""Which steps fail: one of seven, or every one."""
 
 
 class Disk:
@@ -85,10 +87,11 @@ def each_failure(
     check: Callable[[], None],
     *,
     full: bool = True,
+    every: int = 1,
 ) -> int:
     """Let every step of `act` fail in turn, after `begin`; return how many there are.
 
-    `full`: once more, with all later steps failing, too.
+    `full`: once more, with all later steps failing, too. `every`: of so many steps, one fails.
     """
     with monkeypatch.context() as patch:
         disk = Disk(patch)
@@ -97,7 +100,7 @@ def each_failure(
         act()
         total = disk.steps
     for stays_full in (False, True)[: 1 + full]:
-        for number in range(1, total + 1):
+        for number in range(1, total + 1, every):
             begin()
             with monkeypatch.context() as patch:
                 disk = Disk(patch)
@@ -127,7 +130,10 @@ def test_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_training_with_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", STEPS)
+def test_training_with_checkpoints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
     path = tmp_path / "checkpoint"
     options: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "max_iterations": 4}
     whole = CRF.train(DATA, "y", TEMPLATE, max_iterations=4)
@@ -140,14 +146,15 @@ def test_training_with_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def begin() -> None:
         path.unlink(missing_ok=True)
 
-    steps = each_failure(
-        monkeypatch, begin, lambda: CRF.train(DATA, "y", TEMPLATE, **options), check
-    )
-    assert steps > 10
+    def act() -> None:
+        CRF.train(DATA, "y", TEMPLATE, **options)
+
+    assert each_failure(monkeypatch, begin, act, check, every=every) > 10
 
 
 @pytest.mark.thorough
-def test_pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", STEPS)
+def test_pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     rows = [{**s, "z": ["P"] * len(s["w"])} for s in DATA]
     options: dict[str, Any] = {"max_iterations": 2}
     tasks = [
@@ -167,10 +174,10 @@ def test_pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert load_pipeline(folder).tag({"w": list("abc")}) == wanted
         assert not left(folder)
 
-    assert (
-        each_failure(monkeypatch, begin, lambda: Pipeline(tasks).train(folder), check, full=False)
-        > 10
-    )
+    def act() -> None:
+        Pipeline(tasks).train(folder)
+
+    assert each_failure(monkeypatch, begin, act, check, full=False, every=every) > 10
 
 
 @pytest.mark.thorough
