@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spread, "_BLOCK_TOKENS", 128)
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> CorpusFiles:
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> CorpusFiles:
     """A text in two files, the second compressed."""
-    one, two = tmp_path / "one.txt", tmp_path / "two.txt.gz"
+    folder = tmp_path_factory.mktemp("text")
+    one, two = folder / "one.txt", folder / "two.txt.gz"
     write_columns(corpus(1, 500), one, COLUMNS)
     write_columns(corpus(2, 200), two, COLUMNS)
     return CorpusFiles([one, two], COLUMNS)
@@ -83,7 +85,7 @@ def processes() -> Iterator[ProcessExecutor]:
 
 
 def train(data: Any, template: str = TEMPLATE, **options: Any) -> CRF:
-    return CRF.train(data, "label", template, **{"max_iterations": 9, **options})
+    return CRF.train(data, "label", template, **{"max_iterations": 6, **options})
 
 
 def same(one: CRF, other: CRF) -> bool:
@@ -141,30 +143,44 @@ RUNS: dict[str, dict[str, Any]] = {
     "class weights": {"class_weights": {"A": 2.5, "B": 0.3}},
     "grammar": {"grammar": at_most(40, "A")},
 }
+SOME = ["plain", "l1", "arcs", "long keys", "values"]
+
+
+@cache
+def without_parts(files: CorpusFiles, name: str = "plain") -> CRF:
+    """Return the tagger that is trained without an executor."""
+    return train(files, **RUNS[name])
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", RUNS)
 def test_parts_here_give_the_same_bits(name: str, files: CorpusFiles) -> None:
-    options = RUNS[name]
-    one = train(files, **options)
-    assert same(train(files, executor=LocalExecutor(), **options), one)
+    given = {"executor": LocalExecutor(), **RUNS[name]}
+    assert same(train(files, **given), without_parts(files, name))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in SOME)) for name in RUNS]
+)
+def test_texts_and_limits_of_memory_give_the_same_bits(name: str, files: CorpusFiles) -> None:
+    one, options = without_parts(files, name), RUNS[name]
     assert same(train(files.read(), executor=LocalExecutor(), **options), one)
     assert same(train(files, memory_limit=1 << 30, **options), one)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["plain", "l1", "arcs", "long keys", "values"])
+@pytest.mark.parametrize("name", SOME)
 def test_processes_give_the_same_bits(
     name: str, files: CorpusFiles, processes: ProcessExecutor
 ) -> None:
-    assert same(train(files, executor=processes, **RUNS[name]), train(files, **RUNS[name]))
+    assert same(train(files, executor=processes, **RUNS[name]), without_parts(files, name))
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_any_number_of_workers_gives_the_same_bits(workers: int, files: CorpusFiles) -> None:
-    one = train(files)
+    one = without_parts(files)
     with ThreadPoolExecutor(workers) as pool:
         assert same(train(files, executor=FuturesExecutor(pool, workers=workers)), one)
         assert same(train(files, executor=FuturesExecutor([pool] * workers)), one)
@@ -185,7 +201,7 @@ class Applying:
 
 def test_a_pool_may_have_apply_async(files: CorpusFiles) -> None:
     executor = FuturesExecutor(Applying(), workers=2)
-    assert same(train(files, executor=executor), train(files))
+    assert same(train(files, executor=executor), without_parts(files))
     executor.close()
     with pytest.raises(OptionError, match="a pool is int, expected one with submit"):
         FuturesExecutor(3)
@@ -318,7 +334,7 @@ def count(counter: counting.KeyCounter, drawn: list[list[int]], rng: np.random.G
 
 @pytest.mark.thorough
 def test_a_worker_that_is_killed_costs_its_parts_only(files: CorpusFiles) -> None:
-    one = train(files)
+    one = without_parts(files)
     with ProcessExecutor(2) as executor:
         pids = executor.pids
         killed = []
@@ -338,7 +354,7 @@ def test_a_worker_that_is_killed_costs_its_parts_only(files: CorpusFiles) -> Non
 def test_a_run_goes_on_from_its_checkpoint_with_other_workers(
     tmp_path: Path, files: CorpusFiles, processes: ProcessExecutor
 ) -> None:
-    one = train(files)
+    one = without_parts(files)
     path = tmp_path / "state"
     train(files, checkpoint=path, max_iterations=4, executor=LocalExecutor())
     assert same(train(files, checkpoint=path, resume=True, executor=processes), one)
