@@ -96,8 +96,17 @@ def expected_counts(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("gamma", [1.0, 0.5, 2.0])
-@pytest.mark.parametrize("span_end", ["inside", "next"])
+@pytest.mark.parametrize(
+    ("gamma", "span_end"),
+    [
+        (1.0, "inside"),
+        (0.5, "next"),
+        *(
+            pytest.param(gamma, span_end, marks=pytest.mark.slow)
+            for gamma, span_end in [(1.0, "next"), (0.5, "inside"), (2.0, "inside"), (2.0, "next")]
+        ),
+    ],
+)
 def test_f_of_segments(kind: str, gamma: float, span_end: Literal["inside", "next"]) -> None:
     seed = int(2 * gamma)
     case = span_case(seed, kind)

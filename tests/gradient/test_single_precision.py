@@ -344,9 +344,14 @@ LARGE: dict[str, Callable[[], Task]] = {
     "order 2, sentences": functools.partial(sentences, tuple("AB"), order=2),
 }
 
+LONGER = ("rest, sentences", "order 2, sentences")
+LARGE_CELLS = [
+    pytest.param(name, marks=[pytest.mark.slow] if name in LONGER else []) for name in LARGE
+]
+
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", list(LARGE))
+@pytest.mark.parametrize("name", LARGE_CELLS)
 def test_many_tokens_in_the_order_of_their_labels(name: str) -> None:
     one = LARGE[name]()
     check(one, half(one))
