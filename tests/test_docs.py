@@ -156,6 +156,11 @@ def _run_session(page: Path, block: Block, namespace: dict[str, Any]) -> None:
     assert runner.failures == 0, "see the output above"
 
 
+_WITHOUT_DATA = pytest.mark.skipif(
+    "FSTCRF_DATA" in os.environ, reason="these blocks run among those that need the corpora"
+)
+
+
 def _cases() -> Iterable[Any]:
     for page in PAGES:
         name = page.relative_to(ROOT).as_posix().removeprefix("docs/")
@@ -163,7 +168,11 @@ def _cases() -> Iterable[Any]:
         quick = [b for b in runnable if not b.needs_data and not b.slow]
         with_data = [b for b in runnable if not b.slow]
         if quick:
-            marks = [] if page.name in QUICK else [pytest.mark.thorough]
+            marks: list[pytest.MarkDecorator] = []
+            if page.name not in QUICK:
+                marks.append(pytest.mark.thorough)
+            if len(with_data) > len(quick):
+                marks.append(_WITHOUT_DATA)
             yield pytest.param(page, quick, id=name, marks=marks)
         if len(with_data) > len(quick):
             yield pytest.param(page, with_data, id=f"{name}-data", marks=[pytest.mark.corpus])

@@ -395,12 +395,13 @@ def test_a_source_that_cannot_be_read_names_its_line(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["sys.dic", "unk.dic", "char.bin", "matrix.bin"])
-def test_a_damaged_dictionary_is_refused_or_answers(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("times", [30, pytest.param(120, marks=pytest.mark.slow)])
+def test_a_damaged_dictionary_is_refused_or_answers(tmp_path: Path, name: str, times: int) -> None:
     """Bits turned anywhere, and files cut anywhere: never a crash, never an index outside."""
     random_lexicon(6).write(tmp_path)
     whole, refused = (tmp_path / name).read_bytes(), []
     draw = np.random.default_rng(0)
-    for trial in range(120):
+    for trial in range(times):
         data = bytearray(whole)
         if trial % 4 == 0:
             del data[int(draw.integers(0, len(data))) :]

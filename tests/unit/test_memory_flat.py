@@ -85,7 +85,7 @@ def test_memory_over_many_sentences_is_flat(tagger: CRF, n: int) -> None:
 
 @needs_proc
 @pytest.mark.thorough
-@pytest.mark.parametrize("n", [2000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [600, pytest.param(100_000, marks=pytest.mark.slow)])
 def test_memory_over_single_sentences_is_flat(tagger: CRF, n: int) -> None:
     under = tagger & contiguous(["A", "B"])
     given = sentences(20)
@@ -100,7 +100,7 @@ def test_memory_over_single_sentences_is_flat(tagger: CRF, n: int) -> None:
 
 
 @needs_proc
-@pytest.mark.parametrize("n", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [50, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["tagger", "composition", "segments", "decoder"])
 def test_models_that_are_dropped_leave_nothing(
     tagger: CRF, kind: str, n: int, tmp_path: Path

@@ -63,6 +63,13 @@ MODELS: dict[str, Callable[[], CRF]] = {
 }
 
 
+SOME = [
+    "columns",
+    "hashed",
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("order 2", "literal", "no weights")),
+]
+
+
 @pytest.fixture(params=list(MODELS.values()), ids=list(MODELS))
 def model(request: pytest.FixtureRequest) -> CRF:
     made = request.param()
@@ -196,7 +203,7 @@ def survives(found: CRF | ModelFileError, data: list[Any]) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_memory")
-@pytest.mark.parametrize("name", ["columns", "order 2", "hashed", "literal", "no weights"])
+@pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("part", ["model", "index"])
 def test_every_field_of_the_metadata(name: str, part: str, tmp_path: Path) -> None:
     model = MODELS[name]()
@@ -219,7 +226,7 @@ def test_every_field_of_the_metadata(name: str, part: str, tmp_path: Path) -> No
 @pytest.mark.thorough
 @pytest.mark.usefixtures("in_memory")
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-@pytest.mark.parametrize("name", ["columns", "order 2", "hashed", "literal"])
+@pytest.mark.parametrize("name", SOME[:-1])
 def test_every_array(name: str, tmp_path: Path) -> None:
     model = MODELS[name]()
     path = tmp_path / "model"

@@ -106,7 +106,7 @@ def test_a_quick_run_is_one_of_the_full_one() -> None:
         assert settings in full[name.removeprefix("chunking, ")]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_whole_run(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert "segments" in program.done(

@@ -78,7 +78,7 @@ def test_only_noun_phrases_are_left(folder: Path) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_report(folder: Path, tmp_path: Path, full: bool) -> None:
     report = tmp_path / "report"
     done = run_recipe(RECIPES["shallow-parsing"], Setting(folder, report, full=full))
