@@ -8,7 +8,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import fstcrf
@@ -192,17 +191,6 @@ def test_a_grammar_on_the_command_line() -> None:
     assert cells(done("tag", "joint", test, *both)) == flat(bound.tag_all(data))
 
 
-def test_a_grammar_over_two_tapes() -> None:
-    Path("two.grm").write_text(
-        'tape pos, field;\nexport NUMBERS = (any - "[pos=NOUN field=B-START]")*;\n'
-    )
-    model = composed("chain").constrained(fstcrf.Grammar.from_file("two.grm"))
-    found = cells(done("tag", "chain", "in.txt", "--grammar", "two.grm"))
-    assert found == flat(model.tag_all(corpus()))
-    assert ["NOUN", "B-START"] in cells(done("tag", "chain", "in.txt"))
-    assert ["NOUN", "B-START"] not in found
-
-
 # --- N best, probabilities ------------------------------------------------------------------
 
 
@@ -302,28 +290,6 @@ def test_probabilities_under_a_grammar_too_large_to_sum() -> None:
     assert "--confidence bounds" in failure(
         "tag", "pos", "in.txt", "--grammar", "once.grm", "--probabilities", status=1
     )
-
-
-def test_forced_labels_of_a_tape() -> None:
-    text = TEXT.replace("Will NAME B-HOST", "Will AUX|VERB _").replace("NAME B-DAY", "_ B-START")
-    free = {"Meet", "Lantern", "Court", "walks", "again", "at", "noon", "on"}
-    text = "\n".join(
-        f"{line.split()[0]} _ _" if line.split(" ")[0] in free else line
-        for line in text.splitlines()
-    )
-    found = done("tag", "legal", "--force", "pos=pos,field=field", given=text + "\n\n")
-    rows = {line.split()[0]: line.split()[3:] for line in found.splitlines() if line}
-    assert rows["Will"][0] in {"AUX", "VERB"}
-    assert rows["sunday"][1] == "B-START"
-    sentence = {"word": ["Will", "walks", "again"]}
-    lattice = composed("legal").lattice(sentence)
-    assert isinstance(lattice, fstcrf.Lattice)
-    masks = tuple(np.ones((3, len(labels)), dtype=bool) for labels in lattice.labels)
-    masks[0][0] = [label in {"AUX", "VERB"} for label in lattice.labels[0]]
-    best = lattice.restrict(masks).best()
-    assert [rows[word] for word in sentence["word"]] == [
-        list(pair) for pair in zip(*best.labels, strict=True)
-    ]
 
 
 def test_a_bias_under_a_grammar() -> None:

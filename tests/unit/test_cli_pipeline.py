@@ -54,14 +54,6 @@ def test_outputs_replace_no_inputs(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "b.fstcrf").read_bytes() == before
 
 
-@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
-def test_three_taggers_print_three_columns(folder: Path, decode: str) -> None:
-    printed = done("pipeline", "tag", folder / "out", "--decode", decode, given=TEXT)
-    rows = [line.split() for line in printed.splitlines() if line]
-    assert [row[0] for row in rows] == list("abcde")
-    assert all([field[0] for field in row[1:]] == ["A", "B", "C"] for row in rows)
-
-
 def test_one_task_several_labellings_probabilities(folder: Path) -> None:
     printed = done(
         "pipeline",
@@ -131,24 +123,6 @@ def test_how_sure_it_is(folder: Path) -> None:
         assert [head[2] for head in heads] == ["legal:", "legal:"]
         assert all(0 < float(head[1]) <= 1 for head in heads)
         assert any(float(head[3]) < 1 for head in heads) == below
-
-
-def test_a_grammar_goes_with_all_ways_to_decide(folder: Path) -> None:
-    (folder / "one.grm").write_text('tape c;\nexport ONE = at_most[1, "C1"];\n')
-    given = ("--grammar", folder / "one.grm")
-    printed = done("pipeline", "tag", folder / "out", "--task", "c", *given, given=TEXT)
-    assert all(sentence.count("C1") <= 1 for sentence in printed.split("\n\n"))
-    joint = done("pipeline", "tag", folder / "out", *given, "--decode", "joint", given=TEXT)
-    assert joint == done("pipeline", "tag", folder / "out", *given, given=TEXT)
-    (folder / "both.grm").write_text("tape b, c;\nexport BOTH = any*;\n")
-    for decode in ("cascade", "marginals"):
-        options = ("pipeline", "tag", folder / "out", "--decode", decode)
-        printed = done(*options, "--task", "c", *given, given=TEXT)
-        assert all(sentence.count("C1") <= 1 for sentence in printed.split("\n\n"))
-        wide = ("--grammar", folder / "both.grm")
-        text = failure(*options, "nix.txt", *given, *wide, status=2)
-        assert "both.grm:2: BOTH is over several tapes, b, c: " in text
-        assert "--decode joint" in text
 
 
 @pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])

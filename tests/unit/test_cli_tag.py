@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import fstcrf
@@ -153,23 +152,6 @@ def test_span_probabilities_stand_at_the_first_token(field: str) -> None:
 
 
 # --- What is known beforehand ---------------------------------------------------------------
-
-
-def test_forced_labels(field: str) -> None:
-    text = "the DET B-PLACE\nhall NOUN _\n\nat PREP B-DAY|B-HOST\nnoon NOUN O\n\n"
-    lines = [
-        line.split() for line in done("tag", field, "--force", "field", given=text).split("\n")
-    ]
-    labels = [line[-1] for line in lines if line]
-    assert labels[0] == "B-PLACE"
-    assert labels[2] in {"B-DAY", "B-HOST"}
-    assert labels[3] == "O"
-    model, _ = library(field)
-    sentence = [("the", "DET"), ("hall", "NOUN")]
-    assert labels[:2] == model.tag(sentence, forced=["B-PLACE", None])
-    probable = done("tag", field, "--force", "field", "--probabilities", given=text).splitlines()
-    path = model.lattice(sentence, forced=["B-PLACE", None]).best()
-    assert probable[0] == f"# {path.probability:f}"
 
 
 def test_a_forced_label_must_be_known(field: str) -> None:
@@ -470,17 +452,3 @@ def test_tagging_is_the_same_for_any_number_of_threads(field: str) -> None:
         done("tag", field, corpus_path("test"), "--marginals", "--threads", n) for n in (1, 2, 7)
     }
     assert len(outputs) == 1
-
-
-def test_paths_of_the_library(field: str) -> None:
-    model, data = library(field)
-    paths = model.paths_all([*data, []], threads=2)
-    assert [p.labels for p in paths if p is not None] == [
-        *(tuple(labels) for labels in model.tag_all(data)),
-        (),
-    ]
-    for sentence, path in zip(data, paths, strict=False):
-        best = model.lattice(sentence).best()
-        assert path is not None
-        assert np.isclose(path.score, best.score, rtol=1e-12, atol=0)
-        assert np.isclose(path.probability, best.probability, rtol=1e-9, atol=0)

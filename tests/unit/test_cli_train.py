@@ -53,7 +53,13 @@ def trained(*options: object, output: str = "m.fstcrf", data: str = "train.txt")
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [
+        pytest.param(method, marks=[pytest.mark.slow] * (method not in ("lbfgs", "pa", "l2sgd")))
+        for method in METHODS
+    ],
+)
 def test_trains_what_the_library_trains(folder: Path, method: MethodName) -> None:
     found = trained("--method", method, "--max-iterations", 3, "--order", 1, "--ends")
     data = fstcrf.read_columns("train.txt", ("word", "pos", "field"))

@@ -10,7 +10,7 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, Sentence, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
-from fstcrf.errors import DataError, GrammarError, LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, ShapeError
 from fstcrf.taggers import ChainLattice
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
 
@@ -172,36 +172,6 @@ def test_sentences_of_every_kind(normalize: Any) -> None:
         composition.tag_all([{"form": ["a"]}])
 
 
-@pytest.mark.parametrize("normalize", BOTH)
-def test_empty_sentences(normalize: Any) -> None:
-    composition = compose(*taggers("pair"), normalize=normalize)
-    empty: dict[str, list[str]] = {"word": []}
-    data = [empty, TEST[0], empty, TEST[1]]
-    found = composition.tag_all(data)
-    assert found[0] == found[2] == ([], [])
-    assert [found[1], found[3]] == composition.tag_all(TEST[:2])
-    assert composition.tag(empty) == ([], [])
-    assert composition.tag([]) == ([], [])
-    path = composition.paths_all(data)[2]
-    assert path == fstcrf.Path(((), ()), 0.0, 1.0, exact=True, bound=0.0)
-    lattice = composition.lattice(empty)
-    assert len(lattice) == 0
-    assert lattice.best() == path
-    assert lattice.nbest(3) == [path]
-    assert lattice.log_partition() == 0.0
-    assert lattice.score(((), ())) == 0.0
-    assert lattice.sample(2) == [((), ())] * 2
-    assert composition.decide([empty])[0] == [0]
-    assert [c.strings() for c in composition.tag_columns(Corpus.from_sentences(data))] == [
-        [label for labels in found for label in labels[k]] for k in (0, 1)
-    ]
-    if isinstance(lattice, ChainLattice):
-        assert lattice.marginals("pos").shape == (0, 3)
-        assert lattice.probability(((), ())) == 1.0
-    else:
-        assert [m.shape for m in composition.marginals_all([empty])[0]] == [(0, 3), (0, 3)]
-
-
 def test_rows_need_the_same_columns() -> None:
     pos, chunk = taggers("pair")
     other = CRF.train(
@@ -214,25 +184,6 @@ def test_rows_need_the_same_columns() -> None:
     with pytest.raises(DataError, match=r"sentence 1: rows of strings, but .* different"):
         composition.tag_all([TEST[0], [("a",)]])
     assert compose(pos, chunk).tag([("a", "P0")]) == compose(pos, chunk).tag({"word": ["a"]})
-
-
-@pytest.mark.parametrize("normalize", BOTH)
-def test_threads_and_batches_change_nothing(normalize: Any) -> None:
-    composition = compose(*taggers("conditioned arcs"), normalize=normalize, grammar=GRAMMAR)
-    data = TEST * 5
-    one = answers(composition, data)
-    for path, sentence in zip(one, data, strict=True):
-        assert answers(composition, [sentence])[0] == path
-    found = composition.paths_all(data, threads=3)
-    assert [(p.labels, p.score, p.exact) for p in found if p] == one
-    assert composition.tag_all(data, threads=2) == [tuple(map(list, p[0])) for p in one]
-    first, second = (composition.decide(data, threads=n) for n in (1, 2))
-    assert first[0] == second[0] == [len(s["word"]) for s in data]
-    for mine, its in zip(first[1], second[1], strict=True):
-        assert np.array_equal(mine.ids, its.ids)
-        assert mine.values == its.values
-    with pytest.raises(OptionError, match="threads is 0"):
-        composition.tag_all(data, threads=0)
 
 
 def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,26 +370,6 @@ def test_conjuncts_of_other_labels_are_refused() -> None:
         Composition((pos,), (1.0,), (acceptor,))
 
 
-@pytest.mark.parametrize("normalize", BOTH)
-def test_sentences_without_a_legal_labelling(normalize: Any) -> None:
-    grammar = Grammar.from_text("tape pos; export E = any any;")
-    composition = compose(*taggers("pair"), grammar=grammar, normalize=normalize)
-    data: list[Any] = [{"word": ["a", "b"]}, {"word": ["a"]}, {"word": ["a", "b", "c"]}]
-    with pytest.raises(NoPathError, match="sentence 1"):
-        composition.tag_all(data)
-    found = composition.paths_all([*data, {"word": []}])
-    assert [path is None for path in found] == [False, True, True, True]
-    lattice = composition.lattice(data[2])
-    with pytest.raises(NoPathError):
-        lattice.best()
-    assert lattice.nbest(2) == []
-    if normalize == "product":
-        with pytest.raises(NoPathError, match="sentence 1"):
-            composition.marginals_all(data)
-        with pytest.raises(NoPathError, match="token 2"):
-            composition.tag(data[2])
-
-
 # --- Looking at it ------------------------------------------------------------------------------
 
 
@@ -474,24 +405,6 @@ def test_a_chain_lattice_under_one_more_grammar() -> None:
             ask()
     with pytest.raises(OptionError, match="no product of transducers"):
         chain.lattices(TEST)
-
-
-def test_what_decides_agrees() -> None:
-    for normalize in BOTH:
-        composition = compose(*taggers("three in a row"), normalize=normalize, grammar=GRAMMAR)  # type: ignore[call-overload]
-        _, columns, inexact = composition.decide(TEST)
-        assert inexact == 0
-        tagged = composition.tag_all(TEST)
-        paths = composition.paths_all(TEST)
-        for k, column in enumerate(columns):
-            assert column.strings() == [label for labels in tagged for label in labels[k]]
-            assert column.strings() == [label for p in paths if p for label in p.labels[k]]
-        for sentence, path in zip(TEST, paths, strict=True):
-            best = composition.lattice(sentence).best()
-            assert path is not None
-            assert best.labels == path.labels
-            assert best.score == pytest.approx(path.score, rel=1e-12)
-            assert composition.lattice(sentence).nbest(1)[0].labels == path.labels
 
 
 def test_a_cascade_is_tagging_by_hand() -> None:

@@ -108,24 +108,6 @@ def test_known_labels_and_biases(name: str, n: int) -> None:
     check(tagger, n, None, bias)
 
 
-@pytest.mark.parametrize("name", TAGGERS)
-def test_views_say_what_decode_does(name: str) -> None:
-    tagger = TAGGERS[name]
-    answer = tagger.decode(DATA)
-    each = [answer[tape].labels() for tape in tagger.tapes]
-    wanted = each[0] if len(each) == 1 else list(zip(*each, strict=True))
-    assert tagger.tag_all(DATA) == wanted == [tagger.tag(sentence) for sentence in DATA]
-    assert [path and path.labels for path in tagger.paths_all(DATA)] == [p.labels for p in answer]
-    threaded = tagger.decode(DATA, n=2, threads=3)
-    assert np.array_equal(threaded.scores, tagger.decode(DATA, n=2).scores)
-    assert np.array_equal(threaded.scores[:, 0], answer.scores)
-    known = [[None] * len(s["word"]) for s in DATA]
-    if len(tagger.tapes) > 1:
-        assert tagger.tag_all(DATA, forced=[{"pos": k} for k in known]) == wanted
-    else:
-        assert tagger.tag_all(DATA, forced=known) == wanted
-
-
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_chain(n: int) -> None:
     chain = compose(A, B, grammar=GRAMMAR, normalize="chain")
@@ -201,21 +183,6 @@ def test_a_chain_whose_known_labels_leave_nothing() -> None:
         chain.decode(DATA[:1], forced=[{"pos": ["Z"] * len(sentence["word"])}])
     with pytest.raises(ShapeError, match="0 forced labels for"):
         chain.decode(DATA[:1], forced=[{"pos": []}])
-
-
-def test_a_cascade_with_known_labels_and_biases() -> None:
-    """Each tagger heeds what is known of its own tape, given the tapes before it."""
-    both = compose(A, B)
-    some = [s for s in DATA if s["word"]]
-    forced: Any = [{"pos": ["P1", *[None] * (len(s["word"]) - 1)]} for s in DATA[:-1]]
-    bias: Any = {"chunk": {"O": -3.0}}
-    pos, chunk = both.cascade(DATA, forced=[*forced, None], bias=bias)
-    wanted = A.tag_all(some, forced=[known["pos"] for known in forced])
-    assert pos.strings() == [one for labels in wanted for one in labels]
-    seen = [{**s, "pos": labels} for s, labels in zip(some, wanted, strict=True)]
-    assert chunk.strings() == [
-        one for labels in B.tag_all(seen, bias=bias["chunk"]) for one in labels
-    ]
 
 
 # --- No path ------------------------------------------------------------------------------------

@@ -129,20 +129,6 @@ def test_numbers_too_large_to_add_up() -> None:
 # --- The empty sentence ------------------------------------------------------------------------
 
 
-def test_the_empty_sentence() -> None:
-    for transitions in (None, np.zeros((3, 3)), np.zeros((0, 3, 3))):
-        one = lattice(0, transitions=transitions)
-        assert len(one) == 0
-        assert one.best() == Path((), 0.0, 1.0, exact=True, bound=0.0)
-        assert one.log_partition() == 0.0
-        assert one.marginals().shape == one.max_marginals().shape == (0, 3)
-        assert one.score([]) == 0.0
-        assert one.probability([]) == 1.0
-        assert len(one.restrict(np.ones((0, 3)))) == 0
-        with pytest.raises(OptionError, match="span 0:1 in a sentence of 0 tokens"):
-            one.span_probability(0, 1, "X")
-
-
 # --- Asking it ---------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fstcrf.constraints import at_most, bio, pairs
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.lattices import Lattice, Path, best, log_partition, marginals, nbest, product, sample
+from fstcrf.lattices import Lattice, best, log_partition, marginals, nbest, product, sample
 
 LABELS = ("O", "B-X", "I-X")
 NEVER = float("-inf")
@@ -147,23 +147,6 @@ def test_nothing_at_all() -> None:
     assert (list(best([])), list(nbest([], 2))) == ([], [])
     assert (marginals([]), sample([], 3)) == ([], [])
     assert log_partition([]).shape == (0,)
-
-
-def test_empty_sentences() -> None:
-    two = product([lattice(0, 0, tape="x"), lattice(0, 0, tape="y")])
-    for one, nothing in ((lattice(0, 0), ()), (two, ((), ()))):
-        path = Path(nothing, 0.0, 1.0, exact=True, bound=0.0)
-        assert list(best([one])) == [path]
-        assert list(nbest([one], 3)) == [[path]]
-        assert log_partition([one]).tolist() == [0.0]
-        assert sample([one], 2) == [[nothing] * 2]
-        assert one.entropy() == 0.0
-        assert one.minimum_risk().labels == nothing
-        assert one.minimum_risk().expected == 1.0
-    assert [part.shape for part in marginals([two])[0]] == [(0, 3)] * 2
-    assert [part.shape for part in two.arc_marginals()] == [(0, 3, 3)] * 2
-    assert [part.shape for part in two.max_marginals()] == [(0, 3)] * 2
-    assert lattice(0, 0).span_probabilities([]).shape == (0,)
 
 
 def test_lattices_without_a_path() -> None:

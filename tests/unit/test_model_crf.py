@@ -215,31 +215,6 @@ def test_literal_sentences() -> None:
 # --- Forced labels and bias -------------------------------------------------------------------
 
 
-def test_forced_labels(any_model: CRF) -> None:
-    forced = ["_", None, "O", "B-X|O", None]
-    lattice = any_model.lattice({"word": WORDS})
-    paths = [
-        path
-        for path in itertools.product(BIO, repeat=5)
-        if path[2] == "O" and path[3] in {"B-X", "O"}
-    ]
-    scores = [lattice.score(path) for path in paths]
-    assert tuple(any_model.tag({"word": WORDS}, forced=forced)) == paths[int(np.argmax(scores))]
-    (marginals,) = any_model.marginals_all([{"word": WORDS}], forced=[forced])
-    assert marginals[2].tolist() == pytest.approx([0, 0, 1], abs=1e-12)
-    assert marginals[3, 1] == 0.0
-    assert marginals.sum(axis=1) == pytest.approx(np.ones(5), abs=1e-12)
-    restricted = any_model.lattice({"word": WORDS}, forced=forced)
-    assert restricted.log_partition() == pytest.approx(np.logaddexp.reduce(scores), rel=1e-12)
-
-
-def test_forced_labels_of_many_sentences(model: CRF) -> None:
-    data = [SENTENCES[2], {"word": []}, SENTENCES[0]]
-    forced: list[list[str | None]] = [["B-X"], [], ["O", None, None, None]]
-    found = model.tag_all(data, forced=forced)
-    assert (found[0], found[1], found[2][0]) == (["B-X"], [], "O")
-
-
 @pytest.mark.parametrize(
     ("forced", "error", "message"),
     [
@@ -258,17 +233,6 @@ def test_forced_labels_that_cannot_be(
         model.lattice({"word": WORDS}, forced=forced)
     with pytest.raises(ShapeError, match="2 sentences for 1"):
         model.tag_all([{"word": WORDS}], forced=[[None] * 5] * 2)
-
-
-def test_bias(any_model: CRF) -> None:
-    plain = any_model.lattice({"word": WORDS})
-    biased = any_model.lattice({"word": WORDS}, bias={"O": 0.75, "B-X": -0.5})
-    for path in [("O",) * 5, ("B-X", "I-X", "O", "O", "B-X")]:
-        change = 0.75 * path.count("O") - 0.5 * path.count("B-X")
-        assert biased.score(path) == pytest.approx(plain.score(path) + change, abs=1e-12)
-    assert any_model.tag({"word": WORDS}, bias={"O": 1000.0}) == ["O"] * 5
-    assert any_model.tag({"word": WORDS}, bias={}) == any_model.tag({"word": WORDS})
-    assert any_model.tag({"word": WORDS}) == list(plain.best().labels), "a bias does not stay"
 
 
 @pytest.mark.parametrize(

@@ -153,8 +153,17 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("options", [{}, {"order": 2}, {"ends": True, "transitions": "all"}])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        *((method, {}) for method in METHODS),
+        *(
+            pytest.param(method, options, marks=[pytest.mark.slow] * (method != "lbfgs"))
+            for method in METHODS
+            for options in ({"order": 2}, {"ends": True, "transitions": "all"})
+        ),
+    ],
+)
 def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     common: dict[str, Any] = {
         "data": noisy(0, 30),

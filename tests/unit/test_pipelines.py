@@ -81,25 +81,6 @@ def test_tasks_are_trained_in_the_order_of_reading(trained: TrainedPipeline) -> 
         trained["x"]
 
 
-@pytest.mark.parametrize("decode", DECODES)
-def test_answers_of_all_kinds_agree(trained: TrainedPipeline, decode: Decode) -> None:
-    answers = trained.tag_all(TEST, decode=decode)
-    paths = trained.paths_all(TEST, decode=decode)
-    ranked = trained.nbest_all(TEST, 3, decode=decode)
-    rows = trained.marginals_all(TEST, decode=decode)
-    assert trained.tag(TEST[0], decode=decode) == answers[0]
-    for answer, path, several, tables in zip(answers, paths, ranked, rows, strict=True):
-        assert path is not None
-        assert tuple(map(list, path.labels)) == answer
-        assert several[0].labels == path.labels
-        assert several[0].probability == pytest.approx(path.probability)
-        chances = [one.probability for one in several]
-        assert chances == sorted(chances, reverse=True)
-        assert 0 < sum(chances) <= 1 + 1e-9
-        assert [table.shape for table in tables] == [(4, 3), (4, 2), (4, 2)]
-        assert all(np.allclose(table.sum(axis=1), 1) for table in tables)
-
-
 def test_a_cascade_is_what_taggers_say_one_after_the_other(trained: TrainedPipeline) -> None:
     corpus, log = TEST, np.zeros(len(TEST))
     for name in "abc":
@@ -145,27 +126,6 @@ def test_a_cascade_under_a_grammar_of_several_tasks_is_refused_first(decode: Dec
     with pytest.raises(OptionError, match=r"PAIR is over several tapes, a, b: .*decode='joint'"):
         Pipeline(tasks(), decode=decode, grammar=grammar).train(told=told.append)
     assert told == []
-
-
-@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
-def test_under_a_grammar_a_pipeline_decides_jointly(tmp_path: Path) -> None:
-    grammar = Grammar.from_text('tape a, b; export PAIR = (any - "[a=A1 b=B1]")*;')
-    trained = Pipeline(tasks(), grammar=grammar).train(tmp_path / "p")
-    assert (trained.way, load_pipeline(tmp_path / "p").way) == ("joint", "joint")
-    assert not any(("A1", "B1") in zip(a, b, strict=True) for a, b, _ in trained.tag_all(TEST))
-    Folder(tmp_path / "old").finish(trained.composition, "cascade")  # as all of them used to say
-    with pytest.raises(OptionError, match="PAIR is over several tapes"):
-        load_pipeline(tmp_path / "old").tag_all(TEST)
-
-
-@pytest.mark.parametrize("decode", DECODES)
-def test_empty_sentences_have_empty_answers(trained: TrainedPipeline, decode: Decode) -> None:
-    data: list[dict[str, list[str]]] = [{"word": []}, {"word": ["a", "b"]}, {"word": []}]
-    answers = trained.tag_all(data, decode=decode)
-    assert answers[0] == answers[2] == ([], [], [])
-    assert answers[1] == trained.tag({"word": ["a", "b"]}, decode=decode)
-    assert trained.nbest_all(data, 2, decode=decode)[0][0].labels == ((), (), ())
-    assert trained.marginals_all(data, decode=decode)[2][1].shape == (0, 2)
 
 
 def test_a_pipeline_may_be_a_single_task() -> None:
@@ -786,21 +746,6 @@ def test_columns_of_conllu_have_other_names(tmp_path: Path) -> None:
     ):
         with pytest.raises(OptionError, match=message):
             read_pipeline(mixed(tmp_path, MIXED.replace(old, new)))
-
-
-@pytest.mark.parametrize("decode", DECODES)
-def test_it_decodes_as_any_tagger(trained: TrainedPipeline, decode: Decode) -> None:
-    answer = trained.decode(TEST, decode=decode, n=2)
-    ranked = trained.nbest_all(TEST, 2, decode=decode)
-    assert [[p.labels for p in answer.paths(b)] for b in range(len(TEST))] == [
-        [p.labels for p in paths] for paths in ranked
-    ]
-    scores = [p.score for paths in ranked for p in paths]
-    assert answer.scores[answer.scores > -np.inf] == pytest.approx(scores)
-    best = trained.decode(TEST, decode=decode)
-    assert list(zip(*(best[tape].labels() for tape in "abc"), strict=True)) == trained.tag_all(
-        TEST, decode=decode
-    )
 
 
 @pytest.mark.parametrize("columns", [False, True])

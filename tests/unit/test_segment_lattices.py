@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -93,14 +92,6 @@ def test_sausages_have_segments_of_one_token() -> None:
     assert len(set(one.nbest(8))) == 8  # paths that differ in labels alone are different
     for drawn in one.sample(5):
         assert [s.type for s in drawn.segments] == list(drawn.labels)
-
-
-def test_lattices_are_pickled() -> None:
-    one = lattice()
-    assert one.best() == pickle.loads(pickle.dumps(one)).best()
-    frames = Lattice.from_ctc(np.zeros((2, 3)))
-    assert frames.best() == pickle.loads(pickle.dumps(frames)).best()
-    assert frames.strings() == pickle.loads(pickle.dumps(frames)).strings()
 
 
 def test_an_empty_text_has_the_empty_path() -> None:
