@@ -91,7 +91,7 @@ def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert values == [(r.row, r.metric, r.value) for r in report.result.rows]
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More seeds and systems, rates that are chosen; test data is read when they are frozen."""
     some = (systems.SYSTEMS[0], systems.SYSTEMS[2], systems.SYSTEMS[-2])

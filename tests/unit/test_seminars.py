@@ -343,7 +343,7 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
     assert all("split 2: more features" in line for line in begun)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_people_and_places_for_news(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news_transfer, "SEEDS", 2)
     monkeypatch.setattr(news_transfer, "SHARES", (0.5,))
@@ -363,7 +363,7 @@ def test_people_and_places_for_news(setting: Setting, monkeypatch: pytest.Monkey
     assert set(labels) == {"O", "B-PER", "I-PER"}
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @UNPROVEN
 def test_the_field_tagger_reads_entity_taggers_of_three_qualities(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
@@ -464,7 +464,7 @@ def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
     assert "| split 1, features of the paper: cascaded | F overall, % |" in page
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @UNPROVEN
 def test_other_messages_are_another_run(setting: Setting) -> None:
     until_more_features(setting)
@@ -478,7 +478,7 @@ def test_other_messages_are_another_run(setting: Setting) -> None:
     assert "of earlier runs" not in until_more_features(setting)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
     told: list[str] = []
     settings = [replace(setting, say=told.append, parts=Parts(setting.report)) for _ in "ab"]
