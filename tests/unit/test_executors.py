@@ -155,7 +155,7 @@ def without_parts(files: CorpusFiles, name: str = "plain") -> CRF:
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", RUNS)
 def test_parts_here_give_the_same_bits(name: str, files: CorpusFiles) -> None:
-    given = {"executor": LocalExecutor(), **RUNS[name]}
+    given: dict[str, Any] = {"executor": LocalExecutor(), **RUNS[name]}
     assert same(train(files, **given), without_parts(files, name))
 
 
