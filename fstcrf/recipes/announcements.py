@@ -57,8 +57,6 @@ MORE = windows(("word", "pattern", "list", "time")) + FURTHER
 
 @dataclass(frozen=True, slots=True)
 class _Features:
-    """Features, and the priors of their weights to choose from, those of a quick run first."""
-
     name: str
     template: str
     priors: tuple[float, ...]
@@ -217,7 +215,6 @@ def _table6(
 
 
 def _all_runs(found: Sequence[Fold], system: str) -> list[SpanCounts]:
-    """Return the tokens of each run, [4, M], all folds together."""
     each = [fold.tokens[system] for fold in found]
     return [_pooled(parts) for parts in zip(*each, strict=False)]  # as many as all have
 
@@ -250,7 +247,6 @@ def folds(n: int, seed: int) -> Longs:
 
 
 def _folds(features: _Features, setting: Setting) -> list[_Part]:
-    """Return the folds of all messages."""
     messages = all_messages(setting, breaks=features.breaks)
     messages = convert_column(messages, "field", "iob2", SCHEME)
     number = folds(len(messages), setting.seed)
@@ -259,8 +255,6 @@ def _folds(features: _Features, setting: Setting) -> list[_Part]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A fold that is tested, the next one, to choose on, and the others."""
-
     k: int
     features: _Features
     messages: Corpus
@@ -367,12 +361,10 @@ def _measure(
 
 
 def _mean_f(tagger: CRF | DocumentTagger, held: Corpus) -> float:
-    """Return the mean F of the fields, in percent."""
     return 100 * _pooled([_counted(tagger, held)]).f
 
 
 def _counted(tagger: CRF | DocumentTagger, test: Corpus) -> Tokens:
-    """Return the tokens of each field in each message; line breaks are not scored."""
     words = test.column_lists("word")
     both = (without_breaks(words, r) for r in (test.column_lists("field"), tagger.tag_all(test)))
     each = [token_counts([gold], [labels], ORDER) for gold, labels in zip(*both, strict=True)]

@@ -36,7 +36,7 @@ from fstcrf.recipes.error_systems import (
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting, Work
 from fstcrf.recipes.probabilities import Worth, calibration_error, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol
-from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, number, table
+from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, number, prose, table
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 
@@ -60,7 +60,7 @@ def chosen_tagset(
 def chosen(
     protocol: Protocol, system: System, trainer: TaskTrainer, about: object, *, full: bool
 ) -> Choice:
-    """Choose the penalty, the start and the number of iterations of a system."""
+    """Choose the start, the penalty and the number of iterations of a system."""
     task = trainer.task
     name = f"{task.name}, {system.name}"
     if not full or not system.grid:
@@ -157,15 +157,7 @@ def _asked(
 def sentence_counts(
     test: Corpus, target: str, labels: Sequence[Sequence[str]], *, document_lines: bool
 ) -> SpanCounts:
-    """Count right sentences so that F of the counts is their share.
-
-    Parameters
-    ----------
-    test, target, labels
-        The answers.
-    document_lines : bool
-        Count lines that begin a document, ``-DOCSTART-``, as sentences with a right label.
-    """
+    """Count right sentences so that F is their share, lines ``-DOCSTART-`` among them or not."""
     right = [a == b for a, b in zip(test.column_lists(target), labels, strict=True)]
     lines = sum(map(bool, test.document_headers)) if document_lines else 0
     hits = np.asarray(right + [True] * lines, dtype=np.int64)
@@ -226,7 +218,6 @@ def _runs(
     test: Corpus,
     setting: Setting,
 ) -> list[Work[Measured]]:
-    """Return the runs of the systems on a task, one for each seed."""
     task, works = trainer.task, []
     for system in systems:
         choice = choices[system.name]
@@ -246,7 +237,6 @@ def _reported(
     runs: Sequence[Measured],
     setting: Setting,
 ) -> Result:
-    """Report what the runs of the systems on one task gave."""
     task, every = trainer.task, iter(runs)
     rows: list[Row] = []
     found: dict[str, list[Measured]] = {}
@@ -271,7 +261,6 @@ def _probabilities(
     choices: Mapping[str, Choice],
     setting: Setting,
 ) -> str:
-    """Tell what probabilities are worth; of MAP with the penalty of a start, too."""
     task = trainer.task
     known = {name: runs[0].worth for name, runs in found.items()}
     errors = {name: [one.error for one in runs] for name, runs in found.items()}
@@ -355,27 +344,7 @@ def _reading(*, full: bool) -> str:
     runs = "one run"
     if full:
         runs = f"{SEEDS} runs from different seeds where a system begins at zero, else one run"
-    return (
-        "## How to read this\n\n"
-        "F is that of spans, as conlleval counts. ML and MAP maximise the likelihood, without and "
-        "with an L2 penalty; MCE minimises a smooth count of wrong sentences, MCE-F maximises a "
-        "smooth F of segments; psi is infinite, alpha 1, beta 0, gamma 1. These two are trained by "
-        "QuickProp: from zero, after ten epochs of stochastic descent, or from the weights of "
-        "MAP, whose training is not part of their seconds. C is the paper's: l2 = 1 / 2C, for "
-        "MCE-F (gold segments) / C. Settings were chosen "
-        f"{how}, on held-out data, with one seed: by three folds of the training sentences of "
-        "CoNLL-2000, and by testa of CoNLL-2003. Labels are chosen first, then a start, both with "
-        f"the weakest penalty, then C, all by the best of the first {FIRST} iterations, then the "
-        f"number of iterations; no course is followed after {PATIENCE} without a gain. ML ends "
-        "after 150 iterations. The paper has labels in IOB2 and C = 10ⁿ with n from −5 to 5; of "
-        "these, n from 2 on is tried for MCE, and from 4 on for MCE-F, since held-out F "
-        "falls towards the strongest of them; weaker penalties of MCE-F are not the paper's. "
-        f"Figures are means over {runs}; "
-        "intervals are by resampled "
-        "documents (CoNLL-2000 has none: sentences) and runs. The lines `-DOCSTART-` of CoNLL-2003 "
-        "count as right sentences in the first table, as they do among the paper's 3,684; "
-        "*All rows* has both."
-    )
+    return prose("mce/reading", how=how, first=FIRST, patience=PATIENCE, runs=runs)
 
 
 def _choices(
@@ -399,7 +368,6 @@ def _choices(
 def _significance(
     task: LabellingTask, test: Corpus, found: Mapping[str, Sequence[Measured]], seed: int
 ) -> str:
-    """Compare every system with ML and with MAP: the first runs, and F of all."""
     gold, documents = test.column_lists(task.target), corpora.documents_of(test)
     body = []
     for name, runs in found.items():

@@ -24,7 +24,7 @@ from fstcrf.recipes.corpora import ENTITY, entities
 from fstcrf.recipes.entity_features import LocalFeatures, elsewhere, occurrences
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
-from fstcrf.recipes.report import Headline, Result, Row, chance_of_no_gain, number, table
+from fstcrf.recipes.report import Headline, Result, Row, chance_of_no_gain, number, prose, table
 from fstcrf.taggers import CRF, compose
 from fstcrf.taggers.batches import lattices
 from fstcrf.text.corpus import Corpus, convert_column
@@ -118,10 +118,7 @@ PAPER_WITHIN = ((1941, 5, 2, 3), (0, 167, 6, 63), (22, 328, 819, 191), (14, 224,
 
 
 def run(setting: Setting) -> Result:
-    """Choose features and penalties on the dev file, freeze them, decode the test file.
-
-    Taggers, trials, and the answers of each system and seed are kept as they are found.
-    """
+    """Choose features and penalties on the dev file, freeze them, decode the test file."""
     train, dev = read(setting, "train"), read(setting, "testa")
     counts = setting.section(_counts(count_pairs(train, ENTITY, scheme=SCHEME)))
     protocol = Protocol(RECIPE.name, setting)
@@ -152,8 +149,6 @@ def run(setting: Setting) -> Result:
 
 
 def _systems(protocol: Protocol, train: Corpus, dev: Corpus, setting: Setting) -> list[Local]:
-    """Return local models: the paper's table, with what is chosen to go with it, and with more."""
-
     def held_out(
         local: Callable[[Mapping[str, Any]], Local],
     ) -> Callable[[Mapping[str, Any]], float]:
@@ -202,7 +197,6 @@ def _systems(protocol: Protocol, train: Corpus, dev: Corpus, setting: Setting) -
 def _penalties(
     protocol: Protocol, one: Local, train: Corpus, dev: Corpus, setting: Setting
 ) -> Mapping[str, Any]:
-    """Choose what is compared, then the weights of the penalties, by means over several seeds."""
     settings: dict[str, Value] = {}
     seeds = range(setting.seed, setting.seed + (SEEDS if setting.full else 1))
 
@@ -238,7 +232,6 @@ def _documents(tagger: CRF, model: Consistency | None, **options: Any) -> Docume
 
 
 def _f(tagger: CRF | DocumentTagger, corpus: Corpus) -> float:
-    """Return F of spans, in percent."""
     return 100.0 * evaluate_spans(corpus.column_lists(ENTITY), tagger.tag_all(corpus)).overall.f
 
 
@@ -298,8 +291,6 @@ def _sampled(
     about: object,
     **options: Any,
 ) -> list[Scored]:
-    """Return some runs from several seeds."""
-
     def make(seed: int) -> Scored:
         setting.say(f"consistency: {name}, seed {seed}")
         return _scored(_documents(tagger, model, seed=seed, **options), test)
@@ -312,10 +303,7 @@ def _sampled(
 
 
 def _table1(train: Corpus, test: Corpus, setting: Setting) -> list[Row]:
-    """Return what sampling without penalties reaches from a random start, and Viterbi.
-
-    With labels that can change one at a time: under IOB1 and IO, every one may follow every other.
-    """
+    """Labels can change one at a time here: under IOB1 and IO, every one may follow every other."""
     locally = [Local(scheme.upper(), scheme=scheme) for scheme in ("iob1", "io")]
     rows = [row for one in locally for row in _without_penalties(one, train, test, setting)]
     return setting.rows("table 1", lambda: rows, rows)
@@ -359,7 +347,6 @@ def _random(
 def _table5(
     one: Local, model: Consistency, train: Corpus, test: Corpus, setting: Setting
 ) -> tuple[list[Row], list[Headline]]:
-    """Return the rows of a local model and of consistency on top of it."""
     tagger, about = one.trained(train, setting), (one, model)
     viterbi = _locally(one, train, test, setting)
     name = f"{one.name}, Gibbs, penalties weighted on dev"
@@ -400,7 +387,6 @@ def _locally(one: Local, train: Corpus, test: Corpus, setting: Setting) -> Score
 def _between(
     systems: Sequence[Local], train: Corpus, test: Corpus, setting: Setting
 ) -> Iterator[Row]:
-    """Yield what more features bring to the local model, over documents."""
     for fewer, more in itertools.pairwise(systems):
         one, other = (_locally(system, train, test, setting) for system in (more, fewer))
         name = f"{more.name}, Viterbi, less {fewer.name}"
@@ -425,7 +411,6 @@ def _by_type(
 
 
 def _against(name: str, viterbi: Scored, runs: Sequence[Scored]) -> Iterator[Row]:
-    """Yield what sampling brings and costs: over documents, over runs, in times of Viterbi."""
     scores = [each.f for each in runs]
     yield Row(name, "F, test, %: gain over Viterbi", statistics.fmean(scores) - viterbi.f, 1.35)
     ends = bootstrapped_f([each.counts() for each in runs], viterbi.counts(), resamples=1999)
@@ -459,7 +444,6 @@ def _exact(
     test: Corpus,
     setting: Setting,
 ) -> list[Row]:
-    """Return how near sampling comes to the best labels of small documents."""
     tagger, model = one.trained(train, setting), models[one]
     small = [part for part in documents(test) if 0 < len(part) <= SMALL]
     some = small if setting.full else small[:FEW]
@@ -520,44 +504,19 @@ def _reading(setting: Setting) -> str:
         else " A quick run has the settings that stand in the recipe; `--full` "
         "tries the factorial of features, label schemes, priors and penalties."
     )
-    return (
-        "## How to read this\n\n"
-        "Settings of entities were chosen on testa and frozen before testb was read; those of "
-        f"announcements in the training part of each fold.{tried} *Features of "
-        "table 2*: the paper's, as attributes of single labels, and a weight for each pair of "
-        "labels. *Chosen features*: the same with what held-out data chose of shapes that mark "
-        "words which the training text has in lower case, too (*known*), words with the shapes of "
-        "their neighbours (*products*), how a name occurs within 150 tokens (*occurrences*), "
-        "windows that go on across the sentences of a document (*across*), all of which later "
-        "public code of the authors has, and shapes and tags on pairs of labels (*pairs*). *More "
-        "features* adds lower case, affixes, pairs, and the neighbours and the case of a word at "
-        "other places of its document. Penalties: *ignore_case* compares strings in lower case, "
-        "*incomplete* is the weight of penalties of a span that stands in a place of a longer one, "
-        "*same* and *within* weigh those of tables 3 and 4; they are chosen by F on testa, "
-        f"{f'means over {SEEDS} seeds' if setting.full else 'of one seed'}. "
-        f"Each Gibbs figure is the mean of {runs} seeds, {SWEEPS} sweeps "
-        f"({announcements.SWEEPS} for announcements), of which every second draws whole sentences: "
-        "of BIOES labels hardly one can change alone. Those of IOB1 and IO draw one label, or one "
-        "sentence, at a time from a random start. The temperature falls from 1 to 0 in a line; the "
-        "best sweep counts, without penalties the last. Intervals are by resampled documents and "
-        "seeds; the t-test is the paper's, over runs, and knows nothing of other documents. "
-        "Seconds are wall-clock, features included, so that *times Viterbi* is of one machine, "
-        "the one in the table above. An exact answer lists, for each sentence, the labellings that "
-        "can still be part of the best one, and chooses among them by integer programming "
-        "(HiGHS).\n\n"
-        f"Announcements: {announcements.FOLDS} folds, each message tested once, one field a label; "
-        f"L2 of {priors}. A token is right if it has the field that it should have; F of each "
-        "field from the tokens of all folds together, their mean as the paper's overall figure. "
-        "Tokens are runs of letters, of digits, or of one sign, so that a time has more of them "
-        "than in the paper, whose folds are not known either; line breaks, where they are tokens, "
-        "are not scored. The prior, penalties and how they count, and whether line breaks are "
-        "tokens, are chosen for each fold by a tagger trained on three of the other four, on the "
-        "fourth; penalties by one seed of sampling. Intervals are by resampled messages and seeds."
+    return prose(
+        "consistency/reading",
+        tried=tried,
+        how=f"means over {SEEDS} seeds" if setting.full else "of one seed",
+        runs=runs,
+        sweeps=SWEEPS,
+        fewer=announcements.SWEEPS,
+        folds=announcements.FOLDS,
+        priors=priors,
     )
 
 
 def _counts(counts: PairCounts) -> str:
-    """Write tables 3 and 4 beside the paper's."""
     same = _beside(counts.types, counts.same, PAPER_SAME)
     within = _beside(counts.types, counts.within, PAPER_WITHIN)
     return (

@@ -72,11 +72,7 @@ def noun_phrase_file(setting: Setting, part: Literal["train", "test"]) -> Corpus
 def entities(
     setting: Setting, part: str, scheme: Literal["iob2", "bioes"], target: str = ENTITY
 ) -> Corpus:
-    """Return a file of CoNLL-2003, ``eng.PART``, with its documents; its labels, IOB1, in a scheme.
-
-    `target` is what their column is called, beside ``word``, ``pos``, ``chunk``; taggers are kept
-    under that name.
-    """
+    """Return ``eng.PART`` of CoNLL-2003, its labels (IOB1) in a scheme, in the column `target`."""
     path = setting.files(f"conll2003/eng.{part}")[0]
     corpus = read_columns(path, ("word", "pos", "chunk", target))
     return convert_column(corpus, target, "iob1", scheme)
@@ -128,10 +124,9 @@ def all_messages(setting: Setting, *, breaks: bool = False) -> Corpus:
 
 
 def read_message(path: Path) -> Message:
-    """Read a message; sentence and paragraph tags, which may cross fields, are left out.
+    """Read a message without its tags; sentence and paragraph tags may cross fields.
 
-    Tags are in lower case; whatever else stands between ``<`` and ``>`` is text. Bytes that are
-    no UTF-8 become ``U+FFFD``, silently. DataError for a field that does not begin and end in turn.
+    Bytes that are no UTF-8 become ``U+FFFD``. DataError for a field that does not end in turn.
     """
     tagged = path.read_bytes().decode("utf-8", "replace")
     parts: list[str] = []
@@ -164,13 +159,7 @@ _TOKEN_OR_BREAK = re.compile(rf"{_TOKEN.pattern}|\n")
 
 
 def tokens(text: str, *, breaks: bool = False) -> list[tuple[int, int]]:
-    """Return start and end of each token, and of line breaks if they are asked for.
-
-    Examples
-    --------
-    >>> [text[a:b] for text in ["Room 4A, 3:30pm --"] for a, b in tokens(text)]
-    ['Room', '4', 'A', ',', '3', ':', '30', 'pm', '--']
-    """
+    """Return start and end of each token, and of line breaks if they are asked for."""
     pattern = _TOKEN_OR_BREAK if breaks else _TOKEN
     return [found.span() for found in pattern.finditer(text)]
 
@@ -179,7 +168,6 @@ def corpus_of(messages: Sequence[Message], *, breaks: bool = False) -> Corpus:
     """Return messages as a corpus: columns ``word``, `MARKS`, `LAYOUT`, ``field`` (IOB2).
 
     A message is one sentence and one document. A token belongs to the field in which it starts.
-    With `breaks`, each line break is a token, too, the word `BREAK`.
     """
     columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, *LAYOUT, "field")}
     offsets, places = [0], []
@@ -227,10 +215,7 @@ def documents_of(test: Corpus) -> Longs | None:
 
 
 def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:
-    """Return words and labels of a corpus, its words cut as those of messages are.
-
-    A part of a word has its label; with `spans`, in IOB2, only the first part begins a span.
-    """
+    """Return words cut as those of messages are, with their labels; `spans` are in IOB2."""
     word = "word" if "word" in corpus.columns else "form"
     columns: dict[str, list[str]] = {name: [] for name in ("word", *MARKS, column)}
     offsets = [0]
@@ -254,7 +239,6 @@ def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:
 def _spread(
     words: Sequence[str], labels: Sequence[str], places: Sequence[tuple[int, int]], *, spans: bool
 ) -> Iterator[str]:
-    """Yield the label of the word in which each token lies."""
     starts = np.asarray(list(itertools.accumulate((len(w) + 1 for w in words), initial=0)))
     last = -1
     for start, _ in places:
@@ -299,13 +283,7 @@ def mean_f(counts: Mapping[str, Tally]) -> float:
 def token_counts(
     gold: Sequence[Sequence[str]], labels: Sequence[Sequence[str]], types: Sequence[str]
 ) -> dict[str, Tally]:
-    """Return the counts of tokens of each type, wherever its spans begin.
-
-    Examples
-    --------
-    >>> token_counts([["B-a", "I-a", "O"]], [["O", "B-a", "B-a"]], ["a"])
-    {'a': Tally(right=1, found=2, there=2)}
-    """
+    """Return the counts of tokens of each type, wherever its spans begin."""
     there, found, right = (Counter[str]() for _ in range(3))
     for true, guess in zip(gold, labels, strict=True):
         for a, b in zip(true, guess, strict=True):
@@ -336,15 +314,7 @@ def field_counts(
     labels: Sequence[Sequence[str]],
     policy: str = "first",
 ) -> SpanCounts:
-    """Return, [4, M], whether a message's value of a field is right, is found, is there.
-
-    Examples
-    --------
-    >>> words, gold = [["7", "pm"], ["noon"]], [["B-stime", "I-stime"], ["O"]]
-    >>> counts = field_counts(words, gold, [["B-stime", "O"], ["O"]])
-    >>> FIELDS[0], counts.right[0].tolist(), counts.found[0].tolist(), counts.wanted[0].tolist()
-    ('stime', [0, 0], [1, 0], [1, 0])
-    """
+    """Return, [4, M], whether a message's value of a field is right, is found, is there."""
     guesses = values(words, labels, policy)
     mentions = [_mentions(w, y) for w, y in zip(words, gold, strict=True)]
     pairs = list(zip(guesses, mentions, strict=True))
@@ -373,7 +343,6 @@ def tallies(counts: SpanCounts) -> dict[str, Tally]:
 
 
 def _mentions(words: Sequence[str], labels: Sequence[str]) -> dict[str, list[_Words]]:
-    """Return the spans of each field, in their order."""
     found: dict[str, list[_Words]] = {field: [] for field in FIELDS}
     for span in spans(labels):
         found[span.type].append(tuple(words[span.start : span.end]))

@@ -31,9 +31,8 @@ def columns(side: str) -> list[str]:
 def elsewhere(corpus: Corpus, column: str = "word") -> Corpus:
     """Return a corpus with columns of what its documents say of words elsewhere.
 
-    `columns` of ``before`` and ``after``, empty where there are no more, and `CASE`: which of lower
-    case (l), capitalised (c) and capitals (U) the word has in the document, at places where it is
-    not the sentence that decides.
+    `columns` of ``before`` and ``after``, and `CASE`: which of lower case (l), capitalised (c) and
+    capitals (U) the word has at places where it is not the sentence that decides.
     """
     words = corpus.column(column).strings()
     found = {name: [""] * len(words) for side in ("before", "after") for name in columns(side)}
@@ -54,7 +53,6 @@ def elsewhere(corpus: Corpus, column: str = "word") -> Corpus:
 def _lend(
     places: Sequence[int], neighbours: dict[str, list[str]], found: dict[str, list[str]]
 ) -> None:
-    """Give each place the neighbours of the others, those met first."""
     for side, strings in neighbours.items():
         names = columns(side)
         for k in places:
@@ -66,10 +64,7 @@ def _lend(
 def _neighbours(
     words: Sequence[str], bounds: Sequence[int]
 ) -> tuple[dict[str, list[str]], list[bool]]:
-    """Return the words before and after each token, and whether its case tells something.
-
-    The case of a first word, or of one in a sentence of capitals, tells nothing.
-    """
+    """Return the words before and after each token, and whether its case tells something."""
     before, after = [""] * len(words), [""] * len(words)
     telling = [False] * len(words)
     for first, end in itertools.pairwise(bounds):
@@ -82,7 +77,6 @@ def _neighbours(
 
 
 def _places(corpus: Corpus, words: Sequence[str]) -> list[list[int]]:
-    """Return the places of each word that begins with a letter, in each document."""
     found: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     document = np.repeat(corpus.documents, np.diff(corpus.offsets)).tolist()
     for k, word in enumerate(words):
@@ -134,7 +128,6 @@ def occurrences(corpus: Corpus, column: str = "word") -> Corpus:
 def _pattern(
     words: Sequence[str], named: Sequence[bool], k: int, j: int, bounds: tuple[int, int]
 ) -> str:
-    """Return how the word of a place occurs at another one."""
     sign = "+" if j > k else "-"
     before = j > bounds[0]
     if named[k - 1]:
@@ -227,30 +220,14 @@ _SHAPE, _KNOWN_SHAPE = "short_shape(word)", 'known_shape(word,"lower")'
 
 @dataclass(frozen=True, slots=True)
 class LocalFeatures:
-    """Features of a local model: the paper's table, and what may be added to it.
+    """Features of a local model: the paper's table, and what may be added to it."""
 
-    Parameters
-    ----------
-    known : bool
-        Shapes mark words that the training text has in lower case, too.
-    products : bool
-        Words with the shapes of their neighbours.
-    occurrences : bool
-        `OCCURS`.
-    across : bool
-        Windows go on across the sentences of a document.
-    more : bool
-        Those of `MORE`.
-    pairs : bool
-        Shapes and tags on pairs of labels, too.
-    """
-
-    known: bool = False
-    products: bool = False
+    known: bool = False  # shapes mark words that the training text has in lower case, too
+    products: bool = False  # words with the shapes of their neighbours
     occurrences: bool = False
-    across: bool = False
+    across: bool = False  # windows go on across the sentences of a document
     more: bool = False
-    pairs: bool = False
+    pairs: bool = False  # shapes and tags on pairs of labels, too
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> LocalFeatures:

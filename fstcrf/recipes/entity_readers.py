@@ -17,7 +17,7 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import Protocol
-from fstcrf.recipes.report import gain_over_splits, table
+from fstcrf.recipes.report import gain_over_splits, prose, table
 from fstcrf.recipes.seminars_systems import (
     Measured,
     MessageSplit,
@@ -59,19 +59,7 @@ def readers(
     common: Shared,
     protocol: Protocol,
 ) -> str:
-    """Let the field tagger of each split read each entity tagger; return what comes out.
-
-    Parameters
-    ----------
-    splits : sequence of MessageSplit
-        With the features of the paper.
-    found : sequence of dict
-        What is known of these splits.
-    choices : callable
-        Split → what its training half chose.
-    common : Shared
-    protocol : Protocol
-    """
+    """Let the field tagger of each split, the paper's features, read each entity tagger."""
     setting = splits[0].setting
     several = {
         f"the paper's features, {SHARE:.0%} of the news": _few(setting, common),
@@ -98,7 +86,6 @@ def readers(
 
 
 def _few(setting: Setting, common: Shared) -> CRF:
-    """Return an entity tagger of a part of the news, with the paper's features."""
     train = news(setting, "train", common.tags)
     size = max(1, round(SHARE * len(train)))
     drawn = np.random.default_rng([setting.seed, size]).permutation(len(train))[:size]
@@ -132,10 +119,4 @@ def _text(rows: Sequence[Sequence[str]], splits: int) -> str:
         "cascaded − no transfer",
         "joint − cascaded",
     ]
-    return (
-        "## What the entity tagger must be like\n\nThe field tagger with the features of the paper "
-        f"reads entity taggers of three qualities; mean of {splits} splits, nothing else differs. "
-        "Were joint decoding without a gain because the entity tagger is too good to need repairs, "
-        "it would gain with a worse one; were it because the labels that it reads are too bad, the "
-        "cascade would gain with a better one.\n\n" + table(head, rows)
-    )
+    return prose("seminars/readers", splits=splits, table=table(head, rows))

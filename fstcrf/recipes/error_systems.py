@@ -225,7 +225,6 @@ def penalty(system: System, task: LabellingTask, corpus: Corpus, c: float | None
 def _options(
     system: System, task: LabellingTask, corpus: Corpus, choice: Choice, seed: int
 ) -> dict[str, Any]:
-    """Return the options of `CRF.train`, but for the start."""
     options: dict[str, Any] = {
         "scheme": task.tagset.scheme,
         "l2": penalty(system, task, corpus, choice.C),
@@ -248,28 +247,14 @@ _REMEMBERED = 2  # models of MAP, 0.2 GB each of entities; the others are kept i
 
 
 class TaskTrainer:
-    """The models of one task: those of MAP that others start from are trained once.
-
-    Parameters
-    ----------
-    task : LabellingTask
-    setting : Setting
-    """
+    """The models of one task: those of MAP that others start from are trained once."""
 
     def __init__(self, task: LabellingTask, setting: Setting) -> None:
         self.task, self._setting = task, setting
         self._starts: dict[tuple[float | None, int | None], tuple[CRF, float]] = {}
 
     def likelihood(self, c: float | None, fold: int | None = None) -> tuple[CRF, float]:
-        """Return the model of MAP with a penalty, and the seconds of its training.
-
-        Parameters
-        ----------
-        c : float or None
-            C of the penalty.
-        fold : int, optional
-            It is trained on what this fold leaves; on all training sentences when absent.
-        """
+        """Return the model of MAP and its seconds; of what a fold leaves, or of all sentences."""
         key = c, fold
         if key not in self._starts:
             task, setting = self.task, self._setting
@@ -313,11 +298,7 @@ class TaskTrainer:
         return float(np.mean(found))
 
     def course(self, system: System, choice: Choice, longest: int | None = None) -> list[float]:
-        """Return F on held-out data after each iteration: the mean over folds.
-
-        At most `longest` of them, None for as many as there are to choose from; a fold is followed
-        until `PATIENCE` of them gain nothing, and stands for its last one from there on.
-        """
+        """Return mean F over folds after each iteration; a fold that ended stays where it is."""
         choice = replace(choice, iterations=longest or max(system.iterations))
         works = [
             self._course(system, choice, part, dev, fold)

@@ -38,8 +38,6 @@ THREADS = min(2, os.cpu_count() or 1)
 
 
 class _File(msgspec.Struct, frozen=True):
-    """What the file of a part holds."""
-
     part: str
     about: str
     date: str
@@ -53,14 +51,11 @@ _CLAIMS = "claims"
 
 
 class Parts:
-    """What is kept of a run, in files ``NAME-KEY.json`` of a folder.
+    """What is kept of a run, in files ``NAME-KEY.json`` of a folder; without a folder nothing is.
 
     The key is made from the fingerprint of the run, the name of the part and what it depends on, so
-    that parts of other runs lie beside those of this one and are never taken for them.
-    The folder is made when the first part is kept; without it nothing is kept. `run` is the
-    fingerprint of the run, `code` the version and commit of the code.
-
-    Several processes may work on one folder: each claims what it makes.
+    that parts of other runs lie beside those of this one and are never taken for them. Several
+    processes may work on one folder: each claims what it makes.
     """
 
     def __init__(self, folder: Path | None = None, run: str = "", code: str = "") -> None:
@@ -73,8 +68,7 @@ class Parts:
     def get(self, name: str, kind: type[T], about: object = None) -> T:
         """Return a part that was kept, of a kind that msgspec takes; KeyError where there is none.
 
-        `about` is what the part depends on, beside the recipe, its options and data: anything whose
-        `repr` tells it from others.
+        `about`: what the part depends on beside recipe, options and data, told apart by its `repr`.
         """
         path = self._path(name, about, "json")
         if path is None or not path.exists():
@@ -111,10 +105,7 @@ class Parts:
 
     @contextmanager
     def claimed(self, name: str, about: object = None, *, wait: bool = True) -> Iterator[bool]:
-        """Hold a part while it is made; false where another process holds it and none waits.
-
-        A claim ends with its process, however that ends.
-        """
+        """Hold a part while it is made; false where another process holds it and none waits."""
         if self.folder is None:
             yield True
             return
@@ -159,11 +150,7 @@ class Parts:
         return f"{len(self._earlier)} parts, from {first}, by fstcrf {codes}"
 
     def hours(self) -> float:
-        """Return the hours of the processor in this run and in all parts that the folder keeps.
-
-        A part that was made for another one need not be read again when that one is there: what is
-        counted is what was kept, each part once.
-        """
+        """Return hours of the processor, of this run and of all its parts that the folder keeps."""
         seconds = _processor_seconds() - self._begun
         for path in () if self.folder is None else self.folder.glob("*.json"):
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -184,7 +171,6 @@ class Parts:
 
 
 def _processor_seconds() -> float:
-    """Return seconds of the processor of this process, its threads, and children that ended."""
     used = os.times()
     return used.user + used.system + used.children_user + used.children_system
 
@@ -213,10 +199,9 @@ def _plain(value: Any) -> Any:
 
 
 class WorkCourse:
-    """How far a run is: a share of its work, told at the ends of its parts.
+    """How far a run is. `until` says at which share of the whole the work that comes now will end.
 
-    A recipe says with `until` at which share of the whole the work that comes now will end, and
-    goes through its loops by `each`, which divides that evenly; loops may be nested.
+    Loops go by `each`, which divides that evenly; they may be nested.
     """
 
     def __init__(self) -> None:
@@ -249,45 +234,19 @@ class Work(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a run is given.
+    """What a run is given, what of it is finished, and what it has found until now."""
 
-    Parameters
-    ----------
-    data : Path
-        The folder of the corpora.
-    report : Path, optional
-        The folder of the report, for plots; it exists.
-    full : bool
-        Everything, also what takes long.
-    seed : int
-        For whatever is drawn.
-    say : callable
-        Called with one line about what is being done.
-    parts : Parts
-        What is finished, of this run and of those before it that ended early.
-    found : Result
-        What has been found until now: the report of a run that ends early.
-    course : WorkCourse
-        How far the run is.
-    """
-
-    data: Path
-    report: Path | None = None
-    full: bool = False
+    data: Path  # the folder of the corpora
+    report: Path | None = None  # the folder of the report, for plots; it exists
+    full: bool = False  # everything, also what takes long
     seed: int = 0
-    say: Callable[[str], None] = lambda _: None
+    say: Callable[[str], None] = lambda _: None  # told in one line what is being done
     parts: Parts = field(default_factory=Parts)
     found: Result = field(default_factory=Result)
     course: WorkCourse = field(default_factory=WorkCourse)
 
     def files(self, pattern: str) -> list[Path]:
-        """Return the files of the data folder that a pattern names, sorted.
-
-        Raises
-        ------
-        DataError
-            There are none.
-        """
+        """Return the files of the data folder that a pattern names, sorted; DataError for none."""
         found = sorted(self.data.glob(pattern))
         if not found:
             raise DataError(f"no {pattern} in this folder", path=str(self.data))
@@ -302,10 +261,7 @@ class Setting:
         return folder / name
 
     def drawn(self, name: str, draw: Callable[[Path], None]) -> list[str]:
-        """Let a plot be drawn into a file of this name; return its path for the report.
-
-        Nothing where there is no report, or no matplotlib: see `blank_figure`.
-        """
+        """Let a plot be drawn; return its path. Nothing without a report or matplotlib."""
         path = self.plot(name)
         if path is None:
             return []
@@ -331,26 +287,14 @@ class Setting:
         return self._told(known)
 
     def kept(self, name: str, make: Callable[[], T], kind: type[T], about: object = None) -> T:
-        """Return a part that JSON has a form for: from an earlier run, else made and kept.
+        """Return a part of a kind that JSON has a form for: of an earlier run, else made and kept.
 
-        Parameters
-        ----------
-        name : str
-            Of the part, no other part's.
-        make : callable
-            Makes it.
-        kind : type
-            Of the value: ``list[float]``, ``dict[str, list[str]]``, a dataclass of such things.
-        about : object
-            What it depends on, beside the recipe, `full`, `seed` and the data.
+        `about` is what it depends on, beside the recipe, `full`, `seed` and the data.
         """
         return self.all_kept([Work(name, make, about)], kind)[0]
 
     def all_kept(self, works: Sequence[Work[T]], kind: type[T]) -> list[T]:
-        """Return parts that do not depend on each other, as `kept` does one.
-
-        Those that another process makes at this time are left to it until the others are there.
-        """
+        """Return parts that need not each other; those that another process makes come last."""
         found: dict[int, T] = {}
         wait = len(works) == 1
         while len(found) < len(works):
@@ -411,33 +355,16 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """An experiment.
+    """An experiment."""
 
-    Parameters
-    ----------
-    name : str
-        As ``fstcrf recipe NAME`` has it.
-    title : str
-        One line on what it shows.
-    needs : tuple of str
-        Patterns of files that must be in the data folder.
-    paper : str
-        Heading of the column of published numbers: a citation, or a program that runs beside.
-    run : callable
-        Setting → result; raises DataError where a file is missing, or is not what it should be.
-    packages : tuple of str
-        Packages whose versions belong into the report.
-    revision : int
-        Raised where parts that an earlier version kept are no longer what this one would make:
-        they are then made anew. Nothing else tells, since a part is known by its settings and data.
-    """
-
-    name: str
-    title: str
-    needs: tuple[str, ...]
-    paper: str
+    name: str  # as ``fstcrf recipe NAME`` has it
+    title: str  # one line on what it shows
+    needs: tuple[str, ...]  # patterns of files that must be in the data folder
+    paper: str  # heading of the published numbers: a citation, or a program that runs beside
     run: Callable[[Setting], Result]
-    packages: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()  # whose versions belong into the report
+    # Raised where kept parts are no longer what would be made: nothing else tells, since a part is
+    # known by its settings and data.
     revision: int = 1
 
 
@@ -449,15 +376,6 @@ def run_recipe(recipe: Recipe, setting: Setting) -> Report:
 
     A run that ends early, by Ctrl-C or an error, leaves a report of what it had found. What its
     recipe keeps (`Setting.rows`, `kept`, `tagger`) is taken up by the next run to the same folder.
-
-    Raises
-    ------
-    DataError
-        The data folder lacks what the recipe needs.
-    OptionError
-        The folder of the report is a file.
-    OSError
-        The report cannot be written.
     """
     files = [path for pattern in recipe.needs for path in setting.files(pattern)]
     folder = setting.report
@@ -509,7 +427,6 @@ def _facts(facts: Mapping[str, str], setting: Setting, started: float) -> dict[s
 def _leave(
     recipe: Recipe, setting: Setting, facts: Mapping[str, str], error: BaseException
 ) -> None:
-    """Write what was found before a run ended early."""
     interrupted = isinstance(error, KeyboardInterrupt)
     why = "interrupted" if interrupted else f"{type(error).__name__}: {error}"
     folder, found = setting.report, setting.found

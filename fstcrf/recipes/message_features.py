@@ -23,7 +23,6 @@ from fstcrf.text.corpus import Corpus, convert_column
 
 
 def _word_lists() -> dict[str, frozenset[str]]:
-    """Return the lists that come with the recipes, by the names that stand above them."""
     text = resources.files("fstcrf.recipes").joinpath("names.txt").read_text(encoding="utf-8")
     parts = (part.partition("\n") for part in text.split("# ")[1:])
     return {name: frozenset(words.split()) for name, _, words in parts}
@@ -134,13 +133,7 @@ _TOPICS = {
 
 
 def layout(text: str, tokens: Sequence[tuple[int, int]]) -> dict[str, list[str]]:
-    """Return, for each name in `LAYOUT`, a string a token of a message; ``-`` for nothing to say.
-
-    Examples
-    --------
-    >>> layout("Place: WeH 5409", [(0, 5), (5, 6), (7, 10), (11, 15)])["head"]
-    ['place', 'place', 'place', 'place']
-    """
+    """Return, for each name in `LAYOUT`, a string a token of a message; ``-`` for nothing."""
     words = [text[a:b] for a, b in tokens]
     starts = [a for a, _ in tokens]
     lines = list(_lines(text, starts))
@@ -156,7 +149,6 @@ def layout(text: str, tokens: Sequence[tuple[int, int]]) -> dict[str, list[str]]
 
 
 def _lines(text: str, starts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Yield first token, end, and number of each line that has tokens."""
     bounds = [0, *(m.end() for m in re.finditer("\n", text)), len(text)]
     for number, (a, b) in enumerate(itertools.pairwise(bounds)):
         first, end = bisect_left(starts, a), bisect_left(starts, b)

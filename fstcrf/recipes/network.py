@@ -40,30 +40,14 @@ _FORGOTTEN = 0.3  # share of words that occur once and are taken for unknown one
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """What a network is made and trained with.
+    """What a network is made and trained with."""
 
-    Parameters
-    ----------
-    rate : float
-        Step size of Adam.
-    dropout : float
-        Of what the BiLSTM reads and says.
-    hidden : int
-        Cells of each direction.
-    batch : int
-        Sentences of a step.
-    rounds : int
-        At most: passes over the sentences, as many as it takes for `STEPS` steps.
-    patience : int
-        Rounds without a better F on held-out data, after which training ends.
-    """
-
-    rate: float = 0.002
-    dropout: float = 0.4
-    hidden: int = 100
-    batch: int = 16
-    rounds: int = 40
-    patience: int = 6
+    rate: float = 0.002  # step size of Adam
+    dropout: float = 0.4  # of what the BiLSTM reads and says
+    hidden: int = 100  # cells of each direction
+    batch: int = 16  # sentences of a step
+    rounds: int = 40  # at most: passes over the sentences, as many as `STEPS` steps take
+    patience: int = 6  # rounds without a better F on held-out data, after which training ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +108,7 @@ def _case(word: str) -> int:
 
 
 class Network:
-    """A network with what it is trained by.
-
-    Parameters
-    ----------
-    vocabulary : NetworkVocabulary
-    labels : tuple of str
-    loss : Loss
-    grammar : Grammar
-        Of the loss ``crf under grammar``.
-    options : NetworkOptions
-    seed : int
-        Of the parameters, of dropout, and of the order of sentences.
-    """
+    """A network with what it is trained by; `grammar` is that of the loss ``crf under grammar``."""
 
     def __init__(
         self,
@@ -189,10 +161,7 @@ class Network:
         return layers["scores"](layers["dropout"](said)), lengths
 
     def _spelt(self, letters: Any) -> Any:
-        """Return what the convolution says of each word's characters, [B, T, F].
-
-        It reads a word of the batch once, however often it occurs: half the work.
-        """
+        """Convolve characters, [B, T, F]; each word of the batch once, however often it occurs."""
         torch, layers = self._torch, self.layers
         each = np.ascontiguousarray(letters.numpy()).view(f"V{8 * _LONGEST}").reshape(-1)
         words, place = np.unique(each, return_inverse=True)
@@ -203,8 +172,7 @@ class Network:
     def _contexts(self, x: Any, lengths: Any) -> Any:
         """Return what the two LSTMs say of each token, [B, T, 2H].
 
-        Each sentence is turned round for the second one, so that padding comes last for both:
-        padded batches take half the time of packed ones.
+        Sentences are turned round for the second one: padded batches take half the time.
         """
         torch, layers = self._torch, self.layers
         at = torch.arange(x.shape[1]).expand(x.shape[:2])
@@ -255,7 +223,6 @@ class Network:
             yield sum(self._pass(rows, tags, there, adam) for _ in range(passes)) / tokens
 
     def _pass(self, rows: Sequence[Longs], tags: Sequence[Longs], there: Longs, adam: Any) -> float:
-        """Take a step for each batch of sentences; return the sum of their losses."""
         total = 0.0
         for batch in self._batches(rows, there):
             loss = self._loss([rows[k] for k in batch], [tags[k] for k in batch])

@@ -40,7 +40,7 @@ from fstcrf.recipes.network import (
 )
 from fstcrf.recipes.probabilities import Worth, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol
-from fstcrf.recipes.report import Headline, Result, Row, number, table
+from fstcrf.recipes.report import Headline, Result, Row, number, prose, table
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import spans
 
@@ -96,22 +96,11 @@ def read(setting: Setting) -> EntityData:
 
 
 class NetworkCourse(msgspec.Struct, frozen=True):
-    """What is known of a training.
+    """What is known of a training."""
 
-    Parameters
-    ----------
-    rounds : int
-        Rounds until the best one.
-    dev_f : float
-        F on the held-out sentences of the best one, percent: under the grammar for a network that
-        is trained under it, else decoded freely.
-    seconds : float
-        Of the processor, for all rounds, held-out figures included.
-    """
-
-    rounds: int
-    dev_f: float
-    seconds: float
+    rounds: int  # until the best one
+    dev_f: float  # of that, percent, on held-out sentences, decoded as it is trained
+    seconds: float  # of the processor, held-out figures included
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +141,6 @@ def trained(run: NetworkRun, data: EntityData, setting: Setting) -> tuple[Networ
 
 
 def _fitted(network: Network, data: EntityData, train: Corpus) -> NetworkCourse:
-    """Train until F on held-out sentences rises no more; leave the best parameters."""
     held_out = data.held_out(len(train))
     began = time.process_time()
     best, at, kept = -1.0, 0, network.parameters()
@@ -183,7 +171,6 @@ def _emissions(
 
 
 def _as_trained(network: Network, data: EntityData, corpus: Corpus) -> list[list[str]]:
-    """Return the best legal labels where only those are trained, else the best of all."""
     scores = network.scores(corpus.column_lists("word"))
     return _best(_emissions(network, data, scores, ruled=network.loss == UNDER_GRAMMAR))
 
@@ -204,27 +191,12 @@ def consistency(data: EntityData, size: int, settings: Mapping[str, Any]) -> Con
 
 
 class Decoded(msgspec.Struct, frozen=True):
-    """What one way to decode one network's scores gives on the test file.
+    """What one way to decode one network's scores gives on the test file."""
 
-    Parameters
-    ----------
-    f : float
-        Of spans, percent.
-    illegal : int
-        Sentences whose labels are no BIOES.
-    error : float or None
-        Expected calibration error of the probabilities of spans above 0.01; None where labels are
-        drawn for whole documents, which have none.
-    seconds : float
-        Of the processor, from scores to labels.
-    right, found, wanted : list of int
-        Spans of each document.
-    """
-
-    f: float
-    illegal: int
-    error: float | None
-    seconds: float
+    f: float  # of spans, percent
+    illegal: int  # sentences whose labels are no BIOES
+    error: float | None  # of the probabilities of spans; None where labels are drawn
+    seconds: float  # of the processor, from scores to labels
     right: list[int]
     found: list[int]
     wanted: list[int]
@@ -323,8 +295,6 @@ def _runs(size: int, *, full: bool) -> int:
 
 
 def _chosen_options(protocol: Protocol, data: EntityData, setting: Setting) -> NetworkOptions:
-    """Choose step size and dropout for all networks, by F of the CRF layer."""
-
     def held_out(settings: Mapping[str, Any]) -> float:
         one = NetworkRun("crf", _CHOSEN_ON, setting.seed, _made(**settings))
         return trained(one, data, setting)[1].dev_f
@@ -337,7 +307,6 @@ def _chosen_options(protocol: Protocol, data: EntityData, setting: Setting) -> N
 def _chosen_penalties(
     protocol: Protocol, size: int, options: NetworkOptions, data: EntityData, setting: Setting
 ) -> Mapping[str, Any]:
-    """Choose the weights of the penalties, by F of the CRF layer of the first seed."""
     network, _ = trained(NetworkRun("crf", size, setting.seed, options), data, setting)
     held = data.held_out(size)
     scores = network.scores(held.column_lists("word"))
@@ -368,8 +337,6 @@ def _measured(
 
 
 def _worth(one: NetworkRun, data: EntityData, test: Corpus, setting: Setting) -> Worth:
-    """Measure the probabilities of spans under the grammar; the temperature is fitted on testa."""
-
     def make() -> Worth:
         network, _ = trained(one, data, setting)
         (found, gold), other = (
@@ -420,7 +387,6 @@ def _headline(found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int) -> l
 
 
 def _tables(found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[str]:
-    """Write what each way brings against free decoding, and what it costs."""
     sections = []
     for size in sizes:
         body = []
@@ -464,7 +430,6 @@ def _grammar_in_training(
 
 
 def _difference(mine: Sequence[Decoded], other: Sequence[Decoded], *, matched: bool) -> str:
-    """Write a difference of mean F with its interval over documents and seeds, in percent."""
     sides = [[one.counts() for one in side] for side in (mine, other)]
     low, high = (100.0 * x for x in bootstrapped_f(*sides, matched=matched, resamples=1999))
     apart = statistics.fmean(one.f for one in mine) - statistics.fmean(one.f for one in other)
@@ -472,7 +437,6 @@ def _difference(mine: Sequence[Decoded], other: Sequence[Decoded], *, matched: b
 
 
 def _cells(ways: Sequence[Sequence[Decoded]], k: int) -> list[str]:
-    """Return the cells of the k-th way, beside free decoding, the first, and the way before."""
     mine = ways[k]
     gain = _difference(mine, ways[0], matched=True) if k else ""
     further = _difference(mine, ways[k - 1], matched=True) if k > 1 else ""
@@ -488,36 +452,16 @@ def _cells(ways: Sequence[Sequence[Decoded]], k: int) -> list[str]:
 
 
 def _probabilities(found: Mapping[str, Worth]) -> str:
-    return (
-        "## Probabilities\n\n"
-        "Of spans, under the grammar, by the network of the first seed: how far they are from "
-        "what comes true, before and after scores are divided by a temperature fitted on testa; "
-        "precision and recall of the spans above a probability; F of the best of n labellings. "
-        "[Training on errors](results-mce.md) has the same for taggers with features.\n\n"
-        f"{worth_table(found)}"
-    )
+    return prose("neural/probabilities", table=worth_table(found))
 
 
 def _reading(sizes: Sequence[int]) -> str:
-    return (
-        "## How to read this\n\n"
-        "A network of words, characters (a convolution) and a BiLSTM, trained from scratch on the "
-        f"first {', '.join(f'{size:,}' for size in sizes)} sentences of the training file; labels "
-        "in BIOES. *softmax*: cross-entropy token by token; *crf*: a layer of transitions on top "
-        "(`fstcrf.ext.torch.CRFLayer`); *crf under grammar*: only legal labellings are summed "
-        "over in training. *free*: the best labels, whatever they are; *grammar*: the best legal "
-        "ones; "
-        "*consistency*: labels drawn for whole documents, with penalties estimated from the "
-        "training sentences for equal strings of different types. Step size, dropout and the "
-        "penalties' weights are chosen by the crf, and are the others', too. Training ends when F "
-        "on testa (as many of its sentences as training has, and at least "
-        f"{_LEAST_HELD_OUT}) no longer rises, and its best round is kept: decoded under the "
-        "grammar where the network is trained under it, else freely. Figures are means over "
-        f"{SEEDS} seeds "
-        f"({FEW_SEEDS} with all sentences; 2 in a quick run). Intervals are by resampled documents "
-        "and seeds. An illegal sentence has labels that are no BIOES; F reads them as conlleval "
-        "does. The calibration error is that of probabilities of spans, in 15 bins; labels that "
-        "were drawn for documents have none. Seconds of decoding are medians, of the processor."
+    return prose(
+        "neural/reading",
+        sizes=", ".join(f"{size:,}" for size in sizes),
+        least_held_out=_LEAST_HELD_OUT,
+        seeds=SEEDS,
+        few_seeds=FEW_SEEDS,
     )
 
 

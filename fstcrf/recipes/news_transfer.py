@@ -18,7 +18,7 @@ from fstcrf.recipes.corpora import documents_of
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
-from fstcrf.recipes.report import Headline, Row, number, table
+from fstcrf.recipes.report import Headline, Row, number, prose, table
 from fstcrf.recipes.seminars_systems import Shared, news
 from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task
@@ -35,16 +35,7 @@ _TYPES = ("PER", "LOC", "all")
 
 
 class Draw(msgspec.Struct, frozen=True):
-    """What each system finds after training on one draw of sentences.
-
-    Parameters
-    ----------
-    f : dict of str to (dict of str to float)
-        By system and type, percent.
-    counts : dict of str to list of 3 lists of int
-        By system: spans right, found and wanted of each document, or of each sentence of a text
-        that has but one.
-    """
+    """What each system finds after training on one draw of sentences."""
 
     f: dict[str, dict[str, float]]
     counts: dict[str, list[list[int]]]
@@ -84,7 +75,6 @@ def transfer(
 
 
 def _people_and_places(setting: Setting, common: Shared) -> CRF:
-    """Return the tagger of speakers and locations, trained on all announcements."""
     labels = [
         [y if y[2:] in _FIELDS else "O" for y in row]
         for row in common.messages.column_lists("field")
@@ -160,7 +150,6 @@ def _cells(draws: Sequence[Draw], system: str) -> list[str]:
 
 
 def _gain(draws: Sequence[Draw], system: str, other: str) -> str:
-    """Write the gain over an earlier system, with its interval over documents and draws."""
     if SYSTEMS.index(other) >= SYSTEMS.index(system):
         return ""
     sides = [[draw.of(one) for draw in draws] for one in (system, other)]
@@ -170,11 +159,4 @@ def _gain(draws: Sequence[Draw], system: str, other: str) -> str:
 
 
 def _text(body: str) -> str:
-    return (
-        "## Transfer to news\n\nPeople and places of announcements (speaker, location; all 485 "
-        "messages) are read by a tagger of news entities that has a part of CoNLL-2003's training "
-        f"file, {SEEDS} random draws; features of the paper for both, l2 as its σ², nothing "
-        "chosen. Intervals are by resampled documents and draws. The paper's pair, entities of "
-        "news to mentions of ACE, is not public; there, with a tenth of the text, joint decoding "
-        "gained most on nominal mentions.\n\n" + body
-    )
+    return prose("seminars/transfer", seeds=SEEDS, body=body)

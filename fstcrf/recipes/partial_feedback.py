@@ -23,7 +23,7 @@ from fstcrf.ext.feedback.simulation import problem_of
 from fstcrf.recipes.corpora import PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
-from fstcrf.recipes.report import Curve, Headline, Panel, Result, Row, draw, number, table
+from fstcrf.recipes.report import Curve, Headline, Panel, Result, Row, draw, number, prose, table
 from fstcrf.recipes.rewarded_systems import (
     CLIPPED,
     L2S,
@@ -167,7 +167,6 @@ RATE_SEEDS = (100, 101)
 def _chosen(
     protocol: Protocol, system: RewardedSystem, data: RewardedSentences, setting: Setting
 ) -> RewardedSystem:
-    """Return a system with the rate that is best on the dev part; of a quick run, as it stands."""
     rates = system.rates if setting.full and system.rates else (system.rule.rate,)
 
     def held_out(settings: Mapping[str, Value]) -> float:
@@ -179,7 +178,6 @@ def _chosen(
 
 
 def _penalty(protocol: Protocol, data: RewardedSentences, setting: Setting) -> float:
-    """Choose L2 of the tagger that gold labels give."""
     several: list[dict[str, Value]] = [{"l2": l2} for l2 in (L2S if setting.full else L2S[3:4])]
 
     def held_out(settings: Mapping[str, Value]) -> float:
@@ -215,7 +213,6 @@ def _at(system: RewardedSystem, rate: Value) -> RewardedSystem:
 def _runs(
     system: RewardedSystem, data: RewardedSentences, test: Corpus, setting: Setting
 ) -> list[LearningRun]:
-    """Let a system learn from each seed."""
     passes, seeds = (FULL, seeds_of(system)) if setting.full else (QUICK, 1)
     start = beginning(system, data)
 
@@ -242,7 +239,6 @@ def seeds_of(system: RewardedSystem) -> int:
 
 
 def _curve(system: RewardedSystem, data: RewardedSentences, setting: Setting) -> Floats:
-    """Return F on the dev part, in percent, of each seed after each number of ratings."""
     start, seeds = beginning(system, data), SEEDS if setting.full else 1
     found = over_seeds(
         setting,
@@ -256,7 +252,6 @@ def _curve(system: RewardedSystem, data: RewardedSentences, setting: Setting) ->
 
 
 def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) -> Iterator[Row]:
-    """Yield the numbers of a system: means over seeds."""
     name, (paper, samples) = system.name, system.paper if system.clipped is None else NOTHING
     tests = np.asarray([one.test for one in group])
     yield Row(name, "F, test, %", float(tests.mean()), paper)
@@ -279,14 +274,12 @@ def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) 
 
 
 def _clipped(group: Sequence[LearningRun]) -> float:
-    """Return the share of samples that are clipped in the end, percent."""
     return 100.0 * float(np.mean([one.course[-1].measures["clipped"] for one in group]))
 
 
 def _beginnings(
     systems: Sequence[RewardedSystem], data: RewardedSentences, test: Corpus
 ) -> Iterator[Row]:
-    """Yield how good the taggers are where systems begin that do not begin with nothing."""
     shown: dict[str, RewardedSystem] = {}
     for system in systems:
         if system.begin == "ones":
@@ -305,7 +298,6 @@ def _beginnings(
 
 
 def _timed(data: RewardedSentences) -> Iterator[Row]:
-    """Yield updates a second, and what calls take."""
     blank = unlearned(data)
     for way, rate in _speeds(blank, data.train, 5).items():
         yield Row("speed", f"updates a second: {way}", rate)
@@ -321,7 +313,6 @@ def _draw(
     best: float,
     path: Path,
 ) -> None:
-    """Draw F on the dev part by the number of samples, and shares of that of full information."""
     curves = []
     for system in systems:
         step = sentences * system.passes
@@ -349,56 +340,20 @@ def _draw(
 def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
     passes = FULL if setting.full else QUICK
     seeds = f"{SEEDS} seeds, {SEEDS_OF_LONG} of those with more" if setting.full else "1 seed"
-    return (
-        "## How to read this\n\n"
-        f"Train: {len(data.train):,} sentences; dev: the first 1,000 of the training file; test: "
-        f"{len(test):,}. Order 2, the 19 predicates of Sha and Pereira, complete features. "
-        "Learners begin with weights of zero, except for the warm start (200 sentences with gold "
-        "labels), and see nothing but rewards: the F of the noun phrases of one sampled labelling "
-        "of one sentence, 1 where neither it nor the gold labelling has one. Of pairs they see "
-        "which is better (binary), or by how much the first is ahead (graded).\n\n"
-        f"Each learner had {passes * len(data.train):,} samples ({passes} passes)"
-        f"{_LONGER if setting.full else ''}, and {seeds}. "
-        f"Rates were chosen by {RATE_PASSES} passes; with "
-        "more, lower ones may be better. The weights that do best on dev are kept; the "
-        "samples until then are counted, as in the paper, which stops where dev is best. A row "
-        "says how many runs stood still (sure of labels that are rated low) or diverged.\n\n"
-        "Of pairs, the second is a sample of the opposite distribution, as in the paper, or (same) "
-        "of the same one. *Logistic* are pairs of the same distribution, too: the log-odds that "
-        "the first is better are the difference of the log-probabilities.\n\n"
-        "*Leave one out*: four samples of a sentence from the same weights, each with a reward, "
-        "compared with the mean of the others; samples count ratings. *Noisy raters* are five "
-        "people who give zero to four stars with an error (standard deviation 0.15), each milder "
-        "or stricter (0.1) than others, and one answer in twenty is given without looking; of "
-        "pairs they say which is better. *Log*: the tagger of 200 sentences labels each sentence "
-        "once, by a sample; what is learnt comes from these rewards alone, weighted with how much "
-        "more probable the labels have become, at most 5 (expected loss), or with the inverse of "
-        "how probable they were (cross-entropy). Its samples are visits of records.\n\n"
-        "The paper is Sokolov, Kreutzer, Lo and Riezler (2016), tables 2 and 3. Its samples are "
-        "those of one learner until it stopped. Its preferences are binary; graded ones, which are "
-        "in its program (ChRisF) alone, have the same figure beside them. Controls are not in the "
-        "paper: what a sample is expected to bring is subtracted from what it brings, as a mean "
-        "over all sentences, or over earlier visits of the same sentence. That leaves the mean of "
-        "a step as it is.\n\n"
-        "Not chosen in this run, but from an exploration that had seen figures of the test part: "
-        "clips, momentum 0.9, rho 0.9999 of ADADELTA, the 200 sentences of the warm start and "
-        "their L2, annealing.\n\n"
-        "Speed is in updates a second of processor time on one core: sample, reward, step. The "
-        "calls of FeedbackLearner are medians of wall clock, with what it writes to its journal; "
-        "`sync=always` waits for the disk."
+    longer = prose("partial-feedback/longer", longer=LONGER[0].longer) if setting.full else ""
+    return prose(
+        "partial-feedback/reading",
+        train=len(data.train),
+        test=len(test),
+        samples=passes * len(data.train),
+        passes=passes,
+        longer=longer,
+        seeds=seeds,
+        rate_passes=RATE_PASSES,
     )
 
 
-_LONGER = (
-    f", those called longer {LONGER[0].longer} times as many, and those with the paper's rate or "
-    "samples the paper's numbers, from weights of zero or, as ChRisF does, from weights of one on "
-    "the features that gold labels support: these alone say a lot, as the row of that tagger "
-    "before it has learnt anything shows"
-)
-
-
 def _ratings(curves: Mapping[str, Floats], best: float) -> str:
-    """Show how much of full information's F so many ratings bring."""
     cells = [
         [name, *(_spread(100.0 * at / best) for at in found.T)] for name, found in curves.items()
     ]
@@ -422,7 +377,6 @@ _FAILURE = (
 
 
 def _failures(runs: Runs) -> str:
-    """Name the runs that stood still or diverged."""
     lines = [
         f"- {name}, run {k}: {one.ended}."
         for name, group in runs.items()
@@ -439,7 +393,6 @@ def _failures(runs: Runs) -> str:
 
 
 def _stability(data: RewardedSentences, setting: Setting) -> str:
-    """Show for which rates learning fails with some seeds."""
     start, cells = unlearned(data), []
     setting.course.until(1.0)
     for (control, rule), rates in setting.course.each(_STEADY.items()):
@@ -460,12 +413,10 @@ def _stability(data: RewardedSentences, setting: Setting) -> str:
 def _dev(
     system: RewardedSystem, start: CRF, data: RewardedSentences, passes: int, seed: int
 ) -> float:
-    """Return the best F on the dev part, in percent."""
     return 100.0 * (learnt(system, start, data, passes, seed)[1].dev or 0.0)
 
 
 def _clippings(systems: Sequence[RewardedSystem], runs: Runs) -> str:
-    """Show the table of clips beside the published one."""
     cells = []
     for one in systems:
         if one.clipped is None:
@@ -475,17 +426,10 @@ def _clippings(systems: Sequence[RewardedSystem], runs: Runs) -> str:
         ends = [number(one.clipped), number(round(_clipped(runs[one.name]), 4))]
         cells.append([f"{one.rule.rate:g}", f"{one.aim.clip:g}", number(one.paper[0]), ours, *ends])
     head = ["rate", "clip", "F, test, %, ChRisF", "ours", "clipped in the end, %, ChRisF", "ours"]
-    return (
-        "## Clips\n\n"
-        "Cross-entropy with the rates, the clips, the L2 (1e-5) and the beginning of ChRisF, a "
-        "program after the paper: 400 passes from weights of one on the features that gold labels "
-        "support. Its figures are those of its write-up, of one run; ours are means over seeds.\n\n"
-        + table(head, cells)
-    )
+    return prose("partial-feedback/clippings", table=table(head, cells))
 
 
 def _signals(runs: Runs) -> str:
-    """Say how noisy steps are at the end."""
     shown = (
         ("mean reward, first step", "last step", "reward", 1.0),
         ("variance of the coefficient, first", "last", "coefficient variance", 1.0),
@@ -500,13 +444,7 @@ def _signals(runs: Runs) -> str:
             row += [number(factor * part[kind]) if kind in part else "" for part in (first, last)]
         cells.append(row)
     head = ["", *(text for before, after, _, _ in shown for text in (before, after))]
-    return (
-        "## How noisy steps are\n\n"
-        "A step is the coefficient times the difference between a sample's features and their "
-        "expectation. The coefficient is the signal less its control; the weight of "
-        "cross-entropy is reward / max(p, clip), and a sample is clipped where p is below.\n\n"
-        + table(head, cells)
-    )
+    return prose("partial-feedback/signals", table=table(head, cells))
 
 
 def _collisions(runs: Runs) -> str:
@@ -519,7 +457,6 @@ def _collisions(runs: Runs) -> str:
 def _differences(
     systems: Sequence[RewardedSystem], runs: Runs, best: SpanCounts, sentences: int
 ) -> str:
-    """Compare each learner that has a control with the same without, and with full information."""
     known = {system.name: system for system in systems}
     cells = []
     for name, plain in PLAINLY.items():
@@ -550,13 +487,7 @@ def _differences(
         "with, to the same F",
         "less full information (95 %)",
     ]
-    return (
-        "## What a control brings\n\n"
-        "The same objective, as many samples, each with the rate that is best for it on the dev "
-        "part. F on the test part, means over seeds; intervals by resampled sentences and seeds; "
-        "the samples until the mean of the best F on the dev part that was reached without a "
-        "control.\n\n" + table(head, cells)
-    )
+    return prose("partial-feedback/differences", table=table(head, cells))
 
 
 def _between(mine: Sequence[LearningRun], others: Sequence[SpanCounts]) -> str:
@@ -581,7 +512,6 @@ _CALLS = 300
 
 
 def _speeds(start: CRF, train: Corpus, passes: int) -> dict[str, float]:
-    """Return updates a second of processor time; passes over the corpus are timed after a first."""
     problem = problem_of(start, train, PHRASE)
     gold = problem.states
 
@@ -613,7 +543,6 @@ def _speeds(start: CRF, train: Corpus, passes: int) -> dict[str, float]:
 
 
 def _latencies(start: CRF, sentences: Corpus) -> dict[str, float]:
-    """Return what a call takes, median, in microseconds of wall clock."""
     found: dict[str, float] = {}
     for sync in get_args(Sync):
         asked, told = [], []

@@ -17,7 +17,7 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, table
+from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, prose, table
 from fstcrf.taggers import CRF
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Corpus
@@ -71,38 +71,21 @@ SYSTEMS = (PLAIN, HARD, FROZEN, JOINT)
 
 
 class LearnedFacts(msgspec.Struct, frozen=True):
-    """What is known of a tagger beside its weights.
+    """What is known of a tagger beside its weights."""
 
-    Parameters
-    ----------
-    grammar : str
-        What it stands under: the text of a grammar file.
-    weights : dict
-        Of the rules, by name.
-    seconds : float
-        Of the processor, for training and learning.
-    """
-
-    grammar: str
-    weights: dict[str, float]
-    seconds: float
+    grammar: str  # what it stands under: the text of a grammar file
+    weights: dict[str, float]  # of the rules
+    seconds: float  # of the processor
 
 
 class Chunker:
-    """Taggers with one template, trained on some sentences; each is trained once.
-
-    Parameters
-    ----------
-    setting : Setting
-    name, template : str
-    train : Corpus
-    """
+    """Taggers with one template, trained on some sentences; each is trained once."""
 
     def __init__(self, setting: Setting, name: str, template: str, train: Corpus) -> None:
         self._setting, self.name, self._template, self._train = setting, name, template, train
         self._known: dict[str, tuple[CRF, LearnedFacts]] = {}
 
-    def __call__(self, system: str, settings: Mapping[str, Value]) -> Tagger[list[str], Floats]:
+    def constrained(self, system: str, settings: Mapping[str, Value]) -> Tagger[list[str], Floats]:
         """Return the tagger of a system under its grammar."""
         tagger, facts = self.trained(system, settings)
         return tagger & Grammar.from_text(facts.grammar)
@@ -137,7 +120,6 @@ class Chunker:
         return self._crf(self._train, settings, SCHEME), _facts(SCHEME, {}, began)
 
     def _frozen(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
-        """Learn the rules from every fifth sentence, the tagger from the others."""
         began, numbers = time.process_time(), range(len(self._train))
         others, fifth = ([i for i in numbers if (i % 5 == 4) == last] for last in (False, True))
         tagger = self._crf(self._train.select(others), settings)
@@ -170,13 +152,10 @@ def _facts(grammar: str, weights: dict[str, float], began: float) -> LearnedFact
 
 
 def choose(protocol: Protocol, chunker: Chunker, held_out: Corpus) -> dict[str, dict[str, Value]]:
-    """Choose the penalties of each system by F of held-out sentences.
-
-    The tagger's is chosen for the tagger alone, and stays; those of the rules beside it.
-    """
+    """Choose the penalty of the tagger alone, which stays; those of the rules beside it."""
 
     def f(system: str, settings: Mapping[str, Value]) -> float:
-        labels = chunker(system, settings).tag_all(held_out, threads=THREADS)
+        labels = chunker.constrained(system, settings).tag_all(held_out, threads=THREADS)
         return corpora.span_f(held_out, "chunk", labels)
 
     found = {}
@@ -203,7 +182,7 @@ class RuleRun:
 
 def _tested(chunker: Chunker, system: str, settings: Mapping[str, Value], test: Corpus) -> RuleRun:
     facts = chunker.trained(system, settings)[1]
-    labels = chunker(system, settings).tag_all(test, threads=THREADS)
+    labels = chunker.constrained(system, settings).tag_all(test, threads=THREADS)
     return RuleRun(labels, corpora.span_f(test, "chunk", labels), facts.weights, facts.seconds)
 
 
@@ -243,7 +222,6 @@ def run(setting: Setting) -> Result:
 
 
 def _parts(corpus: Corpus, *, full: bool) -> tuple[Corpus, Corpus]:
-    """Return what is trained on, and what settings are chosen on: every tenth sentence."""
     numbers = range(len(corpus))
     train = [i for i in numbers if i % 10 != 9 and (full or i % QUICK == 0)]
     return corpus.select(train), corpus.select([i for i in numbers if i % 10 == 9])
@@ -280,21 +258,15 @@ def _weights(runs: Mapping[str, Mapping[str, RuleRun]]) -> str:
 
 
 def _reading(train: int, held_out: int) -> str:
-    return (
-        "## How to read this\n\n"
-        f"All taggers learn from the same {train:,} sentences of CoNLL-2000's training part; "
-        f"penalties are chosen on {held_out:,} others of it. *Tokens* decides every token alone, "
-        "*chain* has weights of neighbouring labels.\n\n"
-        f"- *{PLAIN}*: trained without the scheme `bio`, which then holds in tagging.\n"
-        f"- *{HARD}*: `bio` holds in training, too.\n"
-        f"- *{FROZEN}*: the tagger is trained on four of five of the sentences and stays as it "
-        "is; the weights of the rules are learned from every fifth.\n"
-        f"- *{JOINT}*: tagger and rules are trained together on all of the sentences, from the "
-        f"weights of *{PLAIN}*.\n\n"
-        "The tagger's penalty is chosen for the tagger alone; both systems with rules have it. The "
-        "rules were written with the training part in mind; of a longer list, figures of the test "
-        "part had been seen. Seconds are of the processor, of the tagger and the rules together."
-        f"\n\n```text\n{RULES}```"
+    return prose(
+        "rules/reading",
+        train=train,
+        held_out=held_out,
+        plain=PLAIN,
+        hard=HARD,
+        frozen=FROZEN,
+        joint=JOINT,
+        rules=f"```text\n{RULES}```",
     )
 
 

@@ -164,10 +164,7 @@ def optimised(
     seed: int = 0,
     threads: int = 1,
 ) -> tuple[CRF, ChunkerRun]:
-    """Train by an optimiser, `limit` iterations at most; return the tagger and what is known of it.
-
-    With `held_out` the dev part is left out, and scored on after every iteration.
-    """
+    """Train by an optimiser; with `held_out` dev is left out, and scored after every iteration."""
     course: list[Point] = []
     began = time.perf_counter()
 
@@ -253,10 +250,7 @@ def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> Chun
 
 
 def local(data: DataSplit, like: CRF, *, held_out: bool = False, limit: int = 300) -> ChunkerRun:
-    """Train a locally normalised model with the features, structure and weights' places of a CRF.
-
-    With `held_out` the dev part is left out, and scored on after every iteration.
-    """
+    """Train a locally normalised model with the features and weights' places of a CRF."""
     began = time.perf_counter()
     course: list[Point] = []
     problem = problem_of(like, data.part if held_out else data.train, PHRASE)

@@ -20,7 +20,7 @@ import numpy as np
 from fstcrf.evaluate import best_of, span_counts
 from fstcrf.ext.calibration import Events, fit_temperature, reliability, span_events
 from fstcrf.lattices import Lattice, nbest
-from fstcrf.recipes.report import number, table
+from fstcrf.recipes.report import number, prose, table
 
 BEST = (1, 5, 20)
 """Numbers of labellings that an oracle chooses from."""
@@ -31,52 +31,23 @@ _ABOVE = 0.01
 
 
 class ConfidentSpans(msgspec.Struct, frozen=True):
-    """Spans at or above a probability.
+    """Spans at or above a probability."""
 
-    Parameters
-    ----------
-    precision : float
-        Share of them that is right, percent; NaN where there is none.
-    recall : float
-        Share of the gold spans that is among them, percent.
-    """
-
-    precision: float | None
-    recall: float
+    precision: float | None  # share of them that is right, percent; None where there is none
+    recall: float  # share of the gold spans that is among them, percent
 
 
 class Worth(msgspec.Struct, frozen=True):
-    """What the probabilities of one model are worth on one text.
+    """What the probabilities of one model are worth on one text."""
 
-    Parameters
-    ----------
-    error : float
-        Expected calibration error of spans above 0.01, in 15 bins.
-    likely : float
-        That of the spans that are at least as probable as not.
-    brier : float
-        Sum of (probability − right)² over spans above 0.01, and 1 for each gold span below, divided
-        by the gold spans.
-    spans : float
-        Spans above 0.01 for each gold span.
-    temperature : float or None
-        What scores are divided by, fitted on other text; None: it was not.
-    tempered : float or None
-        Expected calibration error after that.
-    kept : list of ConfidentSpans
-        For each of the `THRESHOLDS`, before any temperature.
-    oracle : list of float
-        F, percent, of the best of the n best labellings of each sentence, for each n of `BEST`.
-    """
-
-    error: float
-    likely: float
-    brier: float
-    spans: float
-    temperature: float | None
-    tempered: float | None
-    kept: list[ConfidentSpans]
-    oracle: list[float]
+    error: float  # expected calibration error of spans above 0.01, in 15 bins
+    likely: float  # that of the spans that are at least as probable as not
+    brier: float  # (probability − right)², and 1 for each gold span below 0.01, per gold span
+    spans: float  # above 0.01, per gold span
+    temperature: float | None  # what scores are divided by, fitted on other text
+    tempered: float | None  # expected calibration error after that
+    kept: list[ConfidentSpans]  # for each of the `THRESHOLDS`, before any temperature
+    oracle: list[float]  # F, percent, of the best of n labellings, for each n of `BEST`
 
 
 Labels = Sequence[Sequence[str]]
@@ -89,16 +60,7 @@ def worth(
     *,
     threads: int = 1,
 ) -> Worth:
-    """Measure probabilities.
-
-    Parameters
-    ----------
-    lattices : sequence of B Lattice
-    gold : sequence of B label sequences
-    other : (lattices, gold), optional
-        Text that the model was not trained on, for the temperature.
-    threads : int
-    """
+    """Measure probabilities; `other` is text that training did not see, for the temperature."""
     events = span_events(lattices, gold, above=_ABOVE, threads=threads)
     temperature = tempered = None
     if other is not None:
@@ -150,31 +112,14 @@ def oracle_f(lattices: Sequence[Lattice], gold: Labels, *, threads: int = 1) -> 
 def worth_table(
     found: Mapping[str, Worth], errors: Mapping[str, Sequence[float]] | None = None
 ) -> str:
-    """Write the probabilities of several models beside each other, and how to read them.
-
-    Parameters
-    ----------
-    found : mapping
-    errors : mapping, optional
-        Calibration errors of several runs, whose mean and standard deviation is given where there
-        is more than one; the other figures are those of the first.
-    """
+    """Write the probabilities of several models; of several runs, their mean calibration error."""
     runs = {} if errors is None else errors
     head = ["", "calibration error", "spans", "of p ≥ 0.5", "Brier"]
     head += ["temperature", "error after it"]
     head += [f"p ≥ {threshold:g}: precision (recall), %" for threshold in THRESHOLDS]
     head += [f"F of the best of {n}, %" for n in BEST[1:]]
     rows = [[name, *_cells(one, runs.get(name, ()))] for name, one in found.items()]
-    return f"{_READING}\n\n{table(head, rows)}"
-
-
-_READING = (
-    f"Calibration errors are of spans with a probability above {_ABOVE:g}; *spans* is how many "
-    "there are for each gold one. Many improbable spans make that error small, so that it is no "
-    "measure between models that have more and fewer of them: that of the spans with p ≥ 0.5 is, "
-    "and *Brier*: the squared distances of all these spans from what is true, and 1 for each gold "
-    "span that is not among them, for each gold span."
-)
+    return f"{prose('probabilities/reading', above=_ABOVE)}\n\n{table(head, rows)}"
 
 
 def _cells(one: Worth, errors: Sequence[float]) -> list[str]:

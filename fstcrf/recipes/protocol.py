@@ -35,74 +35,32 @@ SEEDS = 5
 
 
 class HeldOutTrial(msgspec.Struct, frozen=True):
-    """A candidate with its figure.
-
-    Parameters
-    ----------
-    settings : dict
-    held_out : float
-        The figure on held-out data; more is better.
-    """
+    """A candidate with its figure on held-out data; more is better."""
 
     settings: dict[str, Value]
     held_out: float
 
 
 class SettingChoice(msgspec.Struct, frozen=True):
-    """What was chosen for one system.
-
-    Parameters
-    ----------
-    settings : dict
-    trials : tuple of HeldOutTrial
-        All that was tried, in order; empty where there was nothing to choose from.
-    """
+    """What was chosen for one system, and all that was tried, in order."""
 
     settings: dict[str, Value]
     trials: tuple[HeldOutTrial, ...] = ()
 
 
 class Frozen(msgspec.Struct, frozen=True):
-    """What ``settings.json`` holds.
-
-    Parameters
-    ----------
-    recipe : str
-    choices : dict
-        By name of the system.
-    sha256 : str
-        Of the two, as compact JSON with sorted keys.
-    run : str
-        The fingerprint of data and options.
-    code : str
-        The version and commit of the code that chose, or took choices that were kept.
-    date : str
-        When they were frozen: UTC, ISO 8601.
-    """
+    """What ``settings.json`` holds."""
 
     recipe: str
     choices: dict[str, SettingChoice]
-    sha256: str
-    run: str = ""
-    code: str = ""
-    date: str = ""
+    sha256: str  # of the two, as compact JSON with sorted keys
+    run: str = ""  # fingerprint of data and options
+    code: str = ""  # version and commit of the code that chose, or took choices that were kept
+    date: str = ""  # UTC, ISO 8601
 
 
 class Protocol:
-    """Choices of one run, and whether they are frozen.
-
-    Parameters
-    ----------
-    recipe : str
-        Name of the recipe.
-    setting : Setting
-        Where trials are kept, and the folder of the report; without one nothing is written.
-
-    Raises
-    ------
-    DataError
-        The folder of the report has settings that were chosen on other data or by other options.
-    """
+    """Choices of one run; DataError where the folder of the report has those of another one."""
 
     def __init__(self, recipe: str, setting: Setting) -> None:
         self._recipe, self._setting = recipe, setting
@@ -119,26 +77,9 @@ class Protocol:
         held_out: Callable[[Mapping[str, Value]], float],
         about: object = None,
     ) -> Mapping[str, Value]:
-        """Return the candidate with the best figure; the first of equals.
+        """Return the candidate with the best figure of held-out data; the first of equals.
 
-        Every trial is kept as it ends, so that a search that was interrupted goes on.
-
-        Parameters
-        ----------
-        name : str
-            Of the system, no other's.
-        candidates : sequence of mappings
-            A single one is chosen without a trial: a quick run has the settings that a full one
-            chose.
-        held_out : callable
-            Settings → a figure of held-out data, more is better.
-        about : object
-            What the figures depend on, beside settings and data.
-
-        Raises
-        ------
-        RuntimeError
-            The settings are frozen: test data may have been read.
+        Every trial is kept as it ends. A single candidate is chosen without one.
         """
         if self._sha256:
             raise RuntimeError(f"{name}: settings are chosen before they are frozen")
@@ -171,14 +112,7 @@ class Protocol:
         return Work(part, make, about)
 
     def freeze(self) -> str:
-        """Write the settings down and return their SHA-256; from here on test data may be read.
-
-        Raises
-        ------
-        DataError
-            The folder of the report has settings of another run: figures on test data that were
-            made with them would no longer say which settings they are of.
-        """
+        """Write the settings down and return their SHA-256; from here on test data may be read."""
         sha256 = digest(self._recipe, self._choices)
         parts, date = self._setting.parts, dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
         frozen = Frozen(self._recipe, self._choices, sha256, parts.run, parts.code, date)
@@ -188,13 +122,7 @@ class Protocol:
         return sha256
 
     def test(self, read: Callable[[], T]) -> T:
-        """Return test data.
-
-        Raises
-        ------
-        RuntimeError
-            The settings are not frozen.
-        """
+        """Return test data; RuntimeError where the settings are not frozen."""
         if not self._sha256:
             raise RuntimeError("settings are frozen before test data is read")
         return read()
@@ -230,13 +158,7 @@ def digest(recipe: str, choices: Mapping[str, SettingChoice]) -> str:
 
 
 def frozen(path: Path) -> Frozen:
-    """Read settings that were frozen.
-
-    Raises
-    ------
-    DataError
-        It is no such file, or not what it was when it was written.
-    """
+    """Read settings that were frozen; DataError where they are not what was written."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Frozen)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

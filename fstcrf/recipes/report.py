@@ -7,10 +7,13 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +32,12 @@ FILES = ("report.md", "results.json")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One number of a report.
+    """One number of a report."""
 
-    Parameters
-    ----------
-    row : str
-        What was measured: a model, a system.
-    metric : str
-        What of it, with its unit.
-    value : float
-    paper : float, optional
-        The number that was published, or that the peer reaches in the same run.
-    seconds : float, optional
-        What it took.
-    """
-
-    row: str
-    metric: str
+    row: str  # what was measured: a model, a system
+    metric: str  # what of it, with its unit
     value: float
-    paper: float | None = None
+    paper: float | None = None  # published, or what the peer reaches in the same run
     seconds: float | None = None
 
     def __str__(self) -> str:
@@ -57,25 +47,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """A figure that a report is judged by.
-
-    Parameters
-    ----------
-    row, metric : str
-        As of a `Row`.
-    values : tuple of float
-        One for each seed; a single one where nothing is drawn.
-    paper : float, optional
-        The number that was published.
-    interval : (float, float), optional
-        95 % confidence interval of our figure, by resampled documents and seeds.
-    """
+    """A figure that a report is judged by."""
 
     row: str
     metric: str
-    values: tuple[float, ...]
+    values: tuple[float, ...]  # one for each seed
     paper: float | None = None
-    interval: tuple[float, float] | None = None
+    interval: tuple[float, float] | None = None  # 95 %, by resampled documents and seeds
 
     @classmethod
     def of_f(
@@ -108,23 +86,12 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a run found.
-
-    Parameters
-    ----------
-    rows : list of Row
-    sections : list of str
-        Markdown that stands behind the table: what the numbers mean, examples.
-    plots : list of str
-        Paths of pictures, relative to the folder of the report.
-    headline : list of Headline
-        What the report begins with; with one, the table of all rows is folded.
-    """
+    """What a run found."""
 
     rows: list[Row] = field(default_factory=list)
-    sections: list[str] = field(default_factory=list)
-    plots: list[str] = field(default_factory=list)
-    headline: list[Headline] = field(default_factory=list)
+    sections: list[str] = field(default_factory=list)  # Markdown that stands behind the table
+    plots: list[str] = field(default_factory=list)  # paths, relative to the folder of the report
+    headline: list[Headline] = field(default_factory=list)  # first; with one, rows are folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +133,6 @@ class Report:
         return "\n\n".join(parts) + "\n"
 
     def _figures(self) -> list[str]:
-        """Return the tables: all rows, or those that count and the others folded."""
         rows = table(self.head, self.cells())
         if not self.result.headline:
             return [rows]
@@ -196,13 +162,7 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 
 def number(value: float | None) -> str:
-    """Write a number with the digits that it deserves; nothing for None.
-
-    Examples
-    --------
-    >>> [number(x) for x in (None, 0, 37, 11134.0, 2034.18, 96.5432, 0.01234)]
-    ['', '0', '37', '11,134', '2,034.2', '96.54', '0.0123']
-    """
+    """Write a number with the digits that it deserves; nothing for None."""
     if value is None:
         return ""
     if value == int(value) and abs(value) < 1e15:
@@ -222,6 +182,21 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def folded(summary: str, text: str) -> str:
     """Write Markdown that a reader unfolds."""
     return f"<details><summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+@cache
+def _texts() -> dict[str, str]:
+    text = resources.files("fstcrf.recipes").joinpath("texts.md").read_text("utf-8")
+    parts = (part.partition(" -->") for part in text.split("<!-- ")[2:])
+    return {name: _LINE_END.sub(" ", words.strip()) for name, _, words in parts}
+
+
+_LINE_END = re.compile(r"(?<!\n)\n(?!\n|- )\s*")
+
+
+def prose(name: str, /, **fields: object) -> str:
+    """Return a section of ``texts.md``, what stands in braces there filled in."""
+    return _texts()[name].format_map(fields)
 
 
 def _cell(text: str) -> str:
@@ -247,10 +222,7 @@ _CPU = Path("/proc/cpuinfo")
 
 
 def gain_over_splits(differences: Floats, *, test_share: float) -> str:
-    """Write a mean difference over splits that overlap, with its interval and p-value.
-
-    Of fewer than three splits the mean alone; `test_share` as of `resampled_t`.
-    """
+    """Write a mean over splits that overlap, with interval and p-value where there are three."""
     mean = f"{round(float(np.mean(differences)), 2) + 0.0:+.2f}"
     if len(differences) < 3:
         return mean
@@ -261,10 +233,7 @@ def gain_over_splits(differences: Floats, *, test_share: float) -> str:
 
 
 def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterator[Row]:
-    """Yield the p-value of a t-test over runs against a figure without any; nothing for equal ones.
-
-    It knows nothing of other documents.
-    """
+    """Yield the p-value of a t-test over runs, which knows nothing of other documents."""
     from scipy.stats import ttest_1samp  # noqa: PLC0415 (slow to import)
 
     if len(set(runs)) > 1:

@@ -129,7 +129,6 @@ def _fixed(
     paper: tuple[float | None, int | None] = NOTHING,
     **more: Any,
 ) -> RewardedSystem:
-    """Return a learner by steps of a rate that stays."""
     return RewardedSystem(name, aim, Rule(rate=rate), paper, rates=rates, **more)
 
 
@@ -262,7 +261,6 @@ _EXPECTED_LOSS = Aim()
 
 
 def _as_published(begin: Beginning, text: str) -> tuple[RewardedSystem, ...]:
-    """Return the paper's three with its rates, its L2 and its numbers of samples."""
     aims = (
         ("expected loss", _EXPECTED_LOSS, Rule(rate=1e-4), EXPECTED_LOSS),
         ("preference, binary", _PAIRS, Rule(rate=1e-4), PREFERENCE),

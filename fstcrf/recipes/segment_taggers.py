@@ -13,7 +13,7 @@ from fstcrf.evaluate.significance import span_counts
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, table
+from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, prose, table
 from fstcrf.taggers import CRF
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus, convert_column
@@ -81,7 +81,6 @@ class SegmentTask:
 
 
 def _some(corpus: Corpus) -> Corpus:
-    """Return what candidates learn from."""
     return corpus[::EVERY]
 
 
@@ -184,8 +183,6 @@ def measured(task: SegmentTask, system: str, settings: Settings, test: Corpus) -
 
 
 def _fastest(tag: Callable[[], object]) -> float:
-    """Return the seconds of the processor that the fastest of three passes takes."""
-
     def once() -> float:
         began = time.process_time()
         tag()
@@ -207,7 +204,10 @@ def run(setting: Setting) -> Result:
     setting.course.until(1.0)
     rows: list[Row] = []
     headline: list[Headline] = []
-    sections = [_READING, protocol.section()]
+    reading = prose(
+        "segments/reading", held_out=HELD_OUT, every=EVERY, middle=MIDDLE, threads=THREADS
+    )
+    sections = [reading, protocol.section()]
     for task, chosen in setting.course.each(list(zip(tasks, settings, strict=True))):
         test = protocol.test(task.read_test)
         found = []
@@ -241,26 +241,7 @@ def _rows(task: SegmentTask, one: SegmentRun, tokens: int) -> Iterator[Row]:
     yield Row(name, "tokens a second, to arrays", tokens / one.arrays, seconds=one.arrays)
 
 
-_READING = (
-    "## How to read this\n\n"
-    "A chain has a label for each token (IOB2 or BIOES), a segment tagger one for each segment of "
-    "up to so many tokens (`longest`), with a tail for longer ones. Both read the same templates "
-    "at every token: the chain for each label, the other for the first token of a segment, tokens "
-    "within it, and its last one. What a chain cannot have are weights of lengths, and the "
-    "strings of whole segments as features (`strings`). Of CoNLL-2000, the last "
-    f"{HELD_OUT:,} sentences of the training file are held out, of CoNLL-2003 testa. Candidates "
-    "learn from every "
-    f"{EVERY}rd sentence of the rest of the training file, the systems from all of it; what "
-    f"chooses is F in percent. Shapes are compared with l2 {MIDDLE:g}, then penalties with the "
-    "shape that "
-    f"won. Training has {THREADS} threads, tagging one, its seconds are of the processor, "
-    "features included; of three passes over the test part the fastest counts. Strings are what "
-    "`tag_all` returns, arrays what `decode` does."
-)
-
-
 def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], seed: int) -> str:
-    """Compare every tagger with the chain."""
     gold, reference = test.column_lists(task.target), found[0]
     documents = corpora.documents_of(test)
     body = []

@@ -27,6 +27,7 @@ from fstcrf.recipes.report import (
     draw,
     gain_over_splits,
     number,
+    prose,
     table,
 )
 from fstcrf.recipes.seminars_systems import (
@@ -80,10 +81,7 @@ PAIRS = (
 
 
 def run(setting: Setting) -> Result:
-    """Train and score all systems on several splits.
-
-    Finished taggers and splits are kept. A run that ends early tells the scores of each split.
-    """
+    """Train and score all systems on several splits, and in a full run what explains them."""
     count = SPLITS_FULL if setting.full else SPLITS
     notes = setting.section(_notes(setting, count))
     messages = all_messages(setting)
@@ -139,7 +137,6 @@ def _split(
 
 
 def _of_split(name: str, outcome: SplitOutcome) -> Iterator[Row]:
-    """Yield what is known of one split: a run that ends early has no means."""
     policy = outcome.chosen["policy"]
     for system, scores in outcome.scores.items():
         yield Row(f"{name}: {system}", "F overall, %", 100 * scores[f"overall/{policy}"])
@@ -148,7 +145,6 @@ def _of_split(name: str, outcome: SplitOutcome) -> Iterator[Row]:
 def _scores(
     found: Sequence[Measured], system: str, field: str, policy: str | None = None
 ) -> Floats:
-    """Return F of each split, in %, by a policy or by that which its training half chose."""
     outcomes = [SYSTEMS[system].outcome(measured) for measured in found]
     return 100 * np.asarray(
         [o.scores[system][f"{field}/{policy or o.chosen['policy']}"] for o in outcomes]
@@ -156,7 +152,6 @@ def _scores(
 
 
 def _means(found: Sequence[Measured], system: str, policy: str | None = None) -> list[float]:
-    """Return the mean F of each field, and of all, in %."""
     names = (*FIELDS, "overall")
     return [float(np.mean(_scores(found, system, name, policy))) for name in names]
 
@@ -198,7 +193,6 @@ def _table2(found: Sequence[Measured]) -> str:
 
 
 def _significance(found: Sequence[Measured]) -> str:
-    """Return corrected paired t-tests over the splits."""
     if len(found) < 3:
         return "## Significance\n\nA t-test needs more splits: `--full`."
     rows = []
@@ -208,26 +202,14 @@ def _significance(found: Sequence[Measured]) -> str:
             apart = _scores(found, one, field) - _scores(found, other, field)
             cells.append(gain_over_splits(apart, test_share=_TEST_SHARE))
         rows.append(cells)
-    return (
-        "## Significance\n\nMean difference in F over the splits, with the 95 % interval and the "
-        "p-value of a paired t-test (two-sided; the paper: speaker .017, location .067 for joint "
-        "against cascaded). "
-        "The splits share messages; the variance is corrected for that (Nadeau and Bengio, 2003), "
-        "which the paper's is not. The further features were found on the training half of the "
-        "first split, which is a part of the test halves of all others: their p-values are too "
-        "small.\n\n" + table(["", *FIELDS, "overall"], rows)
-    )
+    return prose("seminars/significance", table=table(["", *FIELDS, "overall"], rows))
 
 
 _TEST_SHARE = 0.5
 
 
 def _headline(found: Sequence[Measured]) -> list[Headline]:
-    """Return what the report is judged by.
-
-    The further features were chosen on the training half of the first split, so only its test half
-    is clean for them.
-    """
+    """Only the test half of the first split is clean for the further features."""
     lines = []
     for system in THEIRS:
         for field, place in (("speaker", 3), ("location", 2), ("overall", 4)):
@@ -247,7 +229,6 @@ def _headline(found: Sequence[Measured]) -> list[Headline]:
 
 
 def _proofs(counts: Sequence[Sequence[int]]) -> str:
-    """Say how much of the decisions by the chain rule is proven."""
     unproven, answers = (sum(part) for part in zip(*counts, strict=True))
     return (
         "## Decisions by the chain rule\n\n"
@@ -288,30 +269,7 @@ def _notes(setting: Setting, count: int) -> str:
         if setting.full
         else " `--full` takes ten, and adds the learning curve and what features bring."
     )
-    return (
-        "## How to read this\n\n"
-        f"{count} random 50/50 splits, seed {setting.seed}.{extent} A message is one sequence. "
-        "Tokens are runs of letters, of digits, or of one sign; a token belongs to the field in "
-        "which it starts. Of the spans that are found of a field one is the message's value: the "
-        "first, or of the most frequent value the first; cross-validation of the cascade on the "
-        "training half chooses between the two, for all systems. It is right if its tokens are "
-        "those of one of the field's mentions. `stime` and `etime` "
-        "are the start and the end of the talk. Parts of speech are predicted by a tagger "
-        "that was trained on EWT; the entity taggers were trained on CoNLL-2003 with such "
-        "predicted tags, on words cut like those of the messages. With the paper's features both "
-        "taggers have those of its Table 1 (its lists are of names and honorifics), trained until "
-        "nothing changes; with more features the entity tagger has parts of words and neighbours, "
-        "too. Weights and grammars were chosen by cross-validation on each training half; *no "
-        "place 1.5* means that a message without one loses 1.5 in score (natural log). *More "
-        "features*: on which line of the page a token is and what stands before its colon, parts "
-        "of words, neighbours, words of the window, "
-        "what looks like a room, and under which heads the word occurs elsewhere in the message; "
-        "labels in BIOES. *Fields agree*: of the 50 best decisions about the fields that is taken "
-        "which scores best when each token of two times that differ, and each place where the "
-        "speaker's last name is not the speaker's, costs the penalty. Intervals are those of a "
-        "t-test over splits that overlap; of split 1 alone, and of news, by resampling: messages, "
-        "or documents and draws."
-    )
+    return prose("seminars/notes", count=count, seed=setting.seed, extent=extent)
 
 
 # --- What the further features bring, by cross-validation within the first training half ----------
@@ -347,10 +305,7 @@ VARIANTS = (
 
 
 def ablation(setting: Setting, common: Shared) -> str:
-    """Cross-validate all variants on the training half of the first split.
-
-    Test halves are not looked at.
-    """
+    """Cross-validate all variants on the training half of the first split."""
     half = split(len(common.messages), setting.seed, 0).train
     messages = common.messages.select(half)
     rows = []
@@ -370,7 +325,6 @@ def ablation(setting: Setting, common: Shared) -> str:
 def _validated(
     setting: Setting, common: Shared, messages: Corpus, variant: FieldVariant
 ) -> dict[str, float]:
-    """Return F of places, of speakers, and the mean of all fields, in [0, 1]."""
     setting.say(f"seminars: cross-validation, features {variant.name}")
     words: list[Sequence[str]] = []
     gold: list[Sequence[str]] = []
@@ -406,7 +360,6 @@ FIELD = "speaker"
 
 
 def _curve(setting: Setting, common: Shared) -> tuple[str, list[str]]:
-    """Train on more and more messages; return a section of the report, and its picture."""
     found = []  # [size, split, cascaded or joint], percent
     for size in setting.course.each(SIZES):
         splits = setting.course.each(range(CURVE_SPLITS))
@@ -417,18 +370,13 @@ def _curve(setting: Setting, common: Shared) -> tuple[str, list[str]]:
         _learnt(size, few, test_share=rest / (rest + size))
         for size, few in zip(SIZES, points, strict=True)
     ]
-    text = (
-        f"## Figure 2: learning curve\n\nF of the {FIELD}, its first value, mean and standard "
-        f"deviation of {CURVE_SPLITS} splits; the difference with the 95 % interval and the "
-        "p-value of the corrected paired t-test. In the paper the cascade needs 242 messages for "
-        "what the joint decision reaches with 181.\n\n"
-    )
+    head = ["messages", "cascaded", "joint", "joint − cascaded"]
+    text = prose("seminars/curve", field=FIELD, curve_splits=CURVE_SPLITS, table=table(head, rows))
     plots = setting.drawn("learning.svg", partial(_draw, points.mean(axis=1).tolist()))
-    return text + table(["messages", "cascaded", "joint", "joint − cascaded"], rows), plots
+    return text, plots
 
 
 def _learnt(size: int, values: Floats, *, test_share: float) -> list[str]:
-    """Return a row of the learning curve; values are [split, cascaded or joint]."""
     cells = [f"{part.mean():.2f} ± {part.std(ddof=1):.2f}" for part in values.T]
     gain = gain_over_splits(values[:, 1] - values[:, 0], test_share=test_share)
     return [str(size), *cells, gain]
@@ -441,7 +389,6 @@ def _kept(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, f
 
 
 def _point(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, float]:
-    """Return F of cascade and joint decision, in [0, 1]."""
     setting.say(f"seminars: learning curve, {size} messages, split {k + 1}")
     one = split(len(common.messages), setting.seed, k)
     chosen = np.sort(np.random.default_rng([setting.seed, k, size]).permutation(one.train)[:size])

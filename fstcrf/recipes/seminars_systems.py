@@ -106,7 +106,6 @@ def tagger_rows(setting: Setting, common: Shared, protocol: Protocol) -> list[Ro
 
 
 def _ewt(setting: Setting, part: str) -> Corpus:
-    """Return a file of EWT, its words cut as those of messages are."""
     (path, *_) = setting.files(f"ud_english_ewt/*{part}.conllu")
     return retokenised(read_conllu(path), "xpos", spans=False)
 
@@ -121,7 +120,6 @@ def _tagged(corpus: Corpus, tagger: CRF) -> Corpus:
 
 
 def _entities(setting: Setting, part: str) -> Corpus:
-    """Return a file of CoNLL-2003 in IOB2, its words cut as those of messages are."""
     return retokenised(entities(setting, part, "iob2"), ENTITY, spans=True)
 
 
@@ -145,10 +143,7 @@ class SplitOutcome(msgspec.Struct):
 
 
 class SplitTaggers:
-    """The taggers of one set of features that a training half gives.
-
-    `place` gives the folder in which the pipeline of a name is kept; None for none.
-    """
+    """The taggers that a training half gives with one set of features, kept in `place`."""
 
     def __init__(
         self, features: Features, train: Corpus, ner: CRF, place: Callable[[str], Path | None]
@@ -242,8 +237,7 @@ SIZE = 50
 def ranked(pipeline: TrainedPipeline, corpus: Corpus) -> list[Ranked]:
     """Return the best joint decisions about the fields of each message, best first.
 
-    The entities are those of the best decision: without that, most of a list differs in entities
-    alone. NoPathError where no decision about a message is legal.
+    The entities are those of the best decision: without that, most of a list differs in entities.
     """
     decided = pipeline.tag_all(corpus, decode="joint")
     lattices = pipeline.composition.lattices(corpus)
@@ -253,7 +247,6 @@ def ranked(pipeline: TrainedPipeline, corpus: Corpus) -> list[Ranked]:
 
 
 def _decided(lattice: Lattice, entities: Sequence[str]) -> Lattice:
-    """Return the paths that have these entities."""
     names, fields = lattice.labels
     masks = (
         np.asarray(entities)[:, None] == np.asarray(names),
@@ -263,7 +256,7 @@ def _decided(lattice: Lattice, entities: Sequence[str]) -> Lattice:
 
 
 def agreeing(lists: Sequence[Ranked], corpus: Corpus, penalty: float) -> list[list[str]]:
-    """Return the labels of each message, a document, that score best with the penalties added.
+    """Return the labels of each message that score best with the penalties added.
 
     `penalty`, natural log: of each token of two times that differ, and of each place where a
     speaker's last name is not the speaker's.
@@ -395,8 +388,6 @@ def folded(corpus: Corpus) -> list[tuple[Corpus, Corpus]]:
 
 
 class _Folds:
-    """Pipelines that have not seen a third of the training half, and that third."""
-
     def __init__(self, taggers: SplitTaggers) -> None:
         self._taggers, self._parts = taggers, folded(taggers.train)
         self._words = [w for _, held in self._parts for w in held.column_lists("word")]
@@ -447,19 +438,7 @@ class _Folds:
 def chosen(
     protocol: Protocol, name: str, taggers: SplitTaggers, about: object, *, agree: bool
 ) -> SplitChoice:
-    """Choose the value of a field, weights, a grammar and the price of fields that differ.
-
-    Parameters
-    ----------
-    protocol : Protocol
-    name : str
-        Of the split and the features.
-    taggers : SplitTaggers
-    about : object
-        What figures depend on, beside what is chosen.
-    agree : bool
-        Choose the price, too.
-    """
+    """Choose a value's policy, weights, a grammar; with `agree` the price of what differs."""
     folds = _Folds(taggers)
 
     def best(what: str, candidates: list[dict[str, Value]], worth: _Worth) -> Mapping[str, Value]:

@@ -47,6 +47,7 @@ from fstcrf.recipes.report import (
     folded,
     gain,
     number,
+    prose,
     table,
 )
 from fstcrf.taggers import CRF
@@ -221,8 +222,6 @@ def _seeds(setting: Setting) -> int:
 
 
 def _seeded(features: str, stop: Stop, data: DataSplit, setting: Setting) -> list[ChunkerRun]:
-    """Train the CRF as long as dev chose, from several seeds: its first epochs are drawn."""
-
     def make(seed: int) -> ChunkerRun:
         setting.say(f"shallow-parsing: CRF, {features}, seed {seed}")
         options: dict[str, Any] = {"limit": stop.iterations, "l2": stop.l2, "seed": seed}
@@ -238,7 +237,6 @@ def _perceptron_of(data: DataSplit, epochs: int, features: str, seed: int) -> Ch
 
 
 def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[ChunkerRun], ChunkerRun]:
-    """Return MEMM and voted perceptron, and the MEMM scored on the dev part."""
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
     made: dict[str, Callable[[], ChunkerRun]] = {
         "MEMM": lambda: local(data, like),
@@ -253,7 +251,6 @@ def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[ChunkerR
 
 
 def _watched(data: DataSplit, setting: Setting) -> list[ChunkerRun]:
-    """Train by every optimiser, and score on the dev part after every iteration."""
     runs = []
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
     for optimiser in setting.course.each(OPTIMISERS):
@@ -280,7 +277,6 @@ def _with_switch(iterations: int) -> list[PublishedOptimiser]:
 def _trained(
     optimisers: Sequence[PublishedOptimiser], data: DataSplit, setting: Setting
 ) -> tuple[CRF, list[ChunkerRun]]:
-    """Train by every optimiser; return the last one's tagger, too."""
     runs = []
     for optimiser in setting.course.each(optimisers):
         setting.say(f"shallow-parsing: {optimiser.name}")
@@ -295,7 +291,6 @@ def _trained(
 
 
 def _converged(data: DataSplit, features: str) -> Iterator[Row]:
-    """Yield the numbers of a CRF that was trained to convergence, as in table 3."""
     run = optimised(_BEST, data, features=features, threads=THREADS)[1]
     name, last = f"CRF, {features}, sigma = 1, converged", run.course[-1]
     yield Row(name, "F, test, %", run.f, PAPER_F[features], run.seconds)
@@ -312,7 +307,6 @@ def _chosen_rows(fields: Mapping[str, Sequence[ChunkerRun]]) -> Iterator[Row]:
 
 
 def _headline(data: DataSplit, fields: Mapping[str, Sequence[ChunkerRun]]) -> list[Headline]:
-    """Return F of the systems of table 2, by resampled sentences and runs."""
     gold = data.test.column_lists(PHRASE)
     paper = {f"CRF, {features}": f for features, f in PAPER_F.items()} | {"MEMM": PAPER_MEMM}
     paper |= {f"averaged perceptron, {features}": f for features, f in PAPER_PERCEPTRON.items()}
@@ -324,7 +318,6 @@ def _headline(data: DataSplit, fields: Mapping[str, Sequence[ChunkerRun]]) -> li
 
 
 def _table3(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
-    """Yield the numbers of every optimiser, by the supported features."""
     target = CLOSE * max(run.course[-1].objective for run in runs)
     for optimiser, one in zip(OPTIMISERS, runs, strict=True):
         last, name = one.course[-1], one.name
@@ -364,10 +357,7 @@ def reached(course: Sequence[Point], objective: float) -> Point | None:
 
 
 def _objective(point: Point) -> float | None:
-    """Return the penalised log-likelihood; None after an epoch of drawn sentences.
-
-    What such an epoch tells is of many weights: each sentence's before its own step.
-    """
+    """None after an epoch of drawn sentences: that is each sentence's before its own step."""
     return None if point.gradient_norm is None else point.objective
 
 
@@ -414,8 +404,6 @@ def _loss(point: Point) -> float | None:
 
 
 def _draw(runs: Sequence[ChunkerRun], path: Path) -> None:
-    """Draw log-likelihood, gradient and F on the dev part by passes over the data: the figures."""
-
     def curves(value: Callable[[Point], float | None]) -> list[Curve]:
         return [
             Curve(run.name, [point.passes for point in run.course], list(map(value, run.course)))
@@ -436,46 +424,35 @@ def _draw(runs: Sequence[ChunkerRun], path: Path) -> None:
 def _reading(setting: Setting, data: DataSplit) -> str:
     how = "in this run" if setting.full else "before this run"
     extent = "" if setting.full else " `--full` chooses again, and takes 3,700 steps of GIS."
-    return (
-        "## How to read this\n\n"
-        f"Train: {len(data.train):,} sentences; dev: the last {len(data.dev):,} of them, left out "
-        f"where something is chosen; test: {len(data.test):,}. Order 2 over the labels O, B-NP and "
-        "I-NP, before a sentence O; the 19 predicates of table 1, the ends of the sentence and a "
-        "constant predicate, each with the label and with the pair of labels. Of the CRFs of the "
-        "first table what lies beyond the ends of a sentence (nothing, or padding), the penalty "
-        f"and the number of iterations were chosen {how} on dev; in table 3 sigma is 1, and "
-        f"training converges.{extent} Intervals are by resampled sentences and runs.\n\n"
-        "Optimisers of table 3 run until ten iterations gain less than 1e-5 of the objective. "
-        "Seconds are those of training on the machine above, those of the paper on a Pentium 4 of "
-        "1.7 GHz. A pass is one forward-backward over the training file; the diagonal of the "
-        "Hessian, computed anew every ten iterations, counts as one, too. Mixed CG drops its "
-        "preconditioner after the iteration that was best on dev with it. The last optimiser "
-        "measures its gradient in its own units, and its first passes are epochs of drawn "
-        "sentences, which have no value of the objective. The voted perceptron of the paper is "
-        "Collins's average of all weight vectors."
+    return prose(
+        "shallow-parsing/reading",
+        train=len(data.train),
+        dev=len(data.dev),
+        test=len(data.test),
+        how=how,
+        extent=extent,
     )
 
 
 def _why_better(runs: Sequence[ChunkerRun], held_out: Sequence[ChunkerRun]) -> str:
-    """Say why the objective is better than the paper's, and what F it brings on the dev part."""
     by_name = {one.name: (one, published) for one, published in zip(runs, OPTIMISERS, strict=True)}
     ours, published = by_name["L-BFGS"]
     last, theirs = ours.course[-1], published.objective or 0.0
     point = reached(ours.course, theirs)
     passed = "" if point is None else f" It passes theirs after {point.passes} passes."
-    return (
-        "## Why the objective is better than the paper's\n\n"
-        f"L-BFGS ends at a penalised log-likelihood of {number(last.objective)} where the paper "
-        f"has {number(theirs)}: {number(last.objective - theirs)} nats more. The paper's runs of "
-        "table 3 stop at a target that all methods but GIS reach; ours stop where nothing is "
-        f"gained any more, after {last.passes} passes.{passed} What is maximised is the same "
-        f"function: sigma is 1, and {number(ours.weights)} features occur here, some 820,000 "
-        f"there.{_what_it_brings(point, held_out)}"
+    return prose(
+        "shallow-parsing/why_better",
+        objective=number(last.objective),
+        theirs=number(theirs),
+        gained=number(last.objective - theirs),
+        passes=last.passes,
+        passed=passed,
+        weights=number(ours.weights),
+        dev=_what_it_brings(point, held_out),
     )
 
 
 def _what_it_brings(point: Point | None, held_out: Sequence[ChunkerRun]) -> str:
-    """Say what F on the dev part does after the paper's objective, where that is left out."""
     course = next(one.course for one in held_out if one.name == "L-BFGS")
     known = [one for one in course if one.dev is not None]
     then = None if point is None else _after(known, point.passes)
@@ -492,7 +469,6 @@ def _what_it_brings(point: Point | None, held_out: Sequence[ChunkerRun]) -> str:
 def _significance(
     data: DataSplit, systems: Mapping[str, Sequence[ChunkerRun]], rows: list[Row], seed: int
 ) -> str:
-    """Compare systems pair by pair, as table 4; add p-values to the rows."""
     gold = data.test.column_lists(PHRASE)
     cells = []
     for (first, second), paper in PAPER_PAIRS.items():
@@ -519,12 +495,7 @@ def _significance(
     head = ["", "paper's p", "McNemar, exact", "χ²", "labels that one alone has right"]
     head += ["difference in F (95 % by bootstrap)", "interval with all runs"]
     head += ["approximate randomisation"]
-    return (
-        "## Is the difference more than chance\n\n"
-        "Table 4. CRF: the complete features, as chosen; perceptron: the averaged one, its epochs "
-        "chosen; MEMM: trained to the end, nothing chosen. The first run of each, but for the "
-        f"interval with all. {P_VALUES}\n\n{table(head, cells)}"
-    )
+    return prose("shallow-parsing/significance", p_values=P_VALUES, table=table(head, cells))
 
 
 RECIPE = Recipe(

@@ -29,7 +29,7 @@ from fstcrf.ext.words.templates import fields_of
 from fstcrf.lazy import optional
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
-from fstcrf.recipes.report import Headline, Result, Row, gain, table
+from fstcrf.recipes.report import Headline, Result, Row, gain, prose, table
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
@@ -174,8 +174,8 @@ def _trained(task: WordTask, data: Sequence[Annotation], options: WordOptions) -
 def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[WordOptions, WordOptions]:
     """Return the options of learning on MeCab's costs, and from nothing.
 
-    How often a word must be lacked to become an entry is chosen with nothing learnt; then templates
-    are, and with those what is left. What chooses is F of words with labels on held-out texts.
+    New entries are chosen with nothing learnt, then templates, then what is left, by F of words
+    with labels on held-out texts.
     """
 
     def entries(settings: Mapping[str, Value]) -> float:
@@ -204,7 +204,6 @@ def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[WordOptio
 def _with(
     given: Mapping[str, Value], score: Callable[[WordOptions], float], own: Mapping[str, Value]
 ) -> float:
-    """Return the score of settings beside given ones."""
     return score(WordOptions.of({**given, **own}))
 
 
@@ -235,7 +234,6 @@ def _placed(text: str, words: Sequence[tuple[str, str]]) -> Spans:
 
 
 def _speed(texts: Sequence[str], tag: Callable[[Sequence[str]], object]) -> float:
-    """Characters in a second of the processor: the best of three passes."""
     best = float("inf")
     for _ in range(3):
         began = time.process_time()
@@ -272,10 +270,7 @@ def trained_run(
 
 
 def exported(task: WordTask, options: WordOptions) -> tuple[int, int]:
-    """Return for how many texts MeCab finds the words of a trained model, and how many there are.
-
-    The model is written as a dictionary that MeCab loads.
-    """
+    """Return on how many texts MeCab finds the words of a trained model, and how many there are."""
     model = _trained(task, task.dev, options)
     ours = _spans_of(model, task.texts)
     fugashi = optional("fugashi", "pip install fugashi unidic-lite")
@@ -301,9 +296,9 @@ def some_words(data: Sequence[Annotation], share: float, seed: int) -> list[Anno
 
 
 def some_boundaries(data: Sequence[Annotation], share: float, seed: int) -> list[Annotation]:
-    """Return annotations without words: each place between two characters known with a probability.
+    """Return annotations of which each place between characters is known with a probability.
 
-    Places beside blanks are left open.
+    They have no words; places beside blanks are left open.
     """
     generator = np.random.default_rng(seed)
     found = []
@@ -340,7 +335,8 @@ def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Resu
         one = setting.kept(name, make, WordRun, (TEMPLATES, top, nothing))
         rows += setting.rows(f"{name}, rows", partial(_rows, task, one), (TEMPLATES, top, nothing))
         runs.append(one)
-    sections = [_READING, protocol.section(), _coverage(task)]
+    sections = [prose("words/reading", learnt=LEARNT, threads=THREADS)]
+    sections += [protocol.section(), _coverage(task)]
     sections += [_significance(task, runs, setting.seed), _curve(setting, task, top, runs)]
     if setting.full and mecab_runs:
         setting.say("words: MeCab with the learnt costs")
@@ -358,7 +354,6 @@ def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Resu
 def _systems(
     task: WordTask, top: WordOptions, nothing: WordOptions
 ) -> dict[str, Callable[[], WordRun]]:
-    """Return what makes each system's run."""
     learnt = {
         "learnt on MeCab's costs, no new entries": replace(top, new_words=0),
         "learnt on MeCab's costs": top,
@@ -372,7 +367,6 @@ def _systems(
 
 
 def _f(task: WordTask, spans: Sequence[Sequence[tuple[int, int, str]]], *, labels: bool) -> float:
-    """F of words, percent."""
     right = found = there = 0
     for one, words in zip(task.test, spans, strict=True):
         gold = {(w.start, w.end): w.label for w in one.words}
@@ -400,25 +394,7 @@ def _rows(task: WordTask, one: WordRun) -> Iterator[Row]:
     yield Row(one.name, "characters a second of the processor", one.characters)
 
 
-_READING = f"""\
-## How to read this
-
-UD Japanese GSD has no training part here: dev is what is learnt from, its first {LEARNT} texts for
-choosing settings, which the rest decides by F of words with labels, in percent; then all of dev. A
-label is part of speech and type of inflection, as the treebank has them (`xpos`). MeCab runs with
-unidic-lite through fugashi; the lexicon of all systems is the same. *New entries*: words of dev
-that its lattices lack with that label so many times (`new_words`) become entries, with contexts and
-costs of a frequent word of their label. *On MeCab's costs*: its score of a way stands, and weights
-are added; `scaled` learns what a unit of cost is worth, too. *From nothing*: the dictionary says
-which words there are, not what they cost. Templates: `pairs` has classes of neighbours, `classes`
-those of words, too, `words` also each word with its class, `strings` also strings and kinds of
-writing without classes, and the words of neighbours. Annotations that a lattice lacks: the nearest
-ways are learnt. Training takes {THREADS} threads, tagging one; seconds are of the processor,
-features included, and of three passes over the test part the fastest counts."""
-
-
 def _coverage(task: WordTask) -> str:
-    """Tell what the lexicon's lattices lack, in both parts."""
     rows = []
     for name, data in (("dev", task.dev), ("test", task.test)):
         spans = words = labels = 0
@@ -440,7 +416,6 @@ def _coverage(task: WordTask) -> str:
 
 
 def _characters(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
-    """Words as spans over characters, in IOB2."""
     labels = ["O"] * len(text)
     for start, end, label in spans:
         labels[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
@@ -450,7 +425,6 @@ def _characters(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
 def _spelled(
     task: WordTask, several: Sequence[Sequence[tuple[int, int, str | None]]], *, labels: bool
 ) -> list[list[str]]:
-    """Words of all texts as spans over characters, with their labels or all alike."""
     return [
         _characters(text, [(s, e, (label or "") if labels else "W") for s, e, label in words])
         for text, words in zip(task.texts, several, strict=True)
@@ -458,7 +432,6 @@ def _spelled(
 
 
 def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
-    """Compare systems with MeCab: words with labels, words alone."""
     rows = []
     for labels in (True, False):
         spelled = partial(_spelled, task, labels=labels)
@@ -473,7 +446,6 @@ def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
 
 
 def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[WordRun]) -> str:
-    """Learn on MeCab's costs from parts of what dev says."""
     shares = (0.25, 0.5, 1.0) if setting.full else (0.5,)
     data, options = task.dev, replace(top, new_words=0)
     rows = [["nothing (MeCab)", "", *_both(task, runs[0].spans)]]
@@ -486,12 +458,7 @@ def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[Wo
             several = over_seeds(setting, name, make, WordRun, seeds=seeds, about=about)
             rows.append([what, f"{share:.0%}", *_means(task, several)])
     head = ["known of dev", "share", "F of words, %", "F of words with labels, %"]
-    return (
-        "## Annotations in part\n\nLearnt on MeCab's costs without new entries, with the settings "
-        "above, from all texts of dev, of each of which only a share is known: words with their "
-        "labels, or boundaries between characters and no word at all. Means over "
-        f"{SEEDS if setting.full else 1} draws, ± their standard deviation.\n\n{table(head, rows)}"
-    )
+    return prose("words/curve", draws=SEEDS if setting.full else 1, table=table(head, rows))
 
 
 _Draw: TypeAlias = Callable[[int], list[Annotation]]
@@ -500,13 +467,11 @@ _Draw: TypeAlias = Callable[[int], list[Annotation]]
 def _partly(
     setting: Setting, task: WordTask, options: WordOptions, name: str, draw: _Draw, seed: int
 ) -> WordRun:
-    """Learn from what a seed draws of the annotations."""
     setting.say(f"words: {name}, seed {seed}")
     return trained_run(task, name, options, draw(seed))
 
 
 def _means(task: WordTask, runs: Sequence[WordRun]) -> list[str]:
-    """Return F of words and of words with labels: means, and standard deviations if any."""
     cells = []
     for labels in (False, True):
         found = [_f(task, one.spans, labels=labels) for one in runs]

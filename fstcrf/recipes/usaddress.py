@@ -20,7 +20,7 @@ from fstcrf.errors import DataError
 from fstcrf.ext.addresses import AddressParser, Parses, components_of, installed
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.experiment import Recipe, Setting
-from fstcrf.recipes.report import Result, Row, number, table
+from fstcrf.recipes.report import Result, Row, number, prose, table
 
 PLAIN = "no grammar"
 RULE, MORE = "usaddress.grm", "us_address.grm"
@@ -28,8 +28,6 @@ RULE, MORE = "usaddress.grm", "us_address.grm"
 
 @dataclass(frozen=True, slots=True)
 class _System:
-    """A parser with its answers."""
-
     name: str
     parser: AddressParser
     parses: Parses
@@ -112,7 +110,6 @@ def _rows(
 
 
 def _sure_rows(peer: Peer, system: _System, seed: int) -> Iterator[Row]:
-    """Yield how sure answers under a grammar are, and how much of the model's mass it leaves."""
     started = time.process_time()
     found = [
         lattice.confidence(seed=seed) for lattice in system.parser.lattices(system.parses.tokens)
@@ -133,7 +130,6 @@ def _sure_rows(peer: Peer, system: _System, seed: int) -> Iterator[Row]:
 
 
 def _obeys(system: _System, labels: Sequence[str]) -> bool:
-    """Tell whether labels obey the grammar of a system."""
     model = system.parser.model
     acceptors = model.conjuncts if hasattr(model, "conjuncts") else ()
     return all(acceptor.walk(labels) > -np.inf for acceptor in acceptors)
@@ -147,28 +143,17 @@ def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_Sys
     everywhere = sum(raises(address.labels) for address in gold)
     everything = [accuracy(gold, system.parses) for system in systems]
     there = {s.name: accuracy(gold, s.parses, peer.raised).of_tokens for s in systems}
-    return (
-        "## How to read this\n\n"
-        f"`usaddress.tag` raises `RepeatedLabelError` on {len(peer.raised)} of {len(gold):,} "
-        f"addresses. The labels that people gave break its rule on {len(broken)} of these "
-        f"{len(peer.raised)} themselves (and on {everywhere} of all), some of them two addresses "
-        "in one. An answer that obeys the rule cannot be right as a whole there, and must differ "
-        f"from people where they did not obey it: of the tokens, {there[PLAIN]:.1f} % are right "
-        f"without a grammar and {there[RULE]:.1f} % under {RULE}. What the grammar gives is an "
-        "answer, and the best one that can be put together, where there was an exception.\n\n"
-        "The column usaddress is what usaddress itself reaches, in the same run; its time is that "
-        "of `usaddress.tag`, one address after the other. Ours goes from the list of strings to "
-        "lists of tokens and labels: for the first time, when no token has been seen before; "
-        "again; and again, but one address a call. All of it is time of one processor.\n\n"
-        "The share of the model's mass that is legal is the probability, by the model alone, that "
-        "labels obey the grammar. Where it is small, model and grammar disagree: such an address "
-        "is worth a second look, and the probability of the answer among the legal ones says how "
-        "much. Where sums are too large both are bounded, by the best labels that are known or by "
-        "labels drawn from the model; ± is half the distance of the bounds.\n\n"
-        f"Accuracy is over {everything[0].addresses:,} addresses; people split "
-        f"{everything[0].misaligned} into other tokens. The addresses are those of usaddress's "
-        "own training data: accuracy says here what a grammar changes, not how well the model "
-        "does elsewhere."
+    return prose(
+        "usaddress/reading",
+        raised=len(peer.raised),
+        gold=len(gold),
+        broken=len(broken),
+        everywhere=everywhere,
+        plain=there[PLAIN],
+        rule=there[RULE],
+        name=RULE,
+        addresses=everything[0].addresses,
+        misaligned=everything[0].misaligned,
     )
 
 
@@ -193,7 +178,6 @@ def _changes(
 
 
 def _right(gold: Sequence[LabelledAddress], group: Sequence[Change], new: str) -> str:
-    """Return how many of the changed tokens have the label that people gave."""
     wanted = [gold[place.address].labels for place in group]
     pairs = zip(wanted, group, strict=True)
     return number(sum(labels[p.token : p.token + 1] == (new,) for labels, p in pairs))
@@ -206,7 +190,6 @@ def _shown(system: _System, place: Change) -> str:
 
 
 def _lines(plain: _System, system: _System, address: int) -> str:
-    """Return an address as a table of tokens with both labels."""
     old, new = plain.parses.labels[address], system.parses.labels[address]
     words = system.parses.tokens[address]
     rows = [
@@ -265,11 +248,7 @@ def _addresses(path: Path) -> Iterator[LabelledAddress]:
 
 
 class Peer:
-    """What usaddress says of addresses.
-
-    `labels` are those of ``usaddress.parse``; on the addresses in `raised` ``usaddress.tag`` raises
-    RepeatedLabelError.
-    """
+    """What usaddress says of addresses; on those in `raised` its ``tag`` raises."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._package = installed()
@@ -395,10 +374,7 @@ def _ways(parser: AddressParser, addresses: Sequence[str]) -> dict[str, Callable
 
 
 def seconds_of(work: Callable[[], object]) -> float:
-    """Return the processor seconds of some work.
-
-    Python's search for circular garbage rests meanwhile, as in timeit.
-    """
+    """Return the processor seconds of some work, without Python's search for circular garbage."""
     gc.collect()
     gc.disable()
     try:
