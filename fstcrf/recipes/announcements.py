@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from fstcrf.arrays import Bools, Longs
-from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f
+from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.ext.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.ext.documents.fields import Counting
 from fstcrf.recipes.corpora import (
@@ -29,8 +29,8 @@ from fstcrf.recipes.corpora import (
 )
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import FURTHER, windows
-from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import Headline, Row, chance_of_no_gain
+from fstcrf.recipes.protocol import Protocol, Settings, grid
+from fstcrf.recipes.report import Headline, Margin, Row, chance_of_no_gain, template
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus, convert_column
 
@@ -40,17 +40,7 @@ TIMES = NAMES = (0.0, -0.25, -0.5, -1.0, -2.0, -4.0)
 COUNTINGS: tuple[Counting, ...] = ("pairs", "values")
 BY_HAND = -4.0
 
-TEMPLATE = """\
-U0:%x[-1..1,word]
-U1:%x[0,ngrams(word,1,6)]
-U2:%x[0,shape(word)]
-U3:%x[-1..1,short_shape(word)]
-U4:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
-U5:%x[-1,short_shape(word)]/%x[0,short_shape(word)]/%x[1,short_shape(word)]
-U6:%x{-9..-1,word}
-U7:%x{1..9,word}
-B
-"""
+TEMPLATE = template("announcements/template")
 
 MORE = windows(("word", "pattern", "list", "time")) + FURTHER
 
@@ -89,8 +79,6 @@ _PAPER = {LOCAL: VITERBI, SAMPLED: VITERBI, HAND: NON_LOCAL, CHOSEN: NON_LOCAL}
 
 
 class FoldChoice(msgspec.Struct, frozen=True):
-    """What was chosen for a fold and a set of features."""
-
     l2: float
     times: float
     counting: Counting
@@ -98,51 +86,35 @@ class FoldChoice(msgspec.Struct, frozen=True):
     held_out: float  # mean F of the fields, Viterbi, in the fold of training
 
 
-class Tokens(msgspec.Struct, frozen=True):
-    """Tokens of each field, in the order of `ORDER`, in each of M messages, [4][M]."""
-
-    right: list[list[int]]
-    found: list[list[int]]
-    there: list[list[int]]
-
-
 class Fold(msgspec.Struct):
-    """What was measured on a fold: for each system the tokens of each run."""
-
     choice: FoldChoice
-    tokens: dict[str, list[Tokens]] = {}
+    tokens: dict[str, list[SpanCounts]] = {}  # by field, in the order of `ORDER`, and message
     seconds: dict[str, float] = {}
-
-
-# --- Rows -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What all folds chose, before any of them is tested."""
-
     choices: dict[tuple[str, int], FoldChoice]  # by the features and the fold
     tokens: tuple[str, ...]  # of each fold, the features of the paper that it takes
 
 
 def chosen(protocol: Protocol, setting: Setting) -> Chosen:
-    """Choose within the training folds."""
     choices = {}
     for features in setting.course.each(SETS):
         for one in _folds(features, setting):
             choices[features.name, one.k] = one.chosen(protocol)
 
-    def held_out(k: int, settings: Mapping[str, Value]) -> float:
-        return choices[str(settings["features"]), k].held_out
+    def held_out(k: int, settings: Settings) -> float:
+        return choices[settings["features"], k].held_out
 
-    names: list[dict[str, Value]] = [{"features": features.name} for features in OWN]
+    names = grid(features=[features.name for features in OWN])
     tokens = [
         protocol.choose(
             f"announcements, fold {k + 1}, tokens", names, partial(held_out, k), choices
-        )
+        )["features"]
         for k in range(FOLDS)
     ]
-    return Chosen(choices, tuple(str(one["features"]) for one in tokens))
+    return Chosen(choices, tuple(tokens))
 
 
 def results(protocol: Protocol, by: Chosen, setting: Setting) -> tuple[list[Row], list[Headline]]:
@@ -204,9 +176,9 @@ def _table6(
         viterbi = _all_runs(found, LOCAL)
         gain = float(np.mean(overall)) - 100 * viterbi[0].f
         yield Row(name, "token F, %: gain over Viterbi", gain, paper[-1] - VITERBI[-1])
-        ends = bootstrapped_f(runs, viterbi, resamples=1999)
-        for side, end in zip(("lower", "upper"), ends, strict=True):
-            yield Row(name, f"token F, %: gain, {side} end (95 %, messages and runs)", 100 * end)
+        yield from Margin.of(runs, viterbi[:1]).ends(
+            name, "token F, %: gain, ", "messages and runs"
+        )
         if system != SAMPLED:
             yield from chance_of_no_gain(name, overall, 100 * viterbi[0].f)
         times = seconds / sum(fold.seconds[LOCAL] for fold in found)
@@ -219,9 +191,9 @@ def _all_runs(found: Sequence[Fold], system: str) -> list[SpanCounts]:
     return [_pooled(parts) for parts in zip(*each, strict=False)]  # as many as all have
 
 
-def _pooled(parts: Sequence[Tokens]) -> SpanCounts:
-    each = ([getattr(one, name) for one in parts] for name in _COUNTS)
-    return SpanCounts(*(np.concatenate(lists, axis=-1, dtype=np.int64) for lists in each))
+def _pooled(parts: Sequence[SpanCounts]) -> SpanCounts:
+    each = ([getattr(one, name) for one in parts] for name in ("right", "found", "wanted"))
+    return SpanCounts(*(np.concatenate(arrays, axis=-1) for arrays in each))
 
 
 def _of_field(counts: SpanCounts, k: int) -> SpanCounts:
@@ -233,9 +205,6 @@ def _of_fold(name: str, fold: Fold) -> Iterator[Row]:
     for system in fold.tokens:
         mean = 100 * float(np.mean([run.f for run in _all_runs([fold], system)]))
         yield Row(f"{name}: {system}", "token F, %: mean of the fields", mean)
-
-
-# --- A fold ---------------------------------------------------------------------------------------
 
 
 def folds(n: int, seed: int) -> Longs:
@@ -263,7 +232,6 @@ class _Part:
 
     @property
     def name(self) -> str:
-        """What its parts are called."""
         return f"announcements, {self.features.name}, fold {self.k + 1}"
 
     def _where(self, mask: Bools) -> Corpus:
@@ -283,42 +251,30 @@ class _Part:
         """Choose the prior, then penalties of times and how they count, then that of names."""
         held = self._where(self.number == (self.k + 1) % FOLDS)
 
-        def local(settings: Mapping[str, Value]) -> float:
-            return _mean_f(self._inner(_number(settings["l2"])), held)
+        def local(settings: Settings) -> float:
+            return _mean_f(self._inner(settings["l2"]), held)
 
-        full = self.setting.full
-        priors: list[dict[str, Value]] = [{"l2": l2} for l2 in self.features.priors]
-        l2 = _number(
-            protocol.choose(
-                f"{self.name}, prior", priors[: None if full else 1], local, self.features
-            )["l2"]
+        def agreeing(settings: Settings) -> float:
+            return _mean_f(_documents(self._inner(l2), _model(**settings)), held)
+
+        priors = grid(l2=self.features.priors)
+        prior = protocol.choose(
+            f"{self.name}, prior", priors, local, self.features, quick=priors[0]
         )
-
-        def agreeing(settings: Mapping[str, Value]) -> float:
-            model = _model(
-                _number(settings["times"]),
-                cast(Counting, settings["counting"]),
-                _number(settings["names"]),
-            )
-            return _mean_f(_documents(self._inner(l2), model), held)
-
+        l2 = prior["l2"]
         about = self.features, l2, SWEEPS
-        found: Mapping[str, Value] = {"names": 0.0}
+        found: Settings = {"names": 0.0}
         for what, candidates in (
-            ("times", [{"times": t, "counting": c} for t in TIMES for c in COUNTINGS]),
-            ("names", [{"names": name} for name in NAMES]),
+            ("times", grid(times=TIMES, counting=COUNTINGS)),
+            ("names", grid(names=NAMES)),
         ):
-            several: list[dict[str, Value]] = [{**found, **one} for one in candidates]
+            several = [{**found, **one} for one in candidates]
             found = protocol.choose(f"{self.name}, {what}", several, agreeing, about)
-        held_out = self.setting.kept(
-            f"{self.name}, held-out", lambda: local({"l2": l2}), float, about
-        )
-        counting = cast(Counting, found["counting"])
-        return FoldChoice(l2, _number(found["times"]), counting, _number(found["names"]), held_out)
+        part = f"{self.name}, held-out"
+        held_out = self.setting.kept(part, lambda: local(prior), float, about)
+        return FoldChoice(l2=l2, held_out=held_out, **found)
 
     def measured(self, protocol: Protocol, choice: FoldChoice) -> Fold:
-        """Return what is measured on the fold, told as it comes and kept."""
-
         def make() -> Fold:
             self.setting.say(f"consistency: {self.name} of {FOLDS}")
             tagger = self._trained(self.number != self.k, choice.l2)
@@ -327,15 +283,10 @@ class _Part:
             _measure_all(found, tagger, test, self.setting)
             return found
 
-        found = self.setting.kept(
-            self.name, make, Fold, (self.features, choice, BY_HAND, SWEEPS, Tokens)
-        )
+        about = self.features, choice, BY_HAND, SWEEPS, ORDER
+        found = self.setting.kept(self.name, make, Fold, about)
         self.setting.rows(f"{self.name}, scores", partial(_of_fold, self.name, found), found)
         return found
-
-
-def _number(value: Value) -> float:
-    return float(str(value))
 
 
 def _measure_all(found: Fold, tagger: CRF, test: Corpus, setting: Setting) -> None:
@@ -364,14 +315,13 @@ def _mean_f(tagger: CRF | DocumentTagger, held: Corpus) -> float:
     return 100 * _pooled([_counted(tagger, held)]).f
 
 
-def _counted(tagger: CRF | DocumentTagger, test: Corpus) -> Tokens:
-    words = test.column_lists("word")
+def _counted(tagger: CRF | DocumentTagger, test: Corpus) -> SpanCounts:
+    words = test.column_lists("word")  # line breaks among them, which are not scored
     both = (without_breaks(words, r) for r in (test.column_lists("field"), tagger.tag_all(test)))
     each = [token_counts([gold], [labels], ORDER) for gold, labels in zip(*both, strict=True)]
-    return Tokens(*([[getattr(one[f], n) for one in each] for f in ORDER] for n in _COUNTS))
-
-
-_COUNTS = "right", "found", "there"
+    names = ("right", "found", "there")
+    rows = ([[getattr(one[field], name) for one in each] for field in ORDER] for name in names)
+    return SpanCounts(*(np.asarray(one, dtype=np.int64) for one in rows))
 
 
 def _model(times: float, counting: Counting, names: float) -> Fields:

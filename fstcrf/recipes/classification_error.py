@@ -40,8 +40,6 @@ from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, number,
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 
-# --- Choices --------------------------------------------------------------------------------------
-
 
 def chosen_tagset(
     protocol: Protocol, name: str, setting: Setting, candidates: Sequence[Mapping[str, Any]]
@@ -60,7 +58,6 @@ def chosen_tagset(
 def chosen(
     protocol: Protocol, system: System, trainer: TaskTrainer, about: object, *, full: bool
 ) -> Choice:
-    """Choose the start, the penalty and the number of iterations of a system."""
     task = trainer.task
     name = f"{task.name}, {system.name}"
     if not full or not system.grid:
@@ -103,13 +100,8 @@ def _middle_start() -> float:
     return STARTS[len(STARTS) // 2]
 
 
-# --- Test -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a system of one seed gives on the test part."""
-
     l2: float
     labels: list[list[str]]
     objective: float | None  # where training ended
@@ -127,7 +119,6 @@ def measured(
     probabilities: bool,
     seed: int,
 ) -> Measured:
-    """Train a system from a seed, and tag the test part."""
     task = trainer.task
     model, seconds = trainer.trained(system, choice, seed)
     found = _worth(model, task, test) if probabilities else None
@@ -164,11 +155,7 @@ def sentence_counts(
     return SpanCounts(hits, np.ones_like(hits), np.ones_like(hits))
 
 
-# --- The run --------------------------------------------------------------------------------------
-
-
 def run(setting: Setting) -> Result:
-    """Choose the settings of all systems on both tasks, freeze them, and only then test."""
     protocol, full = Protocol(RECIPE.name, setting), setting.full
     systems = [system for system in SYSTEMS if full or system.quick]
     plans = []
@@ -334,9 +321,6 @@ def _span_counts(task: LabellingTask, test: Corpus, runs: Sequence[Measured]) ->
 
 def _percent(ends: tuple[float, float]) -> tuple[float, float]:
     return 100.0 * ends[0], 100.0 * ends[1]
-
-
-# --- Text -----------------------------------------------------------------------------------------
 
 
 def _reading(*, full: bool) -> str:

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Longs
-from fstcrf.evaluate import SpanReport, evaluate_spans
-from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
+from fstcrf.evaluate import evaluate_spans
+from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.documents import Annealing, Consistency, DocumentTagger, exact_labels
 from fstcrf.ext.documents.consistency import PairCounts, count_pairs
 from fstcrf.ext.documents.document import Document, documents
@@ -23,13 +23,20 @@ from fstcrf.recipes import announcements
 from fstcrf.recipes.corpora import ENTITY, entities
 from fstcrf.recipes.entity_features import LocalFeatures, elsewhere, occurrences
 from fstcrf.recipes.experiment import Recipe, Setting
-from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
-from fstcrf.recipes.report import Headline, Result, Row, chance_of_no_gain, number, prose, table
+from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
+from fstcrf.recipes.report import (
+    Headline,
+    Margin,
+    Result,
+    Row,
+    chance_of_no_gain,
+    number,
+    prose,
+    table,
+)
 from fstcrf.taggers import CRF, compose
 from fstcrf.taggers.batches import lattices
 from fstcrf.text.corpus import Corpus, convert_column
-
-# --- Data and settings ----------------------------------------------------------------------------
 
 SCHEME, L2 = "bioes", 0.3
 
@@ -41,8 +48,6 @@ def read(setting: Setting, part: str) -> Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A local model."""
-
     name: str
     features: LocalFeatures = field(default_factory=LocalFeatures)
     scheme: str = SCHEME
@@ -61,30 +66,17 @@ class Local:
         return setting.tagger(self.name, make, about=about)
 
 
-_FLAGS = ("known", "products", "occurrences", "across")
-FACTORIAL: list[dict[str, Value]] = [
-    dict(zip(_FLAGS, choice, strict=True)) for choice in itertools.product([False, True], repeat=4)
-]
+_BOTH = (False, True)
+FACTORIAL = grid(known=_BOTH, products=_BOTH, occurrences=_BOTH, across=_BOTH)
 """Features that the paper's table leaves open; a full run tries all."""
 
 _L2S = (0.01, 0.03, 0.1, 0.3, 1.0)
-LABELS: list[dict[str, Value]] = [
-    {"scheme": scheme, "l2": l2} for scheme in ("bioes", "io") for l2 in _L2S
-]
-PAIRS: list[dict[str, Value]] = [{"pairs": False}, {"pairs": True}]
-PRIORS: list[dict[str, Value]] = [{"l2": l2} for l2 in _L2S]
-STRINGS: list[dict[str, Value]] = [
-    {"ignore_case": case, "incomplete": weight}
-    for case in (False, True)
-    for weight in (0.0, 0.5, 1.0, 2.0)
-]
-WEIGHTS: list[dict[str, Value]] = [
-    {"same": same, "within": within}
-    for same in (0.0, 0.25, 1.0)
-    for within in (0.5, 1.0, 2.0, 4.0, 8.0)
-]
+LABELS = grid(scheme=("bioes", "io"), l2=_L2S)
+PAIRS, PRIORS = grid(pairs=_BOTH), grid(l2=_L2S)
+STRINGS = grid(ignore_case=_BOTH, incomplete=(0.0, 0.5, 1.0, 2.0))
+WEIGHTS = grid(same=(0.0, 0.25, 1.0), within=(0.5, 1.0, 2.0, 4.0, 8.0))
 
-QUICK: dict[str, dict[str, Value]] = {
+QUICK: dict[str, dict[str, Any]] = {
     "features": {"known": True, "products": True, "occurrences": True, "across": True},
     "labels and prior": {"scheme": "bioes", "l2": 0.3},
     "label pairs": {"pairs": False},
@@ -114,11 +106,8 @@ PAPER_SAME = (
 )
 PAPER_WITHIN = ((1941, 5, 2, 3), (0, 167, 6, 63), (22, 328, 819, 191), (14, 224, 7, 365))
 
-# --- The run --------------------------------------------------------------------------------------
-
 
 def run(setting: Setting) -> Result:
-    """Choose features and penalties on the dev file, freeze them, decode the test file."""
     train, dev = read(setting, "train"), read(setting, "testa")
     counts = setting.section(_counts(count_pairs(train, ENTITY, scheme=SCHEME)))
     protocol = Protocol(RECIPE.name, setting)
@@ -149,71 +138,53 @@ def run(setting: Setting) -> Result:
 
 
 def _systems(protocol: Protocol, train: Corpus, dev: Corpus, setting: Setting) -> list[Local]:
-    def held_out(
-        local: Callable[[Mapping[str, Any]], Local],
-    ) -> Callable[[Mapping[str, Any]], float]:
-        return lambda settings: _f(local(settings).trained(train, setting), dev)
-
-    def of(settings: Mapping[str, Any], name: str = "dev") -> Local:
+    def of(settings: Settings) -> Local:
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
-        given = {key: settings[key] for key in ("scheme", "l2") if key in settings}
-        return Local(f"{name}, {words}", LocalFeatures.of(settings), **given)
+        return _local(f"dev, {words}", settings)
 
-    features = protocol.choose(
-        "features", FACTORIAL if setting.full else [QUICK["features"]], held_out(of)
-    )
-    labels = protocol.choose(
-        "labels and prior",
-        LABELS if setting.full else [QUICK["labels and prior"]],
-        held_out(lambda settings: of({**features, **settings})),
-        about=dict(features),
-    )
-    plain = protocol.choose(
-        f"{PLAIN}, labels and prior",
-        LABELS if setting.full else [QUICK["labels and prior"]],
-        held_out(of),
-    )
-    kinds = {**features, **labels}
-    kinds |= protocol.choose(
-        "label pairs",
-        PAIRS if setting.full else [QUICK["label pairs"]],
-        held_out(lambda settings: of({**kinds, **settings})),
-        about=dict(kinds),
-    )
-    mine = Local(CHOSEN, LocalFeatures.of(kinds), str(kinds["scheme"]), float(str(kinds["l2"])))
-    found = [Local(PLAIN, LocalFeatures(), str(plain["scheme"]), float(str(plain["l2"]))), mine]
+    def best(name: str, candidates: Sequence[Settings], given: Settings, quick: str) -> Settings:
+        def held_out(own: Settings) -> float:
+            return _f(of({**given, **own}).trained(train, setting), dev)
+
+        about = dict(given) if given else None
+        own = protocol.choose(name, candidates, held_out, about, quick=QUICK.get(quick))
+        return {**given, **own}
+
+    features = best("features", FACTORIAL, {}, "features")
+    kinds = best("labels and prior", LABELS, features, "labels and prior")
+    plain = best(f"{PLAIN}, labels and prior", LABELS, {}, "labels and prior")
+    kinds = best("label pairs", PAIRS, kinds, "label pairs")
+    found = [_local(PLAIN, plain), _local(CHOSEN, kinds)]
     if setting.full:
-        more = {**kinds, "more": True}
-        prior = protocol.choose(
-            f"{MORE}, prior",
-            PRIORS,
-            held_out(lambda settings: of({**more, **settings})),
-            about=more,
-        )
-        found.append(Local(MORE, LocalFeatures.of(more), mine.scheme, float(str(prior["l2"]))))
+        found.append(_local(MORE, best(f"{MORE}, prior", PRIORS, {**kinds, "more": True}, "")))
     return found
+
+
+def _local(name: str, settings: Settings) -> Local:
+    given = {key: settings[key] for key in ("scheme", "l2") if key in settings}
+    return Local(name, LocalFeatures.of(settings), **given)
 
 
 def _penalties(
     protocol: Protocol, one: Local, train: Corpus, dev: Corpus, setting: Setting
-) -> Mapping[str, Any]:
-    settings: dict[str, Value] = {}
+) -> Settings:
+    settings: dict[str, Any] = {}
     seeds = range(setting.seed, setting.seed + (SEEDS if setting.full else 1))
 
-    def held_out(given: Mapping[str, Value]) -> float:
+    def held_out(given: Settings) -> float:
         tagger = one.trained(train, setting)
         model = consistency(train, {**QUICK["weights"], **settings, **given})
         return statistics.fmean(_f(_documents(tagger, model, seed=k), dev) for k in seeds)
 
     for name, candidates in (("strings", STRINGS), ("weights", WEIGHTS)):
-        several = candidates if setting.full else [QUICK[name]]
         about = (one, dict(settings), len(seeds))
-        settings |= protocol.choose(f"{one.name}, {name}", several, held_out, about)
+        settings |= protocol.choose(
+            f"{one.name}, {name}", candidates, held_out, about, quick=QUICK[name]
+        )
     return settings
 
 
-def consistency(train: Corpus, settings: Mapping[str, Any]) -> Consistency:
-    """Return the model of entities that agree, its penalties weighted."""
+def consistency(train: Corpus, settings: Settings) -> Consistency:
     model = Consistency.estimate(
         train,
         ENTITY,
@@ -235,34 +206,13 @@ def _f(tagger: CRF | DocumentTagger, corpus: Corpus) -> float:
     return 100.0 * evaluate_spans(corpus.column_lists(ENTITY), tagger.tag_all(corpus)).overall.f
 
 
-# --- Answers --------------------------------------------------------------------------------------
-
-
 class Scored(msgspec.Struct, frozen=True):
-    """What one run of a system gives on the test file.
+    """What one run of a system gives on the test file."""
 
-    Parameters
-    ----------
-    f : float
-        Of spans, percent.
-    by_type : dict of str to float
-    seconds : float
-        Wall clock, from text to labels.
-    right, found, wanted : list of int
-        Spans of each document.
-    """
-
-    f: float
+    f: float  # of spans, percent
     by_type: dict[str, float]
-    seconds: float
-    right: list[int]
-    found: list[int]
-    wanted: list[int]
-
-    def counts(self) -> SpanCounts:
-        """Return the counts of documents."""
-        each = (self.right, self.found, self.wanted)
-        return SpanCounts(*(np.asarray(one, dtype=np.int64) for one in each))
+    seconds: float  # wall clock, from text to labels
+    counts: SpanCounts  # of documents
 
 
 def _scored(tagger: CRF | DocumentTagger, test: Corpus) -> Scored:
@@ -272,28 +222,23 @@ def _scored(tagger: CRF | DocumentTagger, test: Corpus) -> Scored:
     gold = test.column_lists(ENTITY)
     report = evaluate_spans(gold, labels)
     counts = span_counts(gold, labels).grouped(test.documents)
-    lists = (getattr(counts, name).tolist() for name in ("right", "found", "wanted"))
-    by_type = {kind: 100 * _of_type(report, kind) for kind in TYPES}
-    return Scored(100 * report.overall.f, by_type, seconds, *lists)
-
-
-def _of_type(report: SpanReport, kind: str) -> float:
-    """Return F of a type, in [0, 1]; 0 for one that neither the file nor the answers have."""
-    return report.types[kind].f if kind in report.types else 0.0
+    # A type that neither the file nor the answers have has F 0.
+    by_type = {k: 100 * report.types[k].f if k in report.types else 0.0 for k in TYPES}
+    return Scored(100 * report.overall.f, by_type, seconds, counts)
 
 
 def _sampled(
     name: str,
-    tagger: CRF,
-    model: Consistency | None,
+    tagger: Callable[[int], DocumentTagger],
     test: Corpus,
     setting: Setting,
     about: object,
-    **options: Any,
 ) -> list[Scored]:
+    """Return some runs from several seeds."""
+
     def make(seed: int) -> Scored:
         setting.say(f"consistency: {name}, seed {seed}")
-        return _scored(_documents(tagger, model, seed=seed, **options), test)
+        return _scored(tagger(seed), test)
 
     runs = RUNS_FULL if setting.full else RUNS
     return over_seeds(setting, name, make, Scored, seeds=runs, about=about)
@@ -315,14 +260,9 @@ def _without_penalties(one: Local, train: Corpus, test: Corpus, setting: Setting
     yield Row(f"{one.name}, Viterbi", "F, test, %", viterbi.f, 85.51, viterbi.seconds)
     for kind, sweeps in _TABLE1 if setting.full else _TABLE1[:1]:
         name = f"{one.name}, Gibbs without penalties, {sweeps} sweeps of {kind}s"
-        options = {
-            "sweeps": kind,
-            "annealing": Annealing(sweeps),
-            "start": "random",
-            "take": "last",
-        }
-        about = (one, kind, sweeps)
-        runs = _random(name, tagger, test, setting, about, **options)
+        options: dict[str, Any] = {"sweeps": kind, "start": "random", "take": "last"}
+        made = partial(_without_models, tagger, annealing=Annealing(sweeps), **options)
+        runs = _sampled(name, made, test, setting, (one, kind, sweeps))
         scores = [run.f for run in runs]
         yield Row(name, "F, test, %: mean", statistics.fmean(scores), 85.51, runs[0].seconds)
         yield Row(name, "F, test, %: standard deviation", statistics.stdev(scores), 0.01)
@@ -330,18 +270,8 @@ def _without_penalties(one: Local, train: Corpus, test: Corpus, setting: Setting
         yield Row(name, "F, test, %: mean less Viterbi's", apart, 0.0)
 
 
-def _random(
-    name: str, tagger: CRF, test: Corpus, setting: Setting, about: object, **options: Any
-) -> list[Scored]:
-    def make(seed: int) -> Scored:
-        setting.say(f"consistency: {name}, seed {seed}")
-        return _scored(DocumentTagger(tagger, [], seed=seed, **options), test)
-
-    runs = RUNS_FULL if setting.full else RUNS
-    return over_seeds(setting, name, make, Scored, seeds=runs, about=about)
-
-
-# --- Table 5 --------------------------------------------------------------------------------------
+def _without_models(tagger: CRF, seed: int, **options: Any) -> DocumentTagger:
+    return DocumentTagger(tagger, [], seed=seed, **options)
 
 
 def _table5(
@@ -350,7 +280,8 @@ def _table5(
     tagger, about = one.trained(train, setting), (one, model)
     viterbi = _locally(one, train, test, setting)
     name = f"{one.name}, Gibbs, penalties weighted on dev"
-    runs = _sampled(name, tagger, model, test, setting, about)
+    made = partial(_documents, tagger, model)
+    runs = _sampled(name, lambda seed: made(seed=seed), test, setting, about)
     rows = setting.rows(
         f"{one.name}, rows",
         lambda: [
@@ -365,7 +296,7 @@ def _table5(
         (f"{one.name}, Viterbi", [viterbi], VITERBI[-1]),
         (f"{one.name}, with consistency", runs, NON_LOCAL[-1]),
     ):
-        counts = [each.counts() for each in several]
+        counts = [each.counts for each in several]
         lines.append(Headline.of_f(row, "F, test, %", counts, paper))
     return rows, lines
 
@@ -391,9 +322,7 @@ def _between(
         one, other = (_locally(system, train, test, setting) for system in (more, fewer))
         name = f"{more.name}, Viterbi, less {fewer.name}"
         yield Row(name, "F, test, %", one.f - other.f)
-        ends = bootstrapped_f(one.counts(), other.counts(), resamples=1999)
-        for side, end in zip(("lower", "upper"), ends, strict=True):
-            yield Row(name, f"F, test, %: {side} end (95 %, documents)", 100 * end)
+        yield from Margin.of([one.counts], [other.counts]).ends(name, "F, test, %: ", "documents")
 
 
 def _by_type(
@@ -413,9 +342,8 @@ def _by_type(
 def _against(name: str, viterbi: Scored, runs: Sequence[Scored]) -> Iterator[Row]:
     scores = [each.f for each in runs]
     yield Row(name, "F, test, %: gain over Viterbi", statistics.fmean(scores) - viterbi.f, 1.35)
-    ends = bootstrapped_f([each.counts() for each in runs], viterbi.counts(), resamples=1999)
-    for side, end in zip(("lower", "upper"), ends, strict=True):
-        yield Row(name, f"F, test, %: gain, {side} end (95 %, documents and runs)", 100 * end)
+    margin = Margin.of([each.counts for each in runs], [viterbi.counts])
+    yield from margin.ends(name, "F, test, %: gain, ", "documents and runs")
     yield from chance_of_no_gain(name, scores, viterbi.f)
     times = statistics.fmean(each.seconds for each in runs) / viterbi.seconds
     yield Row(name, "times Viterbi", times, SECONDS[1] / SECONDS[0])
@@ -468,13 +396,9 @@ def _solved_all(
             several, document, [model], annealing=Annealing(SWEEPS), seed=setting.seed
         )
         spent = time.perf_counter() - begun
-        if best is None:
-            found.append(SolvedDocument(len(document), None, 0.0, agree=False, seconds=spent))
-            continue
-        agree = best.score - best.sampled < 1e-6
-        found.append(
-            SolvedDocument(len(document), best.score, best.sampled, agree=agree, seconds=spent)
-        )
+        score, sampled = (None, 0.0) if best is None else (best.score, best.sampled)
+        agree = score is not None and score - sampled < 1e-6
+        found.append(SolvedDocument(len(document), score, sampled, agree, spent))
     return found
 
 
@@ -487,9 +411,6 @@ def _of_solved(name: str, found: Sequence[SolvedDocument]) -> Iterator[Row]:
         gap = statistics.fmean((one.score or 0.0) - one.sampled for one in proven)
         yield Row(name, "mean gap of sampling, natural log", gap)
         yield Row(name, "mean seconds", statistics.fmean(one.seconds for one in proven))
-
-
-# --- Text -----------------------------------------------------------------------------------------
 
 
 def _reading(setting: Setting) -> str:

@@ -45,22 +45,18 @@ ENTITY = "ner"
 
 
 def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
-    """Return training and test file of CoNLL-2000, columns ``word``, ``pos``, ``chunk`` (IOB2)."""
     return chunk_file(setting, "train"), chunk_file(setting, "test")
 
 
 def chunk_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
-    """Return one file of `chunks`."""
     return read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
 
 
 def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
-    """Return training and test file of CoNLL-2000, noun phrases as labels."""
     return noun_phrase_file(setting, "train"), noun_phrase_file(setting, "test")
 
 
 def noun_phrase_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
-    """Return one file of `noun_phrases`."""
     corpus = chunk_file(setting, part)
     labels = [
         [label if label.endswith("-NP") else "O" for label in sentence]
@@ -79,7 +75,6 @@ def entities(
 
 
 def span_f(corpus: Corpus, target: str, labels: Sequence[Sequence[str]]) -> float:
-    """Return the F of spans against a column of a corpus, in percent."""
     return 100.0 * evaluate_spans(corpus.column_lists(target), labels).f
 
 
@@ -108,8 +103,6 @@ class MessageField:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message without its tags."""
-
     text: str
     fields: tuple[MessageField, ...]  # in the order of their ends
 
@@ -192,7 +185,6 @@ def corpus_of(messages: Sequence[Message], *, breaks: bool = False) -> Corpus:
 def without_breaks(
     words: Sequence[Sequence[str]], labels: Sequence[Sequence[str]]
 ) -> list[list[str]]:
-    """Return the labels of tokens that are no line breaks."""
     pairs = zip(words, labels, strict=True)
     return [[y for w, y in zip(*row, strict=True) if w != BREAK] for row in pairs]
 
@@ -248,7 +240,6 @@ def _spread(
         last = word
 
 
-# --- Scores of fields -----------------------------------------------------------------------------
 #
 # A message is taken to give one value of a field. It is right if its tokens are those of one of the
 # field's true mentions in the message. The paper takes one value and does not say which.
@@ -271,7 +262,6 @@ class Tally(msgspec.Struct, frozen=True):
 
     @property
     def f(self) -> float:
-        """The harmonic mean of precision and recall, in [0, 1]; 0 without any token."""
         return 2 * self.right / (self.found + self.there) if self.found + self.there else 0.0
 
 
@@ -337,7 +327,6 @@ def scored(
 
 
 def tallies(counts: SpanCounts) -> dict[str, Tally]:
-    """Return the sums over all messages of what `field_counts` found."""
     sums = (each.sum(axis=-1).tolist() for each in (counts.right, counts.found, counts.wanted))
     return {field: Tally(*each) for field, *each in zip(FIELDS, *sums, strict=True)}
 

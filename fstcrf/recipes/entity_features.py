@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from fstcrf.recipes.report import template
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import TemplateSet, parse_template
 
@@ -149,22 +150,7 @@ def _has_letter(word: str) -> bool:
     return any(map(str.isalpha, word))
 
 
-# --- Templates ------------------------------------------------------------------------------------
-
-TEMPLATE = """\
-U0:%x[-1..1,word]
-U1:%x[0,ngrams(word,1,30)]
-U2:%x[-1..1,pos]
-U3:%x[-1..0,pos]/%x[0..1,pos]
-U4:%x[-1,pos]/%x[0,pos]/%x[1,pos]
-U5:%x[0,shape(word)]
-U6:%x[-1..1,short_shape(word)]
-U7:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
-U8:%x[-1,short_shape(word)]/%x[0,short_shape(word)]/%x[1,short_shape(word)]
-U9:%x{-4..-1,word}
-U10:%x{1..4,word}
-B
-"""
+TEMPLATE = template("consistency/template")
 
 _NEAR = "".join(
     f"U{letter}:%x[0,{name}]\n"
@@ -172,26 +158,7 @@ _NEAR = "".join(
     for name in columns(side)
 )
 
-AFFIXES = """\
-UA0:%x[-1..1,lower(word)]
-UA1:%x[0,ngrams(lower(word),1,30)]
-UA2:%x{-4..-1,lower(word)}
-UA3:%x{1..4,lower(word)}
-UA4:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
-UA5:%x[-1,lower(word)]/%x[1,lower(word)]
-UA6:%x[-2,word]
-UA7:%x[2,word]
-UB0:%x[-1..1,pos]/%x[0,short_shape(word)]
-UB1:%x[0,word]/%x[0,pos]
-UB2:%x[-1,word]/%x[0,short_shape(word)]
-UB3:%x[1,word]/%x[0,short_shape(word)]
-UB4:%x[-1..1,suffix(word,3)]
-UB5:%x[-1..1,prefix(word,3)]
-UB6:%x[-1..1,suffix(word,2)]
-UB7:%x[-2..2,shape(word)]
-UB8:%x[-1..0,shape(word)]/%x[0..1,shape(word)]
-UB9:%x[-2..0,short_shape(word)]/%x[-1..1,short_shape(word)]/%x[0..2,short_shape(word)]
-"""
+AFFIXES = template("consistency/affixes")
 
 ELSEWHERE = f"""\
 {_NEAR}\
@@ -205,16 +172,8 @@ MORE = AFFIXES + ELSEWHERE
 
 # --- What is chosen of them -----------------------------------------------------------------------
 
-_PRODUCTS = """\
-UW0:%x[-1,word]/%x[0,SHAPE]
-UW1:%x[1,word]/%x[0,SHAPE]
-UW2:%x[0,word]/%x[-1,SHAPE]
-UW3:%x[0,word]/%x[1,SHAPE]
-"""
-_ON_PAIRS = """\
-BS0:%x[-1,SHAPE]/%x[0,SHAPE]
-BT0:%x[-1,pos]/%x[0,pos]
-"""
+_PRODUCTS = template("consistency/products")
+_ON_PAIRS = template("consistency/on_pairs")
 _SHAPE, _KNOWN_SHAPE = "short_shape(word)", 'known_shape(word,"lower")'
 
 
@@ -231,7 +190,6 @@ class LocalFeatures:
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> LocalFeatures:
-        """Return the features among settings."""
         return cls(**{name: bool(settings[name]) for name in cls.__slots__ if name in settings})
 
     def template(self, train: Corpus) -> TemplateSet:
@@ -250,5 +208,4 @@ class LocalFeatures:
 
 
 def lower_words(corpus: Corpus) -> list[str]:
-    """Return the words that a text has in lower case."""
     return sorted(word for word in corpus.column("word").values if word.islower())

@@ -44,7 +44,6 @@ class EntityReader:
     outcomes: Sequence[SplitOutcome]
 
     def f(self, system: str) -> Floats:
-        """Return F overall of each split, in percent."""
         return np.asarray([_overall(one, system) for one in self.outcomes])
 
     def hosts(self, system: str) -> int:

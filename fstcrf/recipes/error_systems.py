@@ -24,8 +24,6 @@ from fstcrf.text.corpus import Corpus, convert_column
 
 T = TypeVar("T")
 
-# --- Tasks ----------------------------------------------------------------------------------------
-
 _FOLDS = 3  # of training data, where there is no dev part
 
 # Kudo and Matsumoto (2001), and pairs of one kind in a window of five. An exploration on the dev
@@ -89,7 +87,6 @@ def chunking(setting: Setting, tagset: Tagset) -> LabellingTask:
 
 
 def entities(setting: Setting, tagset: Tagset) -> LabellingTask:
-    """Read ``eng.train`` and ``eng.testa``, the dev part, of CoNLL-2003."""
     train, dev = (
         corpora.entities(setting, part, tagset.scheme, "entity") for part in ("train", "testa")
     )
@@ -102,14 +99,11 @@ TASKS: Mapping[str, _Read] = {"chunking": chunking, "entities": entities}
 
 
 def read_test(task: LabellingTask, setting: Setting) -> Corpus:
-    """Read the test part."""
     if task.name == "entities":
         return corpora.entities(setting, "testb", task.tagset.scheme, task.target)
     corpus = corpora.chunk_file(setting, "test")
     return convert_column(corpus, task.target, "iob2", task.tagset.scheme)
 
-
-# --- Systems --------------------------------------------------------------------------------------
 
 # Without epochs of drawn sentences before it, so that likelihood is trained in one way only.
 _LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4, "stochastic_epochs": 0}
@@ -129,8 +123,6 @@ TAGSETS: list[dict[str, Any]] = [
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was chosen on the dev part."""
-
     C: float | None  # of the penalty |weights|² / 2C of the paper; None for no penalty
     iterations: int | None = None  # None for as many as convergence takes
     start: float | None = None  # C of the MAP that it starts from; None: from zero
@@ -142,8 +134,6 @@ def _errors(objective: str, **options: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """An objective, and where it starts."""
-
     name: str
     options: dict[str, Any]  # of `CRF.train`
     # F and share of right sentences in the paper, in percent, of each task
@@ -240,9 +230,6 @@ def _options(
     return options
 
 
-# --- Training -------------------------------------------------------------------------------------
-
-
 _REMEMBERED = 2  # models of MAP, 0.2 GB each of entities; the others are kept in files
 
 
@@ -272,7 +259,6 @@ class TaskTrainer:
         return self._starts[key]
 
     def trained(self, system: System, choice: Choice, seed: int) -> tuple[CRF, float]:
-        """Train a system on all training sentences; return it and its seconds."""
         task = self.task
         if system is LIKELIHOOD:
             return self.likelihood(choice.C)

@@ -75,7 +75,7 @@ class Parts:
             raise KeyError(name)
         try:
             kept = msgspec.json.decode(path.read_bytes(), type=_File)
-            value = msgspec.json.decode(kept.value, type=kind)
+            value = msgspec.json.decode(kept.value, type=kind, dec_hook=_array)
         except (msgspec.DecodeError, UnicodeDecodeError):
             raise KeyError(name) from None
         if path not in self._made:
@@ -187,6 +187,10 @@ def _digest(strings: Iterable[str]) -> str:
         digest.update(string.encode())
         digest.update(b"\0")
     return digest.hexdigest()[:12]
+
+
+def _array(_: type, value: Any) -> Any:
+    return np.asarray(value, dtype=np.int64)  # of `SpanCounts`; there are no others
 
 
 def _plain(value: Any) -> Any:
@@ -366,9 +370,6 @@ class Recipe:
     # Raised where kept parts are no longer what would be made: nothing else tells, since a part is
     # known by its settings and data.
     revision: int = 1
-
-
-# --- Running --------------------------------------------------------------------------------------
 
 
 def run_recipe(recipe: Recipe, setting: Setting) -> Report:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
+from fstcrf.recipes.report import template
 from fstcrf.text.corpus import Corpus, convert_column
 
 # --- Common names, honorifics, words of places and roles ------------------------------------------
@@ -261,55 +262,18 @@ def _topic(head: str) -> str:
     return next((mark for mark, known in _TOPICS.items() if not set(names).isdisjoint(known)), "")
 
 
-# --- Templates ------------------------------------------------------------------------------------
-
-
 def _prefixed(text: str) -> str:
     """Prefix names by U: a bare letter U or B starts a template of CRF++."""
     return "".join(f"U{line}\n" if line != "B" else "B\n" for line in text.splitlines())
 
 
-TAGS = _prefixed("""\
-W:%x[-2..2,lower(word)]
-X:%x[0,word]
-Q:%x[-1..0,lower(word)]/%x[0..1,lower(word)]
-P:%x[0,prefix(lower(word),1)]
-R:%x[0,prefix(lower(word),2)]
-S:%x[0,prefix(lower(word),3)]
-A:%x[0,suffix(lower(word),1)]
-D:%x[0,suffix(lower(word),2)]
-C:%x[0,suffix(lower(word),3)]
-F:%x[0,suffix(lower(word),4)]
-H:%x[-1..1,short_shape(word)]
-B
-""")
+TAGS = _prefixed(template("seminars/tags"))
 
-NAMES = _prefixed("""\
-W:%x[-2..2,word]
-L:%x[-1..1,lower(word)]
-Q:%x[-1..0,word]/%x[0..1,word]
-P:%x[0,prefix(word,2)]
-R:%x[0,prefix(word,3)]
-S:%x[0,prefix(word,4)]
-A:%x[0,suffix(word,2)]
-D:%x[0,suffix(word,3)]
-C:%x[0,suffix(word,4)]
-H:%x[-2..2,shape(word)]
-K:%x[-2..2,short_shape(word)]
-J:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
-T:%x[-2..2,tag]
-V:%x[-1..0,tag]/%x[0..1,tag]
-M:%x[-2..2,pattern]
-N:%x[-2..2,list]
-I:%x[-1..1,time]
-B
-""")
+NAMES = _prefixed(template("seminars/names"))
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Features of the field tagger."""
-
     name: str
     # alone, transfer: templates without and with the entity label
     alone: str
@@ -318,7 +282,6 @@ class Features:
     prefix: str = ""  # what the names of its systems begin with
 
     def named(self, system: str) -> str:
-        """Return the name of a system with these features."""
         return f"{self.prefix}{system}"
 
     def prepared(self, corpus: Corpus) -> Corpus:
@@ -360,53 +323,13 @@ PAPER = Features(
     {"scheme": "iob2", "l2": 1.0, "max_iterations": CONVERGED},
 )
 
-PAGE = _prefixed("""\
-H:%x[-1..1,head]
-HP:%x[0,head]/%x[0,place]
-HW:%x[0,head]/%x[0,lower(word)]
-HC:%x[0,head]/%x[0,pattern]
-N:%x[-1..1,line]
-O:%x[-2..2,place]
-ON:%x[0,place]/%x[0,line]
-NV:%x[0,line]/%x[0,run]
-R:%x[-2..2,room]
-RR:%x[-1..0,room]/%x[0..1,room]
-V:%x[-2..2,run]
-VV:%x[-1..0,run]/%x[0..1,run]
-VB:%x[0,run]/%x[-1,lower(word)]
-VA:%x[0,run]/%x[1,lower(word)]
-K:%x[-1..1,also]
-KV:%x[0,also]/%x[0,run]
-""")
+PAGE = _prefixed(template("seminars/page"))
 
-WORDS = _prefixed("""\
-A:%x[-4..4,lower(word)]
-B2:%x[-3..2,lower(word)]/%x[-2..3,lower(word)]
-B3:%x[-2..0,lower(word)]/%x[-1..1,lower(word)]/%x[0..2,lower(word)]
-S2:%x[0,suffix(lower(word),2)]
-S3:%x[0,suffix(lower(word),3)]
-P3:%x[0,prefix(lower(word),3)]
-P4:%x[0,prefix(lower(word),4)]
-D:%x[-2..2,shape(word)]
-DD:%x[-2..1,short_shape(word)]/%x[-1..2,short_shape(word)]
-DW:%x[-1..1,short_shape(word)]/%x[-1,lower(word)]
-M:%x{-9..-1,lower(word)}
-Q:%x{1..9,lower(word)}
-""")
+WORDS = _prefixed(template("seminars/words"))
 
 FURTHER = PAGE + WORDS
 
-_MORE_PAIRS = """\
-E:%y[0,ner]
-EW:%y[0,ner]/%x[0,lower(word)]
-EP:%y[0,ner]/%x[0,pattern]
-EL:%y[0,ner]/%x[-1..1,list]
-EG:%y[0,ner]/%x[0,tag]
-EH:%y[0,ner]/%x[0,head]
-EV:%y[0,ner]/%x[0,run]
-EK:%y[0,ner]/%x[0,also]
-ER:%y[0,ner]/%x[0,room]
-"""
+_MORE_PAIRS = template("seminars/more_pairs")
 
 MORE = Features(
     "more features",

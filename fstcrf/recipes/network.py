@@ -40,8 +40,6 @@ _FORGOTTEN = 0.3  # share of words that occur once and are taken for unknown one
 
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
-    """What a network is made and trained with."""
-
     rate: float = 0.002  # step size of Adam
     dropout: float = 0.4  # of what the BiLSTM reads and says
     hidden: int = 100  # cells of each direction
@@ -52,8 +50,6 @@ class NetworkOptions:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """Sizes of the layers, fixed."""
-
     word: int = 100
     character: int = 25
     filters: int = 50
@@ -73,7 +69,6 @@ class NetworkVocabulary:
 
     @classmethod
     def of(cls, sentences: Sequence[Sequence[str]]) -> NetworkVocabulary:
-        """Return the vocabulary of training sentences."""
         counts = Counter(word.lower() for sentence in sentences for word in sentence)
         words = {word: k for k, word in enumerate(sorted(counts), 2)}
         letters = sorted({c for sentence in sentences for word in sentence for c in word})
@@ -147,8 +142,6 @@ class Network:
             ruled = grammar if loss == UNDER_GRAMMAR else None
             self.layers["crf"] = layers.CRFLayer(labels, ruled)
 
-    # --- Forward ------------------------------------------------------------------------------
-
     def _scores(self, rows: Sequence[Longs]) -> tuple[Any, Any]:
         """Return scores [B, T, L] and lengths [B] of sentences."""
         torch, layers = self._torch, self.layers
@@ -207,8 +200,6 @@ class Network:
         names = ("transitions", "initial", "final")
         return {name: getattr(crf, name).detach().numpy() for name in names}
 
-    # --- Training -----------------------------------------------------------------------------
-
     def rounds(self, sentences: Sequence[Sequence[str]], tags: Sequence[Longs]) -> Iterator[float]:
         """Train round by round; yield the loss of each, a token."""
         self._torch.manual_seed(self._seed)  # of dropout, whatever was drawn since
@@ -263,14 +254,10 @@ class Network:
         changed[rare, 0] = _UNKNOWN
         return changed
 
-    # --- Parameters ---------------------------------------------------------------------------
-
     def parameters(self) -> dict[str, Array]:
-        """Return a copy of the parameters by name."""
         return {name: value.numpy().copy() for name, value in self.layers.state_dict().items()}
 
     def set_parameters(self, parameters: Mapping[str, Array]) -> None:
-        """Take parameters that `parameters` returned."""
         torch = self._torch
         self.layers.load_state_dict(
             {name: torch.from_numpy(np.array(value)) for name, value in parameters.items()}
@@ -278,7 +265,6 @@ class Network:
 
 
 def write_parameters(parameters: Mapping[str, Array], path: Path) -> None:
-    """Write parameters to a file of NumPy's, whole or not at all."""
     buffer = io.BytesIO()
     np.savez(buffer, **dict(parameters))  # type: ignore[arg-type]
     with atomic_write(path) as file:

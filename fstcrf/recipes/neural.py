@@ -20,10 +20,11 @@ import numpy as np
 from fstcrf import constraints
 from fstcrf.arrays import Array, Longs
 from fstcrf.errors import SchemeError
-from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
+from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.calibration import reliability, span_events
 from fstcrf.ext.documents import Annealing, Consistency
 from fstcrf.ext.documents.given import agreed_labels
+from fstcrf.lattices import Lattice
 from fstcrf.lattices.emissions import Emissions
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
@@ -39,8 +40,8 @@ from fstcrf.recipes.network import (
     write_parameters,
 )
 from fstcrf.recipes.probabilities import Worth, worth, worth_table
-from fstcrf.recipes.protocol import SEEDS, Protocol
-from fstcrf.recipes.report import Headline, Result, Row, number, prose, table
+from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid
+from fstcrf.recipes.report import Headline, Margin, Result, Row, number, prose, table
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import spans
 
@@ -51,24 +52,18 @@ QUICK = (50, 200)
 FEW_SEEDS = 3
 """Runs with all training sentences, which take longest."""
 
-_OPTIONS: list[dict[str, Any]] = [
-    {"rate": rate, "dropout": dropout} for rate in (0.001, 0.002, 0.004) for dropout in (0.3, 0.5)
-]
+_OPTIONS = grid(rate=(0.001, 0.002, 0.004), dropout=(0.3, 0.5))
 _made = NetworkOptions
 _LEAST_HELD_OUT = 500
 """Sentences of the dev file that end a training, where the training part has fewer."""
 _CHOSEN_ON = 1000  # training sentences that options are chosen with
 _QUICK_OPTIONS: dict[str, Any] = {"rate": 0.002, "dropout": 0.5}
-_PENALTIES: list[dict[str, Any]] = [
-    {"same": same, "within": within} for same in (0.0, 0.25, 1.0) for within in (0.0, 0.5, 1.0, 2.0)
-]
+_PENALTIES = grid(same=(0.0, 0.25, 1.0), within=(0.0, 0.5, 1.0, 2.0))
 _SWEEPS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class EntityData:
-    """CoNLL-2003 with labels as numbers."""
-
     labels: tuple[str, ...]
     grammar: Grammar
     train: Corpus
@@ -79,25 +74,18 @@ class EntityData:
         return self.dev[: max(_LEAST_HELD_OUT, size)]
 
     def tags(self, corpus: Corpus) -> list[Longs]:
-        """Return the labels of each sentence as numbers."""
         place = {label: k for k, label in enumerate(self.labels)}
         rows = corpus.column_lists(corpora.ENTITY)
         return [np.asarray([place[label] for label in row], dtype=np.int64) for row in rows]
 
 
 def read(setting: Setting) -> EntityData:
-    """Read the training and the dev file."""
     train, dev = (corpora.entities(setting, part, SCHEME) for part in ("train", "testa"))
     labels = tuple(sorted(set(train.column(corpora.ENTITY).strings())))
     return EntityData(labels, constraints.bioes(), train, dev)
 
 
-# --- Training -------------------------------------------------------------------------------------
-
-
 class NetworkCourse(msgspec.Struct, frozen=True):
-    """What is known of a training."""
-
     rounds: int  # until the best one
     dev_f: float  # of that, percent, on held-out sentences, decoded as it is trained
     seconds: float  # of the processor, held-out figures included
@@ -105,8 +93,6 @@ class NetworkCourse(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class NetworkRun:
-    """A network that is or can be trained."""
-
     loss: Loss
     size: int
     seed: int
@@ -114,7 +100,6 @@ class NetworkRun:
 
     @property
     def name(self) -> str:
-        """What its parts are called."""
         return f"{self.size} sentences, {self.loss}, seed {self.seed}"
 
 
@@ -153,9 +138,6 @@ def _fitted(network: Network, data: EntityData, train: Corpus) -> NetworkCourse:
             break
     network.set_parameters(kept)
     return NetworkCourse(at, best, time.process_time() - began)
-
-
-# --- Decoding -------------------------------------------------------------------------------------
 
 
 def _emissions(
@@ -197,14 +179,7 @@ class Decoded(msgspec.Struct, frozen=True):
     illegal: int  # sentences whose labels are no BIOES
     error: float | None  # of the probabilities of spans; None where labels are drawn
     seconds: float  # of the processor, from scores to labels
-    right: list[int]
-    found: list[int]
-    wanted: list[int]
-
-    def counts(self) -> SpanCounts:
-        """Return the counts of documents."""
-        each = (self.right, self.found, self.wanted)
-        return SpanCounts(*(np.asarray(one, dtype=np.int64) for one in each))
+    counts: SpanCounts  # of documents
 
 
 WAYS = ("free", "grammar", "grammar, consistency")
@@ -213,7 +188,6 @@ WAYS = ("free", "grammar", "grammar, consistency")
 def decoded(
     one: NetworkRun, network: Network, data: EntityData, test: Corpus, penalties: Mapping[str, Any]
 ) -> dict[str, Decoded]:
-    """Decode the test file in each of the `WAYS`."""
     scores = network.scores(test.column_lists("word"))
     found = {}
     for way in WAYS[:2]:
@@ -226,13 +200,7 @@ def decoded(
         found[way] = _decoded(test, labels, error, seconds)
     began = time.process_time()
     batch = _emissions(network, data, scores, ruled=True)
-    labels = agreed_labels(
-        batch.lattices,
-        test,
-        [consistency(data, one.size, penalties)],
-        annealing=Annealing(_SWEEPS),
-        seed=one.seed,
-    )
+    labels = _agreed(batch, test, consistency(data, one.size, penalties), one.seed)
     found[WAYS[2]] = _decoded(test, labels, None, time.process_time() - began)
     return found
 
@@ -241,10 +209,8 @@ def _decoded(
     test: Corpus, labels: Sequence[Sequence[str]], error: float | None, seconds: float
 ) -> Decoded:
     illegal = sum(not _legal(row) for row in labels)
-    counts = span_counts(test.column_lists(corpora.ENTITY), labels)
-    by_document = counts.grouped(test.documents)
-    lists = (getattr(by_document, name).tolist() for name in ("right", "found", "wanted"))
-    return Decoded(_f(test, labels), illegal, error, seconds, *lists)
+    counts = span_counts(test.column_lists(corpora.ENTITY), labels).grouped(test.documents)
+    return Decoded(_f(test, labels), illegal, error, seconds, counts)
 
 
 def _legal(labels: Sequence[str]) -> bool:
@@ -253,9 +219,6 @@ def _legal(labels: Sequence[str]) -> bool:
     except SchemeError:
         return False
     return True
-
-
-# --- The run --------------------------------------------------------------------------------------
 
 
 def run(setting: Setting) -> Result:
@@ -295,13 +258,11 @@ def _runs(size: int, *, full: bool) -> int:
 
 
 def _chosen_options(protocol: Protocol, data: EntityData, setting: Setting) -> NetworkOptions:
-    def held_out(settings: Mapping[str, Any]) -> float:
+    def held_out(settings: Settings) -> float:
         one = NetworkRun("crf", _CHOSEN_ON, setting.seed, _made(**settings))
         return trained(one, data, setting)[1].dev_f
 
-    candidates = _OPTIONS if setting.full else [_QUICK_OPTIONS]
-    chosen: Mapping[str, Any] = protocol.choose("networks", candidates, held_out)
-    return _made(**chosen)
+    return _made(**protocol.choose("networks", _OPTIONS, held_out, quick=_QUICK_OPTIONS))
 
 
 def _chosen_penalties(
@@ -310,19 +271,18 @@ def _chosen_penalties(
     network, _ = trained(NetworkRun("crf", size, setting.seed, options), data, setting)
     held = data.held_out(size)
     scores = network.scores(held.column_lists("word"))
-    lattices = _emissions(network, data, scores, ruled=True).lattices
+    found = _emissions(network, data, scores, ruled=True)
 
-    def held_out(settings: Mapping[str, Any]) -> float:
-        labels = agreed_labels(
-            lattices,
-            held,
-            [consistency(data, size, settings)],
-            annealing=Annealing(_SWEEPS),
-            seed=setting.seed,
-        )
-        return _f(held, labels)
+    def held_out(settings: Settings) -> float:
+        model = consistency(data, size, settings)
+        return _f(held, _agreed(found, held, model, setting.seed))
 
     return protocol.choose(f"penalties, {size} sentences", _PENALTIES, held_out, options)
+
+
+def _agreed(scores: Emissions, corpus: Corpus, model: Consistency, seed: int) -> list[list[str]]:
+    annealing = Annealing(_SWEEPS)
+    return agreed_labels(scores.lattices, corpus, [model], annealing=annealing, seed=seed)
 
 
 def _measured(
@@ -339,21 +299,15 @@ def _measured(
 def _worth(one: NetworkRun, data: EntityData, test: Corpus, setting: Setting) -> Worth:
     def make() -> Worth:
         network, _ = trained(one, data, setting)
-        (found, gold), other = (
-            (
-                _emissions(
-                    network, data, network.scores(corpus.column_lists("word")), ruled=True
-                ).lattices,
-                corpus.column_lists(corpora.ENTITY),
-            )
-            for corpus in (test, data.dev)
-        )
-        return worth(found, gold, other, threads=THREADS)
+
+        def asked(corpus: Corpus) -> tuple[Sequence[Lattice], list[list[str]]]:
+            scores = network.scores(corpus.column_lists("word"))
+            batch = _emissions(network, data, scores, ruled=True)
+            return batch.lattices, corpus.column_lists(corpora.ENTITY)
+
+        return worth(*asked(test), asked(data.dev), threads=THREADS)
 
     return setting.kept(f"{one.name}, probabilities", make, Worth, one)
-
-
-# --- Text -----------------------------------------------------------------------------------------
 
 
 def _rows(
@@ -380,7 +334,7 @@ def _headline(found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int) -> l
     lines = []
     for loss in LOSSES:
         for way in WAYS:
-            counts = [one.counts() for one in _of(found, size, loss, way)]
+            counts = [one.counts for one in _of(found, size, loss, way)]
             name = f"{size:,} sentences, {loss}, {way}"
             lines.append(Headline.of_f(name, "F, test, %", counts))
     return lines
@@ -430,10 +384,8 @@ def _grammar_in_training(
 
 
 def _difference(mine: Sequence[Decoded], other: Sequence[Decoded], *, matched: bool) -> str:
-    sides = [[one.counts() for one in side] for side in (mine, other)]
-    low, high = (100.0 * x for x in bootstrapped_f(*sides, matched=matched, resamples=1999))
-    apart = statistics.fmean(one.f for one in mine) - statistics.fmean(one.f for one in other)
-    return f"{apart:+.2f} ({low:+.2f} to {high:+.2f})"
+    sides = ([one.counts for one in side] for side in (mine, other))
+    return str(Margin.of(*sides, matched=matched))
 
 
 def _cells(ways: Sequence[Sequence[Decoded]], k: int) -> list[str]:

@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
+from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.recipes.corpora import documents_of
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
-from fstcrf.recipes.report import Headline, Row, number, prose, table
+from fstcrf.recipes.report import Headline, Margin, Row, number, prose, table
 from fstcrf.recipes.seminars_systems import Shared, news
 from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task
@@ -37,12 +37,8 @@ _TYPES = ("PER", "LOC", "all")
 class Draw(msgspec.Struct, frozen=True):
     """What each system finds after training on one draw of sentences."""
 
-    f: dict[str, dict[str, float]]
-    counts: dict[str, list[list[int]]]
-
-    def of(self, system: str) -> SpanCounts:
-        """Return the counts of a system."""
-        return SpanCounts(*(np.asarray(one, dtype=np.int64) for one in self.counts[system]))
+    f: dict[str, dict[str, float]]  # by system and type, percent
+    counts: dict[str, SpanCounts]  # by system, of documents, or sentences of a text without any
 
 
 def transfer(
@@ -114,10 +110,9 @@ def _draw(
     )
 
 
-def _counts(test: Corpus, labels: Sequence[Sequence[str]]) -> list[list[int]]:
+def _counts(test: Corpus, labels: Sequence[Sequence[str]]) -> SpanCounts:
     found, documents = span_counts(test.column_lists("ner"), labels), documents_of(test)
-    found = found if documents is None else found.grouped(documents)
-    return [one.tolist() for one in (found.right, found.found, found.wanted)]
+    return found if documents is None else found.grouped(documents)
 
 
 def _f(test: Corpus, labels: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -139,7 +134,7 @@ def _rows(name: str, draws: Sequence[Draw]) -> Iterator[Row]:
 
 def _headline(name: str, draws: Sequence[Draw]) -> Iterator[Headline]:
     for system in SYSTEMS:
-        counts = [draw.of(system) for draw in draws]
+        counts = [draw.counts[system] for draw in draws]
         yield Headline.of_f(f"{name}, {system}", "F, test, %", counts)
 
 
@@ -152,10 +147,8 @@ def _cells(draws: Sequence[Draw], system: str) -> list[str]:
 def _gain(draws: Sequence[Draw], system: str, other: str) -> str:
     if SYSTEMS.index(other) >= SYSTEMS.index(system):
         return ""
-    sides = [[draw.of(one) for draw in draws] for one in (system, other)]
-    low, high = (100.0 * x for x in bootstrapped_f(*sides, matched=True, resamples=1999))
-    apart = float(np.mean(np.subtract(_values(draws, system), _values(draws, other))))
-    return f"{apart:+.2f} ({low:+.2f} to {high:+.2f})"
+    sides = ([draw.counts[one] for draw in draws] for one in (system, other))
+    return str(Margin.of(*sides, matched=True))
 
 
 def _text(body: str) -> str:

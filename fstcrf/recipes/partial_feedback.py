@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, span_counts
+from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.feedback.bandit import Bandit
 from fstcrf.ext.feedback.descent import Aim, Control, Rule, RuleName
 from fstcrf.ext.feedback.folder import Sync
@@ -22,8 +22,20 @@ from fstcrf.ext.feedback.learner import FeedbackLearner
 from fstcrf.ext.feedback.simulation import problem_of
 from fstcrf.recipes.corpora import PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
-from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
-from fstcrf.recipes.report import Curve, Headline, Panel, Result, Row, draw, number, prose, table
+from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
+from fstcrf.recipes.report import (
+    Curve,
+    Headline,
+    Margin,
+    Panel,
+    Result,
+    Row,
+    draw,
+    number,
+    prose,
+    spread,
+    table,
+)
 from fstcrf.recipes.rewarded_systems import (
     CLIPPED,
     L2S,
@@ -49,8 +61,6 @@ from fstcrf.recipes.rewarded_systems import (
 )
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
-
-# --- The run --------------------------------------------------------------------------------------
 
 QUICK, FULL = 20, 180
 """Passes over the training part, 7,936 samples each."""
@@ -98,7 +108,6 @@ Runs = Mapping[str, Sequence[LearningRun]]
 
 
 def run(setting: Setting) -> Result:
-    """Choose rates on the dev part, freeze them, then learn from rewards in all ways."""
     data = read(setting)
     every = (*SYSTEMS, *((*LONGER, *PUBLISHED, *CLIPPED) if setting.full else ()))
     protocol = Protocol(RECIPE.name, setting)
@@ -106,7 +115,7 @@ def run(setting: Setting) -> Result:
     chosen: dict[str, RewardedSystem] = {}
     for one in setting.course.each(every):
         like = chosen.get(SHARED_RATE.get(one.name, ""))
-        at = _chosen(protocol, one, data, setting) if like is None else _at(one, like.rule.rate)
+        at = _chosen(protocol, one, data) if like is None else _at(one, like.rule.rate)
         chosen[one.name] = at
     systems = list(chosen.values())
     l2 = _penalty(protocol, data, setting)
@@ -164,26 +173,26 @@ RATE_PASSES, LONG_RATE_PASSES = 20, 60
 RATE_SEEDS = (100, 101)
 
 
-def _chosen(
-    protocol: Protocol, system: RewardedSystem, data: RewardedSentences, setting: Setting
-) -> RewardedSystem:
-    rates = system.rates if setting.full and system.rates else (system.rule.rate,)
+def _chosen(protocol: Protocol, system: RewardedSystem, data: RewardedSentences) -> RewardedSystem:
+    rates = grid(rate=system.rates or (system.rule.rate,))
 
-    def held_out(settings: Mapping[str, Value]) -> float:
+    def held_out(settings: Settings) -> float:
         return float(np.mean(tried(_at(system, settings["rate"]), data)))
 
     about = (replace(system, rates=()), RATE_PASSES, RATE_SEEDS)
-    found = protocol.choose(system.name, [{"rate": rate} for rate in rates], held_out, about)
+    quick = {"rate": system.rule.rate}
+    found = protocol.choose(system.name, rates, held_out, about, quick=quick)
     return _at(system, found["rate"])
 
 
 def _penalty(protocol: Protocol, data: RewardedSentences, setting: Setting) -> float:
-    several: list[dict[str, Value]] = [{"l2": l2} for l2 in (L2S if setting.full else L2S[3:4])]
+    def held_out(settings: Settings) -> float:
+        return f_of(_informed(data, settings["l2"], setting), data.dev)
 
-    def held_out(settings: Mapping[str, Value]) -> float:
-        return f_of(_informed(data, float(settings["l2"] or 0.0), setting), data.dev)
-
-    return float(protocol.choose("full information", several, held_out)["l2"] or 0.0)
+    l2: float = protocol.choose("full information", grid(l2=L2S), held_out, quick={"l2": L2S[3]})[
+        "l2"
+    ]
+    return l2
 
 
 def _informed(data: RewardedSentences, l2: float, setting: Setting) -> CRF:
@@ -203,11 +212,8 @@ def tried(system: RewardedSystem, data: RewardedSentences) -> list[float]:
     return [_dev(system, start, data, passes, seed) for seed in seeds]
 
 
-def _at(system: RewardedSystem, rate: Value) -> RewardedSystem:
-    return replace(system, rule=replace(system.rule, rate=float(rate or 0.0)))
-
-
-# --- Runs and their rows --------------------------------------------------------------------------
+def _at(system: RewardedSystem, rate: float) -> RewardedSystem:
+    return replace(system, rule=replace(system.rule, rate=rate))
 
 
 def _runs(
@@ -334,9 +340,6 @@ def _draw(
     draw(path, panels, "samples, each with one reward", size=(8, 10), log=True)
 
 
-# --- Text -----------------------------------------------------------------------------------------
-
-
 def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
     passes = FULL if setting.full else QUICK
     seeds = f"{SEEDS} seeds, {SEEDS_OF_LONG} of those with more" if setting.full else "1 seed"
@@ -355,7 +358,8 @@ def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
 
 def _ratings(curves: Mapping[str, Floats], best: float) -> str:
     cells = [
-        [name, *(_spread(100.0 * at / best) for at in found.T)] for name, found in curves.items()
+        [name, *(spread((100.0 * at / best).tolist()) for at in found.T)]
+        for name, found in curves.items()
     ]
     return (
         "## What ratings bring\n\n"
@@ -363,11 +367,6 @@ def _ratings(curves: Mapping[str, Floats], best: float) -> str:
         "mean and standard deviation over seeds. A rating is one reward for a sample, or one "
         "answer for a pair.\n\n" + table(["", *(f"{mark:,}" for mark in MARKS)], cells)
     )
-
-
-def _spread(values: Floats) -> str:
-    deviation = f" ± {values.std(ddof=1):.2f}" if len(values) > 1 else ""
-    return f"{values.mean():.2f}{deviation}"
 
 
 _FAILURE = (
@@ -422,9 +421,10 @@ def _clippings(systems: Sequence[RewardedSystem], runs: Runs) -> str:
         if one.clipped is None:
             continue
         tests = [run.test for run in runs[one.name]]
-        ours = f"{np.mean(tests):.2f} ± {np.std(tests, ddof=1):.2f}"
         ends = [number(one.clipped), number(round(_clipped(runs[one.name]), 4))]
-        cells.append([f"{one.rule.rate:g}", f"{one.aim.clip:g}", number(one.paper[0]), ours, *ends])
+        cells.append(
+            [f"{one.rule.rate:g}", f"{one.aim.clip:g}", number(one.paper[0]), spread(tests), *ends]
+        )
     head = ["rate", "clip", "F, test, %, ChRisF", "ours", "clipped in the end, %, ChRisF", "ours"]
     return prose("partial-feedback/clippings", table=table(head, cells))
 
@@ -491,10 +491,7 @@ def _differences(
 
 
 def _between(mine: Sequence[LearningRun], others: Sequence[SpanCounts]) -> str:
-    sides = [one.spans for one in mine], others
-    low, high = (100.0 * x for x in bootstrapped_f(*sides, resamples=1999))
-    apart = 100.0 * float(np.mean([one.f for one in sides[0]]) - np.mean([one.f for one in others]))
-    return f"{apart:+.2f} ({low:+.2f} to {high:+.2f})"
+    return str(Margin.of([one.spans for one in mine], others))
 
 
 def _needed(samples: Sequence[int | None]) -> str:

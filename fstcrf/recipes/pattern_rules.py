@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -16,44 +17,29 @@ from fstcrf.ext.rules import learn_rules, train_with_rules
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
-from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, prose, table
+from fstcrf.recipes.protocol import Protocol, Settings, grid
+from fstcrf.recipes.report import (
+    CHANCES,
+    P_VALUES,
+    Headline,
+    Result,
+    Row,
+    chances,
+    gain,
+    prose,
+    table,
+    template,
+)
 from fstcrf.taggers import CRF
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Corpus
 
-_SMALL = """\
-U0:%x[-1..1,word]
-U1:%x[-1..1,pos]
-U2:%x[-1..0,pos]/%x[0..1,pos]
-"""
+_SMALL = template("rules/small")
 
 TEMPLATES = {"tokens": _SMALL, "chain": _SMALL + "B"}
 """A tagger that decides every token alone, and a chain: the same features."""
 
-RULES = """\
-tape pos, chunk;
-export SCHEME = bio[tape=chunk];
-
-# Two chunks of a kind, side by side.
-export NP_NP = each[label["chunk=.-NP"] "[chunk=B-NP]", <?>];
-export VP_VP = each[label["chunk=.-VP"] "[chunk=B-VP]", <?>];
-
-# How they end, how long they are.
-AFTER_NP = label["chunk=(?!I-NP).*"];
-export ENDS_IN_DETERMINER = each[label["pos=DT|PRP.|JJ chunk=.-NP"] AFTER_NP, <?>];
-export PP_WITHOUT_NP = each["[chunk=B-PP]" label["chunk=(?!B-NP|I-PP).*"], <?>];
-export LONG_NP = each["[chunk=B-NP]" "[chunk=I-NP]"{6}, <?>];
-
-# What is in them, and between them.
-NO_VERB = label["pos=(?!V|MD|TO).* chunk=I-VP"];
-BEGIN = label["pos=(?!V|MD|TO).* chunk=B-VP"];
-export VP_WITHOUT_VERB = each[BEGIN NO_VERB* label["chunk=(?!I-VP).*"], <?>];
-export NOUN_OUTSIDE = each[label["pos=NN.* chunk=O"], <?>];
-export AND_WITHIN = each[label["chunk=.-NP"] "[pos=CC chunk=I-NP]" "[chunk=I-NP]", <?>];
-export AND_BETWEEN = each[label["chunk=.-NP"] "[pos=CC chunk=O]" "[chunk=B-NP]", <?>];
-export NO_VP = at_least[1, "VP", tape=chunk, <?>];
-"""
+RULES = template("rules/rules")
 
 
 SCHEME = "export SCHEME = bio;"
@@ -71,8 +57,6 @@ SYSTEMS = (PLAIN, HARD, FROZEN, JOINT)
 
 
 class LearnedFacts(msgspec.Struct, frozen=True):
-    """What is known of a tagger beside its weights."""
-
     grammar: str  # what it stands under: the text of a grammar file
     weights: dict[str, float]  # of the rules
     seconds: float  # of the processor
@@ -85,13 +69,11 @@ class Chunker:
         self._setting, self.name, self._template, self._train = setting, name, template, train
         self._known: dict[str, tuple[CRF, LearnedFacts]] = {}
 
-    def constrained(self, system: str, settings: Mapping[str, Value]) -> Tagger[list[str], Floats]:
-        """Return the tagger of a system under its grammar."""
+    def constrained(self, system: str, settings: Settings) -> Tagger[list[str], Floats]:
         tagger, facts = self.trained(system, settings)
         return tagger & Grammar.from_text(facts.grammar)
 
-    def trained(self, system: str, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
-        """Return the tagger of a system and what is known of it."""
+    def trained(self, system: str, settings: Settings) -> tuple[CRF, LearnedFacts]:
         makes = {PLAIN: self._plain, HARD: self._hard, FROZEN: self._frozen, JOINT: self._joint}
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
         name = f"{self.name}, {system}, {words}"
@@ -100,94 +82,73 @@ class Chunker:
             self._known[name] = self._setting.trained(name, make, LearnedFacts, about)
         return self._known[name]
 
-    def _crf(self, data: Corpus, settings: Mapping[str, Value], grammar: str | None = None) -> CRF:
+    def _crf(self, data: Corpus, settings: Settings, grammar: str | None = None) -> CRF:
         hard = None if grammar is None else Grammar.from_text(grammar)
-        return CRF.train(
-            data,
-            "chunk",
-            self._template,
-            l2=float(str(settings["l2"])),
-            grammar=hard,
-            threads=THREADS,
-        )
+        options: dict[str, Any] = {"l2": settings["l2"], "grammar": hard, "threads": THREADS}
+        return CRF.train(data, "chunk", self._template, **options)
 
-    def _plain(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+    def _plain(self, settings: Settings) -> tuple[CRF, LearnedFacts]:
         began = time.process_time()
         return self._crf(self._train, settings), _facts(SCHEME, {}, began)
 
-    def _hard(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+    def _hard(self, settings: Settings) -> tuple[CRF, LearnedFacts]:
         began = time.process_time()
         return self._crf(self._train, settings, SCHEME), _facts(SCHEME, {}, began)
 
-    def _frozen(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+    def _frozen(self, settings: Settings) -> tuple[CRF, LearnedFacts]:
         began, numbers = time.process_time(), range(len(self._train))
         others, fifth = ([i for i in numbers if (i % 5 == 4) == last] for last in (False, True))
         tagger = self._crf(self._train.select(others), settings)
-        learned = learn_rules(
-            tagger,
-            self._train.select(fifth),
-            RULES,
-            l2=float(str(settings["rule_l2"])),
-            on_missing="skip",
-            threads=THREADS,
-        )
+        learned = learn_rules(tagger, self._train.select(fifth), RULES, **_of_rules(settings))
         return tagger, _facts(learned.text, learned.weights, began)
 
-    def _joint(self, settings: Mapping[str, Value]) -> tuple[CRF, LearnedFacts]:
+    def _joint(self, settings: Settings) -> tuple[CRF, LearnedFacts]:
         alone, known = self.trained(PLAIN, {"l2": settings["l2"]})
         began = time.process_time() - known.seconds
-        both = train_with_rules(
-            alone,
-            self._train,
-            RULES,
-            l2=float(str(settings["rule_l2"])),
-            on_missing="skip",
-            threads=THREADS,
-        )
+        both = train_with_rules(alone, self._train, RULES, **_of_rules(settings))
         return both.tagger, _facts(both.text, both.weights, began)
+
+
+def _of_rules(settings: Settings) -> dict[str, Any]:
+    return {"l2": settings["rule_l2"], "on_missing": "skip", "threads": THREADS}
 
 
 def _facts(grammar: str, weights: dict[str, float], began: float) -> LearnedFacts:
     return LearnedFacts(grammar, weights, time.process_time() - began)
 
 
-def choose(protocol: Protocol, chunker: Chunker, held_out: Corpus) -> dict[str, dict[str, Value]]:
+def choose(protocol: Protocol, chunker: Chunker, held_out: Corpus) -> dict[str, Settings]:
     """Choose the penalty of the tagger alone, which stays; those of the rules beside it."""
 
-    def f(system: str, settings: Mapping[str, Value]) -> float:
+    def f(system: str, settings: Settings) -> float:
         labels = chunker.constrained(system, settings).tag_all(held_out, threads=THREADS)
         return corpora.span_f(held_out, "chunk", labels)
 
-    found = {}
-    alone = [{"l2": l2} for l2 in TAGGER_L2]
-    for system in (PLAIN, HARD):
+    found: dict[str, Settings] = {}
+    for system in SYSTEMS:
+        alone = system in (PLAIN, HARD)
+        several = grid(l2=TAGGER_L2) if alone else grid(rule_l2=RULE_L2)
+        candidates = [{**({} if alone else found[PLAIN]), **one} for one in several]
         name = f"{chunker.name}: {system}"
-        found[system] = dict(protocol.choose(name, alone, partial(f, system), RULES))
-    for system in (FROZEN, JOINT):
-        both = [{**found[PLAIN], "rule_l2": l2} for l2 in RULE_L2]
-        name = f"{chunker.name}: {system}"
-        found[system] = dict(protocol.choose(name, both, partial(f, system), RULES))
+        found[system] = protocol.choose(name, candidates, partial(f, system), RULES)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRun:
-    """What a system says of the test part."""
-
     labels: list[list[str]]
     f: float  # percent
     weights: dict[str, float]
     seconds: float
 
 
-def _tested(chunker: Chunker, system: str, settings: Mapping[str, Value], test: Corpus) -> RuleRun:
+def _tested(chunker: Chunker, system: str, settings: Settings, test: Corpus) -> RuleRun:
     facts = chunker.trained(system, settings)[1]
     labels = chunker.constrained(system, settings).tag_all(test, threads=THREADS)
     return RuleRun(labels, corpora.span_f(test, "chunk", labels), facts.weights, facts.seconds)
 
 
 def run(setting: Setting) -> Result:
-    """Choose penalties on held-out sentences, freeze them, and compare the systems on the test."""
     train, held_out = _parts(corpora.chunk_file(setting, "train"), full=setting.full)
     protocol = Protocol(RECIPE.name, setting)
     chunkers = [Chunker(setting, name, text, train) for name, text in TEMPLATES.items()]
@@ -238,9 +199,8 @@ def _significance(runs: Mapping[str, Mapping[str, RuleRun]], test: Corpus, setti
     for name, found in runs.items():
         for one, other in pairs:
             pair = compare(gold, found[one].labels, found[other].labels, seed=setting.seed)
-            chances = (pair.tokens.exact, pair.sentences.exact, pair.randomised)
-            body.append([f"{name}: {one}", other, gain(pair), *(f"{p:.3g}" for p in chances)])
-    head = ["", "against", "F (95 % interval)", "McNemar, tokens", "sentences", "randomised F"]
+            body.append([f"{name}: {one}", other, gain(pair), *chances(pair)])
+    head = ["", "against", "F (95 % interval)", *CHANCES]
     return f"## Significance\n\n{P_VALUES}\n\n{table(head, body)}"
 
 

@@ -19,25 +19,14 @@ from fstcrf.arrays import Floats, Ints
 from fstcrf.ext.feedback.simulation import problem_of
 from fstcrf.recipes.corpora import PHRASE, DataSplit, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.report import template
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.training import LBFGS, LocalLikelihood, Progress, fit, normalised, voted_paths
 
-# --- Data and features ----------------------------------------------------------------------------
-
 DEV_SENTENCES = 1000
 
-TEMPLATE = """\
-BOS
-EOS
-U0:%x[-2..2,word]
-U1:%x[-1..0,word]/%x[0..1,word]
-U2:%x[-2..2,pos]
-U3:%x[-2..1,pos]/%x[-1..2,pos]
-U4:%x[-2..0,pos]/%x[-1..1,pos]/%x[0..2,pos]
-U5
-B
-"""
+TEMPLATE = template("shallow-parsing/template")
 
 
 def read(setting: Setting) -> DataSplit:
@@ -54,8 +43,6 @@ def read_training(setting: Setting) -> DataSplit:
     return DataSplit(train, train[:-DEV_SENTENCES], train[-DEV_SENTENCES:], train[:0])
 
 
-# --- Training runs --------------------------------------------------------------------------------
-
 Boundary = Literal["skip", "pad"]
 """What templates see beyond the ends of a sentence: nothing, or padding."""
 
@@ -67,8 +54,6 @@ EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves
 
 @dataclass(frozen=True, slots=True)
 class PublishedOptimiser:
-    """An optimiser of table 3."""
-
     name: str
     options: Mapping[str, Any]  # of `CRF.train`
     # f, minutes, objective: what the paper reports: F, minutes, penalised log-likelihood
@@ -92,8 +77,6 @@ OPTIMISERS = (
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What is known after an iteration."""
-
     passes: int  # over the data so far
     seconds: float  # of training so far, without the time for held-out scores
     # objective, likelihood: penalised and plain log-likelihood; of a perceptron NaN
@@ -105,8 +88,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class ChunkerRun:
-    """A training run."""
-
     name: str
     weights: int  # how many there are
     # f, labels: on the test part, in percent; where dev was left out of training, on that
@@ -129,7 +110,6 @@ def _run(
 
 
 def f_of(corpus: Corpus, labels: list[list[str]]) -> float:
-    """Return F of the noun phrases, in percent."""
     return span_f(corpus, PHRASE, labels)
 
 
@@ -210,7 +190,6 @@ def _point(progress: Progress, seconds: float, l2: float) -> Point:
 def perceptron(
     data: DataSplit, epochs: int, *, features: str = "supported", seed: int = 0
 ) -> ChunkerRun:
-    """Train the averaged perceptron."""
     began = time.perf_counter()
     options = _perceptron_options(features, seed)
     model = trained(data.train, max_iterations=epochs, **options)
@@ -240,7 +219,6 @@ def _perceptron_options(features: str, seed: int) -> dict[str, Any]:
 
 
 def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> ChunkerRun:
-    """Train the voted perceptron, with the features and structure of a CRF."""
     began = time.perf_counter()
     train, test = (problem_of(like, part, PHRASE) for part in (data.train, data.test))
     states = voted_paths(train, like.space, test.node, test.offsets, epochs=epochs, seed=seed)

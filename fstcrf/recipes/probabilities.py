@@ -11,7 +11,6 @@ span, stand beside it: they are no less for that.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -20,7 +19,7 @@ import numpy as np
 from fstcrf.evaluate import best_of, span_counts
 from fstcrf.ext.calibration import Events, fit_temperature, reliability, span_events
 from fstcrf.lattices import Lattice, nbest
-from fstcrf.recipes.report import number, prose, table
+from fstcrf.recipes.report import number, prose, spread, table
 
 BEST = (1, 5, 20)
 """Numbers of labellings that an oracle chooses from."""
@@ -31,8 +30,6 @@ _ABOVE = 0.01
 
 
 class ConfidentSpans(msgspec.Struct, frozen=True):
-    """Spans at or above a probability."""
-
     precision: float | None  # share of them that is right, percent; None where there is none
     recall: float  # share of the gold spans that is among them, percent
 
@@ -124,8 +121,6 @@ def worth_table(
 
 def _cells(one: Worth, errors: Sequence[float]) -> list[str]:
     kept = [f"{number(k.precision)} ({number(k.recall)})" for k in one.kept]
-    error = number(one.error)
-    if len(errors) > 1:
-        error = f"{number(statistics.fmean(errors))} ± {number(statistics.stdev(errors))}"
+    error = spread(errors if len(errors) > 1 else [one.error], number)
     numbers = map(number, (one.spans, one.likely, one.brier, one.temperature, one.tempered))
     return [error, *numbers, *kept, *map(number, one.oracle[1:])]

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -26,6 +27,14 @@ T = TypeVar("T")
 
 Value = bool | int | float | str | None
 """A setting."""
+Settings = Mapping[str, Any]
+"""Settings of one system, by name."""
+
+
+def grid(**values: Sequence[Value]) -> list[dict[str, Any]]:
+    """Return settings with each combination of values, the last one running fastest."""
+    return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
+
 
 FILE = "settings.json"
 """Where frozen settings stand, in the folder of the report."""
@@ -73,16 +82,21 @@ class Protocol:
     def choose(
         self,
         name: str,
-        candidates: Sequence[Mapping[str, Value]],
-        held_out: Callable[[Mapping[str, Value]], float],
+        candidates: Sequence[Settings],
+        held_out: Callable[[Settings], float],
         about: object = None,
-    ) -> Mapping[str, Value]:
+        *,
+        quick: Settings | None = None,
+    ) -> Settings:
         """Return the candidate with the best figure of held-out data; the first of equals.
 
-        Every trial is kept as it ends. A single candidate is chosen without one.
+        Every trial is kept as it ends. A single candidate is chosen without one, as `quick` is by
+        a run that is not full.
         """
         if self._sha256:
             raise RuntimeError(f"{name}: settings are chosen before they are frozen")
+        if quick is not None and not self._setting.full:
+            candidates = [quick]
         if len(candidates) == 1:
             choice = SettingChoice(dict(candidates[0]))
         else:
@@ -97,8 +111,8 @@ class Protocol:
     def _trial(
         self,
         name: str,
-        settings: Mapping[str, Value],
-        held_out: Callable[[Mapping[str, Value]], float],
+        settings: Settings,
+        held_out: Callable[[Settings], float],
         about: object,
     ) -> Work[float]:
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
@@ -223,7 +237,7 @@ def _edges(choice: SettingChoice) -> Iterator[str]:
             yield name
 
 
-def _words(settings: Mapping[str, Value]) -> str:
+def _words(settings: Settings) -> str:
     return ", ".join(f"{name} {_word(value)}" for name, value in settings.items())
 
 

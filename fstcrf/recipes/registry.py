@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
-from fstcrf.recipes import (
-    classification_error,
-    consistency,
-    neural,
-    partial_feedback,
-    pattern_rules,
-    segment_taggers,
-    seminars,
-    shallow_parsing,
-    unspaced_words,
-    usaddress,
-)
 from fstcrf.recipes.experiment import Recipe
 
 _MODULES = (
-    usaddress,
-    shallow_parsing,
-    partial_feedback,
-    classification_error,
-    seminars,
-    consistency,
-    segment_taggers,
-    neural,
-    unspaced_words,
-    pattern_rules,
+    *("usaddress", "shallow_parsing", "partial_feedback", "classification_error", "seminars"),
+    *("consistency", "segment_taggers", "neural", "unspaced_words", "pattern_rules"),
 )
+_FOUND: list[Recipe] = [import_module(f"fstcrf.recipes.{name}").RECIPE for name in _MODULES]
 
-RECIPES: Mapping[str, Recipe] = {module.RECIPE.name: module.RECIPE for module in _MODULES}
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in _FOUND}
 """The recipes by name."""

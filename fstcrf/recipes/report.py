@@ -10,7 +10,7 @@ import platform
 import re
 import statistics
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
@@ -67,7 +67,7 @@ class Headline:
     @property
     def mean(self) -> float:
         """Mean over seeds."""
-        return sum(self.values) / len(self.values)
+        return statistics.fmean(self.values)
 
     @property
     def deviation(self) -> float | None:
@@ -76,9 +76,7 @@ class Headline:
 
     def cells(self) -> list[str]:
         """Return the row of a table: what, paper, ours, difference, interval."""
-        ours = number(self.mean)
-        if self.deviation is not None:
-            ours += f" ± {number(self.deviation)}"
+        ours = spread(self.values, number)
         apart = "" if self.paper is None else f"{self.mean - self.paper:+.2f}"
         ends = "" if self.interval is None else " to ".join(map(number, self.interval))
         return [self.row, self.metric, number(self.paper), ours, apart, ends]
@@ -185,10 +183,10 @@ def folded(summary: str, text: str) -> str:
 
 
 @cache
-def _texts() -> dict[str, str]:
-    text = resources.files("fstcrf.recipes").joinpath("texts.md").read_text("utf-8")
+def _texts(file: str) -> dict[str, str]:
+    text = resources.files("fstcrf.recipes").joinpath(file).read_text("utf-8")
     parts = (part.partition(" -->") for part in text.split("<!-- ")[2:])
-    return {name: _LINE_END.sub(" ", words.strip()) for name, _, words in parts}
+    return {name: words.strip() for name, _, words in parts}
 
 
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n|- )\s*")
@@ -196,7 +194,12 @@ _LINE_END = re.compile(r"(?<!\n)\n(?!\n|- )\s*")
 
 def prose(name: str, /, **fields: object) -> str:
     """Return a section of ``texts.md``, what stands in braces there filled in."""
-    return _texts()[name].format_map(fields)
+    return _LINE_END.sub(" ", _texts("texts.md")[name]).format_map(fields)
+
+
+def template(name: str) -> str:
+    """Return what ``templates.txt`` has by a name: templates of features, or rules."""
+    return _texts("templates.txt")[name] + "\n"
 
 
 def _cell(text: str) -> str:
@@ -212,8 +215,7 @@ P_VALUES = (
 
 def gain(pair: Comparison) -> str:
     """Write by how much the first labels are better: F in percent, with its 95 % interval."""
-    low, high = (100.0 * x for x in pair.interval)
-    return f"{100.0 * (pair.f[0] - pair.f[1]):+.2f} ({low:+.2f} to {high:+.2f})"
+    return str(Margin(100.0 * (pair.f[0] - pair.f[1]), *(100.0 * x for x in pair.interval)))
 
 
 # --- Where numbers come from ----------------------------------------------------------------------
@@ -230,6 +232,45 @@ def gain_over_splits(differences: Floats, *, test_share: float) -> str:
     low, high = test.interval
     p = "p < 0.001" if test.p < 0.0005 else f"p = {test.p:.3f}"
     return f"{mean} ({low:+.2f} to {high:+.2f}; {p})"
+
+
+@dataclass(frozen=True, slots=True)
+class Margin:
+    """By how much F of some runs is better than that of others, percent, with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, mine: Sequence[SpanCounts], others: Sequence[SpanCounts], **options: Any) -> Margin:
+        """Compare means of runs; options are those of `bootstrapped_f`."""
+        low, high = bootstrapped_f(mine, others, **{"resamples": 1999, **options})
+        means = [statistics.fmean(one.f for one in side) for side in (mine, others)]
+        return cls(100.0 * (means[0] - means[1]), 100.0 * low, 100.0 * high)
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
+
+    def ends(self, name: str, metric: str, over: str) -> Iterator[Row]:
+        """Yield both ends as rows."""
+        for side, end in (("lower", self.low), ("upper", self.high)):
+            yield Row(name, f"{metric}{side} end (95 %, {over})", end)
+
+
+def spread(values: Sequence[float], write: Callable[[float], str] = "{:.2f}".format) -> str:
+    """Write a mean, of several values with their standard deviation."""
+    deviation = f" ± {write(statistics.stdev(values))}" if len(values) > 1 else ""
+    return f"{write(statistics.fmean(values))}{deviation}"
+
+
+CHANCES = ["McNemar, tokens", "sentences", "randomised F"]
+"""The columns of `chances`."""
+
+
+def chances(pair: Comparison) -> list[str]:
+    """Write the p-values of a comparison."""
+    return [f"{p:.3g}" for p in (pair.tokens.exact, pair.sentences.exact, pair.randomised)]
 
 
 def chance_of_no_gain(name: str, runs: Sequence[float], other: float) -> Iterator[Row]:

@@ -32,8 +32,6 @@ from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex
 from fstcrf.training import Outcome, Progress, parameter_space
 
-# --- Data and features ----------------------------------------------------------------------------
-
 DEV_SENTENCES = 1000
 
 _WORDS = ["-2", "-1", "0", "1", "2", "-1 0", "0 1"]
@@ -82,8 +80,6 @@ Beginning = Literal["zeros", "ones"]
 
 @dataclass(frozen=True, slots=True)
 class RewardedSystem:
-    """One way to learn."""
-
     name: str
     # aim, rule, schedule: what rewards mean, and how far steps go
     aim: Aim
@@ -107,7 +103,6 @@ class RewardedSystem:
 
     @property
     def has_more(self) -> bool:
-        """Whether its samples are many times those of others."""
         return self.longer > 1 or self.samples is not None
 
 
@@ -336,8 +331,6 @@ _WARM_L2 = 0.2  # of the few gold labels that some learners begin with; not chos
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was known after a step."""
-
     iteration: int
     dev: float | None
     measures: dict[str, float]
@@ -352,18 +345,12 @@ class LearningRun:
     test: float
     samples: int  # up to the best weights
     course: list[Look]
-    counts: list[list[int]]  # of each sentence of the test part: spans right, found, wanted
+    spans: SpanCounts  # of each sentence of the test part
     ended: str  # why it ended, and whether it stood still
     collisions: str = ""  # of hashed attributes
 
     @property
-    def spans(self) -> SpanCounts:
-        """Its counts on the test part."""
-        return SpanCounts(*(np.asarray(part, dtype=np.int64) for part in self.counts))
-
-    @property
     def failed(self) -> bool:
-        """Whether it stood still or diverged."""
         return "stands still" in self.ended or self.ended.startswith("diverged")
 
 
@@ -375,7 +362,6 @@ def unlearned(data: RewardedSentences, hash_bits: int | None = None) -> CRF:
 
 
 def beginning(system: RewardedSystem, data: RewardedSentences) -> CRF:
-    """Return where a system begins."""
     start = unlearned(data, system.hash_bits)
     if system.begin == "ones":
         space = parameter_space(problem_of(start, data.train, PHRASE), transitions="all")
@@ -420,13 +406,12 @@ def trained(
 
     model, outcome = learnt(system, start, data, passes, seed, seen)
     found = span_counts(test.column_lists(PHRASE), model.tag_all(test))
-    counts = [part.tolist() for part in (found.right, found.found, found.wanted)]
     samples = len(data.train) * system.passes * outcome.best_iteration
     collisions = ""
     if system.hash_bits is not None and isinstance(model.index, FeatureIndex):
         collisions = str(model.index.collisions(data.train))
     dev = f_of(model, data.dev)
-    return LearningRun(dev, 100.0 * found.f, samples, course, counts, outcome.reason, collisions)
+    return LearningRun(dev, 100.0 * found.f, samples, course, found, outcome.reason, collisions)
 
 
 def learnt(
@@ -503,7 +488,6 @@ def shares_by_ratings(
 
 
 def f_of(model: CRF, corpus: Corpus) -> float:
-    """Return the F of a tagger on a corpus, in percent."""
     return span_f(corpus, PHRASE, model.tag_all(corpus))
 
 

@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.evaluate.significance import span_counts
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
-from fstcrf.recipes.protocol import Protocol, Value
-from fstcrf.recipes.report import P_VALUES, Headline, Result, Row, gain, prose, table
+from fstcrf.recipes.protocol import Protocol, Settings, grid
+from fstcrf.recipes.report import (
+    CHANCES,
+    P_VALUES,
+    Headline,
+    Result,
+    Row,
+    chances,
+    gain,
+    prose,
+    table,
+    template,
+)
 from fstcrf.taggers import CRF
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus, convert_column
 
-Settings = Mapping[str, Value]
-
-PENALTIES: list[dict[str, Value]] = [
-    {"l2": l2} for l2 in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5)
-]
-SHAPES: list[dict[str, Value]] = [
+PENALTIES = grid(l2=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5))
+SHAPES: list[dict[str, Any]] = [
     {"longest": longest, "strings": strings} for strings in (False, True) for longest in (4, 8)
 ]
 """Tokens of the longest segment without a tail; whether strings of whole segments are features."""
 
-LABELS: list[dict[str, Value]] = [{"scheme": "iob2"}, {"scheme": "bioes"}]
+LABELS = grid(scheme=("iob2", "bioes"))
 """Of a chain: with BIOES it has weights for the last token of a span, as segments have."""
 
 MIDDLE = 0.1
 """The penalty that shapes, and labels, are compared under."""
 
-QUICK: dict[str, dict[str, Value]] = {
+QUICK: dict[str, dict[str, Any]] = {
     "chunking, labels": {"scheme": "iob2"},
     "chunking, chain": {"l2": 0.1},
     "chunking, shape": {"longest": 8, "strings": True},
@@ -50,26 +58,12 @@ EVERY = 3
 
 CHAIN, SEGMENTS = "chain", "segments"
 
-_WINDOWS = """\
-U0:%x[-2..2,word]
-U1:%x[-1..0,word]/%x[0..1,word]
-U2:%x[-2..2,pos]
-U3:%x[-2..1,pos]/%x[-1..2,pos]
-U4:%x[-2..0,pos]/%x[-1..1,pos]/%x[0..2,pos]
-U5
-"""
-_SHAPES = """\
-U6:%x[-1..1,short_shape(word)]
-U7:%x[-1..0,short_shape(word)]/%x[0..1,short_shape(word)]
-U8:%x[0,prefix(word,3)]
-U9:%x[0,suffix(word,3)]
-"""
+_WINDOWS = template("segments/windows")
+_SHAPES = template("segments/shapes")
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentTask:
-    """What is tagged."""
-
     name: str
     target: str
     template: str
@@ -80,44 +74,34 @@ class SegmentTask:
     read_test: Callable[[], Corpus]
 
 
-def _some(corpus: Corpus) -> Corpus:
-    return corpus[::EVERY]
-
-
 def chunking(setting: Setting) -> SegmentTask:
     """Read CoNLL-2000; dev are the last sentences of its training file."""
     train, test = corpora.chunk_file(setting, "train"), partial(corpora.chunk_file, setting, "test")
     cut = max(len(train) - HELD_OUT, len(train) // 2)
-    parts = train, _some(train[:cut]), train[cut:], test
+    parts = train, train[:cut][::EVERY], train[cut:], test
     return SegmentTask("chunking", "chunk", _WINDOWS, ("word", "pos"), *parts)
 
 
 def entities(setting: Setting) -> SegmentTask:
-    """Read CoNLL-2003."""
     train, dev = (corpora.entities(setting, part, "iob2") for part in ("train", "testa"))
-    parts = train, _some(train), dev, partial(corpora.entities, setting, "testb", "iob2")
+    parts = train, train[::EVERY], dev, partial(corpora.entities, setting, "testb", "iob2")
     return SegmentTask("entities", corpora.ENTITY, _WINDOWS + _SHAPES, ("word",), *parts)
 
 
-# --- Systems --------------------------------------------------------------------------------------
-
-
 def chain(task: SegmentTask, data: Corpus, settings: Settings) -> CRF:
-    """Train a chain."""
-    l2 = float(settings["l2"] or 0.0)
-    data = convert_column(data, task.target, "iob2", str(settings["scheme"]))
-    return CRF.train(data, task.target, task.template + "B", l2=l2, ends=True, threads=THREADS)
+    data = convert_column(data, task.target, "iob2", settings["scheme"])
+    options: dict[str, Any] = {"l2": settings["l2"], "ends": True, "threads": THREADS}
+    return CRF.train(data, task.target, task.template + "B", **options)
 
 
 def segment_tagger(task: SegmentTask, data: Corpus, settings: Settings) -> SegmentCRF:
-    """Train a semi-Markov tagger."""
     return SegmentCRF.train(
         data,
         task.target,
         task.template,
         segments=task.columns if settings["strings"] else (),
-        longest=int(settings["longest"] or 1),
-        l2=float(settings["l2"] or 0.0),
+        longest=settings["longest"],
+        l2=settings["l2"],
         delta=1e-3,
         threads=THREADS,
     )
@@ -129,24 +113,24 @@ TRAIN: dict[str, Callable[[SegmentTask, Corpus, Settings], CRF | SegmentCRF]] = 
 }
 
 
-def choose(protocol: Protocol, task: SegmentTask, *, full: bool) -> dict[str, Settings]:
+def choose(protocol: Protocol, task: SegmentTask) -> dict[str, Settings]:
     """Return the settings of each system: labels of chains, shape of segments; then penalties."""
 
     @cache
-    def f(system: str, items: tuple[tuple[str, Value], ...]) -> float:
+    def f(system: str, items: tuple[tuple[str, Any], ...]) -> float:
         tagger = TRAIN[system](task, task.learnt, dict(items))
         return corpora.span_f(task.held_out, task.target, tagger.tag_all(task.held_out))
 
     def chosen(
         what: str, system: str, candidates: Sequence[Settings], given: Settings
-    ) -> dict[str, Value]:
+    ) -> dict[str, Any]:
         def held_out(own: Settings) -> float:
             return f(system, tuple({**given, **own}.items()))
 
         name = f"{task.name}, {what}"
         about = task.template, task.columns, dict(given), EVERY
-        several = candidates if full else [QUICK[name]]
-        return {**given, **protocol.choose(name, several, held_out, about)}
+        own = protocol.choose(name, candidates, held_out, about, quick=QUICK.get(name))
+        return {**given, **own}
 
     labels = chosen("labels", CHAIN, LABELS, {"l2": MIDDLE})
     shape = chosen("shape", SEGMENTS, SHAPES, {"l2": MIDDLE})
@@ -158,8 +142,6 @@ def choose(protocol: Protocol, task: SegmentTask, *, full: bool) -> dict[str, Se
 
 @dataclass(frozen=True, slots=True)
 class SegmentRun:
-    """A tagger with its answers on the test part."""
-
     name: str
     labels: list[list[str]]
     f: float  # percent
@@ -172,7 +154,6 @@ class SegmentRun:
 
 
 def measured(task: SegmentTask, system: str, settings: Settings, test: Corpus) -> SegmentRun:
-    """Train a system and let it tag the test part, timed."""
     clock, began = time.perf_counter(), time.process_time()
     tagger = TRAIN[system](task, task.train, settings)
     seconds = time.perf_counter() - clock, time.process_time() - began
@@ -191,15 +172,11 @@ def _fastest(tag: Callable[[], object]) -> float:
     return min(once() for _ in range(3))
 
 
-# --- The run --------------------------------------------------------------------------------------
-
-
 def run(setting: Setting) -> Result:
-    """Train both on chunks, in a full run on entities, too."""
     protocol = Protocol(RECIPE.name, setting)
     tasks = [read(setting) for read in ((chunking, entities) if setting.full else (chunking,))]
     setting.course.until(0.7)
-    settings = [choose(protocol, task, full=setting.full) for task in setting.course.each(tasks)]
+    settings = [choose(protocol, task) for task in setting.course.each(tasks)]
     protocol.freeze()
     setting.course.until(1.0)
     rows: list[Row] = []
@@ -247,15 +224,8 @@ def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], 
     body = []
     for one in found[1:]:
         pair = compare(gold, one.labels, reference.labels, documents=documents, seed=seed)
-        chances = pair.tokens.exact, pair.sentences.exact, pair.randomised
-        body.append([one.name, gain(pair), *(f"{p:.3g}" for p in chances)])
-    head = [
-        "against the chain",
-        "F (95 % interval)",
-        "McNemar, tokens",
-        "sentences",
-        "randomised F",
-    ]
+        body.append([one.name, gain(pair), *chances(pair)])
+    head = ["against the chain", "F (95 % interval)", *CHANCES]
     drawn = "sentences" if documents is None else "documents"
     heading = f"## Significance, {task.name}\n\np-values against the chain, and the gain in F; "
     heading += f"what is drawn and exchanged are {drawn}. {P_VALUES}"

@@ -81,7 +81,6 @@ PAIRS = (
 
 
 def run(setting: Setting) -> Result:
-    """Train and score all systems on several splits, and in a full run what explains them."""
     count = SPLITS_FULL if setting.full else SPLITS
     notes = setting.section(_notes(setting, count))
     messages = all_messages(setting)
@@ -175,9 +174,6 @@ def _rows(found: Sequence[Measured]) -> Iterator[Row]:
         times = [t for o in found if (t := o[features.name].seconds.get(row)) is not None]
         if times:
             yield Row(features.named(row), "seconds", float(np.mean(times)))
-
-
-# --- Sections -------------------------------------------------------------------------------------
 
 
 def _table2(found: Sequence[Measured]) -> str:

@@ -64,8 +64,6 @@ def declared(features: Features) -> tuple[object, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all splits have in common."""
-
     messages: Corpus  # one message a sentence, with the columns of `corpus_of` and ``tag``
     tags: CRF  # the tagger of parts of speech
     ner: CRF  # the entity tagger
@@ -173,8 +171,6 @@ class SplitTaggers:
 
 
 class SplitScores:
-    """What systems with one set of features reach on a test half."""
-
     def __init__(self, features: Features, test: Corpus) -> None:
         self.found = SplitOutcome()
         self._features, self._test = features, test
@@ -182,7 +178,6 @@ class SplitScores:
         self._gold = test.column_lists("field")
 
     def score(self, system: str, pipeline: TrainedPipeline, decode: Decode) -> None:
-        """Score a pipeline on the test half, as a system."""
         started = time.perf_counter()
         answers = pipeline.tag_all(self._test, decode=decode)
         seconds = time.perf_counter() - started
@@ -268,13 +263,8 @@ def agreeing(lists: Sequence[Ranked], corpus: Corpus, penalty: float) -> list[li
     ]
 
 
-# --- Halves ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Halves:
-    """Which messages are for training, and which for testing."""
-
     train: Longs
     test: Longs
 
@@ -329,8 +319,6 @@ _Worth: TypeAlias = Callable[[Mapping[str, Value]], float]
 
 @dataclass(frozen=True, slots=True)
 class SplitChoice:
-    """What the training half of a split chose for one set of features."""
-
     weight: float  # of the field tagger, without a grammar
     decoder: float  # of the field tagger, with the grammar
     grammar: str  # its name among `grammars`
@@ -346,7 +334,6 @@ class SplitChoice:
         return pipeline.with_weights(1.0, self.decoder).constrained(grammars()[self.grammar])
 
     def report(self) -> dict[str, str]:
-        """Return what the page says of it."""
         found = {
             "weight": f"{self.weight:g}",
             "decoder": f"λ = {self.decoder:g}",
@@ -490,7 +477,6 @@ class Decision:
     beside: str | None = None
 
     def outcome(self, measured: Measured) -> SplitOutcome:
-        """Return what was measured with these features."""
         return measured[self.features.name]
 
 
@@ -524,8 +510,6 @@ SYSTEMS = {
 
 @dataclass(frozen=True, slots=True)
 class MessageSplit:
-    """A split of the messages with one set of features."""
-
     number: int  # from 0
     features: Features
     setting: Setting
@@ -533,11 +517,9 @@ class MessageSplit:
 
     @property
     def name(self) -> str:
-        """What its parts are called."""
         return f"split {self.number + 1}, {self.features.name}"
 
     def say(self, what: str) -> None:
-        """Tell what is being done."""
         self.setting.say(f"seminars: split {self.number + 1}: {self.features.name}, {what}")
 
     def taggers(self, ner: CRF | None = None) -> SplitTaggers:
@@ -551,8 +533,6 @@ class MessageSplit:
         return chosen(protocol, self.name, self.taggers(), self._about, agree=agree)
 
     def measured(self, protocol: Protocol, choice: SplitChoice) -> SplitOutcome:
-        """Train the systems and score them on the test half; an earlier run's are taken."""
-
         def make() -> SplitOutcome:
             test = protocol.test(lambda: self._half("test"))
             return _measured(self, SplitScores(self.features, test), choice)

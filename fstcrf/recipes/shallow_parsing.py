@@ -67,22 +67,17 @@ _FEATURES = ("supported", "complete")
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """How a CRF is trained, and how long."""
-
     boundary: Boundary
     l2: float
     iterations: int | None  # None for as many as convergence takes
 
     @property
     def sigma(self) -> float:
-        """The standard deviation of the prior."""
         return math.sqrt(0.5 / self.l2)
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """All that is chosen."""
-
     switch: int  # of mixed CG
     stops: Mapping[str, Stop]  # of the CRF, by features
     epochs: Mapping[str, int]  # of the perceptron, by features
@@ -159,8 +154,6 @@ def _chosen_epochs(protocol: Protocol, features: str, data: DataSplit, setting: 
     return epochs
 
 
-# --- The run --------------------------------------------------------------------------------------
-
 PAPER_F, WEIGHTS = (
     {"complete": 94.38, "supported": 94.19},
     {"supported": 820_000, "complete": 3_800_000},
@@ -174,7 +167,6 @@ _BEST = OPTIMISERS[-1]
 
 
 def run(setting: Setting) -> Result:
-    """Choose on the dev part, freeze, train all systems, and compare them on the test part."""
     protocol, data = Protocol(RECIPE.name, setting), read_training(setting)
     setting.say(f"shallow-parsing: {len(data.train):,} sentences, {THREADS} threads")
     setting.course.until(0.2)
@@ -287,9 +279,6 @@ def _trained(
     return model, runs
 
 
-# --- Rows -----------------------------------------------------------------------------------------
-
-
 def _converged(data: DataSplit, features: str) -> Iterator[Row]:
     run = optimised(_BEST, data, features=features, threads=THREADS)[1]
     name, last = f"CRF, {features}, sigma = 1, converged", run.course[-1]
@@ -341,8 +330,6 @@ def _table2(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
         paper = PAPER_MEMM if one.name == "MEMM" else None
         yield Row(one.name, "F, test, %", one.f, paper, one.seconds)
 
-
-# --- The course of training -----------------------------------------------------------------------
 
 _PASSES = (5, 10, 20, 30, 50, 75, 100, 150, 200, 400)
 
@@ -416,9 +403,6 @@ def _draw(runs: Sequence[ChunkerRun], path: Path) -> None:
         Panel("F of noun phrases, dev part, %", curves(lambda p: p.dev), bottom=lowest(runs)),
     )
     draw(path, panels, "passes of forward-backward over the data", size=(8, 10))
-
-
-# --- Text -----------------------------------------------------------------------------------------
 
 
 def _reading(setting: Setting, data: DataSplit) -> str:

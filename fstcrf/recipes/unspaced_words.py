@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -28,8 +27,8 @@ from fstcrf.ext.words.entries import new_entries
 from fstcrf.ext.words.templates import fields_of
 from fstcrf.lazy import optional
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
-from fstcrf.recipes.protocol import SEEDS, Protocol, Value, over_seeds
-from fstcrf.recipes.report import Headline, Result, Row, gain, prose, table
+from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
+from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, table, template
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
@@ -38,16 +37,8 @@ LEARNT = 400
 
 _WORD = "UNIGRAM A:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5]\n"
 _FORM = "UNIGRAM B:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5],%w\n"
-_PAIR = """\
-BIGRAM C:%L[0],%L[1]/%R[0],%R[1]
-BIGRAM D:%L[0],%L[1],%L[2],%L[3],%L[4],%L[5]/%R[0],%R[1],%R[2],%R[3],%R[4],%R[5]
-"""
-_TEXT = """\
-UNIGRAM E:%w
-UNIGRAM F:%t
-BIGRAM G:%L?[6],%L[0]/%R[0],%R[1]
-BIGRAM H:%L[0],%L[1]/%R?[6],%R[0]
-"""
+_PAIR = template("words/pair")
+_TEXT = template("words/text")
 TEMPLATES = {
     "pairs": _PAIR,
     "classes": _WORD + _PAIR,
@@ -56,17 +47,17 @@ TEMPLATES = {
 }
 """Features: of neighbours; classes of words, too; words in them; strings and kinds of writing."""
 
-ENTRIES: list[dict[str, Value]] = [{"new_words": least} for least in (1, 2, 3)]
+ENTRIES = grid(new_words=(1, 2, 3))
 """How often lattices must lack a word of dev that becomes an entry."""
-FEATURES: list[dict[str, Value]] = [{"template": name} for name in TEMPLATES]
-ON_COSTS: list[dict[str, Value]] = [
+FEATURES = grid(template=tuple(TEMPLATES))
+ON_COSTS: list[dict[str, Any]] = [
     {"costs": costs, "l2": l2} for l2 in (0.1, 0.3, 1.0, 4.0) for costs in ("fixed", "scaled")
 ]
-ON_NOTHING: list[dict[str, Value]] = [{"costs": "none", "l2": l2} for l2 in (0.03, 0.1, 0.3, 1.0)]
+ON_NOTHING = grid(costs=("none",), l2=(0.03, 0.1, 0.3, 1.0))
 """Whether the lexicon's costs count, and the penalty; templates are compared under the first."""
 
 TOP, NOTHING = "on MeCab's costs", "from nothing"
-QUICK: dict[str, dict[str, Value]] = {
+QUICK: dict[str, dict[str, Any]] = {
     "entries": {"new_words": 2},
     f"{TOP}, template": {"template": "classes"},
     TOP: {"costs": "fixed", "l2": 1.0},
@@ -81,8 +72,6 @@ Spans = list[tuple[int, int, str]]
 
 @dataclass(frozen=True)
 class WordTask:
-    """What is learnt and what stands beside it."""
-
     lexicon: Lexicon
     rewrite: str
     train: list[Annotation]  # what candidates learn from
@@ -93,12 +82,10 @@ class WordTask:
 
     @property
     def dev(self) -> list[Annotation]:
-        """What the systems learn from."""
         return [*self.train, *self.held_out]
 
     @property
     def texts(self) -> list[str]:
-        """Texts of the test part."""
         return [one.text for one in self.test]
 
 
@@ -124,13 +111,8 @@ def japanese(setting: Setting) -> WordTask:
     return WordTask(Lexicon.load(folder), rewrite, dev[:LEARNT], dev[LEARNT:], test, mecab)
 
 
-# --- Systems --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class WordRun:
-    """The words that a system finds in the test part."""
-
     name: str
     spans: list[list[tuple[int, int, str]]]
     weights: int
@@ -140,16 +122,13 @@ class WordRun:
 
 @dataclass(frozen=True)
 class WordOptions:
-    """How weights are learnt."""
-
     template: str  # one of TEMPLATES
     costs: str
     l2: float
     new_words: int
 
     @classmethod
-    def of(cls, settings: Mapping[str, Value]) -> WordOptions:
-        """Return the options that settings of the protocol are."""
+    def of(cls, settings: Settings) -> WordOptions:
         return msgspec.convert(dict(settings), cls)
 
 
@@ -171,15 +150,15 @@ def _trained(task: WordTask, data: Sequence[Annotation], options: WordOptions) -
         )
 
 
-def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[WordOptions, WordOptions]:
+def choose(protocol: Protocol, task: WordTask) -> tuple[WordOptions, WordOptions]:
     """Return the options of learning on MeCab's costs, and from nothing.
 
     New entries are chosen with nothing learnt, then templates, then what is left, by F of words
     with labels on held-out texts.
     """
 
-    def entries(settings: Mapping[str, Value]) -> float:
-        own = with_entries(task, task.train, int(settings["new_words"] or 0))
+    def entries(settings: Settings) -> float:
+        own = with_entries(task, task.train, settings["new_words"])
         answer = own.tag_all([one.text for one in task.held_out])
         return 100.0 * counted(task.held_out, answer, CandidateLabels(own, LABEL)).f
 
@@ -187,23 +166,21 @@ def choose(protocol: Protocol, task: WordTask, *, full: bool) -> tuple[WordOptio
     def learnt(options: WordOptions) -> float:
         return 100.0 * _trained(task, task.train, options).counts(task.held_out).f
 
-    def several(name: str, candidates: list[dict[str, Value]]) -> list[dict[str, Value]]:
-        return candidates if full else [QUICK[name]]
+    def best(name: str, candidates: Sequence[Settings], score: Any, about: object) -> Settings:
+        return protocol.choose(name, candidates, score, about, quick=QUICK[name])
 
-    most = protocol.choose("entries", several("entries", ENTRIES), entries)
+    most = best("entries", ENTRIES, entries, None)
     found = []
     for name, candidates in ((TOP, ON_COSTS), (NOTHING, ON_NOTHING)):
-        given: dict[str, Value] = {**most, **candidates[0]}
+        given: dict[str, Any] = {**most, **candidates[0]}
         for part, own in ((f"{name}, template", FEATURES), (name, candidates)):
             score = partial(_with, given, learnt)
-            given |= protocol.choose(part, several(part, own), score, (TEMPLATES, dict(given)))
+            given |= best(part, own, score, (TEMPLATES, dict(given)))
         found.append(WordOptions.of(given))
     return found[0], found[1]
 
 
-def _with(
-    given: Mapping[str, Value], score: Callable[[WordOptions], float], own: Mapping[str, Value]
-) -> float:
+def _with(given: Settings, score: Callable[[WordOptions], float], own: Settings) -> float:
     return score(WordOptions.of({**given, **own}))
 
 
@@ -243,7 +220,6 @@ def _speed(texts: Sequence[str], tag: Callable[[Sequence[str]], object]) -> floa
 
 
 def mecab_run(task: WordTask) -> WordRun:
-    """Let MeCab find the words."""
     pairs = zip(task.texts, task.mecab(task.texts), strict=True)
     spans = [_placed(text, words) for text, words in pairs]
     return WordRun("MeCab", spans, 0, 0.0, _speed(task.texts, task.mecab))
@@ -312,19 +288,14 @@ def some_boundaries(data: Sequence[Annotation], share: float, seed: int) -> list
     return found
 
 
-# --- The run --------------------------------------------------------------------------------------
-
-
 def run(setting: Setting) -> Result:
-    """Train and measure on UD Japanese GSD."""
     return run_on(setting, japanese(setting))
 
 
 def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Result:
-    """Train and measure on a task."""
     protocol = Protocol(RECIPE.name, setting)
     setting.course.until(0.4)
-    top, nothing = choose(protocol, task, full=setting.full)
+    top, nothing = choose(protocol, task)
     protocol.freeze()
     task = replace(task, test=protocol.test(task.read_test))
     setting.course.until(1.0)
@@ -448,7 +419,7 @@ def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
 def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[WordRun]) -> str:
     shares = (0.25, 0.5, 1.0) if setting.full else (0.5,)
     data, options = task.dev, replace(top, new_words=0)
-    rows = [["nothing (MeCab)", "", *_both(task, runs[0].spans)]]
+    rows = [["nothing (MeCab)", "", *_means(task, runs[:1])]]
     for what, part in (("words", some_words), ("boundaries", some_boundaries)):
         for share in shares:
             name = f"{what} known: {share:.0%}"
@@ -472,16 +443,8 @@ def _partly(
 
 
 def _means(task: WordTask, runs: Sequence[WordRun]) -> list[str]:
-    cells = []
-    for labels in (False, True):
-        found = [_f(task, one.spans, labels=labels) for one in runs]
-        apart = f" ± {statistics.stdev(found):.2f}" if len(found) > 1 else ""
-        cells.append(f"{statistics.fmean(found):.2f}{apart}")
-    return cells
-
-
-def _both(task: WordTask, spans: Sequence[Any]) -> list[str]:
-    return [f"{_f(task, spans, labels=labels):.2f}" for labels in (False, True)]
+    """Return F of words and of words with labels."""
+    return [spread([_f(task, one.spans, labels=own) for one in runs]) for own in (False, True)]
 
 
 RECIPE = Recipe(

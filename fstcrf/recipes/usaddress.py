@@ -34,7 +34,6 @@ class _System:
 
 
 def run(setting: Setting) -> Result:
-    """Tag all labelled addresses plainly and under three grammars, beside usaddress itself."""
     gold = read_addresses(setting.files("usaddress/*.xml"))
     texts = [address.text for address in gold]
     plain = AddressParser.installed()
@@ -69,9 +68,6 @@ def run(setting: Setting) -> Result:
     sections = [_reading(gold, peer, systems)]
     sections += [_changes(systems[0], s, gold, kinds, examples) for s in systems[1:]]
     return Result(rows, sections)
-
-
-# --- Numbers --------------------------------------------------------------------------------------
 
 
 def _rows(
@@ -133,9 +129,6 @@ def _obeys(system: _System, labels: Sequence[str]) -> bool:
     model = system.parser.model
     acceptors = model.conjuncts if hasattr(model, "conjuncts") else ()
     return all(acceptor.walk(labels) > -np.inf for acceptor in acceptors)
-
-
-# --- Text -----------------------------------------------------------------------------------------
 
 
 def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_System]) -> str:
@@ -210,8 +203,6 @@ def _lines(plain: _System, system: _System, address: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelledAddress:
-    """An address that people labelled."""
-
     text: str  # its tokens, a blank between them
     # tokens, labels: tokens without the white space around them
     tokens: tuple[str, ...]
@@ -244,9 +235,6 @@ def _addresses(path: Path) -> Iterator[LabelledAddress]:
         )
 
 
-# --- Beside usaddress -----------------------------------------------------------------------------
-
-
 class Peer:
     """What usaddress says of addresses; on those in `raised` its ``tag`` raises."""
 
@@ -270,12 +258,7 @@ class Peer:
         return True
 
 
-# --- Accuracy and changes -------------------------------------------------------------------------
-
-
 class Accuracy(NamedTuple):
-    """Tokens and whole addresses that are right."""
-
     tokens: int
     right: int
     addresses: int
@@ -284,12 +267,10 @@ class Accuracy(NamedTuple):
 
     @property
     def of_tokens(self) -> float:
-        """Percent of the tokens that are right."""
         return 100 * self.right / max(self.tokens, 1)
 
     @property
     def of_addresses(self) -> float:
-        """Percent of the addresses that are right as a whole."""
         return 100 * self.all_right / max(self.addresses, 1)
 
 
@@ -318,8 +299,6 @@ def raises(labels: Sequence[str]) -> bool:
 
 
 class Change(NamedTuple):
-    """A token whose label differs."""
-
     address: int
     token: int
 
@@ -351,7 +330,6 @@ class Timing:
 def timed(
     peer: Peer, parsers: Sequence[AddressParser], addresses: Sequence[str], rounds: int
 ) -> Timing:
-    """Measure usaddress and parsers in turns."""
     tag: list[float] = []
     of: list[defaultdict[str, list[float]]] = [defaultdict(list) for _ in parsers]
     for _ in range(rounds):

@@ -184,7 +184,7 @@ def test_samples_until(corpora: Path) -> None:
 
 
 def test_runs_that_failed() -> None:
-    empty: dict[str, Any] = {"dev": 1, "test": 1, "samples": 1, "counts": []}
+    empty: dict[str, Any] = {"dev": 1, "test": 1, "samples": 1, "spans": None}
     for ended, failed in (
         ("the limit of 12 iterations", False),
         ("the limit of 12 iterations; stands still: samples have ...", True),

@@ -92,7 +92,7 @@ def test_settings_are_chosen_on_held_out_sentences(
 
     for system in (CHAIN, SEGMENTS):
         monkeypatch.setitem(segment_taggers.TRAIN, system, trained(system))
-    settings = choose(Protocol("segments", Setting(folder)), task, full=True)
+    settings = choose(Protocol("segments", Setting(folder, full=True)), task)
     assert settings == {
         CHAIN: {"l2": 0.001, "scheme": "iob2"},
         SEGMENTS: {"l2": 0.001, "longest": 8, "strings": False},

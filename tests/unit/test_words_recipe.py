@@ -81,8 +81,8 @@ def test_options_are_chosen_on_held_out_texts(
 
     real = unspaced_words._trained
     monkeypatch.setattr(unspaced_words, "_trained", trained)
-    protocol = Protocol("words", Setting(tmp_path, report=tmp_path))
-    top, nothing = choose(protocol, task, full=True)
+    protocol = Protocol("words", Setting(tmp_path, report=tmp_path, full=True))
+    top, nothing = choose(protocol, task)
     assert len(asked) == len(set(asked)) == (4 + 7) + (4 + 3)  # what is known is not tried again
     assert nothing.costs == "none"
     assert top.new_words == nothing.new_words
