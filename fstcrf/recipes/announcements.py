@@ -55,15 +55,13 @@ class _Features:
 
 _PRIORS = (0.1, 0.01, 0.03, 0.3, 1.0)
 
-SETS = (
+SETS = (  # sets of features
     _Features("features of the paper", TEMPLATE, _PRIORS),
     _Features("features of the paper, line breaks", TEMPLATE, _PRIORS, breaks=True),
     _Features("more features", MORE + TEMPLATE, (0.3, 0.03, 0.1, 1.0)),
 )
-"""Sets of features."""
 
-OWN = SETS[:2]
-"""Those between which each fold chooses."""
+OWN = SETS[:2]  # those between which each fold chooses
 
 ORDER = ("stime", "etime", "speaker", "location")
 

@@ -20,7 +20,7 @@ from fstcrf.ext.documents import Annealing, Consistency, DocumentTagger, exact_l
 from fstcrf.ext.documents.consistency import PairCounts, count_pairs
 from fstcrf.ext.documents.document import Document, documents
 from fstcrf.recipes import announcements
-from fstcrf.recipes.corpora import ENTITY, entities
+from fstcrf.recipes.corpora import ENTITY, ENTITY_FILES, entities
 from fstcrf.recipes.entity_features import LocalFeatures, elsewhere, occurrences
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
@@ -76,14 +76,13 @@ PAIRS, PRIORS = grid(pairs=_BOTH), grid(l2=_L2S)
 STRINGS = grid(ignore_case=_BOTH, incomplete=(0.0, 0.5, 1.0, 2.0))
 WEIGHTS = grid(same=(0.0, 0.25, 1.0), within=(0.5, 1.0, 2.0, 4.0, 8.0))
 
-QUICK: dict[str, dict[str, Any]] = {
+QUICK: dict[str, dict[str, Any]] = {  # settings of a quick run
     "features": {"known": True, "products": True, "occurrences": True, "across": True},
     "labels and prior": {"scheme": "bioes", "l2": 0.3},
     "label pairs": {"pairs": False},
     "strings": {"ignore_case": True, "incomplete": 0.0},
     "weights": {"same": 0.25, "within": 1.0},
 }
-"""Settings of a quick run."""
 
 PLAIN, CHOSEN, MORE = "features of table 2", "chosen features", "more features"
 
@@ -301,8 +300,7 @@ def _table5(
     return rows, lines
 
 
-_PASSES = 5
-"""Passes over the test file, of whose seconds the median is that of Viterbi."""
+_PASSES = 5  # passes over the test file, of whose seconds the median is that of Viterbi
 
 
 def _locally(one: Local, train: Corpus, test: Corpus, setting: Setting) -> Scored:
@@ -466,12 +464,7 @@ def _beside(types: Sequence[str], counts: Longs, paper: Sequence[Sequence[int | 
 RECIPE = Recipe(
     "consistency",
     "Named entities that agree across a document, by Gibbs sampling",
-    needs=(
-        "conll2003/eng.train",
-        "conll2003/eng.testa",
-        "conll2003/eng.testb",
-        "seminars/docs/*.txt",
-    ),
+    needs=(*ENTITY_FILES, "seminars/docs/*.txt"),
     paper="Finkel et al. (2005)",
     run=run,
     packages=("scipy",),

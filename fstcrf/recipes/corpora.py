@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.arrays import Longs
 from fstcrf.errors import DataError
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import SpanCounts
+from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import LAYOUT, MARKS, layout, marks
 from fstcrf.text.corpus import Column, Corpus, convert_column, read_columns, spans
@@ -32,28 +32,18 @@ class DataSplit:
     test: Corpus
 
 
-# --- CoNLL-2000 and CoNLL-2003 --------------------------------------------------------------------
+CHUNK_FILES = "conll2000/train.txt", "conll2000/test.txt"
+ENTITY_FILES = "conll2003/eng.train", "conll2003/eng.testa", "conll2003/eng.testb"
 
-PHRASE = "np"
-"""Column of the labels of noun phrases."""
+PHRASE = "np"  # column of the labels of noun phrases
 
-PHRASES = ("O", "B-NP", "I-NP")
-"""The labels of noun phrases, in IOB2."""
+PHRASES = ("O", "B-NP", "I-NP")  # the labels of noun phrases, in IOB2
 
-ENTITY = "ner"
-"""Column of the labels of entities, unless another one is asked for."""
-
-
-def chunks(setting: Setting) -> tuple[Corpus, Corpus]:
-    return chunk_file(setting, "train"), chunk_file(setting, "test")
+ENTITY = "ner"  # column of the labels of entities, unless another one is asked for
 
 
 def chunk_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
     return read_columns(setting.files(f"conll2000/{part}.txt")[0], ("word", "pos", "chunk"))
-
-
-def noun_phrases(setting: Setting) -> tuple[Corpus, Corpus]:
-    return noun_phrase_file(setting, "train"), noun_phrase_file(setting, "test")
 
 
 def noun_phrase_file(setting: Setting, part: Literal["train", "test"]) -> Corpus:
@@ -78,10 +68,7 @@ def span_f(corpus: Corpus, target: str, labels: Sequence[Sequence[str]]) -> floa
     return 100.0 * evaluate_spans(corpus.column_lists(target), labels).f
 
 
-# --- Seminar announcements ------------------------------------------------------------------------
-
-MESSAGES = "seminars/docs/*.txt"
-"""The files of the seminar announcements."""
+MESSAGES = "seminars/docs/*.txt"  # the files of the seminar announcements
 
 FIELDS = ("stime", "etime", "location", "speaker")
 
@@ -107,8 +94,7 @@ class Message:
     fields: tuple[MessageField, ...]  # in the order of their ends
 
 
-BREAK = "<br>"
-"""What stands for a line break, where that is a token."""
+BREAK = "<br>"  # what stands for a line break, where that is a token
 
 
 def all_messages(setting: Setting, *, breaks: bool = False) -> Corpus:
@@ -204,6 +190,12 @@ def documents_of(test: Corpus) -> Longs | None:
     """Return the number of each sentence's document, from 0; None where there is but one."""
     numbers = np.unique(test.documents, return_inverse=True)[1].astype(np.int64)
     return numbers if len(numbers) and numbers.max() > 0 else None
+
+
+def counted(test: Corpus, target: str, labels: Sequence[Sequence[str]]) -> SpanCounts:
+    """Count spans by document, or by sentence in a text that has but one."""
+    found, documents = span_counts(test.column_lists(target), labels), documents_of(test)
+    return found if documents is None else found.grouped(documents)
 
 
 def retokenised(corpus: Corpus, column: str, *, spans: bool) -> Corpus:

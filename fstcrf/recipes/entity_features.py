@@ -92,8 +92,6 @@ def _case(word: str) -> str:
     return "U" if word.isupper() and len(word) > 1 else "c"
 
 
-# --- Where else a name occurs, and as what --------------------------------------------------------
-
 OCCURS, REACH, NEAR = "occurs", 150, 3
 
 
@@ -169,8 +167,6 @@ UC4:%x[-1..0,{CASE}]/%x[-1..0,short_shape(word)]/%x[0..1,{CASE}]/%x[0..1,short_s
 
 MORE = AFFIXES + ELSEWHERE
 
-
-# --- What is chosen of them -----------------------------------------------------------------------
 
 _PRODUCTS = template("consistency/products")
 _ON_PAIRS = template("consistency/on_pairs")

@@ -29,8 +29,7 @@ from fstcrf.recipes.seminars_systems import (
 from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task
 
-SHARE = 0.1
-"""Of the training file of news, for the weakest of the taggers."""
+SHARE = 0.1  # of the training file of news, for the weakest of the taggers
 
 NONE, CASCADE, JOINT = "no transfer", "cascaded", "joint, λ = 1"
 

@@ -110,10 +110,8 @@ _LIKELIHOOD: dict[str, Any] = {"objective": "likelihood", "delta": 1e-4, "stocha
 _FROM_ZERO, _FROM_MAP = tuple(range(5, 121, 5)), tuple(range(2, 41, 2))
 FIRST = 40
 """Iterations by the best of which starts and penalties are compared, before one is chosen."""
-PATIENCE = 20
-"""Iterations without a gain on dev after which a course is not followed further."""
-STARTS = (2.5, 1.0, 0.5, 0.25, 0.1)
-"""C of the MAP that others may start from: l2 0.2, 0.5, 1, 2, 5."""
+PATIENCE = 20  # iterations without a gain on dev after which a course is not followed further
+STARTS = (2.5, 1.0, 0.5, 0.25, 0.1)  # c of the MAP that others may start from: l2 0.2, 0.5, 1, 2, 5
 TAGSETS: list[dict[str, Any]] = [
     {"scheme": "bioes", "span_end": "inside"},
     {"scheme": "iob2", "span_end": "inside"},
@@ -164,7 +162,7 @@ def _each(chunking: T, entities: T) -> dict[str, T]:
 _MAP = (100.0, 10.0, 5.0, *STARTS)
 _MCE, _MCE_F = (100.0, 1e3, 1e4, 1e5), (1e4, 1e5, 1e6, 1e7, 1e8)
 
-SYSTEMS = (
+SYSTEMS = (  # the systems of the paper's tables
     System(
         "ML", _LIKELIHOOD, _each((93.19, 56.26), (82.39, 75.71)),
         _each(Choice(None, 150), Choice(None, 150)), (),
@@ -195,11 +193,8 @@ SYSTEMS = (
         quick=True,
     ),
 )  # fmt: skip
-"""The systems of the paper's tables."""
-LIKELIHOOD = SYSTEMS[1]
-"""What the others are compared with, and start from: MAP."""
-PROBE = SYSTEMS[-1]
-"""What labels are chosen with."""
+LIKELIHOOD = SYSTEMS[1]  # what the others are compared with, and start from: MAP
+PROBE = SYSTEMS[-1]  # what labels are chosen with
 
 
 def penalty(system: System, task: LabellingTask, corpus: Corpus, c: float | None) -> float:

@@ -30,8 +30,7 @@ from fstcrf.taggers import CRF
 
 T = TypeVar("T")
 
-THREADS = min(2, os.cpu_count() or 1)
-"""Threads that recipes train with."""
+THREADS = min(2, os.cpu_count() or 1)  # threads that recipes train with
 
 
 # --- Finished parts -------------------------------------------------------------------------------

@@ -20,8 +20,6 @@ from typing import Any
 from fstcrf.recipes.report import template
 from fstcrf.text.corpus import Corpus, convert_column
 
-# --- Common names, honorifics, words of places and roles ------------------------------------------
-
 
 def _word_lists() -> dict[str, frozenset[str]]:
     text = resources.files("fstcrf.recipes").joinpath("names.txt").read_text(encoding="utf-8")
@@ -31,8 +29,6 @@ def _word_lists() -> dict[str, frozenset[str]]:
 
 _KNOWN = _word_lists()
 
-
-# --- Patterns, lists, times and dates -------------------------------------------------------------
 
 MARKS = ("pattern", "list", "time")
 
@@ -110,8 +106,6 @@ def _times(text: str, tokens: Sequence[tuple[int, int]]) -> list[str]:
     mark("d", (m.span() for m in _DATE.finditer(text)))
     return ["".join(sorted(names)) or "-" for names in found]
 
-
-# --- The page: lines, their heads, rooms, runs of capitals ----------------------------------------
 
 LAYOUT = ("head", "line", "place", "room", "run", "also")
 
@@ -312,8 +306,7 @@ _OWN = {
 _PAPER_TABLE1 = _prefixed("".join(f"{n}:%x[-4..4,{c}]\n" for n, c in _OWN.items()))
 _PAIRS = "".join(f"E{n}:%y[0,ner]/%x[-4..4,{c}]\n" for n, c in _OWN.items()) + "E:%y[0,ner]\n"
 
-CONVERGED = 1000
-"""Iterations within which training of the paper's features ends by itself."""
+CONVERGED = 1000  # iterations within which training of the paper's features ends by itself
 
 PAPER = Features(
     "features of the paper",

@@ -22,8 +22,7 @@ from fstcrf.files import atomic_write
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 
-Loss: TypeAlias = Literal["softmax", "crf", "crf under grammar"]
-"""What a network is trained by."""
+Loss: TypeAlias = Literal["softmax", "crf", "crf under grammar"]  # what a network is trained by
 
 UNDER_GRAMMAR: Loss = "crf under grammar"
 LOSSES: tuple[Loss, ...] = ("softmax", "crf", UNDER_GRAMMAR)
@@ -32,8 +31,7 @@ _ADVICE = "the recipe neural needs PyTorch: pip install 'fstcrf[torch]'"
 _LONGEST = 20  # characters of a word that are read
 _UNKNOWN = 1  # number of what was not in training; 0 is padding
 _BATCH = 256  # sentences whose scores are computed at once
-STEPS = 100
-"""Steps of a round, at least: of few sentences it has several passes."""
+STEPS = 100  # steps of a round, at least: of few sentences it has several passes
 _POOL = 20  # batches that are drawn together and sorted by length
 _FORGOTTEN = 0.3  # share of words that occur once and are taken for unknown ones, each time
 

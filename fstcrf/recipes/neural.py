@@ -46,11 +46,9 @@ from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import spans
 
 SCHEME: Literal["bioes"] = "bioes"
-SIZES = (50, 200, 1000, 4000, 14_041)
-"""Training sentences: the first ones of the file."""
+SIZES = (50, 200, 1000, 4000, 14_041)  # training sentences: the first ones of the file
 QUICK = (50, 200)
-FEW_SEEDS = 3
-"""Runs with all training sentences, which take longest."""
+FEW_SEEDS = 3  # runs with all training sentences, which take longest
 
 _OPTIONS = grid(rate=(0.001, 0.002, 0.004), dropout=(0.3, 0.5))
 _made = NetworkOptions
@@ -420,7 +418,7 @@ def _reading(sizes: Sequence[int]) -> str:
 RECIPE = Recipe(
     "neural",
     "A network's scores of entities under a grammar, and with labels that agree",
-    needs=("conll2003/eng.train", "conll2003/eng.testa", "conll2003/eng.testb"),
+    needs=corpora.ENTITY_FILES,
     paper="published",
     run=run,
     packages=("torch", "scipy"),

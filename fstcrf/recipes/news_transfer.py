@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import SpanCounts, span_counts
-from fstcrf.recipes.corpora import documents_of
+from fstcrf.evaluate.significance import SpanCounts
+from fstcrf.recipes.corpora import counted
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
@@ -24,8 +24,7 @@ from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task
 from fstcrf.text.corpus import Corpus
 
-SHARES = (0.01, 0.1)
-"""Of the training file, as the paper takes a tenth of its own."""
+SHARES = (0.01, 0.1)  # of the training file, as the paper takes a tenth of its own
 
 NONE, CASCADE, JOINT, MARGINALS = "no transfer", "cascade", "joint", "marginals"
 SYSTEMS = (NONE, CASCADE, JOINT, MARGINALS)
@@ -106,13 +105,8 @@ def _draw(
     }
     return Draw(
         {system: _f(test, labels) for system, labels in found.items()},
-        {system: _counts(test, labels) for system, labels in found.items()},
+        {system: counted(test, "ner", labels) for system, labels in found.items()},
     )
-
-
-def _counts(test: Corpus, labels: Sequence[Sequence[str]]) -> SpanCounts:
-    found, documents = span_counts(test.column_lists("ner"), labels), documents_of(test)
-    return found if documents is None else found.grouped(documents)
 
 
 def _f(test: Corpus, labels: Sequence[Sequence[str]]) -> dict[str, float]:

@@ -20,7 +20,8 @@ from fstcrf.ext.feedback.folder import Sync
 from fstcrf.ext.feedback.kernel import Proposals
 from fstcrf.ext.feedback.learner import FeedbackLearner
 from fstcrf.ext.feedback.simulation import problem_of
-from fstcrf.recipes.corpora import PHRASE, noun_phrase_file
+from fstcrf.recipes import rewarded_systems as ways
+from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
 from fstcrf.recipes.report import (
@@ -36,48 +37,22 @@ from fstcrf.recipes.report import (
     spread,
     table,
 )
-from fstcrf.recipes.rewarded_systems import (
-    CLIPPED,
-    L2S,
-    LONGER,
-    NOTHING,
-    PLAINLY,
-    PUBLISHED,
-    SHARED_RATE,
-    SYSTEMS,
-    LearningRun,
-    RewardedSentences,
-    RewardedSystem,
-    beginning,
-    f_of,
-    informed,
-    learnt,
-    log_of,
-    read,
-    samples_until,
-    shares_by_ratings,
-    trained,
-    unlearned,
-)
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 
-QUICK, FULL = 20, 180
-"""Passes over the training part, 7,936 samples each."""
+QUICK, FULL = 20, 180  # passes over the training part, 7,936 samples each
 
-SEEDS_OF_LONG = 3
-"""Seeds of those whose samples are many times those of others."""
+SEEDS_OF_LONG = 3  # seeds of those whose samples are many times those of others
 
 MARKS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 """Ratings after which F on the dev part is looked at, for the curve."""
 
-_STEADY: dict[tuple[Control, RuleName], tuple[float, ...]] = {
+_STEADY: dict[tuple[Control, RuleName], tuple[float, ...]] = {  # rates whose seeds are compared
     ("none", "constant"): (0.03, 0.02, 0.01, 0.005),
     ("none", "momentum"): (0.002, 0.001, 0.0005),
     ("mean", "constant"): (0.5, 0.1, 0.02),
     ("mean", "momentum"): (0.01, 0.001),
 }
-"""Rates whose seeds are compared."""
 
 _CURVES = (
     "expected loss",
@@ -90,7 +65,7 @@ _CURVES = (
     "logistic, noisy raters",
 )
 
-_BEYOND = (
+_BEYOND = (  # beside those that were published, in the first table
     "expected loss, control: mean",
     "expected loss, leave one out of 4",
     "preference, binary, same, control: mean",
@@ -101,20 +76,21 @@ _BEYOND = (
     "expected loss, log",
     "cross-entropy, log",
 )
-"""Beside those that were published, in the first table."""
 
-Runs = Mapping[str, Sequence[LearningRun]]
-"""By name of the system, a run for each seed."""
+Runs = Mapping[str, Sequence[ways.LearningRun]]  # by name of the system, a run for each seed
 
 
 def run(setting: Setting) -> Result:
-    data = read(setting)
-    every = (*SYSTEMS, *((*LONGER, *PUBLISHED, *CLIPPED) if setting.full else ()))
+    data = ways.read(setting)
+    every = (
+        *ways.SYSTEMS,
+        *((*ways.LONGER, *ways.PUBLISHED, *ways.CLIPPED) if setting.full else ()),
+    )
     protocol = Protocol(RECIPE.name, setting)
     setting.course.until(0.2 if setting.full else 0.01)
-    chosen: dict[str, RewardedSystem] = {}
+    chosen: dict[str, ways.RewardedSystem] = {}
     for one in setting.course.each(every):
-        like = chosen.get(SHARED_RATE.get(one.name, ""))
+        like = chosen.get(ways.SHARED_RATE.get(one.name, ""))
         at = _chosen(protocol, one, data) if like is None else _at(one, like.rule.rate)
         chosen[one.name] = at
     systems = list(chosen.values())
@@ -123,7 +99,7 @@ def run(setting: Setting) -> Result:
     test = protocol.test(lambda: noun_phrase_file(setting, "test"))
     setting.course.until(0.25 if setting.full else 0.1)
     full = _informed(data, l2, setting)
-    best = f_of(full, data.dev)
+    best = ways.f_of(full, data.dev)
     counts = span_counts(test.column_lists(PHRASE), full.tag_all(test))
     rows = [
         Row("full information", "F, test, %", 100.0 * counts.f, 93.5),
@@ -173,7 +149,9 @@ RATE_PASSES, LONG_RATE_PASSES = 20, 60
 RATE_SEEDS = (100, 101)
 
 
-def _chosen(protocol: Protocol, system: RewardedSystem, data: RewardedSentences) -> RewardedSystem:
+def _chosen(
+    protocol: Protocol, system: ways.RewardedSystem, data: ways.RewardedSentences
+) -> ways.RewardedSystem:
     rates = grid(rate=system.rates or (system.rule.rate,))
 
     def held_out(settings: Settings) -> float:
@@ -185,71 +163,64 @@ def _chosen(protocol: Protocol, system: RewardedSystem, data: RewardedSentences)
     return _at(system, found["rate"])
 
 
-def _penalty(protocol: Protocol, data: RewardedSentences, setting: Setting) -> float:
+def _penalty(protocol: Protocol, data: ways.RewardedSentences, setting: Setting) -> float:
     def held_out(settings: Settings) -> float:
-        return f_of(_informed(data, settings["l2"], setting), data.dev)
+        return ways.f_of(_informed(data, settings["l2"], setting), data.dev)
 
-    l2: float = protocol.choose("full information", grid(l2=L2S), held_out, quick={"l2": L2S[3]})[
-        "l2"
-    ]
+    l2: float = protocol.choose(
+        "full information", grid(l2=ways.L2S), held_out, quick={"l2": ways.L2S[3]}
+    )["l2"]
     return l2
 
 
-def _informed(data: RewardedSentences, l2: float, setting: Setting) -> CRF:
+def _informed(data: ways.RewardedSentences, l2: float, setting: Setting) -> CRF:
     def make() -> CRF:
         setting.say(f"partial-feedback: full information, l2 {l2:g}")
-        return informed(data.train, l2=l2, dev=data.dev)
+        return ways.informed(data.train, l2=l2, dev=data.dev)
 
     return setting.tagger(f"full information, l2 {l2:g}", make, l2)
 
 
-def tried(system: RewardedSystem, data: RewardedSentences) -> list[float]:
+def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[float]:
     """Return the best F on the dev part, in percent, for each seed that rates are chosen by."""
-    start = beginning(system, data)
+    start = ways.beginning(system, data)
     few = system.has_more
     passes, seeds = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if few else (RATE_PASSES, RATE_SEEDS)
     system = replace(system, samples=None)
     return [_dev(system, start, data, passes, seed) for seed in seeds]
 
 
-def _at(system: RewardedSystem, rate: float) -> RewardedSystem:
+def _at(system: ways.RewardedSystem, rate: float) -> ways.RewardedSystem:
     return replace(system, rule=replace(system.rule, rate=rate))
 
 
 def _runs(
-    system: RewardedSystem, data: RewardedSentences, test: Corpus, setting: Setting
-) -> list[LearningRun]:
+    system: ways.RewardedSystem, data: ways.RewardedSentences, test: Corpus, setting: Setting
+) -> list[ways.LearningRun]:
     passes, seeds = (FULL, seeds_of(system)) if setting.full else (QUICK, 1)
-    start = beginning(system, data)
+    start = ways.beginning(system, data)
 
-    def one(seed: int) -> LearningRun:
-        found = trained(system, start, data, test, passes, seed)
-        setting.say(
-            f"partial-feedback: {system.name}, seed {seed}: F {found.dev:.2f} on the dev part"
-        )
+    def one(seed: int) -> ways.LearningRun:
+        found = ways.trained(system, start, data, test, passes, seed)
+        of = f"{system.name}, seed {seed}"
+        setting.say(f"partial-feedback: {of}: F {found.dev:.2f} on the dev part")
         return found
 
-    return over_seeds(
-        setting,
-        system.name,
-        one,
-        LearningRun,
-        seeds=seeds,
-        about=(replace(system, rates=()), passes),
-    )
+    about = (replace(system, rates=()), passes)
+    return over_seeds(setting, system.name, one, ways.LearningRun, seeds=seeds, about=about)
 
 
-def seeds_of(system: RewardedSystem) -> int:
+def seeds_of(system: ways.RewardedSystem) -> int:
     """Return from how many seeds a system learns in a full run."""
     return min(SEEDS, SEEDS_OF_LONG) if system.has_more else SEEDS
 
 
-def _curve(system: RewardedSystem, data: RewardedSentences, setting: Setting) -> Floats:
-    start, seeds = beginning(system, data), SEEDS if setting.full else 1
+def _curve(system: ways.RewardedSystem, data: ways.RewardedSentences, setting: Setting) -> Floats:
+    start, seeds = ways.beginning(system, data), SEEDS if setting.full else 1
     found = over_seeds(
         setting,
         f"{system.name}, curve",
-        lambda seed: shares_by_ratings(system, start, data, MARKS, seed),
+        lambda seed: ways.shares_by_ratings(system, start, data, MARKS, seed),
         list[float],
         seeds=seeds,
         about=(replace(system, rates=()), MARKS),
@@ -257,8 +228,10 @@ def _curve(system: RewardedSystem, data: RewardedSentences, setting: Setting) ->
     return np.asarray(found)
 
 
-def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) -> Iterator[Row]:
-    name, (paper, samples) = system.name, system.paper if system.clipped is None else NOTHING
+def _rows(
+    system: ways.RewardedSystem, group: Sequence[ways.LearningRun], sentences: int
+) -> Iterator[Row]:
+    name, (paper, samples) = system.name, system.paper if system.clipped is None else ways.NOTHING
     tests = np.asarray([one.test for one in group])
     yield Row(name, "F, test, %", float(tests.mean()), paper)
     if len(group) > 1:
@@ -271,7 +244,7 @@ def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) 
     if "clipped" in group[0].course[-1].measures:
         yield Row(name, "clipped in the end, %", _clipped(group))
     if samples is not None and paper is not None:
-        needed = [samples_until(system, one, paper, sentences) for one in group]
+        needed = [ways.samples_until(system, one, paper, sentences) for one in group]
         known = [n for n in needed if n is not None]
         few = "" if len(known) == len(needed) else f", {len(known)} of {len(needed)} runs"
         if known:
@@ -279,14 +252,14 @@ def _rows(system: RewardedSystem, group: Sequence[LearningRun], sentences: int) 
             yield Row(name, until, float(np.mean(known)))
 
 
-def _clipped(group: Sequence[LearningRun]) -> float:
+def _clipped(group: Sequence[ways.LearningRun]) -> float:
     return 100.0 * float(np.mean([one.course[-1].measures["clipped"] for one in group]))
 
 
 def _beginnings(
-    systems: Sequence[RewardedSystem], data: RewardedSentences, test: Corpus
+    systems: Sequence[ways.RewardedSystem], data: ways.RewardedSentences, test: Corpus
 ) -> Iterator[Row]:
-    shown: dict[str, RewardedSystem] = {}
+    shown: dict[str, ways.RewardedSystem] = {}
     for system in systems:
         if system.begin == "ones":
             shown.setdefault("supported weights of 1, nothing learnt", system)
@@ -295,16 +268,16 @@ def _beginnings(
         if system.logged:
             shown.setdefault("the log", system)
     for name, system in shown.items():
-        start = beginning(system, data)
+        start = ways.beginning(system, data)
         if name == "the log":
-            yield Row(name, "mean reward", float(log_of(start, data, 0).reward.mean()))
+            yield Row(name, "mean reward", float(ways.log_of(start, data, 0).reward.mean()))
             continue
-        yield Row(name, "F, test, %", f_of(start, test))
-        yield Row(name, "F, dev, %", f_of(start, data.dev))
+        yield Row(name, "F, test, %", ways.f_of(start, test))
+        yield Row(name, "F, dev, %", ways.f_of(start, data.dev))
 
 
-def _timed(data: RewardedSentences) -> Iterator[Row]:
-    blank = unlearned(data)
+def _timed(data: ways.RewardedSentences) -> Iterator[Row]:
+    blank = ways.unlearned(data)
     for way, rate in _speeds(blank, data.train, 5).items():
         yield Row("speed", f"updates a second: {way}", rate)
     for call, wait in _latencies(blank, data.dev).items():
@@ -312,7 +285,7 @@ def _timed(data: RewardedSentences) -> Iterator[Row]:
 
 
 def _draw(
-    systems: Sequence[RewardedSystem],
+    systems: Sequence[ways.RewardedSystem],
     runs: Runs,
     by_ratings: Mapping[str, Floats],
     sentences: int,
@@ -340,10 +313,10 @@ def _draw(
     draw(path, panels, "samples, each with one reward", size=(8, 10), log=True)
 
 
-def _reading(data: RewardedSentences, test: Corpus, setting: Setting) -> str:
+def _reading(data: ways.RewardedSentences, test: Corpus, setting: Setting) -> str:
     passes = FULL if setting.full else QUICK
     seeds = f"{SEEDS} seeds, {SEEDS_OF_LONG} of those with more" if setting.full else "1 seed"
-    longer = prose("partial-feedback/longer", longer=LONGER[0].longer) if setting.full else ""
+    longer = prose("partial-feedback/longer", longer=ways.LONGER[0].longer) if setting.full else ""
     return prose(
         "partial-feedback/reading",
         train=len(data.train),
@@ -382,23 +355,18 @@ def _failures(runs: Runs) -> str:
         for k, one in enumerate(group)
         if one.failed
     ]
-    return "\n".join(
-        [
-            "## Runs that stood still or diverged\n",
-            f"{_FAILURE}\n",
-            *(lines or ["None."]),
-        ]
-    )
+    head = ["## Runs that stood still or diverged\n", f"{_FAILURE}\n"]
+    return "\n".join([*head, *(lines or ["None."])])
 
 
-def _stability(data: RewardedSentences, setting: Setting) -> str:
-    start, cells = unlearned(data), []
+def _stability(data: ways.RewardedSentences, setting: Setting) -> str:
+    start, cells = ways.unlearned(data), []
     setting.course.until(1.0)
     for (control, rule), rates in setting.course.each(_STEADY.items()):
         for rate in setting.course.each(rates):
             name = f"stability, control {control}, {rule}, rate {rate:g}"
             setting.say(f"partial-feedback: {name}")
-            system = RewardedSystem("", Aim(control=control), Rule(rule, rate=rate), passes=20)
+            system = ways.RewardedSystem("", Aim(control=control), Rule(rule, rate=rate), passes=20)
             one = partial(_dev, system, start, data, 40)
             cells.append(
                 [control, rule, f"{rate:g}", *map(number, over_seeds(setting, name, one, float))]
@@ -410,12 +378,12 @@ def _stability(data: RewardedSentences, setting: Setting) -> str:
 
 
 def _dev(
-    system: RewardedSystem, start: CRF, data: RewardedSentences, passes: int, seed: int
+    system: ways.RewardedSystem, start: CRF, data: ways.RewardedSentences, passes: int, seed: int
 ) -> float:
-    return 100.0 * (learnt(system, start, data, passes, seed)[1].dev or 0.0)
+    return 100.0 * (ways.learnt(system, start, data, passes, seed)[1].dev or 0.0)
 
 
-def _clippings(systems: Sequence[RewardedSystem], runs: Runs) -> str:
+def _clippings(systems: Sequence[ways.RewardedSystem], runs: Runs) -> str:
     cells = []
     for one in systems:
         if one.clipped is None:
@@ -455,16 +423,16 @@ def _collisions(runs: Runs) -> str:
 
 
 def _differences(
-    systems: Sequence[RewardedSystem], runs: Runs, best: SpanCounts, sentences: int
+    systems: Sequence[ways.RewardedSystem], runs: Runs, best: SpanCounts, sentences: int
 ) -> str:
     known = {system.name: system for system in systems}
     cells = []
-    for name, plain in PLAINLY.items():
+    for name, plain in ways.PLAINLY.items():
         if not {name, plain} <= runs.keys():
             continue
         mine, base = runs[name], runs[plain]
         reached = float(np.mean([one.dev for one in base]))
-        needed = [samples_until(known[name], one, reached, sentences) for one in mine]
+        needed = [ways.samples_until(known[name], one, reached, sentences) for one in mine]
         cells.append(
             [
                 name,
@@ -477,20 +445,13 @@ def _differences(
                 _between(mine, [best]),
             ]
         )
-    head = [
-        "",
-        "without",
-        "F without, %",
-        "F with, %",
-        "gain (95 %)",
-        "samples to the best dev F without",
-        "with, to the same F",
-        "less full information (95 %)",
-    ]
+    head = ["", "without", "F without, %", "F with, %", "gain (95 %)"]
+    head += ["samples to the best dev F without", "with, to the same F"]
+    head += ["less full information (95 %)"]
     return prose("partial-feedback/differences", table=table(head, cells))
 
 
-def _between(mine: Sequence[LearningRun], others: Sequence[SpanCounts]) -> str:
+def _between(mine: Sequence[ways.LearningRun], others: Sequence[SpanCounts]) -> str:
     return str(Margin.of([one.spans for one in mine], others))
 
 
@@ -570,7 +531,7 @@ def _speed(bandit: Bandit, passes: int) -> float:
 RECIPE = Recipe(
     "partial-feedback",
     "Noun-phrase chunking learnt from rewards for samples",
-    needs=("conll2000/train.txt", "conll2000/test.txt"),
+    needs=CHUNK_FILES,
     paper="Sokolov et al. (2016)",
     run=run,
     packages=("scipy", "matplotlib"),

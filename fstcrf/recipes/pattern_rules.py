@@ -45,11 +45,9 @@ RULES = template("rules/rules")
 SCHEME = "export SCHEME = bio;"
 
 TAGGER_L2 = (0.2, 0.5, 1.0)
-RULE_L2 = (0.1, 1.0)
-"""Penalties to choose from."""
+RULE_L2 = (0.1, 1.0)  # penalties to choose from
 
-QUICK = 5
-"""Of the training sentences, a quick run takes one of so many."""
+QUICK = 5  # of the training sentences, a quick run takes one of so many
 
 PLAIN, HARD = "under the scheme", "scheme in training"
 FROZEN, JOINT = "rules on top", "rules, jointly"
@@ -233,7 +231,7 @@ def _reading(train: int, held_out: int) -> str:
 RECIPE = Recipe(
     "rules",
     "Rules with weights that are learned, on top of taggers and together with them",
-    needs=("conll2000/train.txt", "conll2000/test.txt"),
+    needs=corpora.CHUNK_FILES,
     paper="published",
     run=run,
     packages=("scipy",),

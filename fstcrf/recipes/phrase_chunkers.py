@@ -47,8 +47,7 @@ Boundary = Literal["skip", "pad"]
 """What templates see beyond the ends of a sentence: nothing, or padding."""
 
 L2 = 0.5  # sigma = 1, as in table 3
-EPOCHS_TRIED = 30
-"""Of the perceptron; all of them are candidates."""
+EPOCHS_TRIED = 30  # of the perceptron; all of them are candidates
 EPOCHS = 12  # of the stochastic start: at order 2, twice the usual number saves passes
 
 
@@ -111,9 +110,6 @@ def _run(
 
 def f_of(corpus: Corpus, labels: list[list[str]]) -> float:
     return span_f(corpus, PHRASE, labels)
-
-
-# --- The likelihood, by any optimiser -------------------------------------------------------------
 
 
 def trained(
@@ -182,9 +178,6 @@ def _point(progress: Progress, seconds: float, l2: float) -> Point:
         progress.gradient_norm,
         None if progress.dev is None else 100.0 * progress.dev,
     )
-
-
-# --- Perceptrons and locally normalised models ----------------------------------------------------
 
 
 def perceptron(

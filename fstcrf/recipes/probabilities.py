@@ -21,10 +21,8 @@ from fstcrf.ext.calibration import Events, fit_temperature, reliability, span_ev
 from fstcrf.lattices import Lattice, nbest
 from fstcrf.recipes.report import number, prose, spread, table
 
-BEST = (1, 5, 20)
-"""Numbers of labellings that an oracle chooses from."""
-THRESHOLDS = (0.5, 0.9, 0.99)
-"""Least probabilities of spans that are kept."""
+BEST = (1, 5, 20)  # numbers of labellings that an oracle chooses from
+THRESHOLDS = (0.5, 0.9, 0.99)  # least probabilities of spans that are kept
 BINS = 15
 _ABOVE = 0.01
 

@@ -25,10 +25,8 @@ from fstcrf.recipes.report import folded, number, table
 
 T = TypeVar("T")
 
-Value = bool | int | float | str | None
-"""A setting."""
-Settings = Mapping[str, Any]
-"""Settings of one system, by name."""
+Value = bool | int | float | str | None  # a setting
+Settings = Mapping[str, Any]  # settings of one system, by name
 
 
 def grid(**values: Sequence[Value]) -> list[dict[str, Any]]:
@@ -36,11 +34,9 @@ def grid(**values: Sequence[Value]) -> list[dict[str, Any]]:
     return [dict(zip(values, one, strict=True)) for one in itertools.product(*values.values())]
 
 
-FILE = "settings.json"
-"""Where frozen settings stand, in the folder of the report."""
+FILE = "settings.json"  # where frozen settings stand, in the folder of the report
 
-SEEDS = 5
-"""Runs of whatever draws."""
+SEEDS = 5  # runs of whatever draws
 
 
 class HeldOutTrial(msgspec.Struct, frozen=True):

@@ -13,5 +13,4 @@ _MODULES = (
 )
 _FOUND: list[Recipe] = [import_module(f"fstcrf.recipes.{name}").RECIPE for name in _MODULES]
 
-RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in _FOUND}
-"""The recipes by name."""
+RECIPES: Mapping[str, Recipe] = {recipe.name: recipe for recipe in _FOUND}  # the recipes by name

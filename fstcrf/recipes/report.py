@@ -26,8 +26,7 @@ from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, resampled_t
 from fstcrf.files import atomic_write
 from fstcrf.lazy import optional
 
-FILES = ("report.md", "results.json")
-"""What `write` leaves in a folder."""
+FILES = ("report.md", "results.json")  # what `write` leaves in a folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +56,16 @@ class Headline:
 
     @classmethod
     def of_f(
-        cls, row: str, metric: str, runs: Sequence[SpanCounts], paper: float | None = None
+        cls,
+        row: str,
+        metric: str,
+        runs: Sequence[SpanCounts],
+        paper: float | None = None,
+        *,
+        resamples: int = 1999,
     ) -> Headline:
         """Return F of runs, in percent, with the interval over what they count apart, and runs."""
-        low, high = bootstrapped_f(runs, resamples=1999)
+        low, high = bootstrapped_f(runs, resamples=resamples)
         values = tuple(100.0 * run.f for run in runs)
         return cls(row, metric, values, paper, (100.0 * low, 100.0 * high))
 
@@ -206,19 +211,16 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
 
 
-P_VALUES = (
+P_VALUES = (  # what a table of p-values is to be read with
     "Tokens of a sentence, and sentences of a document, are not independent, so that McNemar's "
     "p-values are too small; none is corrected for how many there are."
 )
-"""What a table of p-values is to be read with."""
 
 
 def gain(pair: Comparison) -> str:
     """Write by how much the first labels are better: F in percent, with its 95 % interval."""
     return str(Margin(100.0 * (pair.f[0] - pair.f[1]), *(100.0 * x for x in pair.interval)))
 
-
-# --- Where numbers come from ----------------------------------------------------------------------
 
 _CPU = Path("/proc/cpuinfo")
 
@@ -264,8 +266,7 @@ def spread(values: Sequence[float], write: Callable[[float], str] = "{:.2f}".for
     return f"{write(statistics.fmean(values))}{deviation}"
 
 
-CHANCES = ["McNemar, tokens", "sentences", "randomised F"]
-"""The columns of `chances`."""
+CHANCES = ["McNemar, tokens", "sentences", "randomised F"]  # the columns of `chances`
 
 
 def chances(pair: Comparison) -> list[str]:
@@ -335,8 +336,6 @@ def _git(root: Path, *arguments: str) -> str:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
 
-
-# --- Plots: curves in panels, one above the other; they need matplotlib, an extra -----------------
 
 _PER_STYLE = 10  # colours before matplotlib begins again
 

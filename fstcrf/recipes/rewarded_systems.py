@@ -218,7 +218,7 @@ SYSTEMS = (
 )
 
 
-PLAINLY = {
+PLAINLY = {  # of each learner with a control the one that differs in that alone, and in its rate
     "expected loss, control: mean": "expected loss",
     "expected loss, control: sentence": "expected loss",
     "expected loss, leave one out of 4": "expected loss",
@@ -231,12 +231,10 @@ PLAINLY = {
     "cross-entropy, control: sentence": "cross-entropy, clip 0.05",
     "expected loss, ADADELTA, control: mean": "expected loss, ADADELTA, rho 0.9999",
 }
-"""Of each learner with a control the one that differs in that alone, and in its rate."""
 
-SHARED_RATE = {
+SHARED_RATE = {  # learners that have the rate that is chosen for another one
     f"expected loss, {what}": "expected loss" for what in ("annealed", "L2", "hashed", "warm start")
 }
-"""Learners that have the rate that is chosen for another one."""
 
 
 def _longer(name: str, rate: float, rates: tuple[float, ...]) -> RewardedSystem:
@@ -245,12 +243,11 @@ def _longer(name: str, rate: float, rates: tuple[float, ...]) -> RewardedSystem:
     return replace(one, name=f"{name}, longer", rule=rule, rates=rates, passes=10, longer=5)
 
 
-LONGER = (
+LONGER = (  # those of the paper with 5 times the samples, nearer to how many the paper took
     _longer("expected loss", 0.005, (0.002, 0.005, 0.01)),
     _longer("preference, graded", 0.002, (0.001, 0.002, 0.005, 0.01)),
     _longer("cross-entropy", 3e-6, (1e-6, 3e-6, 1e-5)),
 )
-"""Those of the paper with 5 times the samples, nearer to how many the paper took."""
 
 _EXPECTED_LOSS = Aim()
 
@@ -275,7 +272,7 @@ def _as_published(begin: Beginning, text: str) -> tuple[RewardedSystem, ...]:
     )
 
 
-PUBLISHED = (
+PUBLISHED = (  # the paper's learners with its rates, L2, numbers of samples, and both beginnings
     *_as_published("zeros", "from zeros"),
     *_as_published("ones", "from supported weights of 1"),
     _fixed(
@@ -288,7 +285,6 @@ PUBLISHED = (
         samples=PREFERENCE[1],
     ),
 )
-"""The paper's learners with its rates, L2, numbers of samples, and both beginnings."""
 
 # Rate, clip, and what the write-up of ChRisF says of them: F on the test part and share of samples
 # that are clipped in the end, both in percent. Its L2 is 1e-5, and it begins with ones.
@@ -306,7 +302,7 @@ _PUBLISHED = (
     (1e-5, 0.005, 79.36, 65.58),
     (1e-5, 0.0005, 60.85, 37.50),
 )
-CLIPPED = tuple(
+CLIPPED = tuple(  # cross-entropy with the rates and clips of ChRisF's table 1
     RewardedSystem(
         f"cross-entropy, rate {rate:g}, clip {clip:g}",
         Aim("cross-entropy", clip=clip),
@@ -319,13 +315,11 @@ CLIPPED = tuple(
     )
     for rate, clip, f, clipped in _PUBLISHED
 )
-"""Cross-entropy with the rates and clips of ChRisF's table 1."""
 
 
 # --- Learning -------------------------------------------------------------------------------------
 
-L2S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Penalties to choose that of full information from."""
+L2S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # penalties to choose that of full information from
 _WARM_L2 = 0.2  # of the few gold labels that some learners begin with; not chosen
 
 

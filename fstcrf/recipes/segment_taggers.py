@@ -10,7 +10,6 @@ from typing import Any
 
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.labellings import written_alike
-from fstcrf.evaluate.significance import span_counts
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Settings, grid
@@ -39,22 +38,19 @@ SHAPES: list[dict[str, Any]] = [
 LABELS = grid(scheme=("iob2", "bioes"))
 """Of a chain: with BIOES it has weights for the last token of a span, as segments have."""
 
-MIDDLE = 0.1
-"""The penalty that shapes, and labels, are compared under."""
+MIDDLE = 0.1  # the penalty that shapes, and labels, are compared under
 
-QUICK: dict[str, dict[str, Any]] = {
+QUICK: dict[str, dict[str, Any]] = {  # settings of a quick run
     "chunking, labels": {"scheme": "iob2"},
     "chunking, chain": {"l2": 0.1},
     "chunking, shape": {"longest": 8, "strings": True},
     "chunking, segments": {"l2": 0.1},
 }
-"""Settings of a quick run."""
 
 HELD_OUT = 2000
 """The last sentences of CoNLL-2000's training file, which choose; it has no other dev part."""
 
-EVERY = 3
-"""Candidates learn from every so many sentences of what is not held out."""
+EVERY = 3  # candidates learn from every so many sentences of what is not held out
 
 CHAIN, SEGMENTS = "chain", "segments"
 
@@ -202,9 +198,8 @@ def run(setting: Setting) -> Result:
 
 
 def _headline(task: SegmentTask, test: Corpus, one: SegmentRun) -> Headline:
-    gold, documents = test.column_lists(task.target), corpora.documents_of(test)
-    counts = span_counts(gold, written_alike(gold, one.labels)[0])
-    counts = counts if documents is None else counts.grouped(documents)
+    labels, _ = written_alike(test.column_lists(task.target), one.labels)
+    counts = corpora.counted(test, task.target, labels)
     return Headline.of_f(f"{task.name}: {one.name}", "F, test, %", [counts])
 
 
@@ -235,13 +230,7 @@ def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], 
 RECIPE = Recipe(
     "segments",
     "Semi-Markov taggers beside chains with the same templates",
-    needs=(
-        "conll2000/train.txt",
-        "conll2000/test.txt",
-        "conll2003/eng.train",
-        "conll2003/eng.testa",
-        "conll2003/eng.testb",
-    ),
+    needs=(*corpora.CHUNK_FILES, *corpora.ENTITY_FILES),
     paper="published",
     run=run,
     packages=("scipy",),

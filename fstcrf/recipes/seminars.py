@@ -12,6 +12,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.evaluate.significance import resampled_t
+from fstcrf.recipes import seminars_systems as systems
 from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, scored
 from fstcrf.recipes.entity_readers import readers
 from fstcrf.recipes.experiment import Recipe, Setting
@@ -30,33 +31,16 @@ from fstcrf.recipes.report import (
     prose,
     table,
 )
-from fstcrf.recipes.seminars_systems import (
-    FOLDS,
-    SYSTEMS,
-    Measured,
-    MessageSplit,
-    Shared,
-    SplitChoice,
-    SplitOutcome,
-    check_splits,
-    declared,
-    folded,
-    grammars,
-    shared,
-    split,
-    tagger_rows,
-)
 from fstcrf.taggers.pipelines import Pipeline, Task
 from fstcrf.text.corpus import Corpus
 
 SPLITS, SPLITS_FULL = 2, 10
 
-TABLE_2 = {
+TABLE_2 = {  # the paper's table 2: start time, end time, location, speaker, their mean
     "none": (99.1, 97.3, 81.0, 73.7, 87.8),
     "cascaded": (99.2, 96.0, 84.3, 74.2, 88.4),
     "joint": (99.1, 96.0, 85.3, 76.3, 89.2),
 }
-"""The paper's table 2: start time, end time, location, speaker, their mean."""
 
 THEIRS = ("no transfer", "cascaded", "joint, λ = 1")
 """What the paper has, too: its figures follow once, not after every variant."""
@@ -84,17 +68,18 @@ def run(setting: Setting) -> Result:
     count = SPLITS_FULL if setting.full else SPLITS
     notes = setting.section(_notes(setting, count))
     messages = all_messages(setting)
-    check_splits(setting, messages, count)
+    systems.check_splits(setting, messages, count)
     setting.course.until(0.1)
-    common = shared(setting, messages)
+    common = systems.shared(setting, messages)
     protocol = Protocol(RECIPE.name, setting)
     setting.course.until(0.35 if setting.full else 0.6)
     splits = [
-        [MessageSplit(k, one, setting, common) for one in (PAPER, MORE)] for k in range(count)
+        [systems.MessageSplit(k, one, setting, common) for one in (PAPER, MORE)]
+        for k in range(count)
     ]
     choices = {one.name: one.chosen(protocol) for few in setting.course.each(splits) for one in few}
     protocol.freeze()
-    rows = tagger_rows(setting, common, protocol)
+    rows = systems.tagger_rows(setting, common, protocol)
     setting.course.until(0.6 if setting.full else 1.0)
     found = [_split(few, protocol, choices) for few in setting.course.each(splits)]
     setting.course.until(0.75 if setting.full else 1.0)
@@ -124,8 +109,10 @@ def run(setting: Setting) -> Result:
 
 
 def _split(
-    several: Sequence[MessageSplit], protocol: Protocol, choices: Mapping[str, SplitChoice]
-) -> Measured:
+    several: Sequence[systems.MessageSplit],
+    protocol: Protocol,
+    choices: Mapping[str, systems.SplitChoice],
+) -> systems.Measured:
     found = {}
     for one in several:
         outcome = one.measured(protocol, choices[one.name])
@@ -135,28 +122,30 @@ def _split(
     return found
 
 
-def _of_split(name: str, outcome: SplitOutcome) -> Iterator[Row]:
+def _of_split(name: str, outcome: systems.SplitOutcome) -> Iterator[Row]:
     policy = outcome.chosen["policy"]
     for system, scores in outcome.scores.items():
         yield Row(f"{name}: {system}", "F overall, %", 100 * scores[f"overall/{policy}"])
 
 
 def _scores(
-    found: Sequence[Measured], system: str, field: str, policy: str | None = None
+    found: Sequence[systems.Measured], system: str, field: str, policy: str | None = None
 ) -> Floats:
-    outcomes = [SYSTEMS[system].outcome(measured) for measured in found]
+    outcomes = [systems.SYSTEMS[system].outcome(measured) for measured in found]
     return 100 * np.asarray(
         [o.scores[system][f"{field}/{policy or o.chosen['policy']}"] for o in outcomes]
     )
 
 
-def _means(found: Sequence[Measured], system: str, policy: str | None = None) -> list[float]:
+def _means(
+    found: Sequence[systems.Measured], system: str, policy: str | None = None
+) -> list[float]:
     names = (*FIELDS, "overall")
     return [float(np.mean(_scores(found, system, name, policy))) for name in names]
 
 
-def _rows(found: Sequence[Measured]) -> Iterator[Row]:
-    for system, kind in SYSTEMS.items():
+def _rows(found: Sequence[systems.Measured]) -> Iterator[Row]:
+    for system, kind in systems.SYSTEMS.items():
         means = _means(found, system)
         paper = (None,) * len(means) if kind.beside is None else TABLE_2[kind.beside]
         outcomes = [kind.outcome(measured) for measured in found]
@@ -176,9 +165,9 @@ def _rows(found: Sequence[Measured]) -> Iterator[Row]:
             yield Row(features.named(row), "seconds", float(np.mean(times)))
 
 
-def _table2(found: Sequence[Measured]) -> str:
+def _table2(found: Sequence[systems.Measured]) -> str:
     rows = []
-    for system, kind in SYSTEMS.items():
+    for system, kind in systems.SYSTEMS.items():
         rows.append([system, *(f"{f:.2f}" for f in _means(found, system))])
         if system in THEIRS and kind.beside is not None:
             rows.append([f"(paper: {kind.beside})", *map(number, TABLE_2[kind.beside])])
@@ -188,7 +177,7 @@ def _table2(found: Sequence[Measured]) -> str:
     )
 
 
-def _significance(found: Sequence[Measured]) -> str:
+def _significance(found: Sequence[systems.Measured]) -> str:
     if len(found) < 3:
         return "## Significance\n\nA t-test needs more splits: `--full`."
     rows = []
@@ -204,13 +193,13 @@ def _significance(found: Sequence[Measured]) -> str:
 _TEST_SHARE = 0.5
 
 
-def _headline(found: Sequence[Measured]) -> list[Headline]:
+def _headline(found: Sequence[systems.Measured]) -> list[Headline]:
     """Only the test half of the first split is clean for the further features."""
     lines = []
     for system in THEIRS:
         for field, place in (("speaker", 3), ("location", 2), ("overall", 4)):
             values = _scores(found, system, field)
-            paper = TABLE_2[SYSTEMS[system].beside or ""][place]
+            paper = TABLE_2[systems.SYSTEMS[system].beside or ""][place]
             ends = None
             if len(values) > 2:
                 ends = resampled_t(values, test_share=_TEST_SHARE).interval
@@ -218,7 +207,7 @@ def _headline(found: Sequence[Measured]) -> list[Headline]:
             lines.append(Headline(name, "F, %", tuple(values.tolist()), paper, ends))
     best = "joint, chosen with a grammar"
     for system in (best, MORE.named(best)):
-        counts = SYSTEMS[system].outcome(found[0]).counts(system)
+        counts = systems.SYSTEMS[system].outcome(found[0]).counts(system)
         name = f"{system}, split 1 alone: overall"
         lines.append(Headline.of_f(name, "F, %", [counts], TABLE_2["joint"][4]))
     return lines
@@ -233,10 +222,10 @@ def _proofs(counts: Sequence[Sequence[int]]) -> str:
     )
 
 
-def _hosts(found: Sequence[Measured]) -> str:
+def _hosts(found: Sequence[systems.Measured]) -> str:
     total = sum(o[PAPER.name].host["all"] for o in found)
     rows = []
-    for name, system in SYSTEMS.items():
+    for name, system in systems.SYSTEMS.items():
         counts = [system.outcome(o).host.get(name) for o in found]
         if None not in counts:
             rows.append([name, str(sum(n or 0 for n in counts)), str(total)])
@@ -247,7 +236,7 @@ def _hosts(found: Sequence[Measured]) -> str:
     )
 
 
-def _choices(found: Sequence[Measured], protocol: Protocol) -> str:
+def _choices(found: Sequence[systems.Measured], protocol: Protocol) -> str:
     names = ("weight", "decoder", "grammar", "policy", "penalty")
     rows = [
         [features.name, str(k + 1), *(o[features.name].chosen.get(name, "") for name in names)]
@@ -267,8 +256,6 @@ def _notes(setting: Setting, count: int) -> str:
     )
     return prose("seminars/notes", count=count, seed=setting.seed, extent=extent)
 
-
-# --- What the further features bring, by cross-validation within the first training half ----------
 
 GRAMMAR, POLICY = "no place 1.5, no speaker 3", "frequent"
 
@@ -300,18 +287,19 @@ VARIANTS = (
 )
 
 
-def ablation(setting: Setting, common: Shared) -> str:
+def ablation(setting: Setting, common: systems.Shared) -> str:
     """Cross-validate all variants on the training half of the first split."""
-    half = split(len(common.messages), setting.seed, 0).train
+    half = systems.split(len(common.messages), setting.seed, 0).train
     messages = common.messages.select(half)
     rows = []
     for variant in setting.course.each(VARIANTS):
         make = partial(_validated, setting, common, messages, variant)
-        about = (variant, GRAMMAR, POLICY, declared(variant.features))
+        about = (variant, GRAMMAR, POLICY, systems.declared(variant.features))
         found = setting.kept(f"ablation, {variant.name}", make, dict[str, float], about)
         rows.append([variant.name, *(f"{100 * value:.1f}" for value in found.values())])
     return (
-        f"## What the features bring\n\nF, one field a message, {FOLDS}-fold cross-validation "
+        "## What the features bring\n\n"
+        f"F, one field a message, {systems.FOLDS}-fold cross-validation "
         f"within the training half of the first split, under the grammar *{GRAMMAR}*, value "
         f"*{POLICY}*, {MORE.options['max_iterations']} iterations.\n\n"
         + table(["features", "location", "speaker", "overall"], rows)
@@ -319,13 +307,13 @@ def ablation(setting: Setting, common: Shared) -> str:
 
 
 def _validated(
-    setting: Setting, common: Shared, messages: Corpus, variant: FieldVariant
+    setting: Setting, common: systems.Shared, messages: Corpus, variant: FieldVariant
 ) -> dict[str, float]:
     setting.say(f"seminars: cross-validation, features {variant.name}")
     words: list[Sequence[str]] = []
     gold: list[Sequence[str]] = []
     labels: list[Sequence[str]] = []
-    for train, held in folded(messages):
+    for train, held in systems.folded(messages):
         words += held.column_lists("word")
         gold += held.column_lists("field")
         labels += _decided(variant, common, train, held)
@@ -334,7 +322,7 @@ def _validated(
 
 
 def _decided(
-    variant: FieldVariant, common: Shared, train: Corpus, held: Corpus
+    variant: FieldVariant, common: systems.Shared, train: Corpus, held: Corpus
 ) -> list[Sequence[str]]:
     features, options = variant.features, variant.features.options
     train = features.prepared(train)
@@ -343,19 +331,17 @@ def _decided(
         pipeline = Pipeline([common.entities(features), task], normalize="product")
     else:
         pipeline = Pipeline([Task("field", train, features.alone, options=options)])
-    trained = pipeline.train().constrained(grammars()[GRAMMAR])
+    trained = pipeline.train().constrained(systems.grammars()[GRAMMAR])
     answers = trained.tag_all(held, decode="joint")
     return [fields for _, fields in answers] if variant.joint else list(answers)
 
-
-# --- Figure 2: F of the speaker by the number of training messages --------------------------------
 
 SIZES = (50, 100, 150, 200, 242)
 CURVE_SPLITS = 10
 FIELD = "speaker"
 
 
-def _curve(setting: Setting, common: Shared) -> tuple[str, list[str]]:
+def _curve(setting: Setting, common: systems.Shared) -> tuple[str, list[str]]:
     found = []  # [size, split, cascaded or joint], percent
     for size in setting.course.each(SIZES):
         splits = setting.course.each(range(CURVE_SPLITS))
@@ -378,15 +364,15 @@ def _learnt(size: int, values: Floats, *, test_share: float) -> list[str]:
     return [str(size), *cells, gain]
 
 
-def _kept(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, float]:
+def _kept(setting: Setting, common: systems.Shared, size: int, k: int) -> tuple[float, float]:
     name = f"learning curve, {size} messages, split {k + 1}"
     make = partial(_point, setting, common, size, k)
-    return setting.kept(name, make, tuple[float, float], about=(PAPER, declared(PAPER)))
+    return setting.kept(name, make, tuple[float, float], about=(PAPER, systems.declared(PAPER)))
 
 
-def _point(setting: Setting, common: Shared, size: int, k: int) -> tuple[float, float]:
+def _point(setting: Setting, common: systems.Shared, size: int, k: int) -> tuple[float, float]:
     setting.say(f"seminars: learning curve, {size} messages, split {k + 1}")
-    one = split(len(common.messages), setting.seed, k)
+    one = systems.split(len(common.messages), setting.seed, k)
     chosen = np.sort(np.random.default_rng([setting.seed, k, size]).permutation(one.train)[:size])
     test = common.messages.select(one.test)
     words, gold = test.column_lists("word"), test.column_lists("field")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -43,7 +43,7 @@ from fstcrf.recipes.corpora import (
 )
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import MORE, NAMES, PAPER, TAGS, Features
-from fstcrf.recipes.protocol import Protocol, Value
+from fstcrf.recipes.protocol import Protocol, Settings, grid
 from fstcrf.recipes.report import Row
 from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline
@@ -128,16 +128,15 @@ class SplitOutcome(msgspec.Struct):
     """What was measured on a split: for each system, F by ``field/policy``, and more."""
 
     scores: dict[str, dict[str, float]] = {}
-    # of each system, by policy: right, found, wanted, each [4, M]
-    messages: dict[str, dict[str, list[list[list[int]]]]] = {}
+    # of each system, by policy: [4, M]
+    messages: dict[str, dict[str, SpanCounts]] = {}
     chosen: dict[str, str] = {}
     host: dict[str, int] = {}
     seconds: dict[str, float] = {}
 
     def counts(self, system: str) -> SpanCounts:
         """Return the counts of each message, [4, M], by the policy that was chosen."""
-        parts = self.messages[system][self.chosen["policy"]]
-        return SpanCounts(*(np.asarray(part, dtype=np.int64) for part in parts))
+        return self.messages[system][self.chosen["policy"]]
 
 
 class SplitTaggers:
@@ -201,8 +200,7 @@ class SplitScores:
         self.found.messages[name] = {}
         for policy in POLICIES:
             counts = field_counts(self._words, self._gold, labels, policy)
-            parts = (counts.right, counts.found, counts.wanted)
-            self.found.messages[name][policy] = [part.tolist() for part in parts]
+            self.found.messages[name][policy] = counts
             scores = tallies(counts)
             found |= {f"{field}/{policy}": score.f for field, score in scores.items()}
             found[f"overall/{policy}"] = mean_f(scores)
@@ -281,8 +279,7 @@ def split(n: int, seed: int, number: int) -> Halves:
     return Halves(np.sort(order[:half]), np.sort(order[half:]))
 
 
-LEAST = 4
-"""Messages: of a half, which is cross-validated, something must be left to train on."""
+LEAST = 4  # messages: of a half, which is cross-validated, something must be left to train on
 
 
 def check_splits(setting: Setting, messages: Corpus, count: int) -> None:
@@ -314,7 +311,7 @@ PENALTIES = (-1.0, -0.5, -2.0, 0.0)  # of equally good ones the first is taken
 FOLDS = 3
 
 _Change: TypeAlias = Callable[[TrainedPipeline], TrainedPipeline]
-_Worth: TypeAlias = Callable[[Mapping[str, Value]], float]
+_Worth: TypeAlias = Callable[[Settings], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,40 +425,32 @@ def chosen(
     """Choose a value's policy, weights, a grammar; with `agree` the price of what differs."""
     folds = _Folds(taggers)
 
-    def best(what: str, candidates: list[dict[str, Value]], worth: _Worth) -> Mapping[str, Value]:
+    def best(what: str, candidates: Sequence[Settings], worth: _Worth) -> Settings:
         return protocol.choose(f"{name}, {what}", candidates, worth, about)
 
-    values: list[dict[str, Value]] = [{"policy": policy} for policy in POLICIES]
-    policy = str(best("value", values, lambda s: folds.cascaded(str(s["policy"])))["policy"])
+    policy = best("value", grid(policy=POLICIES), lambda s: folds.cascaded(s["policy"]))["policy"]
     made = partial(SplitChoice, policy=policy)
 
-    def tuned(settings: Mapping[str, Value]) -> float:
-        choice = made(weight=_number(settings["weight"]), decoder=1.0, grammar="")
+    def tuned(settings: Settings) -> float:
+        choice = made(weight=settings["weight"], decoder=1.0, grammar="")
         return folds.joint(choice.tuned, policy)
 
-    def decided(settings: Mapping[str, Value]) -> float:
-        choice = made(
-            weight=1.0, decoder=_number(settings["weight"]), grammar=str(settings["grammar"])
-        )
+    def decided(settings: Settings) -> float:
+        choice = made(weight=1.0, decoder=settings["weight"], grammar=settings["grammar"])
         return folds.joint(choice.decided, policy)
 
     weights = sorted(GRID, key=lambda weight: abs(weight - 1.0))
-    weight = _number(best("weight", [{"weight": w} for w in weights], tuned)["weight"])
-    found = best("grammar", [{"weight": 1.0, "grammar": g} for g in grammars()], decided)
+    weight = best("weight", grid(weight=weights), tuned)["weight"]
+    found = best("grammar", grid(weight=[1.0], grammar=list(grammars())), decided)
     if weight != 1.0:
-        both: list[dict[str, Value]] = [{**found, "weight": w} for w in (1.0, weight)]
+        both = [{**found, "weight": w} for w in (1.0, weight)]
         found = best("weight with the grammar", both, decided)
-    choice = made(weight=weight, decoder=_number(found["weight"]), grammar=str(found["grammar"]))
+    choice = made(weight=weight, decoder=found["weight"], grammar=found["grammar"])
     if not agree:
         return choice
-    prices: list[dict[str, Value]] = [{"penalty": penalty} for penalty in PENALTIES]
     worth = folds.agreement(choice)
-    price = best("penalty", prices, lambda s: worth(_number(s["penalty"])))
-    return replace(choice, penalty=_number(price["penalty"]))
-
-
-def _number(value: Value) -> float:
-    return float(str(value))
+    price = best("penalty", grid(penalty=PENALTIES), lambda s: worth(s["penalty"]))
+    return replace(choice, **price)
 
 
 # --- The systems, trained and scored --------------------------------------------------------------
@@ -480,7 +469,7 @@ class Decision:
         return measured[self.features.name]
 
 
-SYSTEMS = {
+SYSTEMS = {  # the systems by name
     "no transfer": Decision(PAPER, "none"),
     "cascaded": Decision(PAPER, "cascaded"),
     "joint, λ = 1": Decision(PAPER, "joint"),
@@ -505,7 +494,6 @@ SYSTEMS = {
         ("joint, with a grammar, fields agree", "joint"),
     )
 }
-"""The systems by name."""
 
 
 @dataclass(frozen=True, slots=True)

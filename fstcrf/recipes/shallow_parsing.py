@@ -6,10 +6,9 @@ Boundary, penalty and number of iterations are chosen on held-out sentences, as 
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,24 +17,10 @@ import numpy as np
 
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.significance import bootstrapped_f, span_counts
-from fstcrf.recipes.corpora import PHRASE, DataSplit
+from fstcrf.recipes import phrase_chunkers as chunkers
+from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
-from fstcrf.recipes.phrase_chunkers import (
-    EPOCHS_TRIED,
-    OPTIMISERS,
-    Boundary,
-    ChunkerRun,
-    Point,
-    PublishedOptimiser,
-    local,
-    optimised,
-    perceptron,
-    perceptron_course,
-    read,
-    read_training,
-    voted,
-)
-from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
+from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
 from fstcrf.recipes.report import (
     P_VALUES,
     Curve,
@@ -56,24 +41,19 @@ from fstcrf.taggers import CRF
 
 # Iterations, where a limit is needed: GIS does not end in reasonable time.
 GIS, GIS_FULL, DEV_ITERATIONS, DEV_FULL = 60, 3700, 40, 300
-_SWITCHES = (5, 10, 15, 20, 30, 40)
-"""Iterations after which mixed CG may drop its preconditioner."""
+_SWITCHES = (5, 10, 15, 20, 30, 40)  # iterations after which mixed CG may drop its preconditioner
 _STOPS: tuple[int | None, ...] = (5, 7, 9, 11, 13, 15, 20, 30, None)
 """Iterations that a CRF may stop after; None for convergence."""
 _PENALTIES = (0.1, 0.25, 0.5, 1.0)
-_BOUNDARIES: tuple[Boundary, ...] = ("skip", "pad")
+_BOUNDARIES: tuple[chunkers.Boundary, ...] = ("skip", "pad")
 _FEATURES = ("supported", "complete")
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    boundary: Boundary
+    boundary: chunkers.Boundary
     l2: float
     iterations: int | None  # None for as many as convergence takes
-
-    @property
-    def sigma(self) -> float:
-        return math.sqrt(0.5 / self.l2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +70,18 @@ _GIVEN = Choices(
 
 
 def chosen(
-    protocol: Protocol, preconditioned: ChunkerRun, data: DataSplit, setting: Setting
+    protocol: Protocol, preconditioned: chunkers.ChunkerRun, data: DataSplit, setting: Setting
 ) -> Choices:
     """Choose everything by F on the dev part; `preconditioned` was scored there."""
     full = setting.full
 
-    def dropped(settings: Mapping[str, Any]) -> float:
+    def dropped(settings: Settings) -> float:
         course = preconditioned.course
-        return course[min(settings["switch"], len(course)) - 1].dev or 0.0
+        found = course[min(settings["switch"], len(course)) - 1].dev
+        return found or 0.0
 
-    switches = [{"switch": k} for k in (_SWITCHES if full else (_GIVEN.switch,))]
-    switch: Any = protocol.choose("mixed CG", switches, dropped)["switch"]
+    switches, given = grid(switch=_SWITCHES), {"switch": _GIVEN.switch}
+    switch = protocol.choose("mixed CG", switches, dropped, quick=given)["switch"]
     stops = {features: _chosen_stop(protocol, features, data, setting) for features in _FEATURES}
     wanted = _FEATURES if full else tuple(_GIVEN.epochs)
     epochs = {features: _chosen_epochs(protocol, features, data, setting) for features in wanted}
@@ -108,19 +89,13 @@ def chosen(
 
 
 def _chosen_stop(protocol: Protocol, features: str, data: DataSplit, setting: Setting) -> Stop:
-    grid = itertools.product(_BOUNDARIES, _PENALTIES, _STOPS)
-    given = _GIVEN.stops[features]
-    stops = [Stop(*one) for one in grid] if setting.full else [given]
-
-    def held_out(settings: Mapping[str, Any]) -> float:
+    def held_out(settings: Settings) -> float:
         scores = stop_course(Stop(**settings), features, data, setting)
         return scores[min(settings["iterations"] or len(scores), len(scores)) - 1]
 
-    candidates: list[dict[str, Any]] = [
-        {"boundary": one.boundary, "l2": one.l2, "iterations": one.iterations} for one in stops
-    ]
-    found: Mapping[str, Any] = protocol.choose(f"CRF, {features}", candidates, held_out)
-    return Stop(**found)
+    candidates = grid(boundary=_BOUNDARIES, l2=_PENALTIES, iterations=_STOPS)
+    quick = asdict(_GIVEN.stops[features])
+    return Stop(**protocol.choose(f"CRF, {features}", candidates, held_out, quick=quick))
 
 
 def stop_course(stop: Stop, features: str, data: DataSplit, setting: Setting) -> list[float]:
@@ -129,7 +104,7 @@ def stop_course(stop: Stop, features: str, data: DataSplit, setting: Setting) ->
     def train() -> list[float]:
         options: dict[str, Any] = {"features": features, "held_out": True, "l2": stop.l2}
         options |= {"boundary": stop.boundary, "seed": setting.seed, "threads": THREADS}
-        run = optimised(_BEST, data, **options)[1]
+        run = chunkers.optimised(_BEST, data, **options)[1]
         return [point.dev or 0.0 for point in run.course]
 
     name = f"CRF, {features}, {stop.boundary}, l2 {stop.l2:g}, course"
@@ -137,20 +112,18 @@ def stop_course(stop: Stop, features: str, data: DataSplit, setting: Setting) ->
 
 
 def _chosen_epochs(protocol: Protocol, features: str, data: DataSplit, setting: Setting) -> int:
-    def held_out(settings: Mapping[str, Any]) -> float:
-        scores = setting.kept(
-            f"perceptron, {features}, course",
-            partial(perceptron_course, data, features=features, seed=setting.seed),
-            list[float],
-        )
+    course = partial(chunkers.perceptron_course, data, features=features, seed=setting.seed)
+
+    def held_out(settings: Settings) -> float:
+        scores = setting.kept(f"perceptron, {features}, course", course, list[float])
         epochs: int = settings["epochs"]
         return scores[min(epochs, len(scores)) - 1]
 
-    numbers = range(1, EPOCHS_TRIED + 1) if setting.full else [_GIVEN.epochs[features]]
-    found: Mapping[str, Any] = protocol.choose(
-        f"perceptron, {features}", [{"epochs": k} for k in numbers], held_out
-    )
-    epochs: int = found["epochs"]
+    candidates = grid(epochs=range(1, chunkers.EPOCHS_TRIED + 1))
+    quick = {"epochs": _GIVEN.epochs.get(features)}
+    epochs: int = protocol.choose(f"perceptron, {features}", candidates, held_out, quick=quick)[
+        "epochs"
+    ]
     return epochs
 
 
@@ -163,17 +136,17 @@ CLOSE = 1.01  # the target of table 3: within 1 % of the best penalised log-like
 PAPER_PAIRS = {("CRF", "SVM"): 0.469, ("CRF", "MEMM"): 0.00109}
 PAPER_PAIRS |= {("CRF", "perceptron"): 0.116, ("MEMM", "perceptron"): 0.0734}
 """Table 4. There is no SVM here."""
-_BEST = OPTIMISERS[-1]
+_BEST = chunkers.OPTIMISERS[-1]
 
 
 def run(setting: Setting) -> Result:
-    protocol, data = Protocol(RECIPE.name, setting), read_training(setting)
+    protocol, data = Protocol(RECIPE.name, setting), chunkers.read_training(setting)
     setting.say(f"shallow-parsing: {len(data.train):,} sentences, {THREADS} threads")
     setting.course.until(0.2)
     held_out = _watched(data, setting)
     choices = chosen(protocol, held_out[0], data, setting)
     protocol.freeze()
-    data = protocol.test(partial(read, setting))
+    data = protocol.test(partial(chunkers.read, setting))
     setting.course.until(0.5)
     like, whole = _trained(_with_switch(choices.switch), data, setting)
     setting.course.until(0.7)
@@ -182,7 +155,7 @@ def run(setting: Setting) -> Result:
     setting.course.until(1.0)
     rows = setting.rows("table 3", lambda: _table3(whole), whole)
     rows += setting.rows("table 2", lambda: _table2(others), others)
-    fields: dict[str, list[ChunkerRun]] = {}
+    fields: dict[str, list[chunkers.ChunkerRun]] = {}
     for features in setting.course.each(_FEATURES):
         converged = partial(_converged, data, features)
         rows += setting.rows(f"CRF, {features}, sigma = 1", converged)
@@ -191,7 +164,7 @@ def run(setting: Setting) -> Result:
         make = partial(_perceptron_of, data, epochs, features)
         name = f"averaged perceptron, {features}"
         fields[name] = over_seeds(
-            setting, name, make, ChunkerRun, seeds=_seeds(setting), about=epochs
+            setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=epochs
         )
     rows += setting.rows("chosen", partial(_chosen_rows, fields), (choices, _seeds(setting)))
     fields["MEMM"] = others[:1]
@@ -213,74 +186,82 @@ def _seeds(setting: Setting) -> int:
     return SEEDS if setting.full else 1
 
 
-def _seeded(features: str, stop: Stop, data: DataSplit, setting: Setting) -> list[ChunkerRun]:
-    def make(seed: int) -> ChunkerRun:
+def _seeded(
+    features: str, stop: Stop, data: DataSplit, setting: Setting
+) -> list[chunkers.ChunkerRun]:
+    def make(seed: int) -> chunkers.ChunkerRun:
         setting.say(f"shallow-parsing: CRF, {features}, seed {seed}")
         options: dict[str, Any] = {"limit": stop.iterations, "l2": stop.l2, "seed": seed}
         options |= {"boundary": stop.boundary, "threads": THREADS}
-        return optimised(_BEST, data, features=features, **options)[1]
+        return chunkers.optimised(_BEST, data, features=features, **options)[1]
 
     name = f"CRF, {features}, as chosen"
-    return over_seeds(setting, name, make, ChunkerRun, seeds=_seeds(setting), about=stop)
+    return over_seeds(setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=stop)
 
 
-def _perceptron_of(data: DataSplit, epochs: int, features: str, seed: int) -> ChunkerRun:
-    return perceptron(data, epochs, features=features, seed=seed)
+def _perceptron_of(data: DataSplit, epochs: int, features: str, seed: int) -> chunkers.ChunkerRun:
+    return chunkers.perceptron(data, epochs, features=features, seed=seed)
 
 
-def _others(data: DataSplit, like: CRF, setting: Setting) -> tuple[list[ChunkerRun], ChunkerRun]:
+def _others(
+    data: DataSplit, like: CRF, setting: Setting
+) -> tuple[list[chunkers.ChunkerRun], chunkers.ChunkerRun]:
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
-    made: dict[str, Callable[[], ChunkerRun]] = {
-        "MEMM": lambda: local(data, like),
-        "voted perceptron": lambda: voted(data, like, seed=setting.seed),
-        "MEMM, dev": lambda: local(data, like, held_out=True, limit=limit),
+    made: dict[str, Callable[[], chunkers.ChunkerRun]] = {
+        "MEMM": lambda: chunkers.local(data, like),
+        "voted perceptron": lambda: chunkers.voted(data, like, seed=setting.seed),
+        "MEMM, dev": lambda: chunkers.local(data, like, held_out=True, limit=limit),
     }
     runs = []
     for name, make in setting.course.each(made.items()):
         setting.say(f"shallow-parsing: {name}")
-        runs.append(setting.kept(name, make, ChunkerRun))
+        runs.append(setting.kept(name, make, chunkers.ChunkerRun))
     return runs[:-1], runs[-1]
 
 
-def _watched(data: DataSplit, setting: Setting) -> list[ChunkerRun]:
+def _watched(data: DataSplit, setting: Setting) -> list[chunkers.ChunkerRun]:
     runs = []
     limit = DEV_FULL if setting.full else DEV_ITERATIONS
-    for optimiser in setting.course.each(OPTIMISERS):
+    for optimiser in setting.course.each(chunkers.OPTIMISERS):
         name = f"{optimiser.name}, dev"
         setting.say(f"shallow-parsing: {name}")
-        train = partial(optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS)
-        runs.append(setting.kept(name, partial(_known, train), ChunkerRun, optimiser.options))
+        train = partial(
+            chunkers.optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS
+        )
+        runs.append(
+            setting.kept(name, partial(_known, train), chunkers.ChunkerRun, optimiser.options)
+        )
     return runs
 
 
-def _known(train: Callable[[], tuple[CRF, ChunkerRun]]) -> ChunkerRun:
+def _known(train: Callable[[], tuple[CRF, chunkers.ChunkerRun]]) -> chunkers.ChunkerRun:
     return train()[1]
 
 
-def _with_switch(iterations: int) -> list[PublishedOptimiser]:
+def _with_switch(iterations: int) -> list[chunkers.PublishedOptimiser]:
     """Let mixed CG drop its preconditioner after so many iterations."""
     switch = {"method": "mixed-cg", "preconditioned": iterations}
     return [
         replace(one, options=switch) if one.options["method"] == "mixed-cg" else one
-        for one in OPTIMISERS
+        for one in chunkers.OPTIMISERS
     ]
 
 
 def _trained(
-    optimisers: Sequence[PublishedOptimiser], data: DataSplit, setting: Setting
-) -> tuple[CRF, list[ChunkerRun]]:
+    optimisers: Sequence[chunkers.PublishedOptimiser], data: DataSplit, setting: Setting
+) -> tuple[CRF, list[chunkers.ChunkerRun]]:
     runs = []
     for optimiser in setting.course.each(optimisers):
         setting.say(f"shallow-parsing: {optimiser.name}")
         limit = (GIS_FULL if setting.full else GIS) if optimiser.name == "GIS" else None
-        make = partial(optimised, optimiser, data, limit=limit, threads=THREADS)
-        model, run = setting.trained(optimiser.name, make, ChunkerRun, optimiser.options)
+        make = partial(chunkers.optimised, optimiser, data, limit=limit, threads=THREADS)
+        model, run = setting.trained(optimiser.name, make, chunkers.ChunkerRun, optimiser.options)
         runs.append(run)
     return model, runs
 
 
 def _converged(data: DataSplit, features: str) -> Iterator[Row]:
-    run = optimised(_BEST, data, features=features, threads=THREADS)[1]
+    run = chunkers.optimised(_BEST, data, features=features, threads=THREADS)[1]
     name, last = f"CRF, {features}, sigma = 1, converged", run.course[-1]
     yield Row(name, "F, test, %", run.f, PAPER_F[features], run.seconds)
     yield Row(name, "weights", run.weights, WEIGHTS[features])
@@ -289,13 +270,15 @@ def _converged(data: DataSplit, features: str) -> Iterator[Row]:
     yield Row(name, "passes over the data", last.passes, None, last.seconds)
 
 
-def _chosen_rows(fields: Mapping[str, Sequence[ChunkerRun]]) -> Iterator[Row]:
+def _chosen_rows(fields: Mapping[str, Sequence[chunkers.ChunkerRun]]) -> Iterator[Row]:
     for name, runs in fields.items():
         for k, one in enumerate(runs):
             yield Row(f"{name}, run {k + 1}", "F, test, %", one.f, None, one.seconds)
 
 
-def _headline(data: DataSplit, fields: Mapping[str, Sequence[ChunkerRun]]) -> list[Headline]:
+def _headline(
+    data: DataSplit, fields: Mapping[str, Sequence[chunkers.ChunkerRun]]
+) -> list[Headline]:
     gold = data.test.column_lists(PHRASE)
     paper = {f"CRF, {features}": f for features, f in PAPER_F.items()} | {"MEMM": PAPER_MEMM}
     paper |= {f"averaged perceptron, {features}": f for features, f in PAPER_PERCEPTRON.items()}
@@ -306,9 +289,9 @@ def _headline(data: DataSplit, fields: Mapping[str, Sequence[ChunkerRun]]) -> li
     return lines
 
 
-def _table3(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
+def _table3(runs: Sequence[chunkers.ChunkerRun]) -> Iterator[Row]:
     target = CLOSE * max(run.course[-1].objective for run in runs)
-    for optimiser, one in zip(OPTIMISERS, runs, strict=True):
+    for optimiser, one in zip(chunkers.OPTIMISERS, runs, strict=True):
         last, name = one.course[-1], one.name
         yield Row(name, "F, test, %", one.f, optimiser.f, last.seconds)
         yield Row(name, "penalised log-likelihood", last.objective, optimiser.objective)
@@ -325,7 +308,7 @@ def _table3(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
 PAPER_MEMM = 93.70
 
 
-def _table2(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
+def _table2(runs: Sequence[chunkers.ChunkerRun]) -> Iterator[Row]:
     for one in runs:
         paper = PAPER_MEMM if one.name == "MEMM" else None
         yield Row(one.name, "F, test, %", one.f, paper, one.seconds)
@@ -334,7 +317,7 @@ def _table2(runs: Sequence[ChunkerRun]) -> Iterator[Row]:
 _PASSES = (5, 10, 20, 30, 50, 75, 100, 150, 200, 400)
 
 
-def reached(course: Sequence[Point], objective: float) -> Point | None:
+def reached(course: Sequence[chunkers.Point], objective: float) -> chunkers.Point | None:
     """Return the first point whose penalised log-likelihood is as high; None for never."""
     for point in course:
         value = _objective(point)
@@ -343,12 +326,12 @@ def reached(course: Sequence[Point], objective: float) -> Point | None:
     return None
 
 
-def _objective(point: Point) -> float | None:
+def _objective(point: chunkers.Point) -> float | None:
     """None after an epoch of drawn sentences: that is each sentence's before its own step."""
     return None if point.gradient_norm is None else point.objective
 
 
-def _after(course: Sequence[Point], passes: int) -> Point | None:
+def _after(course: Sequence[chunkers.Point], passes: int) -> chunkers.Point | None:
     """Return the last point that took at most so many passes, if training went on as long."""
     if not course or course[-1].passes < passes:
         return None
@@ -356,10 +339,10 @@ def _after(course: Sequence[Point], passes: int) -> Point | None:
     return known[-1] if known else None
 
 
-def courses(runs: Sequence[ChunkerRun]) -> str:
+def courses(runs: Sequence[chunkers.ChunkerRun]) -> str:
     """Return tables of the penalised log-likelihood, the gradient and F by passes."""
     parts = []
-    shown: tuple[tuple[str, Callable[[Point], float | None]], ...] = (
+    shown: tuple[tuple[str, Callable[[chunkers.Point], float | None]], ...] = (
         ("Penalised log-likelihood", _objective),
         ("Norm of the gradient", lambda p: p.gradient_norm),
         ("F on the dev part, %", lambda p: p.dev),
@@ -378,20 +361,20 @@ def courses(runs: Sequence[ChunkerRun]) -> str:
     return "\n\n".join(parts)
 
 
-def lowest(runs: Sequence[ChunkerRun]) -> float | None:
+def lowest(runs: Sequence[chunkers.ChunkerRun]) -> float | None:
     """Return where the panel of F begins: below the best F of the worst run; None for anywhere."""
     scores = [[point.dev for point in run.course if point.dev is not None] for run in runs]
     best = [max(course) for course in scores if course]
     return max(0.0, math.floor(min(best)) - 1.0) if best else None
 
 
-def _loss(point: Point) -> float | None:
+def _loss(point: chunkers.Point) -> float | None:
     value = _objective(point)
     return None if value is None else -value
 
 
-def _draw(runs: Sequence[ChunkerRun], path: Path) -> None:
-    def curves(value: Callable[[Point], float | None]) -> list[Curve]:
+def _draw(runs: Sequence[chunkers.ChunkerRun], path: Path) -> None:
+    def curves(value: Callable[[chunkers.Point], float | None]) -> list[Curve]:
         return [
             Curve(run.name, [point.passes for point in run.course], list(map(value, run.course)))
             for run in runs
@@ -418,8 +401,12 @@ def _reading(setting: Setting, data: DataSplit) -> str:
     )
 
 
-def _why_better(runs: Sequence[ChunkerRun], held_out: Sequence[ChunkerRun]) -> str:
-    by_name = {one.name: (one, published) for one, published in zip(runs, OPTIMISERS, strict=True)}
+def _why_better(
+    runs: Sequence[chunkers.ChunkerRun], held_out: Sequence[chunkers.ChunkerRun]
+) -> str:
+    by_name = {
+        one.name: (one, published) for one, published in zip(runs, chunkers.OPTIMISERS, strict=True)
+    }
     ours, published = by_name["L-BFGS"]
     last, theirs = ours.course[-1], published.objective or 0.0
     point = reached(ours.course, theirs)
@@ -436,7 +423,7 @@ def _why_better(runs: Sequence[ChunkerRun], held_out: Sequence[ChunkerRun]) -> s
     )
 
 
-def _what_it_brings(point: Point | None, held_out: Sequence[ChunkerRun]) -> str:
+def _what_it_brings(point: chunkers.Point | None, held_out: Sequence[chunkers.ChunkerRun]) -> str:
     course = next(one.course for one in held_out if one.name == "L-BFGS")
     known = [one for one in course if one.dev is not None]
     then = None if point is None else _after(known, point.passes)
@@ -451,7 +438,10 @@ def _what_it_brings(point: Point | None, held_out: Sequence[ChunkerRun]) -> str:
 
 
 def _significance(
-    data: DataSplit, systems: Mapping[str, Sequence[ChunkerRun]], rows: list[Row], seed: int
+    data: DataSplit,
+    systems: Mapping[str, Sequence[chunkers.ChunkerRun]],
+    rows: list[Row],
+    seed: int,
 ) -> str:
     gold = data.test.column_lists(PHRASE)
     cells = []
@@ -485,7 +475,7 @@ def _significance(
 RECIPE = Recipe(
     "shallow-parsing",
     "Noun-phrase chunking: a second-order CRF by every optimiser",
-    needs=("conll2000/train.txt", "conll2000/test.txt"),
+    needs=CHUNK_FILES,
     paper="Sha and Pereira (2003)",
     run=run,
     packages=("matplotlib", "scipy"),

@@ -32,8 +32,7 @@ from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, ta
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
-LEARNT = 400
-"""Texts of dev that candidates learn from, in the order of the file; the others choose."""
+LEARNT = 400  # texts of dev that candidates learn from, in the order of the file; the others choose
 
 _WORD = "UNIGRAM A:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5]\n"
 _FORM = "UNIGRAM B:%F[0],%F[1],%F[2],%F[3],%F[4],%F[5],%w\n"
@@ -57,17 +56,15 @@ ON_NOTHING = grid(costs=("none",), l2=(0.03, 0.1, 0.3, 1.0))
 """Whether the lexicon's costs count, and the penalty; templates are compared under the first."""
 
 TOP, NOTHING = "on MeCab's costs", "from nothing"
-QUICK: dict[str, dict[str, Any]] = {
+QUICK: dict[str, dict[str, Any]] = {  # settings of a quick run
     "entries": {"new_words": 2},
     f"{TOP}, template": {"template": "classes"},
     TOP: {"costs": "fixed", "l2": 1.0},
     f"{NOTHING}, template": {"template": "strings"},
     NOTHING: {"costs": "none", "l2": 0.3},
 }
-"""Settings of a quick run."""
 
-Spans = list[tuple[int, int, str]]
-"""Words of a text: characters and label."""
+Spans = list[tuple[int, int, str]]  # words of a text: characters and label
 
 
 @dataclass(frozen=True)

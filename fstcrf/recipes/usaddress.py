@@ -64,9 +64,8 @@ def run(setting: Setting) -> Result:
         setting.say(f"usaddress: {system.name}: how sure its answers are")
         sure = partial(_sure_rows, peer, system, setting.seed)
         rows += setting.rows(f"{system.name}, how sure", sure)
-    kinds, examples = (len(texts), len(texts)) if setting.full else (8, 2)
     sections = [_reading(gold, peer, systems)]
-    sections += [_changes(systems[0], s, gold, kinds, examples) for s in systems[1:]]
+    sections += [_changes(systems[0].parses, s, gold) for s in systems[1:]]
     return Result(rows, sections)
 
 
@@ -150,27 +149,21 @@ def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_Sys
     )
 
 
-def _changes(
-    plain: _System, system: _System, gold: Sequence[LabelledAddress], kinds: int, examples: int
-) -> str:
-    found = changes(plain.parses, system.parses)
+def _changes(plain: Parses, system: _System, gold: Sequence[LabelledAddress]) -> str:
+    found = changes(plain, system.parses)
     tokens = sum(map(len, found.values()))
     addresses = {change.address for group in found.values() for change in group}
     head = f"## What {system.name} changes: {tokens} tokens of {len(addresses)} addresses"
     rows = [
-        [f"{old} → {new}", number(len(group)), _right(gold, group, new), _shown(system, place)]
+        [f"{old} → {new}", number(len(group)), _right(gold, group, new), _shown(system, group[0])]
         for (old, new), group in found.items()
-        for place in group[:1]
     ]
-    more = f"{len(rows) - kinds} more kinds: `--full` shows all." if len(rows) > kinds else ""
-    shown = table(
-        ["label of usaddress → new label", "tokens", "right now", "an example"], rows[:kinds]
-    )
-    some = [_lines(plain, system, i) for i in sorted(addresses)[:examples]]
-    return "\n\n".join(filter(None, [head, shown, more, *some]))
+    columns = ["label of usaddress → new label", "tokens", "right now", "an example"]
+    return f"{head}\n\n{table(columns, rows)}"
 
 
 def _right(gold: Sequence[LabelledAddress], group: Sequence[Change], new: str) -> str:
+    """Return how many of the changed tokens have the label that people gave."""
     wanted = [gold[place.address].labels for place in group]
     pairs = zip(wanted, group, strict=True)
     return number(sum(labels[p.token : p.token + 1] == (new,) for labels, p in pairs))
@@ -180,15 +173,6 @@ def _shown(system: _System, place: Change) -> str:
     words = [token.strip() for token in system.parses.tokens[place.address]]
     words[place.token] = f"**{words[place.token]}**"
     return " ".join(words)
-
-
-def _lines(plain: _System, system: _System, address: int) -> str:
-    old, new = plain.parses.labels[address], system.parses.labels[address]
-    words = system.parses.tokens[address]
-    rows = [
-        [word, a, "" if a == b else f"**{b}**"] for word, a, b in zip(words, old, new, strict=True)
-    ]
-    return table(["token", "usaddress", system.name], rows)
 
 
 # --- Labelled addresses ---------------------------------------------------------------------------

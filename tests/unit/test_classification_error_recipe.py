@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting, run_recipe
 from fstcrf.recipes import classification_error as recipe_module
 from fstcrf.recipes import error_systems as systems_module
@@ -29,28 +28,18 @@ from fstcrf.recipes.error_systems import (
 )
 from fstcrf.recipes.protocol import FILE, Protocol, frozen
 from fstcrf.taggers import CRF
+from tests.support import notices
 
 BIOES = Tagset("bioes", "inside")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Notices of the demo: word, tag and field stand for word, tag and chunk."""
     data = tmp_path_factory.mktemp("data")
-    for name in ("conll2000", "conll2003"):
-        (data / name).mkdir()
     for part, size in (("train", 80), ("test", 40)):
-        sentences = corpus_path(part).read_text("utf-8").strip().split("\n\n")[:size]
-        rows = [[line.split() for line in sentence.splitlines()] for sentence in sentences]
-        text = "\n\n".join("\n".join(" ".join(row) for row in sentence) for sentence in rows)
-        (data / "conll2000" / f"{part}.txt").write_text(text + "\n", "utf-8")
+        notices.write(data / "conll2000" / f"{part}.txt", part, size, chunks=True)
     for part, size in (("train", 40), ("testa", 20), ("testb", 20)):
-        sentences = corpus_path("train").read_text("utf-8").strip().split("\n\n")[:size]
-        rows = [[line.split() for line in sentence.splitlines()] for sentence in sentences]
-        text = "\n\n".join(
-            "\n".join(f"{w} {tag} O {field}" for w, tag, field in sentence) for sentence in rows
-        )
-        (data / "conll2003" / f"eng.{part}").write_text(text + "\n", "utf-8")
+        notices.write(data / "conll2003" / f"eng.{part}", "train", size, chunks=False)
     return data
 
 
@@ -76,13 +65,10 @@ def test_a_full_run_in_small(folder: Path, tmp_path: Path, monkeypatch: pytest.M
         replace(system, grid=system.grid[:2], iterations=(2, 3) if system.iterations else ())
         for system in SYSTEMS
     )
-    monkeypatch.setattr(recipe_module, "SYSTEMS", few)
-    for module in (recipe_module, systems_module):
-        monkeypatch.setattr(module, "LIKELIHOOD", few[1])
-        monkeypatch.setattr(module, "SEEDS", 2)
-    monkeypatch.setattr(recipe_module, "PROBE", few[-1])
-    monkeypatch.setattr(recipe_module, "STARTS", (1.0, 0.5))
-    monkeypatch.setattr(recipe_module, "TASKS", {"entities": TASKS["entities"]})
+    short = {"SYSTEMS": few, "LIKELIHOOD": few[1], "PROBE": few[-1], "STARTS": (1.0, 0.5)}
+    for name, value in {**short, "TASKS": {"entities": TASKS["entities"]}, "SEEDS": 2}.items():
+        monkeypatch.setattr(systems_module, name, value)
+    monkeypatch.setattr(recipe_module, "SEEDS", 2)
     said: list[str] = []
     for _ in range(2):
         setting = Setting(folder, tmp_path, full=True, say=said.append)

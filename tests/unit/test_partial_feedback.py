@@ -85,7 +85,7 @@ def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert {"logistic", "expected loss, log", "cross-entropy"} <= set(headline)
     assert "expected loss, momentum" not in headline
     # What is finished is not done again.
-    monkeypatch.setattr(recipe, "trained", None)
+    monkeypatch.setattr(systems, "trained", None)
     again = run_recipe(RECIPES["partial-feedback"], setting)
     values = [(r.row, r.metric, r.value) for r in again.result.rows]
     assert values == [(r.row, r.metric, r.value) for r in report.result.rows]
@@ -100,8 +100,10 @@ def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None
     names = {"SYSTEMS": some, "PUBLISHED": published, "CLIPPED": clipped}
     numbers = {"FULL": 5, "SEEDS": 2, "RATE_PASSES": 5, "LONG_RATE_PASSES": 10}
     longer = [replace(one, passes=5, longer=2) for one in systems.LONGER[:1]]
-    for name, value in {**names, **numbers, "LONGER": longer}.items():
-        monkeypatch.setattr(recipe, name, value)
+    for name, value in {**names, "LONGER": longer}.items():
+        monkeypatch.setattr(systems, name, value)
+    for name, number in numbers.items():
+        monkeypatch.setattr(recipe, name, number)
     monkeypatch.setattr(recipe, "over_seeds", partial(over_seeds, seeds=2))
     order: list[str] = []
     read = noun_phrase_file

@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_tagger_is_trained_once(folder: Path) -> None:
-    train, test = corpora.chunks(Setting(folder))
+    train, test = (corpora.chunk_file(Setting(folder), part) for part in ("train", "test"))
     small = train.select(range(60))
     chunker = Chunker(Setting(folder), "chain", TEMPLATES["chain"], small)
     both, facts = chunker.trained(JOINT, {"l2": 0.5, "rule_l2": 1.0})

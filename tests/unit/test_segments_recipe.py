@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import tests.support.command as program
-from fstcrf.demo import corpus_path
 from fstcrf.recipes import Setting, segment_taggers
 from fstcrf.recipes.protocol import FILE, Protocol, frozen
 from fstcrf.recipes.report import number
@@ -29,22 +28,15 @@ from fstcrf.recipes.segment_taggers import (
     measured,
 )
 from fstcrf.text.corpus import Corpus
+from tests.support import notices
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Notices of the demo: word, tag and field stand for word, tag and chunk."""
     data = tmp_path_factory.mktemp("data")
-    for name in ("conll2000", "conll2003"):
-        (data / name).mkdir()
     for part, other, size in (("train", "train", 60), ("test", "testa", 10), ("test", "testb", 30)):
-        sentences = corpus_path(part).read_text("utf-8").strip().split("\n\n")[:size]
-        (data / "conll2000" / f"{part}.txt").write_text("\n\n".join(sentences) + "\n", "utf-8")
-        rows = [[line.split() for line in sentence.splitlines()] for sentence in sentences]
-        text = "\n\n".join(
-            "\n".join(f"{w} {tag} O {field}" for w, tag, field in sentence) for sentence in rows
-        )
-        (data / "conll2003" / f"eng.{other}").write_text(text + "\n", "utf-8")
+        notices.write(data / "conll2000" / f"{part}.txt", part, size, chunks=True)
+        notices.write(data / "conll2003" / f"eng.{other}", part, size, chunks=False)
     return data
 
 

@@ -51,16 +51,11 @@ def text(seed: int, sentences: int) -> str:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(data_module, "DEV_SENTENCES", 15)
-    monkeypatch.setattr(recipe_module, "DEV_ITERATIONS", 4)
-    monkeypatch.setattr(recipe_module, "DEV_FULL", 4)
-    monkeypatch.setattr(data_module, "EPOCHS_TRIED", 3)
-    monkeypatch.setattr(recipe_module, "EPOCHS_TRIED", 3)
-    monkeypatch.setattr(recipe_module, "SEEDS", 2)
-    monkeypatch.setattr(recipe_module, "_PENALTIES", (0.5,))
-    monkeypatch.setattr(recipe_module, "_STOPS", (3, None))
-    monkeypatch.setattr(recipe_module, "GIS", 5)
-    monkeypatch.setattr(recipe_module, "GIS_FULL", 6)
+    for name, value in {"DEV_SENTENCES": 15, "EPOCHS_TRIED": 3}.items():
+        monkeypatch.setattr(data_module, name, value)
+    short = {"DEV_ITERATIONS": 4, "DEV_FULL": 4, "SEEDS": 2, "GIS": 5, "GIS_FULL": 6}
+    for name, some in {**short, "_PENALTIES": (0.5,), "_STOPS": (3, None)}.items():
+        monkeypatch.setattr(recipe_module, name, some)
     (tmp_path / "conll2000").mkdir()
     for seed, (name, size) in enumerate((("train", 60), ("test", 20))):
         (tmp_path / "conll2000" / f"{name}.txt").write_text(text(seed, size), "utf-8")
