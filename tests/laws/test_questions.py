@@ -1,0 +1,126 @@
+"""Every kind of lattice is asked every question, alone and under grammars, beside enumeration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from itertools import product
+
+import numpy as np
+import pytest
+
+from fstcrf import Lattice
+from fstcrf.lattices import CTCLattice, SegmentLattice
+from fstcrf.lattices.acyclic import AcyclicLattice
+from tests.laws import gaps
+from tests.laws.asking import QUESTIONS
+from tests.laws.kinds import KINDS, RULES, Case, Way
+
+STATES = {
+    "alone": (3, ""),
+    "hard": (3, "hard"),
+    "soft": (3, "soft"),
+    "dead": (3, "dead"),
+    "empty": (0, ""),
+    "empty soft": (0, "soft"),
+}
+"""Tokens, and the grammar that a lattice is asked under."""
+
+
+@cache
+def made(kind: str, state: str) -> Case:
+    tokens, rule = STATES[state]
+    case = KINDS[kind](np.random.default_rng(3), tokens)
+    others = [KINDS[kind](np.random.default_rng(7), other).lattice for other in (2, 4)]
+    case = replace(case, others=others)
+    return case.ruled(RULES[rule]) if rule else case
+
+
+def check(kind: str, question: str, state: str) -> None:
+    QUESTIONS[question].check(made(kind, state))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lattice_answers_as_its_ways_do(kind: str, question: str) -> None:
+    for state in STATES:
+        cell = kind, question, state
+        gaps.hold(gaps.QUESTIONS, cell, partial(check, *cell))
+
+
+# --- The laws notice ------------------------------------------------------------------------------
+
+
+def _best(case: Case) -> int:
+    return int(case.scores.argmax())
+
+
+def _raised(case: Case) -> Case:
+    ways = list(case.ways)
+    ways[_best(case)] = Way(case.ways[_best(case)].score + 1.0, case.ways[_best(case)].facts)
+    return replace(case, ways=ways)
+
+
+WRONG: dict[str, Callable[[Case], Case]] = {
+    "another score": _raised,
+    "a path left out": lambda c: replace(
+        c, ways=[w for k, w in enumerate(c.ways) if k != _best(c)]
+    ),
+    "a grammar ignored": lambda c: replace(c, ways=[way for way, _ in c.free]),
+}
+"""Wrong enumerations."""
+
+
+def notices(kind: str, question: str, wrong: Callable[[Case], Case]) -> bool:
+    """Whether a cell that is answered fails beside a wrong enumeration."""
+    if gaps.gap_of(gaps.QUESTIONS, kind, question, "hard") is not None:
+        return False
+    try:
+        QUESTIONS[question].check(wrong(made(kind, "hard")))
+    except AssertionError:
+        return True
+    return False
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("wrong", WRONG)
+def test_every_question_notices(wrong: str) -> None:
+    blind = {q for q in QUESTIONS if not any(notices(kind, q, WRONG[wrong]) for kind in KINDS)}
+    assert blind == {"draw", "plan", "without_grammar"}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_every_kind_notices(wrong: str) -> None:
+    blind = {kind for kind in KINDS if not notices(kind, "nbest all", WRONG[wrong])}
+    assert blind == {"words"}  # which takes no grammar
+
+
+@pytest.mark.parametrize("kind", ["chain", "joint", "segments", "ctc", "acyclic", "segment batch"])
+def test_a_grammar_that_is_ignored_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for lattice in (Lattice, SegmentLattice, CTCLattice, AcyclicLattice):
+        monkeypatch.setattr(lattice, "constrained", lambda own, *_, **__: own)
+    case = KINDS[kind](np.random.default_rng(3), 3)
+    for question in ("best", "nbest 3", "log_partition"):
+        QUESTIONS[question].check(case)
+        with pytest.raises(AssertionError):
+            QUESTIONS[question].check(case.ruled(RULES["hard"]))
+
+
+def test_a_gap_that_closes_is_noticed() -> None:
+    def refused() -> None:
+        raise AssertionError
+
+    cell = "chain", "strings", "alone"
+    gaps.hold(gaps.QUESTIONS, cell, partial(check, *cell))
+    with pytest.raises(pytest.fail.Exception, match="answered, so the gap is to go"):
+        gaps.hold(gaps.QUESTIONS, cell, lambda: None)
+    with pytest.raises(AssertionError):
+        gaps.hold(gaps.QUESTIONS, cell, refused)
+
+
+def test_every_gap_is_a_gap() -> None:
+    """No line is there for nothing: what comes before it does not have all of its cells."""
+    cells = {gaps.gap_of(gaps.QUESTIONS, *cell) for cell in product(KINDS, QUESTIONS, STATES)}
+    assert cells == {None, *gaps.QUESTIONS}
