@@ -177,7 +177,8 @@ fc_status fc_check_machine(const fc_machine *m, int64_t *where) {
         if (status != FC_OK) return fail(status, 200, where);
     }
     const int numeric = fc_first_invalid(m->outer * m->S, m->initial) < 0 &&
-                        fc_first_invalid(m->outer * m->S, m->final) < 0;
+                        fc_first_invalid(m->outer * m->S, m->final) < 0 &&
+                        fc_first_invalid(1, &m->empty) < 0;
     return numeric ? FC_OK : fail(FC_ENUMERIC, 300, where);
 }
 

@@ -24,6 +24,15 @@ static inline fc_status check_bounds(int64_t B, const int64_t *offsets, int64_t 
     return FC_OK;
 }
 
+/* Offsets begin at 0 and do not fall: sentences may be empty. */
+static inline fc_status check_rows(int64_t B, const int64_t *offsets, int64_t *where) {
+    *where = 0;
+    if (B < 0 || offsets[0] != 0) return FC_EINVAL;
+    for (int64_t b = 0; b < B; b++)
+        if (offsets[b] > offsets[b + 1]) return fail(FC_EINVAL, b, where);
+    return FC_OK;
+}
+
 static inline fc_status check_offsets(const fc_batch *batch, int64_t *where) {
     *where = 0;
     if (batch == NULL) return FC_EINVAL;

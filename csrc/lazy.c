@@ -145,7 +145,7 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
         (a->slots & (a->slots - 1)) != 0 || a->sentence < 0 || a->sentence > B || a->stamp < 0 ||
         a->stamp + B - a->sentence > INT32_MAX)
         return FC_EINVAL;
-    const fc_status status = check_bounds(B, offsets, &where);
+    const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     /* Cells of a row and tokens are numbered in 32 bits. */
@@ -162,6 +162,14 @@ fc_status fc_lazy_nbest(const fc_machine *machine, const fc_conjunction *grammar
         s.first = offsets[b];
         s.T = offsets[b + 1] - s.first;
         s.score = score + b * n;
+        if (s.T == 0) {
+            no_paths(&s, n);
+            score[b * n] = machine->empty;
+            count[b] = proven[b] = machine->empty > FC_NEVER;
+            bound[b] = FC_NEVER;
+            popped[b] = 0;
+            continue;
+        }
         if (again) fill_table(&s);
         again = 0;
         const fc_status found =
@@ -180,7 +188,7 @@ fc_status fc_path_scores(const fc_machine *machine, const fc_conjunction *gramma
                          const int64_t *count, uint64_t *states, double *score, double *work) {
     int64_t where;
     if (n < 1 || n > INT32_MAX) return FC_EINVAL;
-    const fc_status status = check_bounds(B, offsets, &where);
+    const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     lay_out_tensor(&m, machine, 1, work);
@@ -191,6 +199,10 @@ fc_status fc_path_scores(const fc_machine *machine, const fc_conjunction *gramma
         s.first = offsets[b];
         s.T = offsets[b + 1] - s.first;
         const int64_t known = count[b] < n ? count[b] : n;
+        if (s.T == 0) {
+            if (known > 0) score[b * n] = machine->empty;
+            continue;
+        }
         if (!score_paths(&s, path + s.first, known, grammar != NULL, states, score + b * n))
             return FC_EINVAL;
     }

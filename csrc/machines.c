@@ -32,6 +32,18 @@ static int take_abreast(side_by_side *w, tensor *m, semiring K, int64_t B, const
     return 1;
 }
 
+/* Scores sentences without tokens; returns the number of the others, which come first by length. */
+static int64_t score_empty(const fc_machine *machine, int64_t B, const int64_t *offsets,
+                           double *score) {
+    int64_t full = 0;
+    for (int64_t b = 0; b < B; b++) {
+        const int has_tokens = offsets[b] < offsets[b + 1];
+        full += has_tokens;
+        if (!has_tokens && score != NULL) score[b] = machine->empty;
+    }
+    return full;
+}
+
 static void best_alone(tensor *m, int64_t first, int64_t T, int32_t *path, double *score,
                        int32_t *q) {
     double top;
@@ -42,18 +54,20 @@ static void best_alone(tensor *m, int64_t first, int64_t T, int32_t *path, doubl
 fc_status fc_machine_best(const fc_machine *machine, int64_t B, const int64_t *offsets,
                           int32_t *path, double *score, double *work) {
     int64_t where;
-    const fc_status status = check_bounds(B, offsets, &where);
+    const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     side_by_side w;
     group g;
     int32_t *q = (int32_t *)(work + lay_out_tensor(&m, machine, longest_of(B, offsets), work));
     m.forgets = 1;
+    const int64_t full = score_empty(machine, B, offsets, score);
     const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
     for (int64_t b = 0; b < B && !abreast; b++)
-        best_alone(&m, offsets[b], offsets[b + 1] - offsets[b], path, score + b, q);
-    for (int64_t at = 0; at < B && abreast; at += g.n) {
-        if (!make_group(&w, B, offsets, at, &g)) {
+        if (offsets[b] < offsets[b + 1])
+            best_alone(&m, offsets[b], offsets[b + 1] - offsets[b], path, score + b, q);
+    for (int64_t at = 0; at < full && abreast; at += g.n) {
+        if (!make_group(&w, full, offsets, at, &g)) {
             best_alone(&m, g.first[0], g.T[0], path, score + g.b[0], q);
             continue;
         }
@@ -76,7 +90,7 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
                            int64_t *count, double *work, double *scratch) {
     int64_t where;
     if (n < 1 || n > INT32_MAX || !(within >= 0.0)) return FC_EINVAL;
-    const fc_status status = check_bounds(B, offsets, &where);
+    const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     const int64_t N = offsets[B], longest = longest_of(B, offsets);
@@ -89,14 +103,20 @@ fc_status fc_machine_nbest(const fc_machine *machine, int64_t B, const int64_t *
     m.forgets = 1;
     side_by_side w;
     group g;
+    const int64_t full = score_empty(machine, B, offsets, NULL);
     const int abreast = take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
     for (int64_t b = 0, at = 0; b < B; b++) {
-        if (abreast && b == at) { /* in the order of lengths */
-            if (make_group(&w, B, offsets, at, &g)) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
-            at += g.n;
-        }
         const int64_t own = abreast ? w.order[b] : b, first = offsets[own];
         const int64_t T = offsets[own + 1] - first;
+        if (T == 0) {
+            count[own] = machine->empty > FC_NEVER;
+            score[own * n] = machine->empty;
+            continue;
+        }
+        if (abreast && b == at) { /* in the order of lengths */
+            if (make_group(&w, full, offsets, at, &g)) backward_lanes(&w, &m, MAX_PLUS, &g, 0);
+            at += g.n;
+        }
         double top;
         h.stamp = own + 1;
         h.floor = floor == NULL ? FC_NEVER : floor[own];
@@ -121,7 +141,7 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
                                    fc_domain domain, double *log_z, double *work, int64_t *where) {
     *where = 0;
     if (!domain_known(domain)) return FC_EINVAL;
-    const fc_status status = check_bounds(B, offsets, where);
+    const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
     tensor m;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
@@ -129,13 +149,15 @@ fc_status fc_machine_log_partition(const fc_machine *machine, int64_t B, const i
     side_by_side w;
     group g;
     semiring K;
+    const int64_t full = score_empty(machine, B, offsets, log_z);
     const int abreast = domain != FC_LOG && take_abreast(&w, &m, SUM_TIMES, B, offsets, work);
     for (*where = 0; *where < B && !abreast; ++*where) {
         const int64_t first = offsets[*where], T = offsets[*where + 1] - first;
+        if (T == 0) continue;
         if (backward_sums(&m, first, T, domain, &K, log_z + *where) == LOST) return FC_ERANGE;
     }
-    for (int64_t at = 0; at < B && abreast; at += g.n) {
-        const int together = make_group(&w, B, offsets, at, &g);
+    for (int64_t at = 0; at < full && abreast; at += g.n) {
+        const int together = make_group(&w, full, offsets, at, &g);
         load_static(&m, SUM_TIMES);
         if (together) backward_lanes(&w, &m, SUM_TIMES, &g, 0);
         for (int64_t l = 0; l < g.n; l++) {
@@ -165,8 +187,9 @@ static fc_status marginals_abreast(const side_by_side *w, tensor *m, int64_t B,
                                    const int64_t *offsets, fc_domain domain, const double *weight,
                                    double *log_z, double *node, double *sum, int64_t *where) {
     group g;
-    for (int64_t at = 0; at < B; at += g.n) {
-        const int together = make_group(w, B, offsets, at, &g);
+    const int64_t full = score_empty(m->machine, B, offsets, log_z);
+    for (int64_t at = 0; at < full; at += g.n) {
+        const int together = make_group(w, full, offsets, at, &g);
         for (int64_t l = 0; l < g.n && weight != NULL; l++) g.weight[l] = weight[g.b[l]];
         load_static(m, SUM_TIMES);
         if (together) posteriors_of_group(w, m, &g, node, sum);
@@ -196,7 +219,7 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
                                double *entropy, double *work, int64_t *where) {
     *where = 0;
     if (!domain_known(domain)) return FC_EINVAL;
-    const fc_status status = check_bounds(B, offsets, where);
+    const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
     tensor m;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
@@ -213,8 +236,11 @@ fc_status fc_machine_marginals(const fc_machine *machine, int64_t B, const int64
         if (done == FC_OK && sum != NULL && sum[0] != NULL) collect_outer(&m, sum[0]);
         return done;
     }
+    score_empty(machine, B, offsets, log_z);
     for (int64_t b = 0; b < B; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        if (entropy != NULL) entropy[b] = 0.0;
+        if (T == 0) continue;
         answers out = {.weight = weight == NULL ? 1.0 : weight[b],
                        .entropy = entropy == NULL ? NULL : entropy + b};
         sentence_answers(&m, first, node, arc, sum, &out);
@@ -242,7 +268,7 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
                                    double *const *node, int32_t *path, double *score, double *begun,
                                    double *ahead, double *work) {
     int64_t where;
-    const fc_status status = check_bounds(B, offsets, &where);
+    const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     side_by_side w;
@@ -251,16 +277,18 @@ fc_status fc_machine_max_marginals(const fc_machine *machine, int64_t B, const i
     const int64_t cells = m.Q * m.outer * m.S;
     const int abreast =
         begun == NULL && ahead == NULL && take_abreast(&w, &m, MAX_PLUS, B, offsets, work);
+    const int64_t full = score_empty(machine, B, offsets, path == NULL ? NULL : score);
     for (int64_t b = 0; b < B && !abreast; b++) {
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
+        if (T == 0) continue;
         answers out = {.weight = 1.0,
                        .begun = begun == NULL ? NULL : begun + first * cells,
                        .ahead = ahead == NULL ? NULL : ahead + first * cells};
         sentence_answers(&m, first, node, NULL, NULL, &out);
         max_alone(&m, first, T, &out, path, path == NULL ? NULL : score + b, q);
     }
-    for (int64_t at = 0; at < B && abreast; at += g.n) {
-        if (!make_group(&w, B, offsets, at, &g)) {
+    for (int64_t at = 0; at < full && abreast; at += g.n) {
+        if (!make_group(&w, full, offsets, at, &g)) {
             const answers out = {.weight = 1.0, .node = {node[0] + g.first[0] * m.S}};
             max_alone(&m, g.first[0], g.T[0], &out, path, path == NULL ? NULL : score + g.b[0], q);
             continue;
@@ -277,7 +305,7 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
                             const double *uniform, int32_t *path, double *work) {
     int64_t where;
     if (n < 0) return FC_EINVAL;
-    const fc_status status = check_bounds(B, offsets, &where);
+    const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     const int64_t N = offsets[B], longest = longest_of(B, offsets);
@@ -287,6 +315,7 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
         const int64_t first = offsets[b], T = offsets[b + 1] - first;
         semiring K;
         double log_z;
+        if (T == 0) continue;
         const int alive = backward_sums(&m, first, T, FC_AUTO, &K, &log_z) == DONE;
         for (int64_t k = 0; k < n; k += longest) { /* so many residual states are kept */
             const int64_t end = n - k < longest ? n : k + longest;
@@ -307,12 +336,14 @@ fc_status fc_machine_sample(const fc_machine *machine, int64_t B, const int64_t 
 fc_status fc_machine_dead(const fc_machine *machine, int64_t B, const int64_t *offsets,
                           int64_t *position, double *work) {
     int64_t where;
-    const fc_status status = check_bounds(B, offsets, &where);
+    const fc_status status = check_rows(B, offsets, &where);
     if (status != FC_OK) return status;
     tensor m;
     lay_out_tensor(&m, machine, longest_of(B, offsets), work);
     for (int64_t b = 0; b < B; b++)
-        position[b] = first_dead(&m, offsets[b], offsets[b + 1] - offsets[b]);
+        position[b] = offsets[b] < offsets[b + 1]
+                          ? first_dead(&m, offsets[b], offsets[b + 1] - offsets[b])
+                          : 0;
     return FC_OK;
 }
 
@@ -334,7 +365,7 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
                              int64_t C, const int64_t *sentence, const int64_t *ptr,
                              const int32_t *token, const double *node, int best, double *total,
                              double *work, int64_t *where) {
-    const fc_status status = check_bounds(B, offsets, where);
+    const fc_status status = check_rows(B, offsets, where);
     if (status != FC_OK) return status;
     if (machine->axes != 1 || !variants_ok(B, offsets, C, sentence, ptr, token)) return FC_EINVAL;
     tensor m;
@@ -346,6 +377,8 @@ fc_status fc_machine_rescore(const fc_machine *machine, int64_t B, const int64_t
     for (int64_t c = 0, end; c < C; c = end) {
         const int64_t b = sentence[c], first = offsets[b], T = offsets[b + 1] - first;
         for (end = c + 1; end < C && sentence[end] == b;) end++;
+        for (int64_t k = c; T == 0 && k < end; k++) total[k] = machine->empty;
+        if (T == 0) continue;
         const outcome result = variants(&m, best ? MAX_PLUS : SUM_TIMES, first, T, &w, c, end, ptr,
                                         token, node, total);
         *where = b;

@@ -568,7 +568,7 @@ fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_
                               const fc_segments *labels, const int64_t *asked, fc_segment_search *f,
                               int64_t *ends, double *log_z, double *memory, double *work,
                               int64_t *where) {
-    const fc_status bounds = check_bounds(B, offsets, where);
+    const fc_status bounds = check_rows(B, offsets, where);
     if (bounds != FC_OK) return bounds;
     if (!segments_ok(machine, labels) || (f->mode == FC_ASKED) != (asked != NULL)) return FC_EINVAL;
     for (int64_t b = 0; b < B; b++)
@@ -583,6 +583,13 @@ fc_status fc_machine_segments(const fc_machine *machine, int64_t B, const int64_
     for (int64_t i = 0; i < B; i++) {
         const fc_block b = {.first = offsets[i], .n = offsets[i + 1] - offsets[i]};
         const int64_t found = f->found;
+        if (b.n == 0) {
+            ends[i] = found;
+            log_z[i] = machine->empty;
+            for (int64_t k = 0; f->mode == FC_COUNTED && k < labels->types; k++)
+                f->probability[i * labels->types + k] = 0.0;
+            continue;
+        }
         fc_segment_search own = *f;
         own.asked = asked == NULL ? 0 : asked[i + 1];
         s.cursor = asked == NULL ? 0 : asked[i];

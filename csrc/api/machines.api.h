@@ -67,6 +67,7 @@ typedef struct {
     const fc_residual *residual; /* or NULL */
     const double *initial;       /* [outer][S] */
     const double *final;         /* [outer][S] */
+    double empty;                /* score of a sentence without tokens; -inf: it has no path */
 } fc_machine;
 
 /* Sentences, one after the other: sentence b has the tokens offsets[b] .. offsets[b + 1] - 1, at least

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -238,6 +238,8 @@ class Machine:
     residual : Residual, optional
     initial, final : float64 [outer, S]
         Of beginning and ending in a joint state.
+    empty : float
+        Score of a sentence without tokens; −inf: it has no path.
 
     Raises
     ------
@@ -252,6 +254,7 @@ class Machine:
     residual: Residual | None
     initial: Floats
     final: Floats
+    empty: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.axes) <= MAX_AXES:
@@ -317,7 +320,7 @@ class Bound:
     ----------
     machine : Machine
     offsets : int64 [B + 1]
-        Bounds of the sentences, which have at least one token.
+        Bounds of the sentences, which may be empty.
     per_token : tuple of float64 arrays
         As `Machine.per_token_shapes` wants them.
     checked : bool
@@ -351,8 +354,8 @@ class Bound:
         self.n_sentences, self.n_tokens = len(offsets) - 1, int(offsets[-1])
         self.offsets = array_in(offsets, np.int64, offsets.shape, "offsets")
         lengths = np.diff(offsets)
-        if offsets[0] != 0 or (lengths < 1).any():
-            raise ShapeError("a sentence is empty or offsets do not start at 0")
+        if offsets[0] != 0 or (lengths < 0).any():
+            raise ShapeError("offsets fall or do not start at 0")
         shapes = machine.per_token_shapes(self.n_tokens)
         if len(per_token) != len(shapes):
             raise ShapeError(
@@ -529,6 +532,7 @@ def _machine_view(machine: Machine) -> tuple[Any, list[Any]]:
             "factors": len(factors),
             "outer": shape[0],
             "S": shape[1],
+            "empty": machine.empty,
             "axis": keep[-3],
             "factor": keep[-2],
             "residual": residual,

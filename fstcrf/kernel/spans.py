@@ -201,7 +201,8 @@ def span_counts(batch: Bound, labels: SpanLabels) -> tuple[Floats, Floats]:
 
 def _lanes(floor: float, tokens: int) -> int:
     """Return how many spans of a type may be open: they exclude each other, none is below."""
-    return min(int(1.0 / floor) + 2, tokens) if floor > 1.0 / (tokens + 1) else tokens
+    most = max(tokens, 1)
+    return min(int(1.0 / floor) + 2, most) if floor > 1.0 / (most + 1) else most
 
 
 def _ending(labels: SpanLabels, floor: float, tokens: int) -> int:
@@ -336,7 +337,7 @@ class _Search:
             array_out(ends),
             array_out(log_z),
             self.memory,
-            self.work(self.batch.longest),
+            self.work(max(self.batch.longest, 1)),
             where,
         )
         if status == lib.FC_EFULL:

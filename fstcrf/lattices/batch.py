@@ -34,7 +34,7 @@ _RUN_BYTES = 64_000_000
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Lattices of one program, with at least one token each; or one that has been asked."""
+    """Lattices of one program; or one that has been asked."""
 
     program: Program
     numbers: list[int]  # where they stand among all lattices
@@ -65,21 +65,21 @@ class Group:
     @made_once
     def bound(self) -> kernel.Bound:
         """The whole product, with the potentials of all sentences: for sums."""
-        if not self.program.decoder.lazy:
+        if not self.program.decoder.lazy or not self.offsets[-1]:  # then there is nothing to expand
             return self.searched
         return kernel.Bound(self.program.machine, self.offsets, self.values)
 
     @made_once
     def log_z(self) -> Floats:
         """Log Z of each sentence, float64 [B]."""
-        if not self.offsets[-1]:
-            return empty_scores(self.lattices)
         return kernel.log_partitions(self.bound)
 
     @cached_property
     def usual_log_z(self) -> Floats:
         """The same, NaN where that takes a product too large to expand for it."""
-        return self.log_z if self.program.summable else np.full(len(self.lattices), np.nan)
+        if self.program.summable:
+            return self.log_z
+        return np.where(np.diff(self.offsets) > 0, np.nan, self.program.empty_score)
 
     def forget(self) -> None:
         """Let go of the joined potentials; they are joined again when somebody asks."""
@@ -106,24 +106,8 @@ class Group:
         return no_path_error(self.program, values, position=position, sentence=number)
 
 
-def empty_scores(lattices: Sequence[Taped]) -> Floats:
-    """Return the score of each lattice without tokens, float64 [B]; zeros for the others.
-
-    It is the score of its best path, log Z, and −inf where the grammar leaves no path.
-    """
-    scores = [0.0 if len(lattice) else lattice.program.empty_score for lattice in lattices]
-    return np.asarray(scores, dtype=np.float64)
-
-
-def check_empty(lattices: Sequence[Taped]) -> None:
-    """Raise NoPathError where a lattice without tokens has no path."""
-    for number in np.flatnonzero(np.isneginf(empty_scores(lattices))).tolist()[:1]:
-        lattice = lattices[number]
-        raise no_path_error(lattice.program, lattice.values, sentence=number)
-
-
 def groups_of(lattices: Sequence[Taped], search: Search | None = None) -> list[Group]:
-    """Sort lattices by program, in runs of bounded size; empty ones are left out."""
+    """Sort lattices by program, in runs of bounded size."""
     wrong = next(
         (x for x in lattices if not (hasattr(x, "program") and hasattr(x, "values"))), None
     )
@@ -134,8 +118,7 @@ def groups_of(lattices: Sequence[Taped], search: Search | None = None) -> list[G
         )
     by_program: dict[int, list[int]] = {}
     for number, lattice in enumerate(lattices):
-        if len(lattice):
-            by_program.setdefault(id(lattice.program), []).append(number)
+        by_program.setdefault(id(lattice.program), []).append(number)
     found = []
     for numbers in by_program.values():
         program = lattices[numbers[0]].program
@@ -178,7 +161,7 @@ def answered(
 def log_partition(lattices: Sequence[Taped], *, threads: int = 1) -> Floats:
     """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
     found = answered(lattices, lambda group: group.log_z, threads)
-    out = empty_scores(lattices)
+    out = np.empty(len(lattices))
     for group, log_z in found:
         out[group.numbers] = log_z
     return out
@@ -198,17 +181,12 @@ def marginals(lattices: Sequence[Taped[Labels, ArrayT_co]], *, threads: int = 1)
         A lattice without a path.
     """
     found = answered(lattices, posteriors, threads)
-    check_empty(lattices)
-    out = [cast("ArrayT_co", lattice.per_tape(_no_rows(lattice))) for lattice in lattices]
+    out: dict[int, ArrayT_co] = {}
     for group, tapes in found:
         for number, rows in zip(group.numbers, Ragged(group.offsets).slices(), strict=True):
             parts = {tape: states[rows] for tape, states in tapes.items()}
             out[number] = cast("ArrayT_co", lattices[number].per_tape(parts.__getitem__))
-    return out
-
-
-def _no_rows(lattice: Taped) -> Callable[[str], Floats]:
-    return lambda tape: np.empty((0, len(lattice.program.labels(tape))))
+    return [out[number] for number in range(len(lattices))]
 
 
 def sample(
@@ -241,8 +219,6 @@ def sample(
     if seed < 0:
         raise OptionError(f"seed is {seed}, expected at least 0")
     found = answered(lattices, lambda group: drawings(group, n, seed), threads)
-    if n:
-        check_empty(lattices)
     out = [[lattice.no_labels] * n for lattice in lattices]
     for group, drawn in found:
         for number, labels in zip(group.numbers, drawn, strict=True):
@@ -255,9 +231,6 @@ def sample(
 
 def posteriors(group: Group) -> dict[str, Floats]:
     """Return the probability of each label of each tape, float64 [N, L]."""
-    if not group.offsets[-1]:
-        group.check(group.log_z)
-        return _no_tokens(group, 1)
     found = kernel.axis_posterior(group.bound)
     group.check(found.log_z)
     program = group.program
@@ -278,7 +251,10 @@ def drawings(group: Group, n: int, seed: int) -> list[list[Labels]]:
     )
     paths = kernel.sample_paths(group.bound, uniform)
     if n:
-        group.check(np.where(paths[0, group.offsets[:-1]] < 0, -np.inf, 0.0))
+        score = np.full(len(group.lattices), group.program.empty_score)
+        full = np.diff(group.offsets) > 0
+        score[full] = np.where(paths[0, group.offsets[:-1][full]] < 0, -np.inf, 0.0)
+        group.check(score)
     tokens = Ragged(group.offsets).slices()
     return [
         [lattice.path_labels(row) for row in paths[:, part]]
@@ -292,9 +268,6 @@ def successions(group: Group) -> dict[str, Floats]:
     Entry (n, i, j): label i at token n - 1 and label j at token n; the rows of first tokens mean
     nothing.
     """
-    if not group.offsets[-1]:
-        group.check(group.log_z)
-        return _no_tokens(group, 2)
     program, machine = group.program, group.bound.machine
     found = kernel.axis_posterior(group.bound, arcs=tuple(range(len(program.order))))
     group.check(found.log_z)
@@ -324,8 +297,6 @@ def _ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
 
 def label_maxima(group: Group) -> dict[str, Floats]:
     """Return the score of the best path through each label, float64 [N, L]; −inf: none."""
-    if not group.offsets[-1]:
-        return _no_tokens(group, 1)
     found = kernel.axis_max_marginals(group.bound)
     return {
         tape: group.program.chain[tape].topology.label_max(states)
@@ -333,17 +304,8 @@ def label_maxima(group: Group) -> dict[str, Floats]:
     }
 
 
-def _no_tokens(group: Group, axes: int) -> dict[str, Floats]:
-    """Return arrays of no tokens, with so many axes of labels behind."""
-    sizes = {tape: len(group.program.labels(tape)) for tape in group.program.tapes}
-    return {tape: np.empty((0, *[size] * axes)) for tape, size in sizes.items()}
-
-
 def entropies(group: Group) -> Floats:
     """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
-    if not group.offsets[-1]:
-        group.check(group.log_z)
-        return np.zeros(len(group.lattices))
     found = kernel.axis_posterior(group.bound, entropy=True)
     group.check(found.log_z)
     assert found.entropy is not None  # noqa: S101 (asked for above)

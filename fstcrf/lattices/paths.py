@@ -17,7 +17,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import LabelsT_co, Path, labels_of_tapes, share, shown_tapes
-from fstcrf.lattices.batch import Group, answered, empty_scores
+from fstcrf.lattices.batch import Group, answered
 from fstcrf.lattices.tapes import Taped, restricted
 from fstcrf.machines.plans import Search, no_path_error, warn_unproven
 
@@ -43,7 +43,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         found: list[tuple[Group, kernel.SearchResult]],
         lattices: Sequence[Taped[LabelsT_co, object]],
     ) -> None:
-        self.scores = empty_scores(lattices)
+        self.scores = np.empty(size)
         self.bounds = self.scores.copy()
         self.exact = np.ones(size, dtype=bool)
         self.popped = np.zeros(size, dtype=np.int64)
@@ -72,10 +72,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         if score == -np.inf:
             return None
         labels = self.labels(number)
-        place = self._places.get(number)
-        if place is None:
-            return Path(labels, score, 1.0, exact=True, bound=score)
-        group, k, _ = place
+        group, k, _ = self._places[number]
         return Path(
             labels,
             score,
@@ -87,10 +84,9 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     def labels(self, number: int) -> LabelsT_co:
         """Return the labels of one path, as `Path.labels`; () for a lattice without a path."""
         lattice = self._lattices[number]
-        place = self._places.get(number)
-        if place is None or self.scores[number] == -np.inf:
+        if self.scores[number] == -np.inf:
             return lattice.no_labels
-        return lattice.path_labels(place[2])
+        return lattice.path_labels(self._places[number][2])
 
     @cached_property
     def _places(self) -> dict[int, tuple[Group, int, Ints]]:
@@ -137,21 +133,12 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         return sum(int(found.unproven(found.score.shape[1]).sum()) for _, found in self._found)
 
     def _scores(self, number: int) -> Floats:
-        place = self._places.get(number)
-        if place is None:
-            own = empty_scores([self._lattices[number]])
-            return own[own > -np.inf]
-        _, k, ranked = place
+        _, k, ranked = self._places[number]
         return ranked.score[k, : ranked.found[k]]
 
     def _paths(self, number: int) -> Iterator[Path[LabelsT_co]]:
         lattice = self._lattices[number]
-        place = self._places.get(number)
-        if place is None:
-            for score in self._scores(number).tolist():
-                yield Path(lattice.no_labels, score, 1.0, exact=True, bound=score)
-            return
-        group, k, ranked = place
+        group, k, ranked = self._places[number]
         rows = ranked.path[:, group.offsets[k] : group.offsets[k + 1]]
         proven, bound = int(ranked.proven[k]), float(ranked.bound[k])
         scored = zip(self._scores(number).tolist(), rows, strict=False)
@@ -352,7 +339,7 @@ def _summed(
 def _log_z(lattices: Sequence[Taped], threads: int) -> list[float]:
     """Return log Z of each lattice; NaN where that takes a product too large to expand for it."""
     found = answered(lattices, lambda group: group.usual_log_z, threads)
-    out = empty_scores(lattices)
+    out = np.empty(len(lattices))
     for group, log_z in found:
         out[group.numbers] = log_z
     sums: list[float] = out.tolist()

@@ -18,7 +18,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import LabelsT_co
-from fstcrf.lattices.batch import Group, answered, check_empty, posteriors
+from fstcrf.lattices.batch import Group, answered, posteriors
 from fstcrf.lattices.paths import best_path
 from fstcrf.lattices.tapes import Taped, scaled_lattice
 from fstcrf.lazy import memoised
@@ -185,18 +185,14 @@ def probable_spans(
     _check_floor(above)
     read = named_scheme(scheme)
     names = [lattice.tape_named(tape) for lattice in lattices]
-    check_empty(lattices)
-    out = [
-        _no_spans(span_reading(x.program.labels(t), read).types) for x, t in _pairs(lattices, names)
-    ]
+    out: dict[int, ProbableSpans] = {}
 
     def ask(group: Group) -> list[ProbableSpans]:
         return _probable(group, above, names[group.numbers[0]], read)
 
     for group, found in answered(lattices, ask, threads):
-        for number, one in zip(group.numbers, found, strict=True):
-            out[number] = one
-    return out
+        out.update(zip(group.numbers, found, strict=True))
+    return [out[number] for number in range(len(lattices))]
 
 
 def lattice_spans(group: Group, above: float, tape: str, scheme: str | Scheme) -> ProbableSpans:
@@ -289,7 +285,6 @@ def span_probabilities(
     names = [lattice.tape_named(tape) for lattice in lattices]
     for (lattice, name), asked in zip(_pairs(lattices, names), spans, strict=True):
         _check_spans(asked, len(lattice), span_reading(lattice.program.labels(name), read).types)
-    check_empty(lattices)
     out = [np.empty(0) for _ in lattices]
 
     def ask(group: Group) -> list[Floats]:

@@ -209,7 +209,8 @@ class ParameterSpace:
     def bounds(self) -> list[int]:
         """Where each part of theta begins, and its end."""
         parts = (self.node_cells, self.transitions, self.arc_cells, self.initial, self.final)
-        return Ragged.from_lengths(map(len, parts)).offsets.tolist()
+        bounds: list[int] = Ragged.from_lengths(len(part) for part in parts).offsets.tolist()
+        return bounds
 
     @property
     def size(self) -> int:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.kernel import decoding
+from fstcrf.ragged import Ragged
 from tests.support.machine_strategies import Bounds, machine_cases, random_case
 from tests.support.machines import Case, assert_near
 from tests.support.strategies import each_variant
@@ -57,6 +60,30 @@ def test_batches_are_sentence_by_sentence_bit_for_bit(variant: str, case: Case) 
             assert alone.tobytes() == own.tobytes()
         part = np.ascontiguousarray(uniform[:, first:last])
         assert (decoding.sample_paths(one.bound, part) == drawn[:, first:last]).all()
+
+
+@each_variant
+@given(case=machine_cases(ANY), seed=st.integers(0, 99))
+def test_empty_sentences_between_others_change_no_bit(variant: str, case: Case, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lengths, score = np.diff(case.offsets), float(rng.choice([-np.inf, -0.5]))
+    full = rng.permutation(np.arange(len(lengths) + rng.integers(1, 4)) < len(lengths))
+    spread = np.zeros(len(full), dtype=np.int64)
+    spread[full] = lengths
+    machine = replace(case.machine, empty=score)
+    there = Case(machine, Ragged.from_lengths(spread).offsets, case.per_token)
+    bound = there.bound
+    for among, alone in zip(everything(there), everything(case), strict=True):
+        per_sentence = len(among) == len(full) != len(alone)
+        assert (among[full] if per_sentence else among).tobytes() == alone.tobytes()
+    ranked = decoding.nbest_paths(bound, 5)
+    scores = (decoding.best_paths(bound)[1], decoding.log_partitions(bound), ranked.score[:, 0])
+    assert all((one[~full] == score).all() for one in scores)
+    assert (ranked.found[~full] == (score > -np.inf)).all()
+    found = decoding.axis_posterior(bound, entropy=True)
+    assert (found.log_z[~full] == score).all()
+    assert found.entropy is not None
+    assert (found.entropy[~full] == 0.0).all()
 
 
 def test_threads_do_not_matter(variant: str) -> None:

@@ -153,11 +153,9 @@ def test_arcs_that_change_later_are_not_read() -> None:
 @pytest.mark.parametrize(
     ("offsets", "words"),
     [
-        ([0, 2, 2, 5], "sentence 1 is empty"),
-        ([0, 0, 5], "sentence 0 is empty"),
-        ([0, 6, 5], "sentence 1"),
-        ([0, 2**40, 5], "sentence 1"),
-        ([0, -1, 5], "sentence 0"),
+        ([0, 6, 5], "offsets fall"),
+        ([0, 2**40, 5], "offsets fall"),
+        ([0, -1, 5], "offsets fall"),
         ([1, 5], "offsets"),
         ([5], "offsets"),
         ([], "offsets is empty"),

@@ -15,7 +15,7 @@ from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, log_partition, marginals, nbest
-from fstcrf.lattices.batch import answered, check_empty, entropies
+from fstcrf.lattices.batch import answered, entropies
 
 By: TypeAlias = Literal["least-confidence", "margin", "entropy", "token-entropy"]
 
@@ -64,7 +64,6 @@ def uncertainty(
         out = np.zeros(len(lattices))
         for group, found in answered(lattices, entropies, threads):
             out[group.numbers] = found
-        check_empty(lattices)
         return out / size
     if by == "token-entropy":
         return _token_entropies(lattices, threads) / size

@@ -113,8 +113,8 @@ def word_shapes(
     place = stops >> 33
     low = np.searchsorted(begins, place << 33)
     count = np.searchsorted(begins, (place + 1) << 33) - low
-    pairs = Ragged.from_lengths(count)
-    before, behind = pairs.rows(), pairs.ranges(low)
+    beside = Ragged.from_lengths(count)
+    before, behind = beside.rows(), beside.ranges(low)
     context = (1 << 32) - 1
     pair = (stops[before] & context) << 32 | (begins[behind] & context)
     words = len(first)

@@ -242,6 +242,7 @@ class Program:
             residual,
             end_potentials(axes, folded, "initial"),
             end_potentials(axes, folded, "final"),
+            empty=self.empty_score,
         )
 
     def cost(self, automaton: Acceptor | None) -> DecodingCost:

@@ -83,7 +83,8 @@ class SegmentSpace:
             self.labels,
             self.values,
         )
-        return Ragged.from_lengths(sizes).offsets.tolist()
+        bounds: list[int] = Ragged.from_lengths(sizes).offsets.tolist()
+        return bounds
 
     @property
     def size(self) -> int:
