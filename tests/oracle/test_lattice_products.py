@@ -154,7 +154,7 @@ def check(seed: int, **options: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(20))
+@pytest.mark.parametrize("block", range(12))
 def test_random_compositions(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         check(seed, limit=4000)
@@ -176,7 +176,7 @@ def test_the_first_dead_token() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(4))
 @pytest.mark.parametrize("tapes", [1, 2, 3])
 def test_random_grammars(tapes: int, block: int) -> None:
     for seed in range(10_000 + block * 10, 10_010 + block * 10):

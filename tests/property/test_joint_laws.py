@@ -15,6 +15,7 @@ from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Acceptor, is_empty
 from fstcrf.taggers import ChainLattice, Composition
 from tests.support.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
+from tests.support.strategies import fewer
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
@@ -74,6 +75,7 @@ def contradictory(composition: Composition, truth: Truth) -> bool:
 
 
 @pytest.mark.thorough
+@fewer(2)
 @given(worlds(list(CASES), "product"))
 def test_products(world: tuple[Composition, Truth]) -> None:
     composition, truth = world
@@ -95,6 +97,7 @@ def test_products(world: tuple[Composition, Truth]) -> None:
 
 
 @pytest.mark.thorough
+@fewer(2)
 @given(worlds([*PAIRS, *THREE], "chain"), st.sampled_from([1, 2, 3, 5, 1024]))
 def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
     composition, truth = world

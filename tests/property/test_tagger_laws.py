@@ -25,6 +25,7 @@ from fstcrf.ext.foreign.crfsuite import load_crfsuite, write_model
 from fstcrf.taggers.pipelines import TrainedPipeline, load_pipeline
 from tests.support.crfsuite_models import random_model
 from tests.support.joint_cases import WORDS, tagger, trained
+from tests.support.strategies import fewer
 
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=4), max_size=6)
 THREADS = (2, 3)
@@ -117,28 +118,8 @@ def as_labels(labels: Any) -> Any:
 every_kind = pytest.mark.parametrize("name", KINDS)
 
 
-@every_kind
-@given(text=TEXTS)
-def test_a_sentence_alone_is_tagged_as_among_others(name: str, text: list[list[str]]) -> None:
+def check_marginals(name: str, text: list[list[str]]) -> None:
     crf, sentences = made(name), KINDS[name].sentences(text)
-    assert [crf.tag(sentence) for sentence in sentences] == crf.tag_all(sentences)
-
-
-@every_kind
-@given(text=TEXTS)
-def test_labels_are_those_of_the_best_path(name: str, text: list[list[str]]) -> None:
-    crf, sentences = made(name), KINDS[name].sentences(text)
-    paths = crf.paths_all(sentences)
-    assert [as_labels(path.labels) for path in paths] == crf.tag_all(sentences)
-
-
-@every_kind
-@given(text=TEXTS)
-def test_probabilities(name: str, text: list[list[str]]) -> None:
-    crf, sentences = made(name), KINDS[name].sentences(text)
-    for words, path in zip(text, crf.paths_all(sentences), strict=True):
-        assert 0 < path.probability <= 1 + MARGINALS_SUM
-        assert words or path.probability == 1
     if name in WITHOUT_MARGINALS:
         with pytest.raises(OptionError, match="marginals"):
             crf.marginals_all(sentences)
@@ -156,11 +137,19 @@ BIAS = 3.0
 
 
 @every_kind
+@fewer(2)
 @given(text=TEXTS)
 def test_all_that_is_asked_is_one_answer(name: str, text: list[list[str]]) -> None:
+    """A sentence alone is tagged as among others, with the labels of the best path."""
     crf, sentences = made(name), KINDS[name].sentences(text)
     answer, tagged = crf.decode(sentences, n=2), crf.tag_all(sentences)
-    ranked = crf.nbest_all(sentences, 2)
+    assert [crf.tag(sentence) for sentence in sentences] == tagged
+    paths, ranked = crf.paths_all(sentences), crf.nbest_all(sentences, 2)
+    assert [as_labels(path.labels) for path in paths] == tagged
+    for words, path in zip(text, paths, strict=True):
+        assert 0 < path.probability <= 1 + MARGINALS_SUM
+        assert words or path.probability == 1
+    check_marginals(name, text)
     assert [answer.paths(b) for b in range(len(sentences))] == ranked
     assert [as_labels(paths[0].labels) for paths in ranked] == tagged
     columns = crf.tag_columns(sentences)
@@ -183,6 +172,7 @@ def whole(crf: Any, sentence: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", JOINT_KINDS)
+@fewer(3)
 @given(text=TEXTS, data=st.data())
 def test_forced_labels_restrict_the_lattice(name: str, text: list[list[str]], data: Any) -> None:
     crf, sentences = made(name), KINDS[name].sentences(text)
@@ -217,6 +207,7 @@ def test_forced_labels_restrict_the_lattice(name: str, text: list[list[str]], da
 
 
 @pytest.mark.parametrize("name", JOINT_KINDS)
+@fewer(3)
 @given(text=TEXTS)
 def test_a_bias_is_added_at_every_token(name: str, text: list[list[str]]) -> None:
     crf, sentences = made(name), KINDS[name].sentences(text)
@@ -265,19 +256,6 @@ def test_threads_do_not_matter(name: str) -> None:
         assert (crf.tag_all(sentences, threads=n), crf.paths_all(sentences, threads=n)) == one
     with pytest.raises(OptionError, match="threads is 0"):
         crf.tag_all(sentences, threads=0)
-
-
-@every_kind
-def test_an_empty_sentence_has_no_labels(name: str) -> None:
-    crf, kind = made(name), KINDS[name]
-    (empty,) = kind.sentences([[]])
-    nothing = crf.tag(empty)
-    tapes = nothing if isinstance(nothing, tuple) else (nothing,)
-    assert tapes
-    assert all(labels == [] for labels in tapes)
-    (path,) = crf.paths_all([empty])
-    assert as_labels(path.labels) == nothing
-    assert crf.tag_all([]) == crf.paths_all([]) == []
 
 
 @every_kind

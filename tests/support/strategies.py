@@ -25,6 +25,11 @@ FORBIDDEN = 9  # the number that stands for −inf
 each_variant = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+def fewer(share: int) -> settings:
+    """Settings of a costly property: so many times fewer examples than others have."""
+    return settings(max_examples=max(1, settings().max_examples // share))
+
+
 class Case(NamedTuple):
     """A graph and the sentences to run it on."""
 
