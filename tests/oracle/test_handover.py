@@ -11,7 +11,7 @@ import fstcrf
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, before, contiguous, if_present
-from fstcrf.kernel import Budget, lazy
+from fstcrf.kernel import lazy
 from fstcrf.lattices import Lattice, best, nbest
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Program, decoder, program
@@ -164,15 +164,6 @@ def test_a_product_that_has_too_many_edges_is_done_without(
     found = best([lattice])
     assert found.exact[0]
     assert found.popped[0] > 30
-
-
-def test_time_that_is_over_leaves_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Expansion] = []
-    monkeypatch.setattr(Expansion, "machine", property(asked.append))
-    lattice = fresh(sentence(broken(60, 12)) & contiguous(LABELS))
-    found = fstcrf.lattices.paths.found_best([lattice], budget=Budget(seconds=1e-9))
-    assert not found.exact[0]
-    assert not asked
 
 
 # --- What is found --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pytest
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Acceptor
 from tests.support.compositions import Tape, World, random_world
+from tests.support.fsts import log_sum
 
 pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
 
@@ -114,14 +115,6 @@ def composed(world: World, arc_type: str) -> Any:
     for other in others:
         whole = pynini.compose(whole, other).arcsort("olabel")
     return whole
-
-
-def log_sum(fst: Any) -> float:
-    """Log of the sum of all paths; weights pass through text of nine digits."""
-    if fst.start() < 0:
-        return -np.inf
-    # delta = 0, or the sum stops early
-    return -float(str(pynini.shortestdistance(fst, delta=0.0, reverse=True)[fst.start()]))
 
 
 SEEDS = range(45)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fstcrf.kernel import decoding
+from tests.support.fsts import log_sum, weighted_acceptor
 from tests.support.machine_strategies import MILD, Bounds, random_case
 from tests.support.machines import Case, axis_states, cells, node_scores
 
@@ -23,31 +24,20 @@ TINY = Bounds(paths=200, magnitudes=MILD.magnitudes, never=(0.0, 0.1, 0.3))
 SEEDS = range(120)
 DIGITS = 1e-7
 
-Arc = tuple[int, int, int, float]  # source, joint state, target, score
+Arc = tuple[int, int, int, float]  # source, joint state, target, score; from state 0
 
 
-def acceptor(arc_type: str, arcs: Iterable[Arc], start: int, final: dict[int, float]) -> Any:
-    """Build an acceptor of joint states; what is forbidden is left out."""
-    fst, kept = pynini.Fst(arc_type), [arc for arc in arcs if arc[3] > -np.inf]
-    name = "tropical" if arc_type == "standard" else arc_type
-    states = [start, *(a[0] for a in kept), *(a[2] for a in kept), *final]
-    for _ in range(max(states) + 1):
-        fst.add_state()
-    fst.set_start(start)
-    for source, joint, target, score in kept:
-        weight = pynini.Weight(name, -float(score))
-        fst.add_arc(source, pynini.Arc(joint + 1, joint + 1, weight, target))
-    for state, score in final.items():
-        if score > -np.inf:
-            fst.set_final(state, pynini.Weight(name, -float(score)))
-    return fst.arcsort("ilabel")
+def acceptor(arc_type: str, arcs: Iterable[Arc], final: dict[int, float]) -> Any:
+    """Build an acceptor of joint states."""
+    named = [(source, joint + 1, score, target) for source, joint, target, score in arcs]
+    return weighted_acceptor(named, final, arc_type)
 
 
 def sausage(case: Case, arc_type: str) -> Any:
     """Potentials of the joint states, token by token."""
     scores = [node_scores(case, t) for t in range(case.tokens)]
     arcs = [(t, j, t + 1, s) for t, row in enumerate(scores) for j, s in enumerate(row.tolist())]
-    return acceptor(arc_type, arcs, 0, {case.tokens: 0.0})
+    return acceptor(arc_type, arcs, {case.tokens: 0.0})
 
 
 def beginning(case: Case, arc_type: str) -> Any:
@@ -55,14 +45,14 @@ def beginning(case: Case, arc_type: str) -> Any:
     initial = case.machine.initial.reshape(-1).tolist()
     arcs = [(0, j, 1, s) for j, s in enumerate(initial)]
     arcs += [(1, j, 1, 0.0) for j in range(case.states)]
-    return acceptor(arc_type, arcs, 0, {1: 0.0})
+    return acceptor(arc_type, arcs, {1: 0.0})
 
 
 def ending(case: Case, arc_type: str) -> Any:
     """Remember the last joint state: state j + 1."""
     arcs = [(i, j, j + 1, 0.0) for i in range(case.states + 1) for j in range(case.states)]
     final = {j + 1: s for j, s in enumerate(case.machine.final.reshape(-1).tolist())}
-    return acceptor(arc_type, arcs, 0, final)
+    return acceptor(arc_type, arcs, final)
 
 
 def chain(case: Case, number: int, arc_type: str) -> Any:
@@ -85,7 +75,7 @@ def chain(case: Case, number: int, arc_type: str) -> Any:
                 if j == states[number][joint]
             ]
     last = 1 + (case.tokens - 1) * size
-    return acceptor(arc_type, arcs, 0, dict.fromkeys(range(last, last + size), 0.0))
+    return acceptor(arc_type, arcs, dict.fromkeys(range(last, last + size), 0.0))
 
 
 def residual(case: Case, arc_type: str) -> Any:
@@ -94,13 +84,12 @@ def residual(case: Case, arc_type: str) -> Any:
     assert own is not None
     row, column = cells(case, own.width, own.place)
     edges = [
-        (int(p), joint, int(q), value[row[joint], column[joint]])
+        (int(p) + 1, joint, int(q) + 1, value[row[joint], column[joint]])
         for p, q, value in zip(own.source, own.target, own.value, strict=True)
         for joint in range(case.states)
     ]
-    start = own.n_states
-    edges += [(start, j, q, s + own.initial[p]) for p, j, q, s in edges]
-    return acceptor(arc_type, edges, start, dict(enumerate(own.final.tolist())))
+    edges += [(0, j, q, s + own.initial[p - 1]) for p, j, q, s in edges]
+    return acceptor(arc_type, edges, dict(enumerate(own.final.tolist(), 1)))
 
 
 def composed(case: Case, arc_type: str) -> Any:
@@ -113,13 +102,6 @@ def composed(case: Case, arc_type: str) -> Any:
     for part in parts:
         fst = pynini.compose(fst, part).arcsort("ilabel")
     return fst
-
-
-def log_sum(fst: Any) -> float:
-    """Log of the sum over all paths, exact but for the digits; −inf for the empty machine."""
-    if fst.start() < 0:
-        return -np.inf
-    return -float(pynini.shortestdistance(fst, delta=0.0, reverse=True)[fst.start()])
 
 
 def ranked(fst: Any, n: int) -> list[tuple[float, tuple[int, ...]]]:
@@ -182,7 +164,7 @@ def test_marginals() -> None:
                     for j in range(case.states)
                     if u != t or states[j] == s
                 ]
-                cut = acceptor("log64", arcs, 0, {case.tokens: 0.0})
+                cut = acceptor("log64", arcs, {case.tokens: 0.0})
                 through = np.exp(log_sum(pynini.compose(fst, cut)) - log_z[0])
                 scale = max(1.0, abs(float(log_z[0])))
                 assert marginals[c][t, s] == pytest.approx(through, abs=DIGITS * scale), seed
