@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from fstcrf import Emissions, decode
+from fstcrf import Emissions
 from fstcrf.constraints import at_most, bioes, never, requires, transitions
 from fstcrf.machines.grammar import Grammar
 from fstcrf.text.corpus import spans
@@ -181,10 +181,3 @@ def test_threads_and_company_change_no_bit() -> None:
         assert (alone.decode().ids[0] == one.decode().ids[b]).all()
         assert alone.decode().scores[0] == one.decode().scores[b]
         np.testing.assert_array_equal(alone.marginals()[0], one.marginals()[b])
-
-
-def test_decode_is_that_of_a_batch() -> None:
-    case = made(1, np.float32, "bioes")
-    model: Any = case.model
-    answer = decode(case.scores, case.lengths, **model, n=2)
-    np.testing.assert_array_equal(answer.ids, batch_of(case, "padded").decode(2).ids)

@@ -199,26 +199,6 @@ def test_all_labellings_ranked(seed: int) -> None:
         check_ranking(world, lattice, len(world.ranking) + 5)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(30))
-def test_grammars_score_as_they_say(seed: int) -> None:
-    """A lattice under a grammar adds `Grammar.score`; the oracle's own walk says the same."""
-    world = random_world(30_000 + seed, conjuncts=2, limit=200)
-    free = World(world.tapes, world.couplings, (), world.weights)
-    lattice = made(world)
-    if lattice is None:
-        return
-    labels = {tape.name: tape.labels for tape in world.tapes}
-    both = Grammar.from_acceptor(world.conjuncts[0]) & Grammar.from_acceptor(world.conjuncts[1])
-    grammar, plain = both.bound(labels), free.lattice()
-    for number in range(0, world.scores.size, max(1, world.scores.size // 20)):
-        one = world.labelling(number)
-        added = grammar.score(dict(zip(labels, one, strict=True)))
-        wanted = plain.score(joined(world, one)) + added
-        close(lattice.score(joined(world, one)), wanted, scale_of(world))
-        close(world.scores.reshape(-1)[number], wanted, scale_of(world))
-
-
 # --- The order of operations -------------------------------------------------------------------
 
 

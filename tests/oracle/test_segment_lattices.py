@@ -258,29 +258,6 @@ def test_frames_under_a_grammar(seed: int) -> None:
     assert total == pytest.approx(1.0 if sums else 0.0, abs=1e-11)
 
 
-def test_a_sausage_gives_its_numbers() -> None:
-    rng = np.random.default_rng(5)
-    for length, size in ((1, 1), (4, 3), (30, 9), (12, 40)):
-        names = [f"l{k}" for k in range(size)]
-        emissions, arcs = rng.normal(size=(length, size)) * 3, rng.normal(size=(size, size)) * 3
-        ends = rng.normal(size=(2, size))
-        start, label = np.repeat(np.arange(length), size), np.tile(np.arange(size), length)
-        one = Lattice.from_arrays(names, emissions, arcs, *ends)
-        other = SegmentLattice.from_arrays(
-            length, start, start + 1, label, emissions.reshape(-1), names, arcs, *ends
-        )
-        assert other.log_partition() == pytest.approx(one.log_partition(), abs=1e-10)
-        assert other.best().labels == one.best().labels
-        assert other.marginals() == pytest.approx(one.marginals(), abs=1e-10)
-        assert other.entropy() == pytest.approx(one.entropy(), abs=1e-9)
-        assert other.expectations().transitions == pytest.approx(
-            one.arc_marginals().sum(axis=0) if length > 1 else np.zeros((size, size)), abs=1e-10
-        )
-        assert [p.score for p in other.nbest(5)] == pytest.approx(
-            [p.score for p in one.nbest(5)], abs=1e-10
-        )
-
-
 def test_batches_are_their_lattices() -> None:
     cases = [random_case(seed) for seed in range(60)]
     lattices = [case.lattice() for case in cases if case.paths()]
@@ -308,11 +285,14 @@ def test_samples_have_their_frequencies() -> None:
     assert drawn[0].score == pytest.approx(case.total(tuple(drawn[0].arcs.tolist())), abs=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(15))
 def test_sausages_are_chains(seed: int) -> None:
     """Arcs of one token each, in any order, some missing or forbidden: the numbers of a lattice."""
     rng = np.random.default_rng(seed)
     tokens, labels = int(rng.integers(1, 6)), int(rng.integers(2, 5))
+    if seed > 11:
+        tokens, labels = ((30, 9), (12, 40), (1, 1))[seed - 12]
+    few = min(labels**tokens, 700) + 1
     names = [f"l{k}" for k in range(labels)]
     node = rng.integers(-3, 4, size=(tokens, labels)) / 2.0  # ties
     node[rng.random(node.shape) < 0.1] = -np.inf
@@ -342,11 +322,14 @@ def test_sausages_are_chains(seed: int) -> None:
         int(np.flatnonzero((start == t) & (label == names.index(name)))[0])
         for t, name in enumerate(one.best().labels)
     ]
-    every = one.nbest(labels**tokens + 1)
-    assert [p.score for p in every] == pytest.approx(
-        [p.score for p in dense.nbest(labels**tokens + 1)], abs=1e-10
+    every = one.nbest(few)
+    assert [p.score for p in every] == pytest.approx([p.score for p in dense.nbest(few)], abs=1e-10)
+    if labels**tokens < few:
+        assert sum(p.probability for p in every) == pytest.approx(1.0, abs=1e-10)
+    assert one.entropy() == pytest.approx(dense.entropy(), abs=1e-9)
+    assert one.expectations().transitions == pytest.approx(
+        dense.arc_marginals().sum(axis=0) if tokens > 1 else np.zeros((labels, labels)), abs=1e-10
     )
-    assert sum(p.probability for p in every) == pytest.approx(1.0, abs=1e-10)
     assert all(one.score(p.segments) == pytest.approx(p.score, abs=1e-10) for p in every[:5])
     assert one.marginals() == pytest.approx(dense.marginals(), abs=1e-10)
     assert one.arc_marginals() == pytest.approx(dense.marginals()[start, label], abs=1e-10)
