@@ -402,7 +402,7 @@ class ChainLattice:
         return float(min(1.0, np.exp(solver.score(self._corpus, known, plain=True)[0])))
 
     def log_partition(self) -> float:
-        """Return log Z: 0, every factor is a probability.
+        """Return log Z: 0, every factor is a probability; −inf where a tagger has no path.
 
         Raises
         ------
@@ -410,7 +410,7 @@ class ChainLattice:
             Weights other than 1, or a grammar: the sum is not 1 then, and has no closed form.
         """
         self._check_plain("log Z")
-        return 0.0
+        return 0.0 if len(self) else self.composition.program.empty_score
 
     def score(self, labels: Sequence[Sequence[str]]) -> float:
         """Return the log probability of a labelling (times weights, plus grammar scores).
@@ -431,7 +431,7 @@ class ChainLattice:
         """Return the probability of a labelling, without weights and grammar; raises as `score`."""
         ids = self._ids(labels)
         if not len(self):
-            return 1.0
+            return float(all(tagger.topology.empty for tagger in self.composition.taggers))
         log_p = self._solver().score(self._corpus, ids, plain=True)[0]
         return float(min(1.0, np.exp(log_p)))
 

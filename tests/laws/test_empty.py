@@ -6,6 +6,7 @@ says that score; −inf stands for a sentence without a path.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -451,6 +452,42 @@ def test_without_a_grammar_there_is_the_empty_labelling(normalize: Any, forced: 
         answer = tagger.decode(_SENTENCES)
         assert answer.scores[1] == 0.0
         assert answer.probabilities[1] == 1.0
+
+
+# --- Taggers that were trained under a grammar ----------------------------------------------------
+
+HARD = {name: one for name, one in GRAMMARS.items() if "score" not in name}
+
+
+@pytest.mark.parametrize("rule", HARD.values(), ids=HARD.keys())
+def test_taggers_trained_under_a_grammar(rule: Grammar, tmp_path: Any) -> None:
+    """It is part of their structure, and says what sentences without tokens are, too."""
+    data = Corpus.from_sentences(_DATA[:1])
+    tagger = CRF.train(data, "y", "U:%x[0,word]\nB", tape=TAPE, grammar=rule, max_iterations=2)
+    tagger.save(tmp_path / "model")
+    alive, empty = _expected(rule) > -np.inf, {"word": []}
+    for one in (tagger, CRF.load(tmp_path / "model"), pickle.loads(pickle.dumps(tagger))):
+        assert one.lattice(empty).log_partition() == _expected(rule)
+        assert fstcrf.compose(one, _second()).lattice(empty).log_partition() == _expected(rule)
+        answer = one.decode(_SENTENCES, on_no_path="skip")
+        assert answer.dead.tolist() == [False, not alive, False]
+        assert answer.probabilities[1] == alive
+        doors: list[Callable[[], Any]] = [
+            lambda one=one: one.tag(empty),
+            lambda one=one: one.tag_all(_SENTENCES),
+            lambda one=one: one.marginals_all(_SENTENCES),
+            lambda one=one: (one & bio(tape=TAPE)).tag_all(_SENTENCES),
+            lambda one=one: fstcrf.compose(one, _second()).cascade(_SENTENCES),
+            lambda one=one: fstcrf.compose(one, _second(), normalize="chain").tag_all(_SENTENCES),
+            lambda one=one: TrainedPipeline(fstcrf.compose(one, _second())).tag_all(_SENTENCES),
+            lambda one=one: one.lattice(empty).best(),
+        ]
+        for ask in doors:
+            if alive:
+                assert ask() is not None
+            else:
+                with pytest.raises(NoPathError, match="trained under does not accept the empty"):
+                    ask()
 
 
 def test_machines_in_files(tmp_path: Any) -> None:

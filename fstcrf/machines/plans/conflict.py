@@ -280,7 +280,7 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
         the constraints that were looked at have too many states together; or there is a path.
     """
     if not len(values[0]):
-        return next(((a.name,) for a in program.conjuncts if a.final[0] == -np.inf), None)
+        return next(((a.name,) for a in program.conjuncts if a.final[0] == -np.inf), ())
     # Without scores, ties are broken towards few different labels: that breaks few constraints.
     free = Program(program.chains, program.couplings, search="expanded").scaled(0.0, grammar=False)
     try:
@@ -320,8 +320,9 @@ def no_path_error(
         message, position = UNSETTLED.format(states=given_up), None
     elif names is None:
         message = "every label sequence is forbidden" + " from here on" * (position is not None)
-    elif names and not len(values[0]):
-        message = f"the sentence has no tokens, and {names[0]} does not accept the empty labelling"
+    elif not len(values[0]):
+        refuses = names[0] if names else "the grammar that a tagger was trained under"
+        message = f"the sentence has no tokens, and {refuses} does not accept the empty labelling"
     elif names:
         end = " together; without any one of them one is" if len(names) > 1 else ""
         message = f"no labelling is legal under {listed_names(names)}{end}"

@@ -123,8 +123,10 @@ class Program:
         """Score of a sentence without tokens; −inf where the grammar refuses it.
 
         Its only labelling is the empty one. Potentials are of tokens and of labels, of which there
-        are none, so that the grammar alone scores it.
+        are none, so that the grammar alone scores it, and taggers that were trained under one.
         """
+        if not all(chain.topology.empty for chain in self.chains):
+            return -np.inf
         return float(sum(acceptor.final[0] for acceptor in self.conjuncts))
 
     @made_once

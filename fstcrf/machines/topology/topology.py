@@ -72,6 +72,8 @@ class Topology:
     n_arc_slots : int
     initial, final : bool [S]
         States in which a sentence may begin and end.
+    empty : bool
+        Whether a sentence without tokens is legal.
 
     Raises
     ------
@@ -92,6 +94,7 @@ class Topology:
     n_arc_slots: int
     initial: Bools
     final: Bools
+    empty: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", label_tuple(self.labels))

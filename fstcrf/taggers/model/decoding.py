@@ -34,8 +34,9 @@ from fstcrf.taggers.model.reading import (
 
 if TYPE_CHECKING:
     from fstcrf import lattices
+    from fstcrf.machines import plans
 else:
-    lattices = LazyModule("fstcrf.lattices")
+    lattices, plans = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.machines.plans")
 
 Forced: TypeAlias = Sequence[str | None]
 """Labels of a sentence that are known: None or ``"_"`` where not, ``"a|b"`` for one of several."""
@@ -73,6 +74,7 @@ def tag_one(model: Model, sentence: SentenceLike) -> list[str]:
         return decode(model, [sentence]).labels(0)[0]
     data = read_one(model.index, sentence, model.columns, model.reads)
     if not data.lengths[0]:
+        _check_empty(model, data.lengths)
         return []
     rows = data.design(0, 1).node
     path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
@@ -111,11 +113,13 @@ def decode(
     data, found = _runs(model, sentences, best, threads, forced, bias)
     lengths = np.asarray(data.lengths, dtype=np.int64)
     full = lengths > 0
-    scores = np.zeros(len(lengths))
+    if strict:
+        _check_empty(model, data.lengths)
+    scores = np.full(len(lengths), 0.0 if topology.empty else -np.inf)
     scores[full] = np.concatenate([np.empty(0), *(score for _, score, _ in found)])
 
     def chances() -> Floats:
-        log_z = np.zeros(len(lengths))
+        log_z = np.full(len(lengths), 0.0 if topology.empty else -np.inf)
         parts = [z for _, _, z in found if z is not None]
         if not probabilities:
             parts = _runs(model, sentences, sums, threads, forced, bias)[1]
@@ -150,6 +154,7 @@ def marginals_all(
         return Ragged(batch.offsets).split(model.topology.label_sums(found.node))
 
     data, found = _runs(model, sentences, posterior, threads, forced, bias)
+    _check_empty(model, data.lengths)
     full = iter([rows for run in found for rows in run])
     return [next(full) if n else np.empty((0, len(model.labels))) for n in data.lengths]
 
@@ -172,6 +177,12 @@ def lattice(
     batch = _batch(model, data, next(data.runs(1)), known, added)
     values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
     return lattices.Lattice(program, values)
+
+
+def _check_empty(model: Model, lengths: Sequence[int]) -> None:
+    """Raise NoPathError where a sentence has no tokens and the tagger's structure refuses such."""
+    if not model.topology.empty and 0 in lengths:
+        raise plans.no_path_error(model.program, [np.empty(0)], sentence=lengths.index(0))
 
 
 # --- Runs of sentences ----------------------------------------------------------------------------

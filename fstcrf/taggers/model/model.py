@@ -136,7 +136,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
 KIND, VERSION = "fstcrf-crf", 1
 
 
-class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     labels: tuple[str, ...]
     state_names: tuple[str, ...]
     node_slot_names: tuple[str, ...]
@@ -148,6 +148,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reads: tuple[Tape, ...]
     kind: Literal["columns", "literal"]
     record: TrainingRecord | None
+    empty: bool = True
 
 
 _CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
@@ -178,6 +179,7 @@ def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
         reads=model.reads,
         kind="literal" if isinstance(model.index, LiteralIndex) else "columns",
         record=model.record,
+        empty=topology.empty,
     )
     metadata = {
         "model": msgspec.json.encode(header).decode(),
@@ -262,6 +264,7 @@ def _topology(header: _Header, arrays: dict[str, Array]) -> Topology:
         n_arc_slots=header.n_arc_slots,
         initial=arrays["initial"].astype(bool),
         final=arrays["final"].astype(bool),
+        empty=header.empty,
     )
 
 

@@ -168,7 +168,8 @@ def train_crf(
         taggers that they read must be among them.
     grammar : Grammar, optional
         A hard grammar that becomes part of the tagger's structure: training normalises over what
-        it accepts, and nothing else ever has a probability. To constrain a tagger after training,
+        it accepts, and nothing else ever has a probability; sentences without tokens have a
+        labelling where it accepts the empty one. To constrain a tagger after training,
         say ``tagger & grammar``.
     tape : str, optional
         Name of the tape that is written; the target's name, else ``"label"``.
