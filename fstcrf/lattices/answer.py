@@ -290,10 +290,8 @@ class TapeAnswer:
 
         Raises
         ------
-        OptionError
-            No such scheme.
-        GrammarError
-            A strict scheme that allows no span of the labels, as BIOES does not of B and I.
+        OptionError, GrammarError
+            No such scheme; a strict one that allows no span of the labels.
         """
         found = self.span_arrays(scheme, k)
         number = np.searchsorted(self.offsets, found.start, side="right") - 1
@@ -306,8 +304,7 @@ class TapeAnswer:
 
     def span_arrays(self, scheme: str | Scheme = "conlleval", k: int = 0) -> SpanArrays:
         """Return `spans` of all sentences as arrays, their tokens counted through all of them."""
-        table = named_scheme(scheme)
-        check_readable(self.label_set, table)
+        check_readable(self.label_set, table := named_scheme(scheme))
         illegal: Literal["drop", "repair"] = "drop" if table.strict else "repair"
         column = self.column(k, missing=OUTSIDE)
         return span_arrays(column, self.offsets, table, illegal=illegal)

@@ -421,14 +421,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         tape : str, optional
             The tape, where there are several.
         scheme : str or Scheme
-            How label sequences are read as spans.
+            How label sequences are read as spans; one that allows none is a GrammarError.
 
         Raises
         ------
         OptionError
             No such span in a sentence of this length, no label of this type, or no such tape.
-        GrammarError
-            A scheme that allows no span of the labels.
         NoPathError
             Every label sequence is forbidden.
         """
@@ -462,14 +460,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         tape : str, optional
             The tape, where there are several.
         scheme : str or Scheme
-            How label sequences are read as spans.
+            How label sequences are read as spans; one that allows none is a GrammarError.
 
         Raises
         ------
         OptionError
             Another number, no such tape or scheme.
-        GrammarError
-            A scheme that allows no span of the labels.
         NoPathError
             Every label sequence is forbidden.
         TooLargeError
@@ -517,8 +513,6 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         ------
         OptionError
             Another loss.
-        GrammarError
-            A scheme that allows no span of the labels.
         NoPathError
             Every label sequence is forbidden.
         """

@@ -13,7 +13,6 @@ TABLED = table()
 
 # Longer than a file may be since before there was a limit; they may only become shorter.
 LONG = {
-    "fstcrf/ext/inspect/workbench.py": 704,
     "fstcrf/lattices/answer.py": 736,
     "fstcrf/lattices/lattice.py": 776,
     "fstcrf/machines/grammar/language.py": 727,

@@ -14,6 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, FstcrfError, NoPathError, OptionError
+from fstcrf.ext.inspect.notes import connected, note
 from fstcrf.ext.inspect.questions import (
     MAX_CHARACTERS,
     MAX_EDITS,
@@ -51,13 +52,6 @@ from fstcrf.text.features import FeatureIndex
 T = TypeVar("T")
 
 _KEPT, _VARIANTS, _PUSHES, _LISTED = 64, 16, 20, 200
-_CASCADE_NOTE = "a cascade decides without the weights"
-_UNPROVEN_NOTE = "not proven: a labelling that was not looked at may score higher"
-_CONNECTED_NOTE = (
-    "no probabilities: the grammar is over several tapes, and the chain rule has no sums over all "
-    "labellings; product has them"
-)
-_GIVEN_NOTE = "probabilities of later tapes take the best labels of those that they read as given"
 
 
 class Recent(Generic[T]):
@@ -448,7 +442,7 @@ class Workbench:
         composition = self._variant(cases[0].question)
         answer = self._ask(composition, cases, way, 1)
         given = self._given(composition) if way in ("cascade", "chain") else {}
-        bare = bare or (way == "chain" and _connected(composition))
+        bare = bare or (way == "chain" and connected(composition))
         if way == "chain" and not bare:
             asked = Request(self._sentences(cases), forced=_known(cases))
             answer.with_posterior(partial(given_best, composition, asked, answer))
@@ -529,21 +523,9 @@ class Workbench:
             tapes,
             spans,
             _number(found.score),
-            self._note(way, found),
+            note(way, self.composition, found),
             found.dead,
         )
-
-    def _note(self, way: Decode, found: _Decided) -> str:
-        notes = []
-        if way == "chain" and not found.marginals and not found.dead:
-            return _CONNECTED_NOTE if found.exact else f"{_CONNECTED_NOTE}; {_UNPROVEN_NOTE}"
-        if way in ("cascade", "marginals") and set(self.composition.weights) != {1}:
-            notes.append(_CASCADE_NOTE)
-        if any(found.given.values()):
-            notes.append(_GIVEN_NOTE)
-        if not found.exact:
-            notes.append(_UNPROVEN_NOTE)
-        return "; ".join(notes)
 
     def _sentence(self, question: LatticeQuestion) -> Any:
         """Return the rows of a question as the taggers read them."""
@@ -620,15 +602,6 @@ def _known(cases: Sequence[_Case]) -> list[Forced | None] | None:
     """Return the labels that are forced on sentences; None where there are none."""
     forced: list[Forced | None] = [case.forced or None for case in cases]
     return forced if any(forced) else None
-
-
-def _connected(composition: Composition) -> bool:
-    """Return whether a part of the grammar is over several tapes."""
-    try:
-        _ = composition.apart
-    except OptionError:
-        return True
-    return False
 
 
 def _spans(answer: Answer) -> list[list[SpanShown]]:

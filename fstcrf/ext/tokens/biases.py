@@ -23,7 +23,7 @@ from fstcrf.machines.topology import check_pairs
 from fstcrf.text.corpus.schemes import (
     OUTSIDE,
     Scheme,
-    check_spans,
+    check_readable,
     known_labels,
     legal_pairs,
     numbered_parts,
@@ -219,8 +219,8 @@ def steps(labels: tuple[str, ...], scheme: Scheme, biases: TransitionBiases) -> 
     GrammarError
         The scheme allows no span of these labels.
     """
-    check_spans(labels, scheme)
     letter, kind = numbered_parts(known_labels(labels, scheme), scheme)
+    check_readable(labels, scheme)
     table = np.where(legal_pairs(scheme), 0.0, -np.inf)
     for i, a in enumerate(scheme.letters):
         for j, b in enumerate(scheme.letters):

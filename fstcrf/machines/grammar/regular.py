@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,14 +242,8 @@ class _Classes:
 
 _Arc: TypeAlias = tuple[int, int, int, float]
 """Source, what is read, target, score."""
-
-
-class _Place(NamedTuple):
-    """Where the states of a part are in another one: those between first and last are shifted."""
-
-    first: int
-    shift: int
-    last: int
+_Place: TypeAlias = tuple[int, int, int]
+"""Where a part is in another one: its first state, by how much those between move, its last."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -282,25 +276,26 @@ def _part(n_states: int, arcs: Sequence[_Arc], inner: Iterable[tuple[_Part, _Pla
 
 def _flat(part: _Part) -> list[_Arc]:
     """Return the arcs of a part and of all in it."""
-    found: list[_Arc] = []
-    stack = [(part, _Place(0, 0, part.n_states - 1))]
+    arcs: list[_Arc] = []
+    stack = [(part, (0, 0, part.n_states - 1))]
     while stack:  # last to first
         here, place = stack.pop()
         moved = partial(_moved, here.n_states - 1, place)
-        found += [
+        arcs += [
             (moved(source), reads, moved(target), score)
             for source, reads, target, score in reversed(here.arcs)
         ]
         stack += [
-            (inner, _Place(moved(first), place.shift + shift, moved(last)))
+            (inner, (moved(first), place[1] + shift, moved(last)))
             for inner, (first, shift, last) in here.inner
         ]
-    return found[::-1]
+    return arcs[::-1]
 
 
 def _moved(end: int, place: _Place, state: int) -> int:
     """Return the number of a state of a part in another part; `end` is the part's last state."""
-    return place.first if state == 0 else place.last if state == end else state + place.shift
+    first, shift, last = place
+    return first if state == 0 else last if state == end else state + shift
 
 
 def _check_size(states: int, arcs: int) -> None:
@@ -318,7 +313,7 @@ def _concatenated(parts: Sequence[_Part], skips: Iterable[int] = ()) -> _Part:
     begins = list(itertools.accumulate((part.n_states - 1 for part in parts), initial=0))
     last = begins[-1]
     placed = [
-        (part, _Place(begin, begin, begin + part.n_states - 1))
+        (part, (begin, begin, begin + part.n_states - 1))
         for part, begin in zip(parts, begins, strict=False)
     ]
     links = [(begins[k], _SILENT, last, 0.0) for k in skips if begins[k] < last]
@@ -331,7 +326,7 @@ def _either(parts: Sequence[_Part]) -> _Part:
     begin = 1
     for part in parts:
         if part.n_states > 1:
-            placed.append((part, _Place(0, begin - 1, last)))
+            placed.append((part, (0, begin - 1, last)))
             begin += part.n_states - 2
     silent = [(0, _SILENT, last, 0.0)] if len(placed) < len(parts) else []
     return _part(last + 1, silent, placed)
@@ -346,7 +341,7 @@ def _repeated(part: _Part, low: int, high: int | None) -> _Part:
     # Round and round through state 1, which is both its first and its last.
     last = max(part.n_states, 2)
     links = [(0, _SILENT, 1, 0.0), (1, _SILENT, last, 0.0)]
-    any_number = _part(last + 1, links, [(part, _Place(1, 1, 1))])
+    any_number = _part(last + 1, links, [(part, (1, 1, 1))])
     return _concatenated([part] * low + [any_number])
 
 

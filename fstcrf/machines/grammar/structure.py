@@ -254,8 +254,8 @@ def constrained_topology(topology: Topology, conjuncts: Sequence[Acceptor]) -> T
     if not useful.any():
         raise GrammarError(f"{whole.name} leaves no label sequence that the tagger could give")
     kept = useful[source] & useful[target]
-    found = _renumbered(topology, n, useful, start, source[kept], target[kept], arc[kept], ends)
-    return replace(found, empty=topology.empty and bool(whole.final[0] > -np.inf))
+    made = _renumbered(topology, n, useful, start, source[kept], target[kept], arc[kept], ends)
+    return replace(made, empty=topology.empty and bool(whole.final[0] > -np.inf))
 
 
 def _useful(start: Longs, source: Longs, target: Longs, ends: Bools) -> Bools:

@@ -279,23 +279,10 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
 
 
 def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
-    """Return `legal_transitions` of labels some of which can be a whole span; as `check_spans`."""
-    check_spans(labels, scheme)
-    return legal_transitions(labels, scheme)
-
-
-def check_spans(labels: Sequence[str], scheme: Scheme) -> None:
-    """Refuse labels of which a scheme allows no span.
-
-    Raises
-    ------
-    LabelError
-        A label that the scheme does not have.
-    GrammarError
-        The scheme allows no span of these labels, as BIOES does not where there is no E and no S.
-    """
+    """Return `legal_transitions` of labels that a scheme has, and allows spans of."""
     known_labels(labels, scheme)
     check_readable(labels, scheme)
+    return legal_transitions(labels, scheme)
 
 
 def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
@@ -304,7 +291,7 @@ def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
     Raises
     ------
     GrammarError
-        The scheme is strict, and no sequence of these labels holds a span.
+        A strict scheme allows no span of them, as BIOES does not where there is no E and no S.
     """
     if not scheme.strict:
         return
