@@ -134,6 +134,9 @@ COMMANDS = {
 """The commands in the order of their use."""
 
 
+_RENAMED = {"--whole-labels": ["--partial", "--no-partial"]}
+
+
 class Commands(click.Group):
     """Commands whose failures are one line on stderr and an exit status."""
 
@@ -187,7 +190,7 @@ class Commands(click.Group):
             _show(Failure("interrupted", INTERRUPTED))
             return INTERRUPTED
         except click.ClickException as error:
-            _show(error)
+            _show(_renamed(error) if isinstance(error, click.NoSuchOption) else error)
             return error.exit_code
         except OSError as error:  # help, or the version, which click prints itself
             error.filename = error.filename or "<stdout>"
@@ -208,6 +211,15 @@ class Commands(click.Group):
                 raise
             raise failed(error) from None
         return result
+
+
+def _renamed(error: click.NoSuchOption) -> click.NoSuchOption:
+    """Return the error with what an option of an earlier version is called now."""
+    now = _RENAMED.get(error.option_name, [])
+    known = () if error.ctx is None else {o for p in error.ctx.command.params for o in p.opts}
+    if not set(now) & set(known):
+        return error
+    return click.NoSuchOption(error.option_name, error.message, now, error.ctx)
 
 
 def _show(error: click.ClickException) -> None:

@@ -25,7 +25,7 @@ def tables() -> list[Any]:
     import pyarrow as pa
 
     words = pa.table({"word": [["a", "b"], ["b"], []], "n": [1, 2, 3]})
-    coded = pa.table({"word": pa.array([["a", None], None, ["c"]], pa.list_(pa.string()))})
+    coded = pa.table({"word": pa.array([["a", "b"], None, ["c"]], pa.list_(pa.string()))})
     large = pa.table({"word": pa.array([["a"], ["b", "a"]], pa.large_list(pa.large_string()))})
     return [words, coded, large]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import struct
 import subprocess
@@ -811,3 +812,8 @@ def test_what_cannot_begin() -> None:
         untrained([[["a"]]], LABELS, TEMPLATE)
     with pytest.raises(OptionError, match="B features of the input"):
         untrained(SENTENCES, LABELS, "U:%x[0,word]\nB:%x[0,word]")
+
+
+def test_it_does_not_pickle_and_says_what_does(learner: FeedbackLearner) -> None:
+    with pytest.raises(OptionError, match=r"cannot be pickled: its state is .*open"):
+        pickle.dumps(learner)

@@ -161,6 +161,15 @@ def test_the_shell_counts_them_before_training(text: str) -> None:
         assert "unknown" not in run(*line, flag).stderr
 
 
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_the_shell_knows_the_earlier_name(command: str) -> None:
+    result = run(command, "a.txt", "--whole-labels")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "Did you mean one of: '--no-partial', '--partial'?" in result.stderr
+    assert "Did you mean" not in run("eval", "--whole-labels").stderr  # it has no such option
+
+
 @pytest.mark.parametrize("executor", [None, LocalExecutor()])
 def test_a_target_that_is_all_unknown_is_an_error(text: str, executor: Any) -> None:
     nothing = Corpus.from_sentences([{"form": ["a", "b"], "tag": ["_", "_"]}])

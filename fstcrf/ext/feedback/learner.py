@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import msgspec
 import numpy as np
@@ -72,6 +72,12 @@ class FeedbackLearner:
         self._lock = threading.RLock()
         self._recent: dict[int, _Recent] = {}
         self._draws = UniformDraws(settings.seed)
+
+    def __reduce__(self) -> NoReturn:
+        raise OptionError(
+            f"a FeedbackLearner cannot be pickled: its state is {str(self._folder.path)!r}, a "
+            "folder that FeedbackLearner.open reads in another process once this one has closed it"
+        )
 
     # --- Beginning and ending -------------------------------------------------------------------
 

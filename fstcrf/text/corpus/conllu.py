@@ -35,7 +35,10 @@ CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "dep
 JOINED = "upos+feats"
 _NEWDOC = re.compile(r"#\s*newdoc\b(?:\s+id)?\s*=?\s*(.*)")
 _TEXT = re.compile(r"#\s*text\s*=\s?(.*)")
-_RANGE = re.compile(r"([0-9]+)([-.])([0-9]+)")
+_MOST = 18  # digits of a multiword token's ids
+_RANGE = re.compile(rf"([0-9]{{1,{_MOST}}})([-.])([0-9]{{1,{_MOST}}})")
+_LONG = re.compile(rb"[0-9]+[-.]")
+_USUAL = 9  # digits of ids that are looked at in all lines at once
 _ID, _FORM, _MISC = 0, 1, 9
 _COMMENT, _LINE_END = ord("#"), ord("\n")
 _DIGITS = list(b"0123456789")
@@ -272,7 +275,7 @@ class _TreebankReader(BlockReader):
         for one in ranges:
             end, first = int(ends[one.sentence]), one.name.partition("-")[0]
             follows = "0" if one.before >= end else _string(strings, int(ids[one.before]))
-            if one.before >= end or int(follows) != int(first):
+            if one.before >= end or len(follows) > _MOST or int(follows) != int(first):
                 what = f"does not stand before token {first}"
             elif one.before < taken:
                 what = "overlaps the multiword token before it"
@@ -318,11 +321,13 @@ def _kinds(data: bytes, ends: Longs) -> tuple[Longs, Longs]:
     blank = [k for k in odd.tolist() if not data[starts[k] : ends[k]].strip(b" \t")]
     other, at = [np.flatnonzero(first == _COMMENT)], starts.copy()
     left = np.flatnonzero(np.isin(first, _DIGITS))
-    while len(left):  # a character of ids more
+    for _ in range(_USUAL):  # a character of ids more
         at[left] += 1
         byte = text[at[left]]
         other.append(left[np.isin(byte, list(b"-."))])
         left = left[np.isin(byte, _DIGITS)]
+    long = [k for k in left.tolist() if _LONG.match(data, starts[k])]
+    other.append(np.asarray(long, dtype=np.int64))
     empty = np.flatnonzero(ends == starts)
     return distinct(empty, np.asarray(blank, dtype=np.int64)), np.sort(np.concatenate(other))
 
