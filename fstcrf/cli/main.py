@@ -219,7 +219,8 @@ def _renamed(error: click.NoSuchOption) -> click.NoSuchOption:
     known = () if error.ctx is None else {o for p in error.ctx.command.params for o in p.opts}
     if not set(now) & set(known):
         return error
-    return click.NoSuchOption(error.option_name, error.message, now, error.ctx)
+    message = f"No such option {error.option_name!r}: it is {' or '.join(now)} now"
+    return click.NoSuchOption(error.option_name, message, ctx=error.ctx)
 
 
 def _show(error: click.ClickException) -> None:
