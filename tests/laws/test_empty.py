@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -420,7 +420,8 @@ def test_taggers_one_after_the_other(decoder: Any, grammar: Grammar) -> None:
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_cascades(grammar: Grammar, normalize: Any) -> None:
     composition = fstcrf.compose(_tagger(), _second(), normalize=normalize) & grammar
-    for sentences in (_SENTENCES, [{"word": []}], Corpus.from_sentences(_SENTENCES)):
+    questions: list[Any] = [_SENTENCES, [{"word": []}], Corpus.from_sentences(_SENTENCES)]
+    for sentences in questions:
         if _expected(grammar) > -np.inf:
             sizes = [len(column.ids) for column in composition.cascade(sentences)]
             assert sizes == [sum(len(s["word"]) for s in _SENTENCES if len(sentences) > 1)] * 2
@@ -465,22 +466,24 @@ def test_taggers_trained_under_a_grammar(rule: Grammar, tmp_path: Any) -> None:
     data = Corpus.from_sentences(_DATA[:1])
     tagger = CRF.train(data, "y", "U:%x[0,word]\nB", tape=TAPE, grammar=rule, max_iterations=2)
     tagger.save(tmp_path / "model")
-    alive, empty = _expected(rule) > -np.inf, {"word": []}
+    alive = _expected(rule) > -np.inf
+    empty: dict[str, list[str]] = {"word": []}
     for one in (tagger, CRF.load(tmp_path / "model"), pickle.loads(pickle.dumps(tagger))):
         assert one.lattice(empty).log_partition() == _expected(rule)
         assert fstcrf.compose(one, _second()).lattice(empty).log_partition() == _expected(rule)
         answer = one.decode(_SENTENCES, on_no_path="skip")
         assert answer.dead.tolist() == [False, not alive, False]
         assert answer.probabilities[1] == alive
+        joint = fstcrf.compose(one, _second())
         doors: list[Callable[[], Any]] = [
-            lambda one=one: one.tag(empty),
-            lambda one=one: one.tag_all(_SENTENCES),
-            lambda one=one: one.marginals_all(_SENTENCES),
-            lambda one=one: (one & bio(tape=TAPE)).tag_all(_SENTENCES),
-            lambda one=one: fstcrf.compose(one, _second()).cascade(_SENTENCES),
-            lambda one=one: fstcrf.compose(one, _second(), normalize="chain").tag_all(_SENTENCES),
-            lambda one=one: TrainedPipeline(fstcrf.compose(one, _second())).tag_all(_SENTENCES),
-            lambda one=one: one.lattice(empty).best(),
+            partial(one.tag, empty),
+            partial(one.tag_all, _SENTENCES),
+            partial(one.marginals_all, _SENTENCES),
+            partial((one & bio(tape=TAPE)).tag_all, _SENTENCES),
+            partial(joint.cascade, _SENTENCES),
+            partial(fstcrf.compose(one, _second(), normalize="chain").tag_all, _SENTENCES),
+            partial(TrainedPipeline(joint).tag_all, _SENTENCES),
+            one.lattice(empty).best,
         ]
         for ask in doors:
             if alive:

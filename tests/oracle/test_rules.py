@@ -10,6 +10,7 @@ import pytest
 
 import fstcrf
 from fstcrf.arrays import Floats
+from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.rules.learning import RuleLikelihood, potentials
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
@@ -70,7 +71,7 @@ def test_gradients(tagger: CRF) -> None:
 
 def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
     data = corpus(25, 2)
-    learned = fstcrf.ext.rules.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
+    learned = learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
     assert list(learned.weights) == ["TOUCH", "FAR", "NONE"]
     assert learned.after > learned.before
     for rule in learned.rules:  # the likelihood's maximum: counts agree but for the penalty
@@ -85,10 +86,7 @@ def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
 
 def test_threads_give_the_same_bits(tagger: CRF) -> None:
     data = corpus(60, 5)
-    one, two = (
-        fstcrf.ext.rules.learn_rules(tagger, data, RULES, on_missing="skip", threads=n)
-        for n in (1, 2)
-    )
+    one, two = (learn_rules(tagger, data, RULES, on_missing="skip", threads=n) for n in (1, 2))
     assert one == two
 
 
@@ -97,8 +95,8 @@ def test_a_tagger_under_a_grammar(tagger: CRF) -> None:
     short = "".join(f"{line}\n" for line in RULES.splitlines() if "FEW" not in line)
     under = tagger & fstcrf.constraints.at_most(2, "NP")
     data = corpus(25, 2)
-    wanted = fstcrf.ext.rules.learn_rules(tagger, data, RULES, on_missing="skip")
-    found = fstcrf.ext.rules.learn_rules(under, data, short, on_missing="skip")
+    wanted = learn_rules(tagger, data, RULES, on_missing="skip")
+    found = learn_rules(under, data, short, on_missing="skip")
     assert found.rules == wanted.rules
     assert found.skipped == wanted.skipped
 

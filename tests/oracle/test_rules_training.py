@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.errors import LearningWarning, ModelFileError
+from fstcrf.ext.rules import TrainedWithRules, learn_rules, train_with_rules
 from fstcrf.ext.rules.learning import RuleLikelihood, potentials
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
@@ -173,7 +174,7 @@ def test_hard_rules_hold_in_training_as_a_grammar_of_crf_train_does(name: str) -
     free = CRF.train(data, "tag", template, order=order, l2=0.3)
     how: dict[str, Any] = {"delta": 0.0, "max_iterations": 400}
     with pytest.warns(LearningWarning, match="has a match of X"):
-        both = fstcrf.ext.rules.train_with_rules(free, data, THREE + HARD, start="zero", **how)
+        both = train_with_rules(free, data, THREE + HARD, start="zero", **how)
     wanted = CRF.train(data, "tag", template, order=order, l2=0.3, grammar=few, **how)
     assert both.weights == {"X": 0.0}
     ruled = both.tagger & both.grammar
@@ -212,29 +213,27 @@ def test_with_the_tagger_held_it_is_learn_rules(tagger: CRF) -> None:
 
     settings = LBFGSSettings(l2=0.2, period=3, delta=1e-7)
     held = fit(LBFGS(Held(), np.zeros(3), settings), max_iterations=100).theta
-    learned = fstcrf.ext.rules.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
+    learned = learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
     assert held == pytest.approx(list(learned.weights.values()), abs=2e-4)
 
 
 def test_a_maximum_from_wherever_it_starts(tagger: CRF) -> None:
     data = corpus(60, 5)
     how: dict[str, Any] = {"l2": 0.2, "tagger_l2": 0.4, "delta": 0.0, "on_missing": "skip"}
-    one = fstcrf.ext.rules.train_with_rules(tagger, data, RULES, **how)
-    two = fstcrf.ext.rules.train_with_rules(tagger, data, RULES, start="zero", **how)
+    one = train_with_rules(tagger, data, RULES, **how)
+    two = train_with_rules(tagger, data, RULES, start="zero", **how)
     assert one.tagger.theta == pytest.approx(two.tagger.theta, abs=1e-3)
     for rule in one.rules:  # counts agree but for the penalty
         assert two.weights[rule.name] == pytest.approx(rule.weight, abs=1e-3)
         assert rule.gold - rule.after == pytest.approx(0.4 * rule.weight, abs=1e-3)
-    frozen = fstcrf.ext.rules.learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
+    frozen = learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
     assert one.after > frozen.after
     assert one.skipped == frozen.skipped
 
 
 def test_what_is_returned_is_the_model(tagger: CRF) -> None:
     data = corpus(30, 7)
-    both = fstcrf.ext.rules.train_with_rules(
-        tagger, data, RULES, on_missing="skip", max_iterations=15
-    )
+    both = train_with_rules(tagger, data, RULES, on_missing="skip", max_iterations=15)
     ruled, n, total = both.tagger & both.grammar, 0, 0.0
     weights = list(both.weights.values())
     for sentence in data:
@@ -251,8 +250,8 @@ def test_threads_and_a_run_in_two_parts_give_the_same_bits(tagger: CRF, tmp_path
     data, path = corpus(80, 8), tmp_path / "state"
     how: dict[str, Any] = {"on_missing": "skip", "delta": 0.0}
 
-    def run(**more: Any) -> fstcrf.ext.rules.TrainedWithRules:
-        return fstcrf.ext.rules.train_with_rules(tagger, data, RULES, **how, **more)
+    def run(**more: Any) -> TrainedWithRules:
+        return train_with_rules(tagger, data, RULES, **how, **more)
 
     whole = run(max_iterations=12)
     assert run(max_iterations=12, threads=2).tagger.theta.tobytes() == whole.tagger.theta.tobytes()

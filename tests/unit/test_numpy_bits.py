@@ -19,6 +19,7 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus, SegmentCRF
 from fstcrf.ext.lexicon import Characters, Entry, Lexicon
+from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.words import Annotation, LatticeCRF
 from fstcrf.training.preconditioning import units_of
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
@@ -100,7 +101,7 @@ def promised() -> dict[str, Callable[[], Any]]:
             ).theta
         ),
         "words": lambda: words().weights.words,
-        "rules": lambda: list(fstcrf.ext.rules.learn_rules(model, whole, rules).weights.values()),
+        "rules": lambda: list(learn_rules(model, whole, rules).weights.values()),
         "labels": lambda: model.decode(whole).flat,
         "scores": lambda: model.decode(whole, n=3).scores,
         "probabilities of labels": lambda: np.concatenate(model.marginals_all(whole)),
