@@ -436,8 +436,7 @@ class Answer:
                 bounds[b, k], chances[b, k] = path.bound, path.probability
                 parts = path.labels if len(label_sets) > 1 else (path.labels,)
                 for tape, labels in zip(label_sets, parts, strict=True):
-                    ids = [number[tape][label] for label in labels]
-                    flat[tape][k, offsets[b] : offsets[b + 1]] = ids
+                    flat[tape][k, offsets[b] : offsets[b + 1]] = [number[tape][x] for x in labels]
         one = (slice(None), 0) if n == 1 else ...
         return cls(
             flat,

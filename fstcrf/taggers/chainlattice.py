@@ -77,8 +77,7 @@ def decide(
         inexact += int((solved.bound > solved.total).sum())
     columns = []
     for tagger in composition.taggers:
-        k = solver.order.index(tagger.tape)
-        parts = [solved.labels[k] for _, _, solved in runs]
+        parts = [solved.labels[solver.order.index(tagger.tape)] for *_, solved in runs]
         ids = np.concatenate([np.empty(0, dtype=np.int32), *parts])
         columns.append(Column(ids.astype(np.int32), tagger.labels))
     return lengths, tuple(columns), inexact
