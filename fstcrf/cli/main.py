@@ -134,9 +134,6 @@ COMMANDS = {
 """The commands in the order of their use."""
 
 
-_RENAMED = {"--whole-labels": ["--partial", "--no-partial"]}
-
-
 class Commands(click.Group):
     """Commands whose failures are one line on stderr and an exit status."""
 
@@ -151,8 +148,7 @@ class Commands(click.Group):
         listed = COMMANDS.get(cmd_name)
         if listed is None:
             return None
-        module = importlib.import_module(listed.module)
-        command: click.Command = getattr(module, listed.function)
+        command: click.Command = getattr(importlib.import_module(listed.module), listed.function)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -190,7 +186,7 @@ class Commands(click.Group):
             _show(Failure("interrupted", INTERRUPTED))
             return INTERRUPTED
         except click.ClickException as error:
-            _show(_renamed(error) if isinstance(error, click.NoSuchOption) else error)
+            _show(error)
             return error.exit_code
         except OSError as error:  # help, or the version, which click prints itself
             error.filename = error.filename or "<stdout>"
@@ -213,21 +209,12 @@ class Commands(click.Group):
         return result
 
 
-def _renamed(error: click.NoSuchOption) -> click.NoSuchOption:
-    """Return the error with what an option of an earlier version is called now."""
-    now = _RENAMED.get(error.option_name, [])
-    known = () if error.ctx is None else {o for p in error.ctx.command.params for o in p.opts}
-    if not set(now) & set(known):
-        return error
-    message = f"No such option {error.option_name!r}: it is {' or '.join(now)} now"
-    return click.NoSuchOption(error.option_name, message, ctx=error.ctx)
-
-
 def _show(error: click.ClickException) -> None:
     message = shortened(" ".join(error.format_message().split()))
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx is not None else "fstcrf"
-        message = f"{message.rstrip('.')} (see '{path} --help')"
+        now = ": it is --partial or --no-partial now" if "'--whole-labels'" in message else ""
+        message = f"{message.rstrip('.')}{now} (see '{path} --help')"
     if message:
         event = "interrupted" if error.exit_code == INTERRUPTED else "error"
         say(message, event, status=error.exit_code)
