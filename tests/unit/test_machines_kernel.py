@@ -297,8 +297,6 @@ def test_a_residual_without_edges_reads_nothing() -> None:
     [
         [],
         [1, 5],
-        [0, 2, 2, 5],
-        [0, 0, 5],
         [0, 6, 5],
         [0, -1, 5],
         [0, 2**40, 5],
