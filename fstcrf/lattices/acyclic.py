@@ -455,6 +455,8 @@ class AcyclicLattice:
             Another shape, or paths that differ in length.
         """
         allowed = np.asarray(mask, dtype=bool)
+        if not self.machine.n_states and allowed.shape[1:] == (len(self.labels),):
+            return self  # without a path there is no length that a mask could have
         wanted = self._common_length("restrict"), len(self.labels)
         if allowed.shape != wanted:
             found, names = list(allowed.shape), "(tokens, labels)"
@@ -553,11 +555,15 @@ class AcyclicLattice:
         ------
         TooLargeError
             Too many arcs for a drawing, and paths of several lengths.
+        NoPathError
+            There is no path.
         OptionError
             A file of another kind.
         OSError
             The file cannot be written, or graphviz fails.
         """
+        if self.log_partition() == -np.inf:
+            raise self._no_path()
         try:
             svg = openfst.svg(self._with_symbols())
         except TooLargeError:

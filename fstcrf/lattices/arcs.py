@@ -390,16 +390,10 @@ def pairs_of(
     return PairScores(pair), ending
 
 
-def cuts(arcs: SegmentArcs) -> Bools:
-    """Return which nodes lie between segments, not within one, bool [M]."""
-    within_one = np.zeros(len(arcs.position), dtype=bool)
-    within_one[arcs.source[arcs.carries]] = True
-    return ~within_one
-
-
 def crossed(arcs: SegmentArcs, places: Longs) -> Bools:
     """Return which arcs pass over any of some positions, bool [A]."""
-    before = np.zeros(int(arcs.position.max()) + 2, dtype=np.int64)
+    last = max(int(arcs.position.max()), int(places.max(initial=0)))  # paths may end before places
+    before = np.zeros(last + 2, dtype=np.int64)
     before[places + 1] = 1
     before = np.cumsum(before)  # places below each position
     start, end = arcs.position[arcs.source], arcs.position[arcs.target]

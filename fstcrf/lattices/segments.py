@@ -31,7 +31,6 @@ from fstcrf.lattices.arcs import (
     accepted,
     composed,
     crossed,
-    cuts,
     machine_of,
     trimmed,
     within,
@@ -184,12 +183,10 @@ class SegmentLattice(Tilings):
                 raise ShapeError(f"boundaries is {found}, expected [{self.length + 1}]")
             if not np.isin(wanted, (-1, 0, 1)).all():
                 raise OptionError("boundaries are -1, 0 or 1")
-            cut = cuts(arcs)
-            must = wanted == 1
-            keep &= ~crossed(arcs, np.flatnonzero(must[: self.length + 1]))
-            inside = (must[arcs.position] & ~cut) | ((wanted[arcs.position] == -1) & cut)
-            inside[arcs.position == 0] = inside[arcs.position == self.length] = False
-            keep &= ~(inside[arcs.source] | inside[arcs.target])
+            keep &= ~crossed(arcs, np.flatnonzero(wanted == 1))
+            here = wanted[arcs.position[arcs.source]]
+            inside = arcs.position[arcs.source] > 0
+            keep &= ~(inside & np.where(arcs.carries, here == 1, here == -1))
         return self._with(arcs.with_arcs(keep))
 
     def _allowed(self, mask: Bools) -> Bools:

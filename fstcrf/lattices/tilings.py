@@ -20,7 +20,7 @@ from fstcrf.errors import LabelError, NoPathError, OptionError
 from fstcrf.kernel import acyclic
 from fstcrf.kernel.paired import Paired, PairScores
 from fstcrf.lattices.answer import Path, share
-from fstcrf.lattices.arcs import SegmentArcs, segments_of, spread, within
+from fstcrf.lattices.arcs import SegmentArcs, crossed, segments_of, spread, within
 from fstcrf.lattices.candidates import Candidates, unknown_label
 from fstcrf.lattices.sausages import Sausage
 from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
@@ -32,6 +32,9 @@ SEGMENT = "segment"
 """Name of the tape of segments, where there are others."""
 
 Loss = Literal["token", "span"]
+
+_FREE, _CARRIED = -1, -2
+"""In place of a label: the arc is outside of segments, or carries one on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +304,9 @@ class Tilings:
         NoPathError
             Nothing tiles the text.
         """
+        if self._of_runs:
+            self._check_alive()
+            return np.asarray([self._run_probability(*self._checked(span)) for span in spans])
         share_, known = self.arc_marginals(), self._by_span
         found = np.zeros(len(spans))
         for k, span in enumerate(spans):
@@ -313,12 +319,15 @@ class Tilings:
         Raises
         ------
         OptionError
-            A number outside [0, 1].
+            A number outside [0, 1]; a lattice of frames, whose runs are not listed.
         NoPathError
             Nothing tiles the text.
         """
         if not 0.0 <= above <= 1.0:
             raise OptionError(f"above is {above}, expected 0 to 1")
+        self._check_alive()
+        if self._of_runs:
+            raise OptionError("runs of frames are not listed: ask span_probabilities() of some")
         (start, end, label), found = self._spans, self._span_share
         kept = np.flatnonzero(found > above)
         kept = kept[np.lexsort((label[kept], start[kept], end[kept]))]
@@ -359,7 +368,7 @@ class Tilings:
         Raises
         ------
         OptionError
-            Another loss.
+            Another loss; "span" of a lattice of frames, whose runs are not listed.
         NoPathError
             Nothing tiles the text.
         """
@@ -370,6 +379,8 @@ class Tilings:
             path = self._rescored(value)
             right = float(value[path].sum())
             return MinimumRisk(self._spans_of(path), right / self.length if self.length else 1.0)
+        if self._of_runs:
+            raise OptionError('runs of frames are not listed: ask minimum_risk("token")')
         return self._span_risk()
 
     def _span_risk(self) -> MinimumRisk[tuple[Span, ...]]:
@@ -377,9 +388,7 @@ class Tilings:
         begins = self.arcs.label >= 0
         # of a segment, whatever it was multiplied with, at the arcs that begin it
         place = np.zeros(len(begins))
-        known = begins & (self.arcs.origin >= 0)
-        place[known] = self._span_share[self._span_of[self.arcs.origin[known]]]
-        place[begins & ~known] = self._share[begins & ~known]
+        place[begins] = self._span_share[self._span_of[self.arcs.origin[begins]]]
         true = float(self._share[begins].sum())
         ratio, chosen = -1.0, np.zeros(0, dtype=np.int32)
         while True:
@@ -426,27 +435,39 @@ class Tilings:
         return float(self.arcs.machine.best_scores()[0])
 
     def _exactly(self, segments: Sequence[tuple[int, int, str]]) -> Self:
-        wanted = np.zeros(len(self.candidates.start) + 1, dtype=bool)  # the last one: −1
+        checked = [self._checked(segment) for segment in segments]
+        wanted = np.full(self.length + 1, _FREE)
         covered = np.zeros(self.length, dtype=np.int64)
-        for segment in segments:
-            wanted[list(self._by_span.get(self._checked(segment), ()))] = True
-            covered[segment[0] : segment[1]] += 1
+        for start, end, label in checked:
+            wanted[start], wanted[start + 1 : end] = label, _CARRIED
+            covered[start:end] += 1
         arcs = self.arcs
-        begins = ~arcs.carries
-        named = arcs.label >= 0
-        keep = ~begins | (named & wanted[arcs.origin])
-        free = begins & ~named  # tokens outside, where no segment is
-        total = Ragged.from_lengths(covered).offsets
-        start, end = arcs.position[arcs.source], arcs.position[arcs.target]
-        keep |= free & (total[end] == total[start])
+        bounds = np.asarray([place for one in checked for place in one[:2]], dtype=np.int64)
+        keep = (self._reads == wanted[arcs.position[arcs.source]]) & ~crossed(arcs, bounds)
         if (covered > 1).any():
-            keep[:] = False
-        missing = sum(not self._by_span.get(self._checked(s)) for s in segments)
-        if missing:
             keep[:] = False
         return self._with(arcs.with_arcs(keep))
 
+    def _run_probability(self, start: int, end: int, label: int) -> float:
+        """Return the probability of a run of frames, by the sum over the paths that have it."""
+        arcs, reads = self.arcs, self._reads
+        place = arcs.position[arcs.source]
+        keep = np.where(place == start, reads == label, (place < start) | (place >= end))
+        keep |= (place > start) & (place < end) & arcs.carries
+        keep &= (place != end) | ~arcs.carries
+        return share(self._with(arcs.with_arcs(keep)).log_partition(), self.log_partition())
+
     # --- Behind the scenes --------------------------------------------------------------------
+
+    @property
+    def _reads(self) -> Longs:
+        """The label that begins with each arc, `_FREE` or `_CARRIED`, [A]."""
+        return np.where(self.arcs.carries, _CARRIED, self.arcs.label).astype(np.int64)
+
+    @property
+    def _of_runs(self) -> bool:
+        """Whether segments are runs of frames, which no given arc stands for."""
+        return bool(((self.arcs.label >= 0) & (self.arcs.origin < 0)).any())
 
     @cached_property
     def _sausage(self) -> Sausage | None:

@@ -214,10 +214,11 @@ def _masked(case: Case) -> tuple[float, float]:
     return log_sum(case.scores[kept]), max(case.scores[kept], default=-math.inf)
 
 
-def _parted(case: Case) -> float:
-    """Sum the ways on which nothing goes on beyond token 1."""
+def _parted(case: Case) -> list[float]:
+    """Sum the ways on which nothing goes on beyond token 1, and those on which something does."""
     facts = [way.facts[case.first] for way in case.ways]
-    return log_sum(case.scores[[all(b <= 1 or a >= 1 for a, b, _ in own) for own in facts]])
+    on = np.array([any(a < 1 < b for a, b, _ in own) for own in facts], dtype=bool)
+    return [log_sum(case.scores[~on]), log_sum(case.scores[on] if case.tokens else case.scores)]
 
 
 def _weighted(case: Case) -> float:
@@ -388,7 +389,10 @@ QUESTIONS: dict[str, Question] = {
     # Other lattices
     "restrict": Question(_restricted, _masked, dead=True),
     "restrict to boundaries": Question(
-        lambda c: c.lattice.restrict(boundaries=[0, 1, 0, 0][: c.tokens + 1]).log_partition(),
+        lambda c: [
+            c.lattice.restrict(boundaries=[0, one, 0, 0][: c.tokens + 1]).log_partition()
+            for one in (1, -1)
+        ],
         _parted,
         dead=True,
     ),

@@ -1,7 +1,7 @@
 """What lattices do not answer yet: cells that must fail, each group with one error and one reason.
 
 A gap that closes fails its test until its lines are gone. AssertionError: what is answered is
-something else than was asked, or WRONG.
+something else than was asked.
 """
 
 from __future__ import annotations
@@ -95,8 +95,6 @@ words, segment batch | restrict to boundaries | *
     AttributeError: of segments alone
 tokens, chain rule, machines, emissions | restrict to boundaries | *
     TypeError: of segments alone
-arcs | restrict to boundaries | dead
-    IndexError: WRONG: fails where no path is left
 arcs, words, batches | nbest of a tape | *
     TypeError: the n best are of paths alone
 arcs | max_marginals | *
@@ -107,8 +105,8 @@ segment batch | arc_marginals | *
     AssertionError: by given arc, not by neighbours; zeros where there is no path
 arcs | weighted, without_grammar, forms | *
     AttributeError: there is no such call
-ctc | score, probability, some spans, minimum_risk of spans, restrict to boundaries | alive
-    AssertionError: WRONG: runs of frames are no given arcs, so they are not found
+ctc | probable_spans, minimum_risk of spans | alive
+    OptionError: runs of frames are not listed
 chain rule | probability, probabilities of paths, nbest of a tape | hard, soft
     AssertionError: probabilities are of the model without its grammar
 chain rule | probability | dead
@@ -135,12 +133,8 @@ machines | arc_marginals, some spans, risks, weighted, without_grammar, plan | *
     AttributeError: there is no such call
 acyclic | marginals, max_marginals, restrict | alive
     ShapeError: paths differ in length
-machines | restrict | dead
-    ShapeError: without a path there is no length
 machines | max_marginals | dead
     AssertionError: without a path there is no length
-machines | draw | dead
-    AssertionError: draws a machine without a path
 emissions | probability, arc_marginals, span_probability, to_fst and back, forms | *
     AttributeError: there is no such call
 emissions | scale, weighted, without_grammar | *

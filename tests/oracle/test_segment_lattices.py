@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby, product
+
 import numpy as np
 import pytest
 
 from fstcrf.constraints import at_most, exactly, pairs
-from fstcrf.errors import NoPathError
+from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattices import Lattice, SegmentBatch, SegmentLattice
 from fstcrf.machines.grammar import Grammar
 from tests.support.segments import (
@@ -354,3 +356,30 @@ def test_sausages_are_chains(seed: int) -> None:
 )
 def test_what_is_no_sausage(lattice: SegmentLattice) -> None:
     assert lattice._sausage is None
+
+
+def test_runs_of_frames_under_labels_of_tokens() -> None:
+    rng = np.random.default_rng(0)
+    score, node, step = (rng.normal(size=size) for size in ((4, 3), (4, 2), (2, 2)))
+    frames = Lattice.from_ctc(score, "_", labels=("a", "b", "_"))
+    lattice = frames.with_tokens(Lattice.from_arrays(("U", "V"), node, step))
+    rows = [list(q) for q in product(range(2), repeat=4)]
+    under = np.array([node[range(4), q].sum() + step[q[:-1], q[1:]].sum() for q in rows])
+    ways = {}
+    for y in product(range(3), repeat=4):
+        runs = [list(run) for _, run in groupby(range(4), y.__getitem__)]
+        facts = tuple((r[0], r[-1] + 1, "ab"[y[r[0]]]) for r in runs if y[r[0]] < 2)
+        ways[facts] = score[range(4), y].sum() + under
+    log_z = np.logaddexp.reduce(np.concatenate([*ways.values()]))
+    shares = {facts: float(np.exp(own - log_z).sum()) for facts, own in ways.items()}
+    for facts, own in ways.items():
+        assert lattice.score(facts) == pytest.approx(own.max())
+        assert lattice.probability(facts) == pytest.approx(shares[facts])
+    for one in {run for facts in ways for run in facts} | {(0, 2, "_")}:
+        wanted = sum(share for facts, share in shares.items() if one in facts)
+        assert lattice.span_probability(*one) == pytest.approx(wanted)
+    assert lattice.score([(0, 1, "a"), (1, 2, "a")]) == -np.inf  # that is one run
+    with pytest.raises(OptionError, match="not listed: ask span_probabilities"):
+        lattice.probable_spans()
+    with pytest.raises(OptionError, match="not listed: ask minimum_risk"):
+        lattice.minimum_risk()
