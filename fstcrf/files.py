@@ -63,7 +63,7 @@ def open_binary(source: Source) -> Iterator[BinaryIO]:
     Raises
     ------
     DataError
-        A gzip file that is damaged or cut short.
+        A gzip file that is damaged or cut short, or a device that never ends.
     OptionError
         A file object that does not give bytes.
     OSError
@@ -77,8 +77,25 @@ def open_binary(source: Source) -> Iterator[BinaryIO]:
         with _peekable(sys.stdin.buffer) as reader, _unpacked(reader, name) as file:
             yield file
     else:
-        with Path(source).open("rb") as reader, _unpacked(reader, name) as file:
-            yield file
+        with Path(source).open("rb") as reader:
+            _check_ends(reader, name)
+            with _unpacked(reader, name) as file:
+                yield file
+
+
+def read_file(path: str | os.PathLike[str]) -> bytes:
+    """Return what a small file holds; DataError for a device that never ends."""
+    with Path(path).open("rb") as file:
+        _check_ends(file, os.fspath(path))
+        return file.read()
+
+
+def _check_ends(file: BinaryIO, name: str) -> None:
+    """Refuse a device such as ``/dev/zero``; one may be empty, or a terminal."""
+    found = os.fstat(file.fileno())
+    empty = Path(os.devnull).stat().st_rdev
+    if stat.S_ISCHR(found.st_mode) and found.st_rdev != empty and not file.isatty():
+        raise DataError("a device, expected a file", path=name)
 
 
 @contextmanager

@@ -10,10 +10,12 @@ import resource
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import fstcrf
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import (
     atomic_write,
@@ -23,6 +25,7 @@ from fstcrf.files import (
     open_text,
     source_name,
 )
+from fstcrf.text.features import read_template
 
 
 class _Stdin:
@@ -235,3 +238,33 @@ def test_targets(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> N
     with open_target(own) as file:
         file.write(b"text")
     assert own.getvalue() == b"text"
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no /dev/zero")
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda path: fstcrf.read_columns(path, ["word"]),
+        fstcrf.read_conllu,
+        fstcrf.read_pipeline,
+        fstcrf.Grammar.from_file,
+        fstcrf.Grammar.from_fst,
+        read_template,
+    ],
+)
+def test_devices_that_never_end_are_refused(read: Callable[[str], object]) -> None:
+    with pytest.raises(DataError) as caught:
+        read("/dev/zero")
+    assert str(caught.value) == "/dev/zero: a device, expected a file"
+    assert len(fstcrf.read_columns(os.devnull, ["word"], allow_empty=True)) == 0
+
+
+def test_lines_that_no_text_has_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b"a b\n\n")
+        for _ in range(65):
+            file.write(bytes(1 << 20))
+    for read in (fstcrf.read_columns, fstcrf.stream_columns):
+        with pytest.raises(DataError, match=r"bomb\.gz:3: more than 64 MB without the end of"):
+            list(read(path, ["word", "tag"]))

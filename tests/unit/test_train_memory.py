@@ -5,13 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from fstcrf import CRF
 from fstcrf.errors import MemoryWarning, OptionError
-from fstcrf.taggers.model import training
+from fstcrf.taggers.model import structure, training
 from fstcrf.training import memory
 from fstcrf.training.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
 from fstcrf.training.problem import SlotSets
@@ -68,6 +69,19 @@ def test_too_many_labels_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     gold = [[f"L{i}" for i in range(3000)]]
     with pytest.raises(OptionError, match=r"3,000 labels, such as 'L0': .* 0\.1 GB are free"):
         CRF.train([{"word": ["a"] * 3000}], gold, "U:%x[0,word]\nB")
+
+
+@pytest.mark.parametrize("features", ["complete", "supported"])
+def test_attributes_of_too_many_label_pairs_are_refused(
+    features: Literal["complete", "supported"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(structure, "free_memory", lambda: 100_000)
+    gold = [[f"L{i}" for i in range(50)]]
+    data = [{"word": [f"w{i}" for i in range(400)]}]
+    with pytest.raises(
+        OptionError, match=r"such as 'B:%x\[0,word\]' of line 2, have 399 .* pairs of 50"
+    ):
+        CRF.train(data, [gold[0] * 8], "U:%x[0,word]\nB:%x[0,word]", features=features)
 
 
 def counts(**given: int) -> SweepCounts:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, real_array
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, GrammarError, ShapeError, TooLargeError
+from fstcrf.files import read_file
 from fstcrf.machines.grammar.acceptor import Acceptor, minimise, trim
 from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import LabelSets, label_sets, nearest, only_tape
@@ -415,9 +416,9 @@ def _machine_of(fst: pynini.Fst | str | Path) -> Machine:
     if not isinstance(fst, str | Path):
         return from_fst(fst)
     try:
-        return from_bytes(Path(fst).read_bytes())
+        return from_bytes(read_file(fst))
     except DataError as error:
-        raise DataError(str(error), path=str(fst)) from None
+        raise DataError(error.message, path=str(fst)) from None
 
 
 def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tuple[Acceptor, ...]:

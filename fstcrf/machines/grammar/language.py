@@ -17,6 +17,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools
 from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
+from fstcrf.files import read_file
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import constraint, syntax
 from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, only_empty, trim
@@ -44,7 +45,7 @@ from fstcrf.machines.grammar.syntax import cut, fields, plain
 
 def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
     """Read a ``.grm`` file."""
-    data = Path(path).read_bytes()
+    data = read_file(path)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

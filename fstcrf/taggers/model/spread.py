@@ -24,7 +24,7 @@ from fstcrf.taggers.model.gold import Gold, Unknown, legal_gold, spoken_gold
 from fstcrf.taggers.model.options import Options
 from fstcrf.taggers.model.reading import UNKNOWN, allowed_labels, label_set
 from fstcrf.taggers.model.source import TARGET, class_weighted
-from fstcrf.taggers.model.structure import structure, successions
+from fstcrf.taggers.model.structure import check_pairs, structure, successions
 from fstcrf.text.corpus import Column, Corpus, concatenated
 from fstcrf.text.corpus.collection import CorpusFiles, Piece
 from fstcrf.text.features import Design, FeatureIndex, TemplateSet
@@ -644,6 +644,7 @@ def _packing(family: Family, vocabularies: Vocabularies, texts: Placement) -> Pa
 def _space(
     index: FeatureIndex, topology: Topology, parts: Placement, settings: Options
 ) -> ParameterSpace:
+    check_pairs(index, topology, settings)
     return supported_space(
         topology,
         index.n_node_rows,

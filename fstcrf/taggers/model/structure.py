@@ -18,6 +18,7 @@ from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.options import Options
 from fstcrf.text.corpus import legal_transitions
+from fstcrf.training.memory import free_memory
 from fstcrf.training.problem import ParameterSpace
 
 if TYPE_CHECKING:
@@ -46,6 +47,24 @@ def structure(
             f"grammar is {grammar!r}, expected a Grammar: Grammar.from_file, .shipped"
         )
     return grammars.constrained_topology(free, grammar.bind(labels))
+
+
+def check_pairs(index: FeatureIndex, topology: Topology, settings: Options) -> None:
+    """Refuse attributes of label pairs whose weights cannot even be listed."""
+    rows, slots, free = index.n_arc_rows, topology.n_arc_slots, free_memory()
+    # All are numbers; of those that occur, each is a bit in words of 64.
+    complete = settings.features == "complete"
+    needed = 8 * rows * (slots if complete else -(-slots // 64))
+    if free is None or needed <= free:
+        return
+    first = next(template for template in index.templates if template.kind == "arc")
+    where = "" if first.line is None else f" of line {first.line}"
+    raise OptionError(
+        f"templates of label pairs, such as {str(first)!r}{where}, have {rows:,} attributes: with "
+        f"{slots:,} pairs of {len(topology.labels):,} labels they take {needed / 1e9:,.1f} GB of "
+        f"memory, {free / 1e9:,.1f} GB are free"
+        + (": try features='supported'" if complete else ": leave these templates out")
+    )
 
 
 def _chain(labels: Sequence[str], settings: Options, observed: Callable[[], Bools]) -> Topology:

@@ -29,6 +29,7 @@ from fstcrf.taggers.model.reads import labels_for, ordered, record_of, tapes_rea
 from fstcrf.taggers.model.run import Fitting, Ready, TrainingCall, check_held_out
 from fstcrf.taggers.model.source import Source, Target, read_source, sentence_weights
 from fstcrf.taggers.model.structure import (
+    check_pairs,
     fingerprint,
     merged_labels,
     structure,
@@ -414,6 +415,8 @@ def _space(
     problem: Problem, source: Source, settings: Options, warm_start: Model | None
 ) -> tuple[ParameterSpace, Floats]:
     """Return which weights there are, and where they start."""
+    if isinstance(source.index, FeatureIndex):
+        check_pairs(source.index, problem.topology, settings)
     space = parameter_space(
         problem,
         features=settings.features,

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
+from fstcrf.files import read_file
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.grammar.constraint import Constraint
@@ -145,8 +146,9 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
         The TOML file itself cannot be read, or what should be a tagger is none.
     """
     place = Path(path)
+    data = read_file(place)
     try:
-        given = tomllib.loads(place.read_text("utf-8"))
+        given = tomllib.loads(data.decode())
     except (ValueError, RecursionError) as error:  # no UTF-8, numbers of too many digits
         raise OptionError(f"{path}: no TOML: {error}") from None
     file = _Table(given, place)

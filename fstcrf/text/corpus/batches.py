@@ -21,6 +21,7 @@ BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""
 
 _CHUNK_BYTES = 1 << 16
+_LINE_BYTES = 1 << 26  # of a line, at most: those of a text are far shorter
 # Everything up to and with the last line that holds nothing but blanks.
 _LAST_BLANK = re.compile(rb".*\n[ \t\r]*\n", re.DOTALL)
 
@@ -32,17 +33,23 @@ class TextBlock(NamedTuple):
     first_line: int  # its number in the file, from 1
 
 
-def blocks(file: BinaryIO, lines: int) -> Iterator[TextBlock]:
+def blocks(file: BinaryIO, lines: int, path: str) -> Iterator[TextBlock]:
     """Cut a file at blank lines into blocks of about `lines` lines.
 
-    A block is longer where the next blank line is further away.
+    A block is longer where the next blank line is further away. A line longer than any text has is
+    a DataError: a small file may unpack to gigabytes.
     """
     pieces: list[bytes] = []
     held, wanted, first_line = 0, lines, 1
-    started = False
+    started, length = False, 0
     while chunk := file.read(_CHUNK_BYTES):
         pieces.append(chunk)
         held += line_count(chunk)
+        end = chunk.rfind(b"\n")
+        length = len(chunk) - end - 1 + (length if end < 0 else 0)
+        if length > _LINE_BYTES:
+            what = f"more than {_LINE_BYTES >> 20} MB without the end of a line, expected text"
+            raise DataError(what, path=path, line=first_line + held)
         if held < wanted:
             continue
         data = b"".join(pieces)
@@ -152,7 +159,7 @@ def read_whole(source: Source, reader: BlockReader, *, allow_empty: bool) -> Cor
     """Read a file at once; DataError where it holds no sentences, unless that is allowed."""
     reader.forget()
     with open_binary(source) as file:
-        scans = [reader.scan(block) for block in blocks(file, BLOCK_LINES)]
+        scans = [reader.scan(block) for block in blocks(file, BLOCK_LINES, reader.path)]
     scans = scans or [reader.scan(TextBlock(b"", 1))]
     if not any(len(scan.starts) for scan in scans) and not allow_empty:
         raise DataError("holds no sentences", path=reader.path)
@@ -170,7 +177,7 @@ def read_batches(source: Source, reader: BlockReader, batch_tokens: int) -> Iter
 def _batches(source: Source, reader: BlockReader, batch_tokens: int) -> Iterator[Corpus]:
     documents = DocumentCounter()
     with open_binary(source) as file:
-        for block in blocks(file, batch_tokens):
+        for block in blocks(file, batch_tokens, reader.path):
             reader.forget()
             scan = reader.scan(block)
             numbers = documents.number(scan)

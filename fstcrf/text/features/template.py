@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from fstcrf.errors import DataError, TemplateError
+from fstcrf.files import read_file
 from fstcrf.text.features.derive import (
     FUNCTIONS,
     Derived,
@@ -483,7 +484,7 @@ def _templates(line: str, parts: list[str | Macro], room: int) -> list[Template]
 
 
 def _read_lines(path: Path) -> list[str]:
-    lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = read_file(path).removeprefix(b"\xef\xbb\xbf").split(b"\n")
     texts: list[str] = []
     for number, line in enumerate(lines, start=1):
         try:
