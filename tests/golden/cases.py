@@ -25,6 +25,7 @@ from fstcrf.ext.documents import Consistency, Differing, DocumentTagger, Fields,
 from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, untrained
 from fstcrf.ext.foreign.conversion import written
 from fstcrf.ext.lexicon import Characters, Entry, Kind
+from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.tune import tune
 from fstcrf.ext.words import Annotation, LatticeCRF
 from fstcrf.machines import openfst
@@ -459,7 +460,7 @@ def of_grammar(path: Path) -> Any:
 def rules(path: Path) -> None:
     base = trained("name", NAME)
     data = Corpus.from_sentences(TRAIN)
-    fstcrf.ext.rules.learn_rules(base, data, 'export TWO = each["[O]" "[B-PER]", <?>];').save(path)
+    learn_rules(base, data, 'export TWO = each["[O]" "[B-PER]", <?>];').save(path)
 
 
 MACHINE = (

@@ -25,6 +25,7 @@ from fstcrf.constraints import at_most, bio, bioes
 from fstcrf.ext.calibration import Calibration, Events
 from fstcrf.ext.documents import Consistency, DocumentTagger
 from fstcrf.ext.lexicon import Entry, Lexicon
+from fstcrf.ext.rules import train_with_rules
 from fstcrf.ext.tokens import Pieces, TransitionBiases
 from fstcrf.ext.words import Annotation
 from fstcrf.lattices import CTCLattice, Lattice, SegmentLattice
@@ -403,9 +404,7 @@ KINDS_OF_THINGS: dict[str, Kind] = {
     ),
     "lexicon under a tagger": (lexicon_tagger, lambda m: repr(m.tag("abca"))),
     "rules that were learned": (
-        lambda: fstcrf.ext.rules.train_with_rules(
-            tagger(), COLUMNS, RULE, target="tag", max_iterations=2
-        ),
+        lambda: train_with_rules(tagger(), COLUMNS, RULE, target="tag", max_iterations=2),
         lambda found: of_tagger(found.tagger),
     ),
     "Pieces": (lambda: PIECES, token_decoder().decode_all),

@@ -16,6 +16,7 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
+from fstcrf.ext.rules import learn_rules
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from tests.support.command import done, failure, run
@@ -92,7 +93,7 @@ def test_patterns_that_are_refused(text: str, message: str) -> None:
 )
 def test_files_that_are_refused(tagger: CRF, data: fstcrf.Corpus, rules: str, message: str) -> None:
     with pytest.raises(GrammarError, match=r".") as error:
-        fstcrf.ext.rules.learn_rules(tagger, data, rules)
+        learn_rules(tagger, data, rules)
     assert message in str(error.value)
 
 
@@ -100,7 +101,7 @@ def test_data_and_options_that_are_refused(tagger: CRF, data: fstcrf.Corpus) -> 
     def error(kind: type[FstcrfError], **given: object) -> str:
         arguments = {"tagger": tagger, "data": data, "rules": RULE, **given}
         with pytest.raises(kind) as caught:
-            fstcrf.ext.rules.learn_rules(**arguments)  # type: ignore[arg-type]
+            learn_rules(**arguments)  # type: ignore[arg-type]
         return str(caught.value)
 
     assert "no sentences" in error(DataError, data=[])
@@ -108,11 +109,11 @@ def test_data_and_options_that_are_refused(tagger: CRF, data: fstcrf.Corpus) -> 
     odd = [{"word": ["a"], "tag": ["B-VP"]}]
     assert "gold label 'B-VP' is none" in error(LabelError, data=odd)
     mixed = [*SENTENCES, *odd]
-    assert fstcrf.ext.rules.learn_rules(tagger, mixed, RULE, on_missing="skip").skipped == 1
+    assert learn_rules(tagger, mixed, RULE, on_missing="skip").skipped == 1
     strict = f'{RULE}\nexport ONE = at_most[1, "NP"];'
     assert "gold labels of 1 of 3 sentences are forbidden" in error(DataError, rules=strict)
     with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X:") as told:
-        learned = fstcrf.ext.rules.learn_rules(tagger, data, strict, on_missing="skip")
+        learned = learn_rules(tagger, data, strict, on_missing="skip")
     assert len(told) == 1
     assert (learned.skipped, learned.weights) == (1, {"X": 0.0})
     none = f'{RULE}\nexport NONE = never["NP"];'
@@ -129,14 +130,14 @@ def test_data_and_options_that_are_refused(tagger: CRF, data: fstcrf.Corpus) -> 
 
 
 def test_l1_leaves_rules_out(tagger: CRF, data: fstcrf.Corpus) -> None:
-    learned = fstcrf.ext.rules.learn_rules(tagger, data, RULE, l1=100.0)
+    learned = learn_rules(tagger, data, RULE, l1=100.0)
     assert learned.weights == {"X": 0.0}
     assert "<0>" in learned.text
 
 
 def test_text_and_comments_stay(tagger: CRF, data: fstcrf.Corpus) -> None:
     text = f'# of chunks\n{RULE}  # <?> above\nexport Y = at_most[1, "NP", < ? >];\n'
-    learned = fstcrf.ext.rules.learn_rules(tagger, data, text)
+    learned = learn_rules(tagger, data, text)
     x, y = (0.0 - w for w in learned.weights.values())
     assert learned.text == text.replace(", <?>", f", <{x:.6g}>").replace("< ? >", f"<{y:.6g}>")
     assert (tagger & learned.grammar).tag(SENTENCES[1])

@@ -20,6 +20,7 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
+from fstcrf.ext.rules import train_with_rules
 from fstcrf.taggers import CRF
 from fstcrf.training import Progress
 from tests.support.command import done, failure, run
@@ -46,7 +47,7 @@ def test_what_is_refused(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> No
     def error(kind: type[FstcrfError], **given: object) -> str:
         arguments = {"tagger": tagger, "data": data, "rules": RULE, **given}
         with pytest.raises(kind) as caught:
-            fstcrf.ext.rules.train_with_rules(**arguments)  # type: ignore[arg-type]
+            train_with_rules(**arguments)  # type: ignore[arg-type]
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
@@ -86,7 +87,7 @@ def test_a_product_that_memory_does_not_hold(
 ) -> None:
     monkeypatch.setattr("fstcrf.ext.rules.sentences.free_memory", lambda: 1000)
     with pytest.raises(TooLargeError, match=r"X 2\) have 2 states .* a sentence of 3 tokens takes"):
-        fstcrf.ext.rules.train_with_rules(tagger, data, RULE)
+        train_with_rules(tagger, data, RULE)
 
 
 def test_the_line_of_gold_labels_that_rules_forbid(tagger: CRF, tmp_path: Path) -> None:
@@ -94,30 +95,30 @@ def test_the_line_of_gold_labels_that_rules_forbid(tagger: CRF, tmp_path: Path) 
     text = fstcrf.read_columns(tmp_path / "gold.txt", ("word", "tag"))
     strict = f'{RULE}\nexport ONE = at_most[1, "NP"];'
     with pytest.raises(DataError, match=r"gold.txt:3: the gold labels of 2 of 3 sentences"):
-        fstcrf.ext.rules.train_with_rules(tagger, text, strict)
+        train_with_rules(tagger, text, strict)
     with pytest.warns(LearningWarning, match="has a match of X"):
-        both = fstcrf.ext.rules.train_with_rules(tagger, text, strict, on_missing="skip")
+        both = train_with_rules(tagger, text, strict, on_missing="skip")
     assert (both.skipped, both.sentences, both.weights) == (2, 1, {"X": 0.0})
 
 
 def test_a_rule_that_never_matches(tagger: CRF, data: fstcrf.Corpus) -> None:
     rules = f'export Y = each["[B-NP]" any{{4}} "[O]", <?>];\n{RULE}'  # of longer sentences
     with pytest.warns(LearningWarning, match=r"has a match of Y: nothing is learned") as told:
-        both = fstcrf.ext.rules.train_with_rules(tagger, data, rules)
+        both = train_with_rules(tagger, data, rules)
     assert len(told) == 1
     assert both.weights["Y"] == 0.0
     assert both.weights["X"] != 0.0
 
 
 def test_the_record_says_what_was_trained(tagger: CRF, data: fstcrf.Corpus) -> None:
-    both = fstcrf.ext.rules.train_with_rules(tagger, data, RULE, tagger_l2=0.25, max_iterations=7)
+    both = train_with_rules(tagger, data, RULE, tagger_l2=0.25, max_iterations=7)
     record = both.tagger.record
     assert record is not None
     assert (record.target, record.sentences, record.options["l2"]) == ("tag", 3, 0.25)
     assert record.grammar == "learned with it: X"
     assert tagger.record is not None
     assert tagger.record.options["l2"] == 1.0  # it stays as it was
-    again = fstcrf.ext.rules.train_with_rules(both.tagger, data, RULE)
+    again = train_with_rules(both.tagger, data, RULE)
     assert again.tagger.record is not None
     assert again.tagger.record.options["l2"] == 0.25  # what it was trained with
 
@@ -132,13 +133,11 @@ def test_ctrl_c_leaves_a_state_to_go_on_from(
     path = tmp_path / "state"
     how: dict[str, Any] = {"delta": 0.0, "start": "zero"}
     with pytest.raises(KeyboardInterrupt):
-        fstcrf.ext.rules.train_with_rules(
+        train_with_rules(
             tagger, data, RULE, checkpoint=path, checkpoint_every=None, report=press, **how
         )
-    resumed = fstcrf.ext.rules.train_with_rules(
-        tagger, data, RULE, checkpoint=path, resume=True, **how
-    )
-    whole = fstcrf.ext.rules.train_with_rules(tagger, data, RULE, **how)
+    resumed = train_with_rules(tagger, data, RULE, checkpoint=path, resume=True, **how)
+    whole = train_with_rules(tagger, data, RULE, **how)
     assert np.array_equal(resumed.tagger.theta, whole.tagger.theta)
     assert resumed.text == whole.text
 
@@ -163,7 +162,7 @@ def test_in_the_shell(tagger: CRF, data: fstcrf.Corpus, files: list[str]) -> Non
     assert "iteration    1" in result.stderr
     assert "new, learned.grm: 3 sentences" in result.stderr
     assert result.stdout.split()[:3] == ["rule", "weight", "gold"]
-    wanted = fstcrf.ext.rules.train_with_rules(tagger, data, RULE, tagger_l2=0.5)
+    wanted = train_with_rules(tagger, data, RULE, tagger_l2=0.5)
     found = fstcrf.load("new")
     assert isinstance(found, CRF)
     assert found.theta.tobytes() == wanted.tagger.theta.tobytes()

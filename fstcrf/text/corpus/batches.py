@@ -33,7 +33,7 @@ class TextBlock(NamedTuple):
     first_line: int  # its number in the file, from 1
 
 
-def blocks(file: BinaryIO, lines: int, path: str) -> Iterator[TextBlock]:
+def blocks(file: BinaryIO, lines: int, path: str = "<input>") -> Iterator[TextBlock]:
     """Cut a file at blank lines into blocks of about `lines` lines.
 
     A block is longer where the next blank line is further away. A line longer than any text has is
