@@ -155,29 +155,6 @@ def opening(source: str) -> str:
     return head.removeprefix(BOM).decode("utf-8", errors="replace")
 
 
-def open_text(source: Source) -> io.StringIO:
-    r"""Read a small source (a template, a list of words) as text.
-
-    Parameters
-    ----------
-    source : path, "-" or binary file
-        UTF-8, with or without a byte order mark, perhaps gzipped.
-
-    Returns
-    -------
-    io.StringIO
-        The whole text, line ends as ``\n``.
-
-    Raises
-    ------
-    DataError
-        A byte that is not UTF-8; names file and line.
-    """
-    with open_binary(source) as file:
-        data = file.read()
-    return io.StringIO(decoded(data, source_name(source)), newline=None)
-
-
 def decoded(data: bytes, path: str, *, first_line: int = 1) -> str:
     """Decode UTF-8 without its byte order mark; `first_line` numbers the first line of `data`."""
     try:

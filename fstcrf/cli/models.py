@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 import fstcrf
-from fstcrf import taggers as joint
 from fstcrf.cli.reporting import INTERRUPTED, Failure
 from fstcrf.errors import DataError, FstcrfError
-from fstcrf.ext import foreign as interop
+from fstcrf.ext import foreign
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import file_kind, is_native, read_head
-from fstcrf.taggers import CRF, pipelines
+from fstcrf.taggers import CRF, Composition, compose, load, pipelines
 
 if TYPE_CHECKING:
     import tempfile
@@ -30,7 +29,7 @@ else:  # a tagger that is loaded does not wait for training, nor for decoders
     loading, tokens = LazyModule("fstcrf.taggers.loading"), LazyModule("fstcrf.ext.tokens")
     loop, tempfile = LazyModule("fstcrf.training.loop"), LazyModule("tempfile")
 
-Model: TypeAlias = "CRF | joint.Composition"
+Model: TypeAlias = "CRF | Composition"
 
 CHECKPOINT_EVERY = 10
 """Iterations between two states of a training that are saved."""
@@ -47,14 +46,14 @@ def load_model(path: str) -> Model:
                 "a model of words of unspaced text: fstcrf words takes it for a dictionary",
                 path=path,
             )
-        return joint.load(path)
+        return load(path)
     if loading.is_decoder(head):
         raise DataError(
             "a decoder of a token classifier's logits, or other JSON; expected the file of a "
             "tagger (fstcrf info describes decoders)",
             path=path,
         )
-    return interop.read_tagger(path)
+    return foreign.read_tagger(path)
 
 
 def load_decoder(path: str) -> tokens.TokenDecoder | None:
@@ -95,9 +94,9 @@ def taggers(model: Model) -> tuple[CRF, ...]:
     return (model,) if isinstance(model, CRF) else model.taggers
 
 
-def constrained(model: Model, grammars: Sequence[str]) -> joint.Composition:
+def constrained(model: Model, grammars: Sequence[str]) -> Composition:
     """Return a model under grammars: ``FILE``, ``TAPE=FILE``, or a name of one that is shipped."""
-    composition = joint.compose(model)
+    composition = compose(model)
     for given in grammars:
         tape, _, name = given.rpartition("=")
         known = tape in composition.tapes
@@ -124,7 +123,7 @@ def is_chain(model: Model) -> bool:
     return not isinstance(model, CRF) and model.conditional
 
 
-def plan_text(model: joint.Composition) -> str:
+def plan_text(model: Composition) -> str:
     """Return what a composition compiles to and what it costs; of a chain, its factors."""
     if not model.conditional:
         return str(model.plan())

@@ -18,10 +18,10 @@ from fstcrf.lazy import LazyModule
 from fstcrf.text import corpus
 
 if TYPE_CHECKING:
-    from fstcrf.ext import tune as hyperparameters
+    from fstcrf.ext import tune
     from fstcrf.taggers.model import options
 else:  # tagging does not wait for what only training needs
-    hyperparameters = LazyModule("fstcrf.ext.tune")
+    tune = LazyModule("fstcrf.ext.tune")
     options = LazyModule("fstcrf.taggers.model.options")
 
 
@@ -208,7 +208,7 @@ def _choices(value: str) -> tuple[Any, ...]:
     try:
         for part in value.split(","):
             low, dots, high = part.partition("..")
-            found.append(hyperparameters.Range(float(low), float(high)) if dots else float(part))
+            found.append(tune.Range(float(low), float(high)) if dots else float(part))
     except ValueError:
         raise ValueError(f"{value!r} is not numbers or ranges, such as 0,0.01..10") from None
     return tuple(found)

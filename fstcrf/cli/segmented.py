@@ -17,9 +17,9 @@ from fstcrf.text.corpus import Corpus, read_columns, write_columns
 from fstcrf.text.corpus.columns import WidthError
 
 if TYPE_CHECKING:
-    from fstcrf.taggers import segmental as semimarkov
+    from fstcrf.taggers import segmental
 else:  # other taggers do not wait for it
-    semimarkov = LazyModule("fstcrf.taggers.segmental")
+    segmental = LazyModule("fstcrf.taggers.segmental")
 
 PREDICTED = "predicted"
 SEPARATORS = {"any": None, "tab": "\t", "space": " "}
@@ -35,13 +35,13 @@ def is_segment_model(path: str) -> bool:
     return len(head) == HEAD and is_native(head) and file_kind(path) == SEGMENTS
 
 
-def load_segmented(path: str) -> semimarkov.SegmentCRF:
+def load_segmented(path: str) -> segmental.SegmentCRF:
     """Load a tagger of segments."""
-    return semimarkov.SegmentCRF.load(path)
+    return segmental.SegmentCRF.load(path)
 
 
 def read_segmented(
-    model: semimarkov.SegmentCRF,
+    model: segmental.SegmentCRF,
     path: str,
     columns: tuple[str, ...] | None,
     separator: str,

@@ -20,9 +20,9 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.files import (
     atomic_write,
     check_writable,
+    decoded,
     open_binary,
     open_target,
-    open_text,
     source_name,
 )
 from fstcrf.text.features import read_template
@@ -88,14 +88,11 @@ def test_damaged_gzip(damage: str, tmp_path: Path) -> None:
         file.read()
 
 
-def test_open_text(tmp_path: Path) -> None:
-    path = tmp_path / "words"
-    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
-    assert list(open_text(path)) == ["one\n", "two\n"]
+def test_decoded() -> None:
+    assert decoded(b"\xef\xbb\xbfone\ntwo\n", "words") == "one\ntwo\n"
     for mark in (b"", b"\xef\xbb\xbf"):
-        path.write_bytes(mark + b"one\ntwo\nthr\xe9\n")
         with pytest.raises(DataError, match=r"words:3: byte 0xe9 is not UTF-8"):
-            open_text(path)
+            decoded(mark + b"one\ntwo\nthr\xe9\n", "words")
 
 
 def test_a_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
