@@ -129,6 +129,10 @@ fc_status fc_check_acyclic(const fc_acyclic *m, int64_t *where) {
             *where = a;
             if (m->target[a] <= s) return FC_EINVAL;
         }
+    for (int64_t b = 0; b < m->B; b++) {
+        *where = m->S;
+        if (m->begins[b] < 0 || m->begins[b] >= m->S) return FC_EINVAL;
+    }
     *where = fc_first_invalid(m->A, m->score);
     if (*where < 0) *where = fc_first_invalid(m->S, m->final);
     return *where < 0 ? FC_OK : FC_ENUMERIC;
@@ -136,7 +140,8 @@ fc_status fc_check_acyclic(const fc_acyclic *m, int64_t *where) {
 
 fc_status fc_acyclic_lengths(const fc_acyclic *m, const int32_t *label, int32_t *shortest,
                              int32_t *longest) {
-    for (int64_t s = 0; s < m->S; s++) shortest[s] = longest[s] = s == 0 ? 0 : -1;
+    for (int64_t s = 0; s < m->S; s++) shortest[s] = longest[s] = -1;
+    for (int64_t b = 0; b < m->B; b++) shortest[m->begins[b]] = longest[m->begins[b]] = 0;
     for (int64_t s = 0; s < m->S; s++) {
         if (longest[s] < 0) continue;
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
@@ -193,7 +198,8 @@ FC_INLINE double share_of(double value, double suffix) {
 fc_status fc_acyclic_marginals(const fc_acyclic *m, const double *suffix, double *node,
                                double *arc) {
     for (int64_t s = 0; s < m->S; s++) node[s] = 0.0;
-    node[0] = suffix[0] == FC_NEVER ? 0.0 : 1.0;
+    for (int64_t b = 0; b < m->B; b++)
+        node[m->begins[b]] = suffix[m->begins[b]] == FC_NEVER ? 0.0 : 1.0;
     for (int64_t s = 0; s < m->S; s++)
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
             const int32_t t = m->target[a];
@@ -205,7 +211,8 @@ fc_status fc_acyclic_marginals(const fc_acyclic *m, const double *suffix, double
 
 fc_status fc_acyclic_max_marginals(const fc_acyclic *m, const double *suffix, double *prefix,
                                    double *arc) {
-    for (int64_t s = 0; s < m->S; s++) prefix[s] = s == 0 ? 0.0 : FC_NEVER;
+    for (int64_t s = 0; s < m->S; s++) prefix[s] = FC_NEVER;
+    for (int64_t b = 0; b < m->B; b++) prefix[m->begins[b]] = 0.0;
     for (int64_t s = 0; s < m->S; s++)
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
             const int32_t t = m->target[a];
@@ -318,12 +325,12 @@ static fc_status walk(const fc_acyclic *m, const double *suffix, search *h, int6
     return FC_OK;
 }
 
-/* Writes a path down; its score is summed from its end, as the suffixes are. */
-static double spell(const fc_acyclic *m, const search *h, int64_t prefix, int64_t width,
-                    int32_t *path) {
+/* Writes a path from `begin` down; its score is summed from its end, as the suffixes are. */
+static double spell(const fc_acyclic *m, const search *h, int64_t begin, int64_t prefix,
+                    int64_t width, int32_t *path) {
     int64_t t = depth_of(h, prefix);
     for (int64_t k = t; k < width; k++) path[k] = -1;
-    double score = m->final[prefix < 0 ? 0 : m->target[h->step[prefix].arc]];
+    double score = m->final[prefix < 0 ? begin : m->target[h->step[prefix].arc]];
     for (; prefix >= 0; prefix = h->step[prefix].prefix) {
         path[--t] = h->step[prefix].arc;
         score = m->score[path[t]] + score;
@@ -331,36 +338,51 @@ static double spell(const fc_acyclic *m, const search *h, int64_t prefix, int64_
     return score;
 }
 
-fc_status fc_acyclic_nbest(const fc_acyclic *m, const double *suffix, int64_t n, int64_t width,
-                           int64_t step_room, fc_step *steps, int64_t heap_room, fc_deviation *heap,
-                           int32_t *path, double *score, int64_t *count) {
-    search h = {.step = steps, .step_room = step_room, .heap = heap, .heap_room = heap_room};
-    *count = 0;
-    if (step_room > INT32_MAX) return FC_EINVAL; /* prefixes are numbered in 32 bits */
-    fc_status status = n > 0 ? queue(&h, -1, first_option(m, suffix, 0)) : FC_OK;
-    while (status == FC_OK && *count < n && h.size > 0) {
-        const fc_deviation d = pop(&h);
-        const int64_t s = d.prefix < 0 ? 0 : m->target[h.step[d.prefix].arc];
+static fc_status ranked(const fc_acyclic *m, const double *suffix, search *h, int64_t begin,
+                        int64_t n, int64_t width, int32_t *path, double *score, int64_t *count) {
+    h->steps = h->size = *count = 0;
+    fc_status status = n > 0 ? queue(h, -1, first_option(m, suffix, begin)) : FC_OK;
+    while (status == FC_OK && *count < n && h->size > 0) {
+        const fc_deviation d = pop(h);
+        const int64_t s = d.prefix < 0 ? begin : m->target[h->step[d.prefix].arc];
         const option o = {d.value, d.choice};
         int64_t prefix = d.prefix;
-        status = queue(&h, prefix, next_option(m, suffix, s, o));
-        if (status == FC_OK) status = walk(m, suffix, &h, &prefix, o);
+        status = queue(h, prefix, next_option(m, suffix, s, o));
+        if (status == FC_OK) status = walk(m, suffix, h, &prefix, o);
         if (status != FC_OK) break;
-        score[*count] = spell(m, &h, prefix, width, path + *count * width);
+        score[*count] = spell(m, h, begin, prefix, width, path + *count * width);
         ++*count;
     }
     return status;
 }
 
-fc_status fc_acyclic_best(const fc_acyclic *m, const double *suffix, int32_t *path,
-                          int64_t *length) {
-    *length = 0;
-    for (int64_t s = 0; suffix[s] > FC_NEVER;) {
-        const int64_t choice = first_option(m, suffix, s).choice;
-        if (choice == STOP) break;
-        path[(*length)++] = (int32_t)choice;
-        s = m->target[choice];
+fc_status fc_acyclic_nbest(const fc_acyclic *m, const double *suffix, int64_t n, int64_t width,
+                           int64_t step_room, fc_step *steps, int64_t heap_room, fc_deviation *heap,
+                           int32_t *path, double *score, int64_t *count, int64_t *b) {
+    search h = {.step = steps, .step_room = step_room, .heap = heap, .heap_room = heap_room};
+    if (step_room > INT32_MAX) return FC_EINVAL; /* prefixes are numbered in 32 bits */
+    for (; *b < m->B; ++*b) {
+        const fc_status status = ranked(m, suffix, &h, m->begins[*b], n, width,
+                                        path + *b * n * width, score + *b * n, count + *b);
+        if (status != FC_OK) return status;
     }
+    return FC_OK;
+}
+
+fc_status fc_acyclic_best(const fc_acyclic *m, const double *suffix, int64_t room, int32_t *path,
+                          int64_t *offset) {
+    int64_t length = 0;
+    for (int64_t b = 0; b < m->B; b++) {
+        offset[b] = length;
+        for (int64_t s = m->begins[b]; suffix[s] > FC_NEVER;) {
+            const int64_t choice = first_option(m, suffix, s).choice;
+            if (choice == STOP) break;
+            if (length == room) return FC_EFULL;
+            path[length++] = (int32_t)choice;
+            s = m->target[choice];
+        }
+    }
+    offset[m->B] = length;
     return FC_OK;
 }
 
@@ -389,8 +411,8 @@ fc_status fc_acyclic_sample(const fc_acyclic *m, const double *suffix, int64_t n
         for (int64_t a = m->row[s]; a < m->row[s + 1]; a++)
             share[a] = share_of(m->score[a] + suffix[m->target[a]], suffix[s]);
     }
-    for (int64_t k = 0; k < n; k++, path += width, uniform += width) {
-        int64_t s = 0, t = 0;
+    for (int64_t k = 0; k < m->B * n; k++, path += width, uniform += width) {
+        int64_t s = m->begins[k / n], t = 0;
         for (; t < width; t++) {
             const int64_t choice = drawn(m, stop, share, s, uniform[t]);
             if (choice == STOP) break;

@@ -1,13 +1,15 @@
 /* --- Acyclic machines ----------------------------------------------------------------------------
  *
  * Any acyclic acceptor. Arcs are sorted by source: those that leave s are row[s] .. row[s + 1] - 1.
- * A path is a sequence of arcs from state 0:
+ * A path of row b is a sequence of arcs from the state begins[b]:
  *
  *   score = sum of its arcs' scores + final[where it ends]
  *
- * States are numbered in topological order: every arc leads to a state above its own. */
+ * States are numbered in topological order: every arc leads to a state above its own. Rows share no
+ * states that lie on paths. */
 typedef struct {
-    int64_t S, A;
+    int64_t S, A, B;
+    const int64_t *begins; /* [B] */
     const int64_t *row;    /* [S + 1] */
     const int32_t *target; /* [A] */
     const double *score;   /* [A] */
@@ -45,13 +47,13 @@ fc_status fc_topological(int64_t S, const int64_t *row, const int32_t *target, i
 /* Checks a machine once: sizes, indices, order, scores. The functions below take it for granted. */
 fc_status fc_check_acyclic(const fc_acyclic *machine, int64_t *where);
 
-/* Labels on the shortest and the longest way from state 0 to each state; -1 where there is none.
+/* Labels on the shortest and the longest way from a begin to each state; -1 where there is none.
  *   label [A]  counts where it is not negative; NULL: every arc counts */
 fc_status fc_acyclic_lengths(const fc_acyclic *machine, const int32_t *label, int32_t *shortest,
                              int32_t *longest);
 
 /* Score of the best way to end from each state, and the log of the sum over all of them; -inf where
- * there is none. suffix[0] is that of the machine.
+ * there is none. suffix[begins[b]] is that of row b.
  *   suffix [S] out
  *   lost   [S] out  what was rounded off the suffix
  * Cost: A additions; A exponentials and S logarithms for the sum. */
@@ -68,27 +70,31 @@ fc_status fc_acyclic_marginals(const fc_acyclic *machine, const double *suffix, 
 fc_status fc_acyclic_max_marginals(const fc_acyclic *machine, const double *suffix, double *prefix,
                                    double *arc);
 
-/* The best path; `suffix` holds the best. Ties: to end comes first, then the smaller arc, at the
- * earliest state where paths differ.
- *   path   [S - 1] out  arcs
- *   length         out  0 also where no path exists */
-fc_status fc_acyclic_best(const fc_acyclic *machine, const double *suffix, int32_t *path,
-                          int64_t *length);
+/* The best path of each row, one behind the other; `suffix` holds the best. Ties: to end comes first,
+ * then the smaller arc, at the earliest state where paths differ.
+ *   path   [room]  out  arcs; S always suffice where rows share no states
+ *   offset [B + 1] out  none where no path exists
+ * FC_EFULL: there is not enough room. */
+fc_status fc_acyclic_best(const fc_acyclic *machine, const double *suffix, int64_t room,
+                          int32_t *path, int64_t *offset);
 
-/* The n best paths, best first, ties as above: exact best-first search, in which a path's siblings
- * are made when it is taken from the queue.
- *   path  [n][width] out  arcs, -1 behind the last; width: arcs of the longest path
- *   score [n]        out
- *   count            out  paths found
- *   steps, heap           scratch; n * width and n * (width + 1) + 1 always suffice
+/* The n best paths of the rows from *b on, best first, ties as above: exact best-first search, in
+ * which a path's siblings are made when it is taken from the queue. *b is then the row for which
+ * there was not enough room, or B.
+ *   width            arcs of the longest path
+ *   path  [B][n][width] out  arcs, -1 behind the last
+ *   score [B][n]        out
+ *   count [B]           out  paths found
+ *   steps, heap              scratch; n * width and n * (width + 1) + 1 always suffice
  * FC_EFULL: there is not enough of it. */
 fc_status fc_acyclic_nbest(const fc_acyclic *machine, const double *suffix, int64_t n,
                            int64_t width, int64_t step_room, fc_step *steps, int64_t heap_room,
-                           fc_deviation *heap, int32_t *path, double *score, int64_t *count);
+                           fc_deviation *heap, int32_t *path, double *score, int64_t *count,
+                           int64_t *b);
 
-/* Independent exact samples; `suffix` holds sums.
- *   uniform [n][width] in   numbers in [0, 1); width: arcs of the longest path
- *   path    [n][width] out  arcs, -1 behind the last, or throughout where no path exists
+/* Independent exact samples of each row; `suffix` holds sums.
+ *   uniform [B][n][width] in   numbers in [0, 1); width: arcs of the longest path
+ *   path    [B][n][width] out  arcs, -1 behind the last, or throughout where no path exists
  *   work    [S + A] */
 fc_status fc_acyclic_sample(const fc_acyclic *machine, const double *suffix, int64_t n,
                             int64_t width, const double *uniform, int32_t *path, double *work);

@@ -1,14 +1,14 @@
 """Acceptors as flat arrays: best paths, sums and samples of acyclic ones; order and reach of any.
 
-A path is a sequence of arcs from state 0; its score is the sum of their scores and of the final
-score of the state where it ends. All of it is natural logs; −inf forbids. Sums are taken in the log
-domain. Every function is linear in the arcs.
+A path is a sequence of arcs from where its row begins; its score is the sum of their scores and of
+the final score of the state where it ends. All of it is natural logs; −inf forbids. Sums are taken
+in the log domain. Every function is linear in the arcs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
 from fstcrf.lazy import given_state
+from fstcrf.ragged import Ragged
 
 _ROOM = 1024  # entries of the first search for the n best
 _MANY, _FASTER = 1024, 8
@@ -47,19 +48,24 @@ def columns(n: int, most: int) -> int:
 
 
 class ArcPaths(NamedTuple):
-    """Some paths, best first.
+    """Some paths of each row, best first, those of one row behind those of the one before it.
 
     arcs : int32 [k, W]; arcs of each path, −1 behind the last; W: arcs of the longest path.
     score : float64 [k].
+    found : int64 [B]; paths of each row.
     """
 
     arcs: Ints
     score: Floats
+    found: Longs
+
+
+_FIRST = np.zeros(1, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class Acyclic:
-    """An acyclic acceptor; a path begins in state 0.
+    """An acyclic acceptor, or several side by side; a path begins in state 0, or in its row's.
 
     Arcs ``row[s] : row[s + 1]`` leave state s; their order decides ties.
     """
@@ -68,11 +74,12 @@ class Acyclic:
     target: Ints  # [A] above the state that the arc leaves
     score: Floats  # [A] at most 1e300
     final: Floats  # [S] −inf: no path ends here
+    begins: Longs = field(default_factory=lambda: _FIRST)  # [B] where rows begin, which share none
 
     def __post_init__(self) -> None:
         if not len(self.final):
             raise ShapeError("a machine needs a state: final is empty")
-        settle(self, "row", "target")
+        settle(self, "row", "target", "begins")
         where = ffi.new("int64_t *")
         status = lib.fc_check_acyclic(self.handle, where)
         if status == lib.FC_ENUMERIC:
@@ -93,8 +100,9 @@ class Acyclic:
             "target": array_in(self.target, np.int32, (arcs,), "target"),
             "score": array_in(self.score, np.float64, (arcs,), "score"),
             "final": array_in(self.final, np.float64, (states,), "final"),
+            "begins": array_in(self.begins, np.int64, self.begins.shape, "begins"),
         }
-        return ffi.new("fc_acyclic *", {"S": states, "A": arcs, **fields})
+        return ffi.new("fc_acyclic *", {"S": states, "A": arcs, "B": len(self.begins), **fields})
 
     @cached_property
     def best_suffix(self) -> Floats:
@@ -114,145 +122,167 @@ class Acyclic:
     @cached_property
     def longest(self) -> int:
         """Arcs of the longest path."""
-        return int(lengths(self)[1].max(initial=0))
+        return int(self.lengths()[1].max(initial=0))
 
+    def lengths(self, label: Ints | None = None) -> tuple[Ints, Ints]:
+        """Return the labels on the shortest and the longest way to each state, int32 [S].
 
-def lengths(machine: Acyclic, label: Ints | None = None) -> tuple[Ints, Ints]:
-    """Return the labels on the shortest and the longest way to each state, int32 [S]; −1: no way.
+        −1: there is no way. A negative label, of int32 [A], does not count; every arc counts
+        without labels.
+        """
+        states, arcs = len(self.final), len(self.target)
+        shortest, longest = np.empty(states, dtype=np.int32), np.empty(states, dtype=np.int32)
+        labels = ffi.NULL if label is None else array_in(label, np.int32, (arcs,), "label")
+        both = array_out(shortest), array_out(longest)
+        check(lib.fc_acyclic_lengths(self.handle, labels, *both), "lengths")
+        return shortest, longest
 
-    A negative label, of int32 [A], does not count; every arc counts without labels.
-    """
-    states, arcs = len(machine.final), len(machine.target)
-    shortest, longest = np.empty(states, dtype=np.int32), np.empty(states, dtype=np.int32)
-    labels = ffi.NULL if label is None else array_in(label, np.int32, (arcs,), "label")
-    status = lib.fc_acyclic_lengths(machine.handle, labels, array_out(shortest), array_out(longest))
-    check(status, "lengths")
-    return shortest, longest
+    def best_scores(self) -> Floats:
+        """Return the score of the best path of each row, [B]; −inf: there is none."""
+        return self.best_suffix[self.begins]
 
+    def log_partitions(self) -> Floats:
+        """Return log Z of each row, [B]; −inf where there is no path."""
+        return self.sum_suffix[self.begins]
 
-def best(machine: Acyclic) -> tuple[Ints, float]:
-    """Return the best path and its score.
+    def best_paths(self) -> tuple[Ints, Longs]:
+        """Return the arcs of the best paths, one behind the other, and their offsets, [B + 1].
 
-    Ties: ending comes before going on, a smaller arc before a larger one, at the earliest state
-    where the candidates differ.
+        Ties: ending comes before going on, a smaller arc before a larger one, at the earliest state
+        where the candidates differ. None where there is no path.
+        """
+        suffix = self.best_suffix
+        path = np.empty(len(suffix), dtype=np.int32)
+        offset = np.empty(len(self.begins) + 1, dtype=np.int64)
+        status = lib.fc_acyclic_best(
+            self.handle,
+            array_in(suffix, np.float64, suffix.shape, "suffix"),
+            len(path),
+            array_out(path),
+            array_out(offset),
+        )
+        check(status, "best")
+        return path[: offset[-1]], offset
 
-    Returns
-    -------
-    arcs : int32 [k]
-    score : float
-        −inf where there is no path.
-    """
-    suffix = machine.best_suffix
-    path, length = np.empty(len(suffix), dtype=np.int32), ffi.new("int64_t *")
-    status = lib.fc_acyclic_best(
-        machine.handle,
-        array_in(suffix, np.float64, suffix.shape, "suffix"),
-        array_out(path),
-        length,
-    )
-    check(status, "best")
-    return path[: length[0]].copy(), float(suffix[0])
+    def nbest(self, n: int) -> ArcPaths:
+        """Return the n best paths of each row, or all where there are fewer; ties as above.
 
+        Raises
+        ------
+        OptionError
+            n is negative.
+        """
+        if n < 0:
+            raise OptionError(f"n is {n}, expected 0 or more")
+        for tried in growing(n):
+            found = self._ranked(tried)
+            if (found.found < tried).all():  # there are no more
+                break
+        return found
 
-def nbest(machine: Acyclic, n: int) -> ArcPaths:
-    """Return the n best paths, or all where there are fewer; ties as for `best`.
+    def _ranked(self, n: int) -> ArcPaths:
+        suffix, width, rows = self.best_suffix, self.longest, len(self.begins)
+        path, score = np.empty((rows, n, width), dtype=np.int32), np.empty((rows, n))
+        count, at, room = np.zeros(rows, dtype=np.int64), ffi.new("int64_t *"), _ROOM
+        while True:
+            steps = ffi.from_buffer("fc_step[]", bytearray(room * ffi.sizeof("fc_step")))
+            heap = ffi.from_buffer("fc_deviation[]", bytearray(room * ffi.sizeof("fc_deviation")))
+            status = lib.fc_acyclic_nbest(
+                self.handle,
+                array_in(suffix, np.float64, suffix.shape, "suffix"),
+                n,
+                width,
+                room,
+                steps,
+                room,
+                heap,
+                array_out(path),
+                array_out(score),
+                array_out(count),
+                at,
+            )
+            if status != lib.FC_EFULL:
+                break
+            room *= 4
+        check(status, "nbest")
+        if rows == 1:
+            return ArcPaths(path[0, : count[0]], score[0, : count[0]], count)
+        there = np.arange(n) < count[:, None]
+        return ArcPaths(path[there], score[there], count)
 
-    Raises
-    ------
-    OptionError
-        n is negative.
-    """
-    if n < 0:
-        raise OptionError(f"n is {n}, expected 0 or more")
-    for tried in growing(n):
-        found = _ranked(machine, tried)
-        if len(found.score) < tried:  # there are no more
-            break
-    return found
+    def marginals(self) -> tuple[Floats, Floats]:
+        """Return the probability of each state, [S], and arc, [A]; zeros where there is no path."""
+        suffix = self.sum_suffix
+        node, arc = np.empty(len(self.final)), np.empty(len(self.target))
+        status = lib.fc_acyclic_marginals(
+            self.handle,
+            array_in(suffix, np.float64, suffix.shape, "suffix"),
+            array_out(node),
+            array_out(arc),
+        )
+        check(status, "marginals")
+        return node, arc
 
+    def max_marginals(self) -> Floats:
+        """Return the score of the best path through each arc, float64 [A]; −inf: there is none."""
+        suffix = self.best_suffix
+        prefix, arc = np.empty(len(self.final)), np.empty(len(self.target))
+        status = lib.fc_acyclic_max_marginals(
+            self.handle,
+            array_in(suffix, np.float64, suffix.shape, "suffix"),
+            array_out(prefix),
+            array_out(arc),
+        )
+        check(status, "max_marginals")
+        return arc
 
-def _ranked(machine: Acyclic, n: int) -> ArcPaths:
-    suffix, width = machine.best_suffix, machine.longest
-    path, score = np.empty((n, width), dtype=np.int32), np.empty(n)
-    count, room = ffi.new("int64_t *"), _ROOM
-    while True:
-        steps = ffi.from_buffer("fc_step[]", bytearray(room * ffi.sizeof("fc_step")))
-        heap = ffi.from_buffer("fc_deviation[]", bytearray(room * ffi.sizeof("fc_deviation")))
-        status = lib.fc_acyclic_nbest(
-            machine.handle,
+    def entropies(self) -> Floats:
+        """Return the entropy of each row's distribution over paths, in nats, [B].
+
+        By the chain rule, of the choices at each state: no difference of large numbers.
+        """
+        node, arc = self.marginals()
+        suffix, source = self.sum_suffix, Ragged(self.row).rows()
+        used, ends = np.flatnonzero(arc), np.flatnonzero((self.final > -np.inf) & (node > 0.0))
+        chosen = self.score[used] + suffix[self.target[used]] - suffix[source[used]]
+        ended = self.final[ends] - suffix[ends]
+        state = np.concatenate([source[used], ends])
+        parts = np.concatenate([arc[used] * chosen, node[ends] * np.exp(ended) * ended])
+        if len(self.begins) == 1:
+            return np.array([max(0.0, -float(parts.sum()))])
+        row = np.searchsorted(self.begins, state, side="right") - 1
+        total = np.bincount(row, weights=parts, minlength=len(self.begins))
+        return np.maximum(0.0, -total.astype(np.float64))
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Ints:
+        """Return independent exact samples from the distributions over paths: arcs, int32 [B n, W].
+
+        W are the arcs of the longest path, −1 stands behind the last. Each row draws one number for
+        each arc of its own longest path.
+        """
+        if n < 0:
+            raise OptionError(f"n is {n}, expected 0 or more")
+        suffix, width, rows = self.sum_suffix, self.longest, len(self.begins)
+        if rows == 1:
+            uniform = generators[0].random((n, width))
+        else:
+            uniform = np.zeros((rows, n, width))
+            own = np.maximum.reduceat(self.lengths()[1], self.begins)
+            for row, generator, size in zip(uniform, generators, own.tolist(), strict=True):
+                row[:, :size] = generator.random((n, size))
+        path = np.empty((rows * n, width), dtype=np.int32)
+        work = np.empty(len(self.final) + len(self.target))
+        status = lib.fc_acyclic_sample(
+            self.handle,
             array_in(suffix, np.float64, suffix.shape, "suffix"),
             n,
             width,
-            room,
-            steps,
-            room,
-            heap,
+            array_in(uniform, np.float64, uniform.shape, "uniform"),
             array_out(path),
-            array_out(score),
-            count,
+            array_out(work),
         )
-        if status != lib.FC_EFULL:
-            break
-        room *= 4
-    check(status, "nbest")
-    return ArcPaths(path[: count[0]], score[: count[0]])
-
-
-def log_partition(machine: Acyclic) -> float:
-    """Return log Z, −inf where there is no path."""
-    return float(machine.sum_suffix[0])
-
-
-def marginals(machine: Acyclic) -> tuple[Floats, Floats]:
-    """Return the probability of each state, [S], and arc, [A]; zeros where there is no path."""
-    suffix = machine.sum_suffix
-    node, arc = np.empty(len(machine.final)), np.empty(len(machine.target))
-    status = lib.fc_acyclic_marginals(
-        machine.handle,
-        array_in(suffix, np.float64, suffix.shape, "suffix"),
-        array_out(node),
-        array_out(arc),
-    )
-    check(status, "marginals")
-    return node, arc
-
-
-def max_marginals(machine: Acyclic) -> Floats:
-    """Return the score of the best path through each arc, float64 [A]; −inf: there is none."""
-    suffix = machine.best_suffix
-    prefix, arc = np.empty(len(machine.final)), np.empty(len(machine.target))
-    status = lib.fc_acyclic_max_marginals(
-        machine.handle,
-        array_in(suffix, np.float64, suffix.shape, "suffix"),
-        array_out(prefix),
-        array_out(arc),
-    )
-    check(status, "max_marginals")
-    return arc
-
-
-def sample(machine: Acyclic, n: int, generator: np.random.Generator) -> Ints:
-    """Return independent exact samples from the distribution over paths: arcs, int32 [n, W].
-
-    W are the arcs of the longest path, −1 stands behind the last. One number is drawn for each of
-    W.
-    """
-    if n < 0:
-        raise OptionError(f"n is {n}, expected 0 or more")
-    suffix, width = machine.sum_suffix, machine.longest
-    uniform, path = generator.random((n, width)), np.empty((n, width), dtype=np.int32)
-    work = np.empty(len(machine.final) + len(machine.target))
-    status = lib.fc_acyclic_sample(
-        machine.handle,
-        array_in(suffix, np.float64, suffix.shape, "suffix"),
-        n,
-        width,
-        array_in(uniform, np.float64, uniform.shape, "uniform"),
-        array_out(path),
-        array_out(work),
-    )
-    check(status, "sample")
-    return path
+        check(status, "sample")
+        return path
 
 
 # --- Machines that may have cycles: which states lie on a path, and in which order ---------------

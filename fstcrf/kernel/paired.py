@@ -298,7 +298,7 @@ class Paired:
     def explicit(self) -> tuple[Acyclic, Ints]:
         """The machine with pairs as arcs of their own, and the arc that each one is; −1: a pair.
 
-        States are slots, exits before entries at each node. The machine has one begin, node 0.
+        States are slots, exits before entries at each node.
         """
         exits = np.arange(len(self.right)) + self.entry_row[self.exit_node]
         entries = np.arange(len(self.left)) + self.exit_row[self.entry_node + 1]
@@ -324,5 +324,6 @@ class Paired:
             target[order].astype(np.int32),
             np.concatenate([link, self.arcs.score])[order],
             final,
+            exits[self.begins],
         )
         return machine, which[order]

@@ -5,8 +5,8 @@ Scores are natural logs. Nothing here knows how an answer was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
@@ -65,8 +65,30 @@ def shares(scores: Floats, log_z: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Where the labels of a tape of a path lie, if they are those of segments.
+
+    Parameters
+    ----------
+    starts, ends : tuple of int
+        First token of each segment, and the one behind its last.
+    arcs : int64 [k]
+        Which of the given arcs the segments are; −1: none that was given.
+    """
+
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    arcs: Longs = field(compare=False)
+
+
+def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
+    """Return spans of columns; a path has thousands, so they are made as the tuples they are."""
+    return tuple(map(partial(tuple.__new__, Span), zip(start, end, names, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
 class Path(Generic[LabelsT_co]):
-    """One label sequence through a lattice.
+    """One label sequence through a lattice, or one sequence of segments.
 
     Parameters
     ----------
@@ -81,6 +103,8 @@ class Path(Generic[LabelsT_co]):
         Nothing scores higher: proven, not searched until a budget ended.
     bound : float
         No label sequence scores higher than this (natural log).
+    places : tuple of (Places or None)
+        Of lattices with segments, where those of each tape lie; None: a label for each token.
     """
 
     labels: LabelsT_co
@@ -88,8 +112,35 @@ class Path(Generic[LabelsT_co]):
     probability: float
     exact: bool
     bound: float
+    places: tuple[Places | None, ...] = ()
+
+    @property
+    def segments(self) -> tuple[Span, ...]:
+        """What the labels of the first tape of segments cover, ``type`` being the label."""
+        labels: Labels = self.labels
+        if len(self.places) > 1:
+            labels = labels[self.places.index(self._placed)]
+        if self._placed is None:
+            return made_spans(range(len(labels)), range(1, len(labels) + 1), labels)
+        return made_spans(self._placed.starts, self._placed.ends, labels)
+
+    @property
+    def arcs(self) -> Longs:
+        """Which of the given arcs the segments are, int64 [k]; −1: none that was given."""
+        return np.zeros(0, dtype=np.int64) if self._placed is None else self._placed.arcs
+
+    @property
+    def _placed(self) -> Places | None:
+        return next((one for one in self.places if one is not None), None)
 
     def __repr__(self) -> str:
+        if self.places:
+            listed = ", ".join(f"{s.start}:{s.end} {s.type}" for s in self.segments[:12])
+            more = ", …" if len(self.segments) > 12 else ""
+            return (
+                f"<Path: {listed}{more}; score {self.score:.6g}, "
+                f"probability {self.probability:.4g}>"
+            )
         values = f"score={self.score!r}, probability={self.probability!r}, exact={self.exact!r}"
         return f"Path(labels={_short(self.labels)}, {values}, bound={self.bound!r})"
 

@@ -1,88 +1,156 @@
-"""Arcs over stretches of text as flat arrays: lattices of segments, and what is made of them.
+"""Arcs over stretches of text as flat arrays: the engine of acyclic machines of every kind.
 
 States / Start / Final / Arcs
-    Nodes, each at a position of the text, several where a grammar was multiplied in; start at
-    position 0, final nodes at the end; an arc passes the tokens between two nodes.
+    Nodes, each at a position of its row, several at one position where a machine has them; a row
+    begins at a node of its own; final nodes; an arc passes the tokens between its two nodes.
 
-An arc begins a segment or carries one on. Neighbouring arcs score as a pair of classes, see
-`fstcrf.kernel.paired`. A product with an acceptor, or with a lattice of tokens, is again such
-arrays, with the number of the arc that each one came from.
+On every tape an arc begins something, or carries on what the arc before it began, and its tokens
+are under a label. Segments, spans and words are arcs that begin one thing; frames of CTC begin a
+symbol or carry it on; arcs of an acceptor pass a token, or none. Neighbouring arcs may score as a
+pair of classes, see `fstcrf.kernel.paired`; without pairs the machine is plain, see
+`fstcrf.kernel.acyclic`, which is several times faster than pairs that score 0. A product with an
+acceptor, and that of two such lattices, are again such arrays, with the number of the arc that was
+given of each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.errors import TooLargeError
-from fstcrf.kernel.acyclic import connected
-from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged
-from fstcrf.lattices.machines import JointArrays
+from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
+from fstcrf.lattices.arcchains import ArcChain
+from fstcrf.lattices.engine import Coupling, Over, Runs
+from fstcrf.lattices.reading import Elements, Reading
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.ragged import Ragged
-
-Over: TypeAlias = Literal["segments", "tokens"]
-"""What a grammar reads: a label for each segment, or one for each token."""
 
 MOST_ARCS = 30_000_000
 """Arcs, and pairs of classes, of a lattice that is written out."""
 
+_FREE, _CARRIED = -1, -2
+"""In place of a label: the arc begins nothing, or carries something on."""
+
+_SHARED = ("source", "target", "left", "right", "score", "origin")
+_TAPED = ("label", "under", "end", "carries")
+_OF_ARCS = (*_SHARED, *_TAPED)
+
 
 @dataclass(frozen=True, eq=False)
-class SegmentArcs:
-    """A lattice over T tokens: M nodes, A arcs, in the order of `arranged`.
+class Arcs:
+    """B rows of M nodes and A arcs together, with K tapes.
 
     Parameters
     ----------
+    rows : Ragged
+        Tokens of each row.
+    begins : int64 [B]
+        The node where each row begins, its first one.
     position : int64 [M]
-        Of each node in the text, ascending; node 0 is the start.
+        Of each node in its row.
+    final : float64 [M]
+        −inf: no path ends there.
     source, target : int32 [A]
-        Nodes; the position of the second is above that of the first.
-    label : int32 [A]
-        Of the segment that begins with the arc; −1: none does.
-    under : int32 [A]
-        The label of its tokens.
-    carries : bool [A]
-        It carries on what the arc before it began.
+        Nodes, the second above the first; sorted as `arranged` says, without pairs by source.
     left, right : int32 [A]
         Classes for pair scores.
     score : float64 [A]
     origin : int64 [A]
         The arc that was given, of those that begin one; −1: none.
-    state : int32 [A]
-        State of the token in a lattice of tokens; −1: none was multiplied in.
-    final : float64 [M]
-        −inf: no path ends there.
+    label : int32 [A, K]
+        What begins with the arc; −1: nothing does.
+    under : int32 [A, K]
+        The label of its tokens; −1: none.
+    end : int64 [A, K]
+        The position where what begins with it ends; −1: that is not known here.
+    carries : bool [A, K]
+        It carries on what the arc before it began.
     class_final : float64 [R]
-    pairs : PairScores
+    pairs : PairScores, optional
+        None: neighbours score nothing.
     per_position : bool
         The table of pairs of a node is that of its position, not the only one.
     """
 
+    rows: Ragged
+    begins: Longs
     position: Longs
+    final: Floats
     source: Ints
     target: Ints
-    label: Ints
-    under: Ints
-    carries: Bools
     left: Ints
     right: Ints
     score: Floats
     origin: Longs
-    state: Ints
-    final: Floats
+    label: Ints
+    under: Ints
+    end: Longs
+    carries: Bools
     class_final: Floats
-    pairs: PairScores
+    pairs: PairScores | None
     per_position: bool = False
+
+    @classmethod
+    def of_row(
+        cls,
+        length: int,
+        *,
+        source: Ints,
+        target: Ints,
+        score: Floats,
+        label: Ints,
+        class_final: Floats,
+        pairs: PairScores | None,
+        **others: Any,
+    ) -> Arcs:
+        """Return a row of T tokens with a node at each boundary, which ends at the last of them.
+
+        Where nothing else is given, arcs begin their labels, which end with them.
+        """
+        labels = label if label.ndim == 2 else label[:, None]
+        final = np.full(length + 1, -np.inf)
+        final[length] = 0.0
+        usual: dict[str, Any] = {
+            "end": target[:, None].astype(np.int64),
+            "under": labels,
+            "carries": np.zeros(labels.shape, dtype=bool),
+            "origin": np.full(len(source), -1, dtype=np.int64),
+        }
+        return cls(
+            rows=Ragged(np.array([0, length])),
+            begins=np.zeros(1, dtype=np.int64),
+            position=np.arange(length + 1),
+            final=final,
+            source=source,
+            target=target,
+            score=score,
+            label=labels,
+            class_final=class_final,
+            pairs=pairs,
+            **(usual | others),
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave the kernel's structures behind: they are made again."""
-        return SegmentArcs, tuple(getattr(self, part.name) for part in fields(self))
+        return Arcs, tuple(getattr(self, part.name) for part in fields(self))
+
+    @property
+    def n_elements(self) -> int:
+        """Arcs."""
+        return len(self.source)
+
+    @property
+    def tapes(self) -> int:
+        """Number of tapes."""
+        return int(self.label.shape[1])
 
     @property
     def tokens(self) -> Longs:
@@ -90,84 +158,596 @@ class SegmentArcs:
         return self.position[self.target] - self.position[self.source]
 
     @cached_property
-    def machine(self) -> Paired:
-        """The arrays as the kernel has them."""
-        return machine_of([self])
+    def row(self) -> Longs:
+        """The row of each node, int64 [M]."""
+        if len(self.begins) == 1:
+            return np.zeros(len(self.position), dtype=np.int64)
+        return np.searchsorted(self.begins, np.arange(len(self.position)), side="right") - 1
 
     @cached_property
-    def furthest(self) -> int:
-        """The last position that a path from the start reaches; what follows it is dead."""
-        alive = self.score > -np.inf
-        row = Ragged.from_rows(self.source[alive], len(self.position)).offsets
-        everywhere = np.ones(len(self.position), dtype=bool)
-        reached = connected(row, self.target[alive], 0, everywhere)
-        return int(self.position[reached].max())
+    def _place(self) -> Longs:
+        """Tokens before each node, counted through all rows, int64 [M]."""
+        if len(self.begins) == 1:
+            return self.position
+        return self.position + self.rows.offsets[self.row]
 
-    def with_arcs(self, keep: Bools | NDArray[np.integer]) -> SegmentArcs:
+    def with_arcs(self, keep: Bools | NDArray[np.integer]) -> Arcs:
         """Return some of the arcs."""
-        names = ("source", "target", "label", "under", "carries", "left", "right", "score")
-        return replace(
-            self, **{name: getattr(self, name)[keep] for name in (*names, "origin", "state")}
+        return replace(self, **{name: getattr(self, name)[keep] for name in _OF_ARCS})
+
+    def in_order(self) -> Arcs:
+        """Return the arcs in the order in which machines have them."""
+        if self.pairs is None:
+            return self.with_arcs(ascending(self.source.astype(np.int64)))
+        arcs = PairedArcs(self.source, self.target, self.left, self.right, self.score)
+        return self.with_arcs(arranged(arcs))
+
+    # --- What the kernel answers --------------------------------------------------------------
+
+    @cached_property
+    def machine(self) -> Acyclic | Paired:
+        """The arrays as the kernel has them."""
+        nodes = len(self.position)
+        if self.pairs is None:
+            row = Ragged.from_rows(self.source, nodes).offsets
+            return Acyclic(row, self.target, self.score, self.final, self.begins)
+        arcs = PairedArcs(self.source, self.target, self.left, self.right, self.score)
+        table = None
+        if self.per_position:
+            table = np.minimum(self.position, len(self.pairs.pair) - 1).astype(np.int32)
+        return Paired(nodes, arcs, self.final, self.class_final, self.pairs, self.begins, table)
+
+    @cached_property
+    def explicit(self) -> tuple[Acyclic, Ints | None]:
+        """The machine with pairs as arcs of their own, and which arc each one is; −1: a pair.
+
+        None: all arcs are arcs.
+        """
+        machine = self.machine
+        return (machine, None) if isinstance(machine, Acyclic) else machine.explicit
+
+    @cached_property
+    def _chain(self) -> ArcChain | None:
+        """The same as a chain of tokens, where that is faster."""
+        return ArcChain.of(self)
+
+    @cached_property
+    def log_z(self) -> Floats:
+        """Log Z of each row, [B]; −inf: there is no path."""
+        return self.machine.log_partitions() if self._chain is None else self._chain.log_z
+
+    @cached_property
+    def best_scores(self) -> Floats:
+        """Score of the best path of each row, [B]; −inf: there is none."""
+        return self.machine.best_scores() if self._chain is None else self._chain.best_scores
+
+    @cached_property
+    def posterior(self) -> Floats:
+        """Probability of each arc, [A]; 0 where there is no path."""
+        if self._chain is not None:
+            return self._chain.posterior
+        machine = self.machine
+        return machine.marginals()[1] if isinstance(machine, Acyclic) else machine.marginals().arc
+
+    def nbest(self, n: int) -> Runs:
+        """Return the n best paths of each row.
+
+        Ties: ending comes before going on, then the smaller left class, then the arc that comes
+        first, at the earliest node where the candidates differ.
+        """
+        if self._chain is not None and n > 0:
+            return self._chain.nbest(n)
+        if n != 1:
+            machine, _ = self.explicit
+            found = machine.nbest(n)
+            return self._runs(found.arcs, found.score, found.found)
+        path, offsets = self.machine.best_paths()
+        score = self.best_scores
+        alive = score > -np.inf
+        if alive.all():
+            return Runs(alive.astype(np.int64), score, offsets, path)
+        bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
+        return Runs(alive.astype(np.int64), score[alive], bounds, path)
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+        """Return n independent exact samples of each row, their scores among them."""
+        if self._chain is not None and n > 0:
+            runs = self._chain.sample(n, generators[0])
+            return runs._replace(score=self._scores(runs))
+        machine, _ = self.explicit
+        drawn = machine.sample(n, generators)
+        found = np.full(len(self.begins), n)
+        runs = self._runs(drawn, np.zeros(len(drawn)), found)
+        return runs._replace(score=self._scores(runs))
+
+    def _runs(self, paths: Ints, score: Floats, found: Longs) -> Runs:
+        """Return paths of the explicit machine, [R, W], as paths of these arcs."""
+        _, which = self.explicit
+        own = paths >= 0
+        if which is not None and paths.size:
+            paths = np.where(own, which[np.maximum(paths, 0)], -1)
+            own = paths >= 0
+        return Runs(found, score, Ragged.from_lengths(own.sum(axis=1)).offsets, paths[own])
+
+    def _scores(self, runs: Runs) -> Floats:
+        """Return the scores of paths."""
+        count, path = len(runs.score), runs.elements
+        rows = Ragged(runs.bounds)
+        begin = np.repeat(self.begins, runs.found)
+        last = begin.copy()
+        full = runs.bounds[1:] > runs.bounds[:-1]
+        last[full] = self.target[path[runs.bounds[1:][full] - 1]]
+        total: Floats = self.final[last]
+        total = total + np.bincount(rows.rows(), weights=self.score[path], minlength=count)
+        if self.pairs is None:
+            return total
+        none = self.pairs.pair.shape[1] - 1
+        before = np.empty(len(path), dtype=np.int64)
+        before[1:] = self.right[path[:-1]]
+        before[runs.bounds[:-1][full]] = none
+        table = self.position[self.source[path]] if self.per_position else 0
+        if self.per_position:
+            table = np.minimum(table, len(self.pairs.pair) - 1)
+        links = self.pairs.pair[table, before, self.left[path]]
+        ending = np.full(count, none)
+        ending[full] = self.right[path[runs.bounds[1:][full] - 1]]
+        total = total + np.bincount(rows.rows(), weights=links, minlength=count)
+        total += self.class_final[ending]
+        return total
+
+    def maxima(self) -> Floats:
+        """Return the score of the best path through each arc, [A]; −inf: there is none."""
+        machine, which = self.explicit
+        found = machine.max_marginals()
+        if which is None:
+            return found
+        best, arc = np.full(len(self.source), -np.inf), which >= 0
+        best[which[arc]] = found[arc]
+        return best
+
+    def entropies(self) -> Floats:
+        """Return the entropy of each row in nats, [B]."""
+        return self.explicit[0].entropies()
+
+    def met(self) -> tuple[Floats, Floats]:
+        """Return the expected meetings of classes, [R, L], and ends behind each, [R].
+
+        Without pairs there are none.
+        """
+        machine = self.machine
+        assert isinstance(machine, Paired)  # noqa: S101 (the caller has looked)
+        sums = machine.marginals(counted=True)
+        ends = np.bincount(machine.right, weights=sums.end, minlength=len(self.class_final))
+        return sums.met.sum(axis=0), ends.astype(np.float64)
+
+    @cached_property
+    def _ways(self) -> tuple[Ints, Ints]:
+        """Labels of the first tape on the shortest and the longest way to each node; −1: no way."""
+        alive = np.flatnonzero(self.score > -np.inf)
+        order = alive[ascending(self.source[alive].astype(np.int64))]
+        row = Ragged.from_rows(self.source[order], len(self.position)).offsets
+        flat = Acyclic(row, self.target[order], self.score[order], self.final, self.begins)
+        return flat.lengths(np.ascontiguousarray(self.label[order, 0]))
+
+    def furthest(self) -> int:
+        """Return the last position that a path from the start reaches; what follows is dead."""
+        return int(self.position[self._ways[1] >= 0].max())
+
+    # --- What arcs say ------------------------------------------------------------------------
+
+    @cached_property
+    def _covers(self) -> list[Reading]:
+        start, end = self._place[self.source], self._place[self.target]
+        found = []
+        for label in self.under.T:
+            there = (label >= 0) & (end > start)
+            kept: Elements = slice(None) if there.all() else np.flatnonzero(there)
+            found.append(Reading(kept, start[kept], end[kept], label[kept]))
+        return found
+
+    def covers(self, tape: int) -> Reading:
+        """Return the label that the tokens of each arc are under."""
+        return self._covers[tape]
+
+    def begun(self, tape: int) -> Reading | None:
+        """Return what begins with each arc; None where it is not known where that ends."""
+        label, end = self.label[:, tape], self.end[:, tape]
+        arc = np.flatnonzero(label >= 0)
+        if (end[arc] < 0).any():
+            return None
+        source = self.source[arc]
+        shift = self._place[source] - self.position[source]
+        return Reading(arc, self._place[source], end[arc] + shift, label[arc])
+
+    def told(self, path: Ints, tape: int) -> tuple[Longs, Longs, Ints]:
+        """Return starts, ends and labels of what stands on a tape along a path."""
+        if not len(path):
+            return self.position[:0], self.position[:0], self.label[:0, tape]
+        begins = np.flatnonzero(~self.carries[path, tape])
+        ends = np.append(begins[1:], len(path)) - 1
+        label = self.label[path[begins], tape]
+        named = label >= 0
+        if not named.all():
+            begins, ends, label = begins[named], ends[named], label[named]
+        start = self.position[self.source[path[begins]]]
+        return start, self.position[self.target[path[ends]]], label
+
+    def origins(self, path: Ints) -> Longs:
+        """Return which given arcs begin something on the first tape along a path; −1: none."""
+        begins = ~self.carries[path, 0] & (self.label[path, 0] >= 0)
+        found: Longs = self.origin[path[begins]]
+        return found
+
+    # --- Some of the paths --------------------------------------------------------------------
+
+    def restrict(self, keep: Bools) -> Arcs:
+        """Return the paths of some arcs alone."""
+        return self.with_arcs(keep)
+
+    def _crossed(self, places: Longs) -> Bools:
+        """Tell which arcs pass over any of some positions, bool [A]."""
+        last = max(int(self.position.max()), int(places.max(initial=0)))
+        before = np.zeros(last + 2, dtype=np.int64)  # paths may end before places
+        before[places + 1] = 1
+        before = np.cumsum(before)  # places below each position
+        start, end = self.position[self.source], self.position[self.target]
+        return before[end] > before[start + 1]
+
+    def exactly(self, tape: int, start: Longs, end: Longs, label: Longs) -> Arcs:
+        """Return the paths of the only row on which these facts, and no others, are on a tape.
+
+        That arcs say only these is not that they say all of them: a path may end before the last.
+        """
+        length = int(max(self.position.max(), end.max(initial=0)))
+        wanted, covered = np.full(length + 1, _FREE), np.zeros(length + 1, dtype=np.int64)
+        np.add.at(covered, start, 1)
+        np.add.at(covered, end, -1)
+        wanted[Ragged.from_lengths(end - start).ranges(start)] = _CARRIED
+        wanted[start] = label
+        reads = np.where(self.carries[:, tape], _CARRIED, self.label[:, tape])
+        keep = reads == wanted[self.position[self.source]]
+        keep &= ~self._crossed(np.concatenate([start, end]))
+        if (np.cumsum(covered) > 1).any():
+            keep[:] = False
+        last = int(end.max(initial=0))
+        final = np.where(self.position >= last, self.final, -np.inf)
+        return replace(self.with_arcs(keep), final=final)
+
+    def spelling(self, tape: int, labels: Sequence[int]) -> Arcs:
+        """Return the paths on which these labels, and no others, are on a tape, one by one.
+
+        By pairs (node, labels read), of those arcs alone that read the next one.
+        """
+        read, width = self.label[:, tape], len(labels) + 1
+        reading = [np.flatnonzero(read == label) for label in labels]
+        free = np.flatnonzero(read < 0)
+        arcs = np.concatenate([*reading, *[free] * width])
+        ahead = np.concatenate(
+            [
+                Ragged.from_lengths(map(len, reading)).rows(),
+                np.repeat(np.arange(width), len(free)),
+            ]
         )
+        moved, final = self.with_arcs(arcs), np.full((len(self.final), width), -np.inf)
+        final[:, -1] = self.final
+        source = moved.source.astype(np.int64) * width + ahead
+        target = moved.target.astype(np.int64) * width + ahead + (read[arcs] >= 0)
+        return replace(
+            moved,
+            begins=self.begins * width,
+            position=np.repeat(self.position, width),
+            final=final.reshape(-1),
+            source=source.astype(np.int32),
+            target=target.astype(np.int32),
+        ).in_order()
 
+    def running(self, start: int, end: int, label: int) -> Arcs:
+        """Return the paths of the only row on which a run on the first tape is just there."""
+        place, carries = self.position[self.source], self.carries[:, 0]
+        reads = np.where(carries, _CARRIED, self.label[:, 0])
+        keep = np.where(place == start, reads == label, (place < start) | (place >= end))
+        keep |= (place > start) & (place < end) & carries
+        keep &= (place != end) | ~carries
+        return self.with_arcs(keep)
 
-def machine_of(parts: list[SegmentArcs]) -> Paired:
-    """Return the machine of lattices with the same pair scores, one behind the other."""
-    if len(parts) == 1 and not parts[0].per_position:
-        only = parts[0]
-        arcs = PairedArcs(only.source, only.target, only.left, only.right, only.score)
-        start = np.zeros(1, dtype=np.int64)
-        return Paired(len(only.position), arcs, only.final, only.class_final, only.pairs, start)
-    shift = Ragged.from_lengths(len(p.position) for p in parts).offsets
+    def bounded(self, wanted: Longs) -> Arcs:
+        """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
+        here = wanted[self.position[self.source]]
+        inside = self.position[self.source] > 0
+        keep = ~self._crossed(np.flatnonzero(wanted == 1))
+        keep &= ~(inside & np.where(self.carries[:, 0], here == 1, here == -1))
+        none = np.flatnonzero(wanted[:-1] == -1)  # something goes on there: no path ends before
+        final = np.where(self.position > none.max(initial=-1), self.final, -np.inf)
+        return replace(self.with_arcs(keep), final=final)
 
-    def nodes(name: str) -> Ints:
-        moved = [getattr(p, name) + s for p, s in zip(parts, shift.tolist(), strict=False)]
-        return np.concatenate(moved).astype(np.int32)
-
-    def joined(name: str) -> np.ndarray:
-        return np.concatenate([getattr(p, name) for p in parts])
-
-    first = parts[0]
-    arcs = PairedArcs(
-        nodes("source"), nodes("target"), joined("left"), joined("right"), joined("score")
-    )
-    table = None
-    if first.per_position:
-        last = len(first.pairs.pair) - 1
-        table = np.minimum(joined("position"), last).astype(np.int32)
-    return Paired(
-        int(shift[-1]), arcs, joined("final"), first.class_final, first.pairs, shift[:-1], table
-    )
-
-
-def in_order(arcs: SegmentArcs) -> SegmentArcs:
-    """Return the arcs in the order in which machines have them."""
-    order = arranged(PairedArcs(arcs.source, arcs.target, arcs.left, arcs.right, arcs.score))
-    return arcs.with_arcs(order)
-
-
-def trimmed(arcs: SegmentArcs) -> SegmentArcs:
-    """Return what lies on a path; of the nodes, node 0 stays in any case."""
-    arcs = arcs.with_arcs(arcs.score > -np.inf)
-    order = np.argsort(arcs.source, kind="stable")
-    row = Ragged.from_rows(arcs.source[order], len(arcs.position)).offsets
-    keep = connected(row, arcs.target[order], 0, arcs.final > -np.inf)
-    left = keep[arcs.source] & keep[arcs.target]
-    keep[0] = True
-    number = (np.cumsum(keep) - 1).astype(np.int32)
-    arcs = arcs.with_arcs(left)
-    return in_order(
-        replace(
+    def trimmed(self) -> Arcs:
+        """Return what lies on a path; nodes where rows begin stay in any case."""
+        arcs = self.with_arcs(self.score > -np.inf)
+        order = ascending(arcs.source.astype(np.int64))
+        row = Ragged.from_rows(arcs.source[order], len(arcs.position)).offsets
+        nothing = np.zeros(len(order))
+        flat = Acyclic(row, arcs.target[order], nothing, arcs.final, arcs.begins)
+        keep = (flat.lengths()[1] >= 0) & (flat.best_suffix > -np.inf)
+        left = keep[arcs.source] & keep[arcs.target]
+        keep[arcs.begins] = True
+        number = (np.cumsum(keep) - 1).astype(np.int32)
+        arcs = arcs.with_arcs(left)
+        return replace(
             arcs,
+            begins=number[arcs.begins].astype(np.int64),
             position=arcs.position[keep],
             final=arcs.final[keep],
             source=number[arcs.source],
             target=number[arcs.target],
+        ).in_order()
+
+    def placed(self) -> Arcs:
+        """Return the only row with labels that were read as positions: it is its own clock."""
+        size = self._ways[1]
+        ends = size[self.final > -np.inf]
+        length = int(ends.max(initial=0))
+        position = np.maximum(size, 0).astype(np.int64)
+        end = np.where(self.label >= 0, position[self.target][:, None], -1)
+        return replace(self, rows=Ragged.from_lengths([length]), position=position, end=end)
+
+    def clocked(self) -> Arcs:
+        """Return the only row, its own clock, with nodes behind one number of labels each."""
+        shortest, longest = self._ways
+        if (shortest == longest).all():
+            return self
+        states, size = int(longest.max()) + 1, int(self.label[:, 0].max()) + 1
+        target = np.tile(np.arange(1, states + 1, dtype=np.int32)[:, None], (1, size))
+        target[-1] = -1
+        labels = (tuple(map(str, range(size))),)
+        counter = Acceptor(("",), labels, target, None, np.zeros(states), "positions")
+        return self.product(counter, [0], "segments").placed()
+
+    def lengths(self) -> tuple[int, int]:
+        """Return the labels on the shortest and the longest path of the only row; zeros: none."""
+        machine, which = self.explicit
+        label = self.label[:, 0]
+        read = label if which is None else np.where(which >= 0, label[which], -1)
+        shortest, longest = machine.lengths(np.ascontiguousarray(read, dtype=np.int32))
+        ends = (machine.final > -np.inf) & (longest >= 0)
+        if not ends.any():
+            return 0, 0
+        return int(shortest[ends].min()), int(longest[ends].max())
+
+    # --- Other scores -------------------------------------------------------------------------
+
+    def reweight(self, score: Floats) -> Arcs:
+        """Return the same paths, each with the sum of its arcs' new scores."""
+        return replace(
+            self,
+            score=np.where(self.score > -np.inf, score, -np.inf),
+            final=_support(self.final),
+            class_final=_support(self.class_final),
+            pairs=None if self.pairs is None else PairScores(_support(self.pairs.pair)),
         )
-    )
+
+    def scale(self, factor: float) -> Arcs:
+        """Return the same paths with all scores times a factor; what is forbidden stays so."""
+        with np.errstate(over="ignore"):  # the kernel refuses infinities by name
+            found = replace(
+                self,
+                score=scaled(self.score, factor),
+                final=scaled(self.final, factor),
+                class_final=scaled(self.class_final, factor),
+                pairs=None if self.pairs is None else PairScores(scaled(self.pairs.pair, factor)),
+            )
+        assert found.machine is not None  # noqa: S101 (it is checked when it is made)
+        return found
+
+    # --- Many rows ----------------------------------------------------------------------------
+
+    def select(self, rows: Longs) -> Arcs:
+        """Return some rows."""
+        nodes = Ragged(np.append(self.begins, len(self.position)))
+        parts = []
+        for row in rows.tolist():
+            own = slice(int(nodes.offsets[row]), int(nodes.offsets[row + 1]))
+            arcs = self.with_arcs((self.source >= own.start) & (self.source < own.stop))
+            shift = np.int32(own.start)
+            parts.append(
+                replace(
+                    arcs,
+                    rows=self.rows.select(np.asarray([row])),
+                    begins=np.zeros(1, dtype=np.int64),
+                    position=self.position[own],
+                    final=self.final[own],
+                    source=arcs.source - shift,
+                    target=arcs.target - shift,
+                )
+            )
+        return joined(parts)
+
+    # --- Products -----------------------------------------------------------------------------
+
+    def product(
+        self, acceptor: Acceptor, tapes: Sequence[int], over: Over, *, written: bool = False
+    ) -> Arcs:
+        """Return the product with an acceptor, trimmed.
+
+        Parameters
+        ----------
+        acceptor : Acceptor
+        tapes : sequence of int
+            What it reads.
+        over : {"segments", "tokens"}
+            segments: it reads what begins with an arc, once; tokens: the label of each token.
+        written : bool
+            One more tape has, for each arc, the acceptor's state before it and what it reads there:
+            state · symbols + symbol.
+        """
+        states = acceptor.n_states
+        check_size(len(self.source) * states, f"the product with {acceptor.name}")
+        columns = (self.label if over == "segments" else self.under)[:, list(tapes)]
+        sizes = tuple(map(len, acceptor.labels))
+        read = np.ravel_multi_index(tuple(np.maximum(columns, 0).T), sizes)
+        symbol = np.where((columns >= 0).all(axis=1), read, -1)
+        times = None if over == "segments" else self.tokens
+        after, gain = _steps(acceptor, symbol, times)
+        arc, state = np.nonzero(after >= 0)
+        moved = self.with_arcs(arc)
+        if written:
+            code = np.where(symbol[arc] >= 0, state * int(np.prod(sizes)) + symbol[arc], -1)
+            moved = moved.with_tape(code.astype(np.int32))
+        return replace(
+            moved,
+            begins=self.begins * states,
+            position=np.repeat(self.position, states),
+            final=(self.final[:, None] + acceptor.final).reshape(-1),
+            source=(moved.source.astype(np.int64) * states + state).astype(np.int32),
+            target=(moved.target.astype(np.int64) * states + after[arc, state]).astype(np.int32),
+            score=moved.score + gain[arc, state],
+        ).trimmed()
+
+    def with_tape(self, label: Ints) -> Arcs:
+        """Return the arcs with one tape more, of which each begins its label."""
+        none = np.zeros(len(label), dtype=bool)
+        parts: dict[str, Any] = {"label": label, "under": label, "carries": none}
+        parts["end"] = self.position[self.target]
+        mine = {name: np.column_stack([getattr(self, name), parts[name]]) for name in _TAPED}
+        return replace(self, **cast("dict[str, Any]", mine))
+
+    def beside(self, other: Arcs, coupling: Coupling) -> Arcs:
+        """Return the pairs of paths over the same tokens, trimmed: an arc for each two at a token.
+
+        Parameters
+        ----------
+        other : Arcs
+            Its tapes come behind.
+        coupling : mapping of (int, int) to float64 [L1, L2]
+            Potentials of labels at a token, by the numbers of two tapes.
+        """
+        one, two = self.paired().pieces(), other.paired().pieces()
+        assert one.pairs is not None  # noqa: S101
+        assert two.pairs is not None  # noqa: S101
+        (tables, r1, l1), (more, r2, l2) = one.pairs.pair.shape, two.pairs.pair.shape
+        size = max(tables, more) * ((r1 - 1) * (r2 - 1) + 1) * l1 * l2
+        check_size(size, "the composition's pair table")
+        pairs = _pairs_beside(one.pairs.pair, two.pairs.pair)
+        first, second = _together(one.boundary, two.boundary, "the composition")
+        node = first * len(two.position) + second  # ascending
+        a, b = _together(one.boundary[one.source], two.boundary[two.source], "the composition")
+
+        def number(x: NDArray[np.integer], y: NDArray[np.integer]) -> Longs:
+            return np.searchsorted(node, x.astype(np.int64) * len(two.position) + y)
+
+        score = one.score[a] + two.score[b]
+        for (x, y), table in coupling.items():
+            under, beside = one.under[a, x], two.under[b, y - one.tapes]
+            named = (under >= 0) & (beside >= 0)
+            score = score + np.where(named, table[under, beside], 0.0)
+        taped = {
+            name: np.column_stack([getattr(one, name)[a], getattr(two, name)[b]]) for name in _TAPED
+        }
+        ends = (one.class_final[:-1, None] + two.class_final[:-1]).reshape(-1)
+        return Arcs(
+            rows=self.rows,
+            begins=number(one.begins, two.begins),
+            position=one.position[first],
+            final=one.final[first] + two.final[second],
+            source=number(one.source[a], two.source[b]).astype(np.int32),
+            target=number(one.target[a], two.target[b]).astype(np.int32),
+            left=one.left[a] * np.int32(l2) + two.left[b],
+            right=one.right[a] * np.int32(r2 - 1) + two.right[b],
+            score=score,
+            origin=one.origin[a],
+            class_final=np.append(ends, one.class_final[-1] + two.class_final[-1]),
+            pairs=PairScores(pairs),
+            per_position=one.per_position or two.per_position,
+            **taped,
+        ).trimmed()
+
+    @cached_property
+    def boundary(self) -> Longs:
+        """A number of each node that those at the same place of the same row share."""
+        return self._place + self.row
+
+    def paired(self) -> Arcs:
+        """Return the same with pairs, which score nothing where there were none."""
+        if self.pairs is not None:
+            return self
+        if (self.tokens < 1).any():
+            raise OptionError(
+                "an arc that reads no token stands beside nothing: remove epsilons from the Fst "
+                "first, pynini's rmepsilon does"
+            )
+        none = np.zeros(len(self.source), dtype=np.int32)
+        pairs = PairScores(np.zeros((1, 2, 1)))
+        paired = replace(self, left=none, right=none, class_final=np.zeros(2), pairs=pairs)
+        return paired.in_order()
+
+    def pieces(self) -> Arcs:
+        """Cut arcs into tokens; arcs to one node with one label share what is behind their first.
+
+        Nodes within arcs come in the order of their positions. Inner classes stand behind those of
+        the lattice: on the left they are one more, on the right that of beginnings.
+        """
+        size, end = self.tokens, self.position[self.target]
+        long = np.flatnonzero(size > 1)
+        if not len(long):
+            return self
+        assert self.pairs is not None  # noqa: S101 (arcs without pairs pass a token)
+        _, right, left = self.pairs.pair.shape
+        check_size(int(size[long].sum()), "the composition")
+        under, labels = np.unique(self.under[long], axis=0, return_inverse=True)
+        tail = self.target[long].astype(np.int64) * len(under) + labels.reshape(-1)
+        length = int(self.position.max()) + 1
+        rest = (tail * right + self.right[long]) * length  # and the position of the node
+        inner = rest + self.position[self.source[long]] + 1
+        within = Ragged.from_lengths(size[long] - 1)
+        keys, where = np.unique(within.ranges(inner), return_index=True)
+        arc = long[within.rows()[where]]  # any that passes there: what is read of it is the same
+        place, nodes = keys % length, len(self.position)
+        row = self.row[self.source[arc]]
+        boundary = place + self.rows.offsets[row] + row
+        by_place = np.argsort(np.concatenate([self.boundary, boundary]), kind="stable")
+        number = np.empty(len(by_place), dtype=np.int32)
+        number[by_place] = np.arange(len(by_place))
+        first_target, first_right = number[self.target], self.right.copy()
+        first_target[long] = number[nodes + np.searchsorted(keys, inner)]
+        first_right[long] = right - 1
+        last = place + 1 == end[arc]
+        following = np.minimum(np.searchsorted(keys, np.where(last, 0, keys + 1)), len(keys) - 1)
+        on = number[np.where(last, self.target[arc], nodes + following)]
+        count = len(keys)
+
+        def behind(name: str, values: NDArray[Any]) -> NDArray[Any]:
+            return np.concatenate([getattr(self, name), values])
+
+        none = np.full((count, self.tapes), -1, dtype=np.int32)
+        return replace(
+            self,
+            begins=number[self.begins].astype(np.int64),
+            position=behind("position", place)[by_place],
+            final=behind("final", np.full(count, -np.inf))[by_place],
+            source=np.concatenate([number[self.source], number[nodes:]]),
+            target=np.concatenate([first_target, on]),
+            label=behind("label", none),
+            under=behind("under", self.under[arc]),
+            end=behind("end", none.astype(np.int64)),
+            carries=behind("carries", none < 0),
+            left=behind("left", np.full(count, left, dtype=np.int32)),
+            right=np.concatenate(
+                [first_right, np.where(last, self.right[arc], right - 1).astype(np.int32)]
+            ),
+            score=behind("score", np.zeros(count)),
+            origin=behind("origin", none[:, 0].astype(np.int64)),
+            class_final=np.concatenate([self.class_final[:-1], [-np.inf], self.class_final[-1:]]),
+            pairs=PairScores(_with_inner(self.pairs.pair)),
+        )
 
 
-# --- Under a grammar ------------------------------------------------------------------------------
+def _support(values: Floats) -> Floats:
+    return np.where(values > -np.inf, 0.0, -np.inf)
+
+
+def scaled(values: Floats, factor: float) -> Floats:
+    """Return scores times a factor; what is forbidden stays so."""
+    alive = values > -np.inf
+    return np.where(alive, factor * np.where(alive, values, 0.0), -np.inf)
 
 
 def check_size(arcs: int, what: str) -> None:
@@ -179,37 +759,27 @@ def check_size(arcs: int, what: str) -> None:
         )
 
 
-def accepted(
-    arcs: SegmentArcs, acceptor: Acceptor, symbol: Longs, times: Longs | None
-) -> SegmentArcs:
-    """Return the product with an acceptor, trimmed.
-
-    Parameters
-    ----------
-    arcs : SegmentArcs
-    acceptor : Acceptor
-    symbol : int64 [A]
-        What it reads at each arc, an index into its flattened labels; −1: nothing.
-    times : int64 [A] or None
-        How many times; once where absent.
-    """
-    states = acceptor.n_states
-    check_size(len(arcs.source) * states, f"the product with {acceptor.name}")
-    after, gain = acceptor_steps(acceptor, symbol, times)
-    arc, state = np.nonzero(after >= 0)
-    moved = arcs.with_arcs(arc)
-    product = replace(
-        moved,
-        position=np.repeat(arcs.position, states),
-        final=(arcs.final[:, None] + acceptor.final).reshape(-1),
-        source=(moved.source.astype(np.int64) * states + state).astype(np.int32),
-        target=(moved.target.astype(np.int64) * states + after[arc, state]).astype(np.int32),
-        score=moved.score + gain[arc, state],
+def joined(parts: Sequence[Arcs]) -> Arcs:
+    """Return lattices with the same pair scores and tapes as the rows of one."""
+    if len(parts) == 1:
+        return parts[0]
+    first, shift = parts[0], Ragged.from_lengths(len(p.position) for p in parts).offsets
+    found = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _OF_ARCS}
+    moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
+    begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
+    return Arcs(
+        rows=Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
+        begins=np.concatenate(begins),
+        position=np.concatenate([p.position for p in parts]),
+        final=np.concatenate([p.final for p in parts]),
+        class_final=first.class_final,
+        pairs=first.pairs,
+        per_position=first.per_position,
+        **(found | {name: found[name] + moved for name in ("source", "target")}),
     )
-    return trimmed(product)
 
 
-def acceptor_steps(acceptor: Acceptor, symbol: Longs, times: Longs | None) -> tuple[Longs, Floats]:
+def _steps(acceptor: Acceptor, symbol: Longs, times: Longs | None) -> tuple[Longs, Floats]:
     """State behind each arc for each state before it, [A, Q], −1: rejected, and what it scores."""
     states = acceptor.n_states
     target = acceptor.target.reshape(states, -1).astype(np.int64)
@@ -227,174 +797,32 @@ def acceptor_steps(acceptor: Acceptor, symbol: Longs, times: Longs | None) -> tu
     return after, gain
 
 
-# --- With a lattice of tokens ---------------------------------------------------------------------
+def _together(one: Longs, two: Longs, what: str) -> tuple[Longs, Longs]:
+    """Return all pairs of what has the same key, by the first and then the second."""
+    order = np.argsort(two, kind="stable")
+    keys = two[order]
+    low = np.searchsorted(keys, one)
+    count = np.searchsorted(keys, one, side="right") - low
+    check_size(int(count.sum()), what)
+    pairs = Ragged.from_lengths(count)
+    return pairs.rows(), order[pairs.ranges(low)]
 
 
-def composed(arcs: SegmentArcs, joint: JointArrays, coupling: Floats) -> SegmentArcs:
-    """Return the product with a lattice of tokens: an arc for each token, segment and state.
-
-    Parameters
-    ----------
-    arcs : SegmentArcs
-    joint : JointArrays
-        The lattice of tokens, multiplied out to S states.
-    coupling : float64 [L, S]
-        Potentials of a token's state under a label.
-    """
-    states, times = joint.node.shape[1], len(joint.step)
-    tables = times if joint.per_token else 1
-    _, right, left = arcs.pairs.pair.shape
-    check_size(tables * (right * states + 1) * (left + 1) * states, "the composition's pair table")
-    pieces = _pieces(arcs)
-    check_size(len(pieces.source) * states, "the composition")
-    state = np.tile(np.arange(states, dtype=np.int32), len(pieces.source))
-    piece = np.repeat(np.arange(len(pieces.source)), states)
-    under, token = pieces.under[piece], pieces.position[pieces.source[piece]]
-    score = pieces.score[piece] + joint.node[token, state] + coupling[under, state]
-    every = pieces.with_arcs(piece)
-    return trimmed(
-        replace(
-            every,
-            state=state,
-            score=score,
-            left=every.left * np.int32(states) + state,
-            right=every.right * np.int32(states) + state,
-            class_final=np.append(
-                (np.append(arcs.class_final[:-1], 0.0)[:, None] + joint.final).reshape(-1),
-                arcs.class_final[-1] + joint.empty,
-            ),
-            pairs=_joint_pairs(arcs, joint),
-            per_position=joint.per_token,
-        )
-    )
+def _pairs_beside(one: Floats, two: Floats) -> Floats:
+    """Return the scores of pairs of pairs, [K, R, L]."""
+    (tables, r1, l1), (more, r2, l2) = one.shape, two.shape
+    found = np.empty((max(tables, more), (r1 - 1) * (r2 - 1) + 1, l1 * l2))
+    inner = one[:, :-1, None, :, None] + two[:, None, :-1, None, :]
+    found[:, :-1] = inner.reshape(len(found), -1, l1 * l2)
+    found[:, -1] = (one[:, -1, :, None] + two[:, -1, None, :]).reshape(len(found), -1)
+    return found
 
 
-def _pieces(arcs: SegmentArcs) -> SegmentArcs:
-    """Cut arcs into tokens; arcs to one node with one label share what is behind their first token.
-
-    Nodes within arcs come in the order of their positions. Inner classes stand behind those of the
-    lattice: on the left they are one more, on the right that of beginnings.
-    """
-    _, right, left = arcs.pairs.pair.shape
-    labels, length = int(arcs.under.max(initial=0)) + 1, int(arcs.position.max()) + 1
-    size, end = arcs.tokens, arcs.position[arcs.target]
-    tail = (arcs.target.astype(np.int64) * labels + arcs.under) * right + arcs.right
-    rest = tail * length  # and the position of the node: what is within arcs with the same end
-    long = np.flatnonzero(size > 1)
-    inner = rest[long] + arcs.position[arcs.source[long]] + 1
-    check_size(int(size[long].sum()), "the composition")
-    within = Ragged.from_lengths(size[long] - 1)
-    keys, where = np.unique(within.ranges(inner), return_index=True)
-    arc = long[
-        within.rows()[where]
-    ]  # any arc that passes there: what is read of it is the same for all
-    place = keys % length
-    nodes = len(arcs.position)
-    by_place = np.argsort(np.concatenate([arcs.position, place]), kind="stable")
-    number = np.empty(len(by_place), dtype=np.int32)
-    number[by_place] = np.arange(len(by_place))
-    begin = number[nodes + np.searchsorted(keys, inner)]
-    first_target, first_right = number[arcs.target], arcs.right.copy()
-    first_target[long], first_right[long] = begin, right - 1
-    last = place + 1 == end[arc]
-    following = np.searchsorted(keys, np.where(last, 0, keys + 1))
-    following = nodes + np.minimum(following, max(len(keys) - 1, 0))
-    on = number[np.where(last, arcs.target[arc], following)] if len(keys) else arc.astype(np.int32)
-    count = len(keys)
-    none = np.full(count, -1, dtype=np.int32)
-    return replace(
-        arcs,
-        position=np.concatenate([arcs.position, place])[by_place],
-        final=np.concatenate([arcs.final, np.full(count, -np.inf)])[by_place],
-        source=np.concatenate([number[arcs.source], number[nodes:]]),
-        target=np.concatenate([first_target, on]),
-        label=np.concatenate([arcs.label, none]),
-        under=np.concatenate([arcs.under, arcs.under[arc]]),
-        carries=np.concatenate([arcs.carries, np.ones(count, dtype=bool)]),
-        left=np.concatenate([arcs.left, np.full(count, left, dtype=np.int32)]),
-        right=np.concatenate(
-            [first_right, np.where(last, arcs.right[arc], right - 1).astype(np.int32)]
-        ),
-        score=np.concatenate([arcs.score, np.zeros(count)]),
-        origin=np.concatenate([arcs.origin, none.astype(np.int64)]),
-        state=np.concatenate([arcs.state, none]),
-    )
-
-
-def _joint_pairs(arcs: SegmentArcs, joint: JointArrays) -> PairScores:
-    """Pair scores of (class, state): those of segments between them, nothing but steps within."""
-    pair = arcs.pairs.pair[0]
-    right, left = pair.shape
-    states = joint.node.shape[1]
-    tables = len(joint.step)
-    table = np.full((max(tables, 1), right * states + 1, (left + 1) * states), -np.inf)
-    for k in range(tables):
-        inner = table[k, : right * states, :].reshape(right, states, left + 1, states)
-        step = joint.step[k]
-        inner[:-1, :, :-1] = pair[:-1, None, :, None] + step[None, :, None, :]
-        inner[-1, :, -1] = step
-        table[k, -1, : left * states] = (pair[-1, :, None] + joint.initial).reshape(-1)
-    return PairScores(table)
-
-
-# --- Paths ----------------------------------------------------------------------------------------
-
-
-def segments_of(
-    arcs: SegmentArcs, path: NDArray[np.integer]
-) -> tuple[tuple[list[int], list[int], list[int]], Longs]:
-    """Return starts, ends and labels of the segments along a path, and its arcs that begin them."""
-    if not len(path):
-        return ([], [], []), np.zeros(0, dtype=np.int64)
-    begins = np.flatnonzero(~arcs.carries[path])
-    ends = np.append(begins[1:], len(path)) - 1
-    start = arcs.position[arcs.source[path[begins]]]
-    end = arcs.position[arcs.target[path[ends]]]
-    label = arcs.label[path[begins]]
-    named = label >= 0
-    found = start[named].tolist(), end[named].tolist(), label[named].tolist()
-    return found, path[begins[named]].astype(np.int64)
-
-
-def spread(arcs: SegmentArcs, share: Floats, length: int, labels: int) -> Floats:
-    """Return the sum of what arcs have over the arcs above each token, by label, [T, L]."""
-    change = np.zeros((length + 1) * labels)
-    under = arcs.under.astype(np.int64)
-    start, end = arcs.position[arcs.source], arcs.position[arcs.target]
-    size = len(change)
-    change += np.bincount(start * labels + under, weights=share, minlength=size)
-    change -= np.bincount(end * labels + under, weights=share, minlength=size)
-    return np.cumsum(change.reshape(length + 1, labels), axis=0)[:-1]
-
-
-def within(arcs: SegmentArcs, value: Floats) -> Floats:
-    """Return the sum of a value [T, L] over the tokens of each arc, [A]."""
-    total = np.zeros((len(value) + 1, value.shape[1]))
-    np.cumsum(value, axis=0, out=total[1:])
-    start, end = arcs.position[arcs.source], arcs.position[arcs.target]
-    return total[end, arcs.under] - total[start, arcs.under]
-
-
-def pairs_of(
-    classes: int, transitions: Floats | None, initial: Floats | None, final: Floats | None
-) -> tuple[PairScores, Floats]:
-    """Return pair scores and finals of classes that score as they follow one another."""
-    pair = np.zeros((1, classes + 1, classes))
-    if transitions is not None:
-        pair[0, :-1] = transitions
-    if initial is not None:
-        pair[0, -1] = initial
-    ending = np.zeros(classes + 1)
-    if final is not None:
-        ending[:-1] = final
-    return PairScores(pair), ending
-
-
-def crossed(arcs: SegmentArcs, places: Longs) -> Bools:
-    """Return which arcs pass over any of some positions, bool [A]."""
-    last = max(int(arcs.position.max()), int(places.max(initial=0)))  # paths may end before places
-    before = np.zeros(last + 2, dtype=np.int64)
-    before[places + 1] = 1
-    before = np.cumsum(before)  # places below each position
-    start, end = arcs.position[arcs.source], arcs.position[arcs.target]
-    return before[end] > before[start + 1]
+def _with_inner(pair: Floats) -> Floats:
+    """Return pair scores with one class more on both sides, which only goes on within an arc."""
+    tables, right, left = pair.shape
+    found = np.full((tables, right + 1, left + 1), -np.inf)
+    found[:, : right - 1, :left] = pair[:, :-1]
+    found[:, right, :left] = pair[:, -1]
+    found[:, right - 1, left] = 0.0
+    return found

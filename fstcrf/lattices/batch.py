@@ -113,8 +113,8 @@ def groups_of(lattices: Sequence[Taped], search: Search | None = None) -> list[G
     )
     if wrong is not None:
         raise OptionError(
-            f"{wrong!r} is no Lattice: taggers make them by lattice(sentence); lattices from Fsts "
-            "and of normalize='chain' are asked one by one"
+            f"{wrong!r} is no Lattice: taggers make them by lattice(sentence); those of arcs are "
+            "asked together, of normalize='chain' one by one"
         )
     by_program: dict[int, list[int]] = {}
     for number, lattice in enumerate(lattices):

@@ -63,14 +63,13 @@ from fstcrf.text.corpus import Scheme
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import acyclic, ctc, drawings, machines, segments
+    from fstcrf.lattices import arclattice, constructors, drawings, machines
+    from fstcrf.lattices.arclattice import ArcLattice
     from fstcrf.machines import openfst
 else:  # a tagger that is loaded does not wait for what few calls need
-    acyclic, machines = (
-        LazyModule("fstcrf.lattices.acyclic"),
-        LazyModule("fstcrf.lattices.machines"),
-    )
-    ctc, segments = LazyModule("fstcrf.lattices.ctc"), LazyModule("fstcrf.lattices.segments")
+    arclattice = LazyModule("fstcrf.lattices.arclattice")
+    constructors = LazyModule("fstcrf.lattices.constructors")
+    machines = LazyModule("fstcrf.lattices.machines")
     drawings = LazyModule("fstcrf.lattices.drawings")
     openfst = LazyModule("fstcrf.machines.openfst")
 
@@ -131,13 +130,13 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         return cast("type[TapeLattice]", cls)(program, values)
 
     @staticmethod
-    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> acyclic.AcyclicLattice:
+    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
         ----------
         fst : pynini.Fst
-            Of any arc type; its weights are costs.
+            An acyclic acceptor, of any arc type; its weights are costs, epsilon arcs are allowed.
         labels : sequence of str, or mapping of int to str, optional
             Label i is symbol i + 1, where the machine has no symbol table of its own.
 
@@ -145,10 +144,93 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         ------
         DataError
             A cyclic machine, no acceptor, or another symbol table.
+        LabelError
+            A label that is there twice.
         MissingDependencyError
             pynini is not installed.
         """
-        return acyclic.AcyclicLattice.from_fst(fst, labels)
+        return constructors.from_fst(fst, labels)
+
+    @staticmethod
+    def from_machine(machine: openfst.Machine, labels: LabelSet | None = None) -> ArcLattice:
+        """Return the lattice of an acyclic acceptor as flat arrays; errors as for `from_fst`."""
+        return constructors.from_machine(machine, labels)
+
+    @staticmethod
+    def from_paths(
+        paths: Sequence[Sequence[str]],
+        scores: ArrayLike,
+        labels: LabelSet | None = None,
+        *,
+        tape: str = "label",
+    ) -> ArcLattice:
+        """Return the lattice of some label sequences alone: n best ones, or samples.
+
+        Parameters
+        ----------
+        paths : sequence of sequence of str
+            One that is there twice is two paths.
+        scores : [n]
+            Natural logs; −inf forbids.
+        labels : sequence of str, or mapping of int to str, optional
+            The labels there may be; those of the paths when absent.
+        tape : str
+
+        Raises
+        ------
+        ShapeError
+            Another number of scores.
+        LabelError
+            A label that is not in the list.
+        NumericError
+            NaN or +inf.
+        """
+        return constructors.from_paths(paths, scores, labels, tape=tape)
+
+    @staticmethod
+    def from_segments(
+        length: int,
+        start: ArrayLike,
+        end: ArrayLike,
+        label: ArrayLike,
+        score: ArrayLike,
+        labels: LabelSet,
+        transitions: ArrayLike | None = None,
+        initial: ArrayLike | None = None,
+        final: ArrayLike | None = None,
+    ) -> ArcLattice:
+        """Return the lattice of segments that tile a text.
+
+        Parameters
+        ----------
+        length : int
+            Tokens of the text, T.
+        start, end : int [E]
+            First token of each segment and the one behind its last.
+        label : int [E]
+            Index into `labels`.
+        score : [E]
+            Natural logs; −inf forbids.
+        labels : sequence of L str, or mapping of int to str
+        transitions : [L, L], optional
+            Score of each label behind another, from row to column; zeros when absent.
+        initial, final : [L], optional
+            Scores of the first and the last label; zeros when absent.
+
+        Raises
+        ------
+        ShapeError
+            Arrays that disagree.
+        DataError
+            A segment that is empty or outside the text.
+        LabelError
+            A label that is not in the list.
+        NumericError
+            NaN or +inf.
+        """
+        return constructors.from_segments(
+            length, start, end, label, score, labels, transitions, initial, final
+        )
 
     @staticmethod
     def from_spans(
@@ -158,7 +240,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         *,
         labels: LabelSet | None = None,
         nested: bool = False,
-    ) -> segments.SegmentLattice:
+    ) -> ArcLattice:
         """Return the lattice of all sets of spans that do not overlap.
 
         Parameters
@@ -186,14 +268,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf.
         """
-        return segments.SegmentLattice.from_spans(
-            length, spans, outside, labels=labels, nested=nested
-        )
+        return constructors.from_spans(length, spans, outside, labels=labels, nested=nested)
 
     @staticmethod
     def from_ctc(
         scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
-    ) -> ctc.CTCLattice:
+    ) -> ArcLattice:
         """Return the lattice of frames that collapse to strings.
 
         Parameters
@@ -217,7 +297,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         TooLargeError
             V² above 30 million: the pairs of symbols are too many to write out.
         """
-        return ctc.CTCLattice.from_ctc(scores, blank, labels=labels)
+        return constructors.from_ctc(scores, blank, labels=labels)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lattice, (self.program, self.values)
@@ -656,12 +736,18 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
             return NotImplemented
         return self.constrained(grammar)
 
-    def __matmul__(self, other: Lattice) -> JointLattice:
+    @overload
+    def __matmul__(self, other: Lattice) -> JointLattice: ...
+    @overload
+    def __matmul__(self, other: ArcLattice) -> ArcLattice: ...
+    def __matmul__(self, other: Lattice | ArcLattice) -> JointLattice | ArcLattice:
         """Return the composition of two lattices; see `fstcrf.compose`."""
         refuse_fst(other, TRANSDUCED)
-        if not isinstance(other, Lattice):
-            return NotImplemented
-        return cast("JointLattice", product([self, other]))
+        if isinstance(other, Lattice):
+            return cast("JointLattice", product([self, other]))
+        if hasattr(other, "engine"):
+            return arclattice.ArcLattice.of_tokens(self) @ other
+        return NotImplemented
 
     # --- Looking at it ------------------------------------------------------------------------
 

@@ -312,7 +312,7 @@ def joined(
     if len(lengths) > 1:
         raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
     parts = list(lattices) if weights is None else _weighted(lattices, weights)
-    names = _distinct([lattice.tapes for lattice in parts])
+    names = distinct_tapes([lattice.tapes for lattice in parts])
     length = lengths.pop()
     tables = _couplings(parts, names, {} if coupling is None else coupling, length)
     brought = [(tapes, v) for tapes, v in tables if v.ndim == 3]
@@ -344,7 +344,7 @@ def _weighted(lattices: Sequence[Taped], weights: Sequence[float]) -> list[Taped
     ]
 
 
-def _distinct(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
+def distinct_tapes(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
     """Return new names for the tapes of each lattice: their own, numbered where they clash."""
     every = [tape for group in tapes for tape in group]
     if len(set(every)) == len(every):

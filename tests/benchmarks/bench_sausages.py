@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.lattices import Lattice, SegmentLattice
+from fstcrf.lattices import ArcLattice, Lattice
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench
 
@@ -67,8 +67,8 @@ class _Case:
     def dense(self) -> Lattice:
         return Lattice.from_arrays(self.names, self.scores, self.pairs)
 
-    def segments(self) -> SegmentLattice:
-        return SegmentLattice.from_arrays(len(self.scores), *self.arcs, self.names, self.pairs)
+    def segments(self) -> ArcLattice:
+        return Lattice.from_segments(len(self.scores), *self.arcs, self.names, self.pairs)
 
     def ratio(self, ask: Callable[[Any], object], rounds: int) -> float:
         """The median of ratios of turns that follow each other."""

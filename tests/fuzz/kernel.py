@@ -21,7 +21,6 @@ from fstcrf.constraints import at_most, contiguous
 from fstcrf.errors import FstcrfError
 from fstcrf.ext.lexicon import kernel as words
 from fstcrf.kernel import Graph, SparseRows, acyclic, strings
-from fstcrf.lattices.segments import SegmentLattice
 from tests.fuzz.target import Target
 
 __all__ = ["KERNEL", "Bytes"]
@@ -153,7 +152,7 @@ def segments(draw: Bytes) -> None:
     pairs = draw.values(kinds, kinds) if draw.number(2) else None
     names = [f"l{k}" for k in range(kinds)]
     label, score = draw.indices(count, kinds), draw.values(count)
-    made = SegmentLattice.from_arrays(length, start, end, label, score, names, pairs)
+    made = Lattice.from_segments(length, start, end, label, score, names, pairs)
     _each(
         made.best,
         lambda: made.nbest(4),
@@ -170,13 +169,14 @@ def machines(draw: Bytes) -> None:
     row = draw.starts(states, arcs)
     made = acyclic.Acyclic(row, draw.indices(arcs, states), draw.values(arcs), draw.values(states))
     _each(
-        lambda: acyclic.best(made),
-        lambda: acyclic.nbest(made, 5),
-        lambda: acyclic.log_partition(made),
-        lambda: acyclic.marginals(made),
-        lambda: acyclic.max_marginals(made),
-        lambda: acyclic.lengths(made),
-        lambda: acyclic.sample(made, 2, np.random.default_rng(0)),
+        made.best_paths,
+        lambda: made.nbest(5),
+        made.log_partitions,
+        made.marginals,
+        made.max_marginals,
+        made.lengths,
+        made.entropies,
+        lambda: made.sample(2, [np.random.default_rng(0)]),
     )
 
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf import Lexicon
+from fstcrf import Lattice, Lexicon
 from fstcrf.errors import FstcrfError
 from fstcrf.ext.lexicon import Characters, Entry, Kind
-from fstcrf.lattices.acyclic import AcyclicLattice
 from fstcrf.machines import openfst
 from tests.fuzz.target import Target, folder
 
@@ -40,7 +39,7 @@ def ask(machine: openfst.Machine) -> None:
     openfst.att_text(machine)
     largest = int(machine.ilabel.max(initial=0))
     names = None if machine.isymbols else [f"l{k}" for k in range(min(largest, 1000))]
-    lattice = AcyclicLattice.from_machine(machine, names)
+    lattice = Lattice.from_machine(machine, names)
     lattice.best()
     lattice.nbest(5)
     lattice.sample(3)

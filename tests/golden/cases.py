@@ -478,7 +478,7 @@ def of_machine(path: Path) -> Any:
     data = path.read_bytes()
     is_text = path.suffix == ".att"
     read = openfst.from_att(data.decode()) if is_text else openfst.from_bytes(data)
-    lattice = fstcrf.lattices.acyclic.AcyclicLattice.from_machine(read, None)
+    lattice = fstcrf.Lattice.from_machine(read, None)
     return {
         "nbest": [[one.labels, one.score, one.probability] for one in lattice.nbest(5)],
         "log Z": lattice.log_partition(),

@@ -163,8 +163,11 @@ def _listed(case: Case) -> dict[Any, float]:
 def _token_value(case: Case, facts: Mapping[str, Facts]) -> float:
     """Return the share of tokens that labels are expected to have right."""
     tables = zip(case.tapes.items(), marginals(case, _shares(case)), strict=True)
-    place = np.arange(case.tokens)
-    right = [table[place, tape.under(facts[name], case.tokens)] for (name, tape), table in tables]
+    place, none = np.arange(case.tokens), np.zeros((case.tokens, 1))  # under no label
+    right = [
+        np.hstack([table, none])[place, tape.under(facts[name], case.tokens)]
+        for (name, tape), table in tables
+    ]
     return float(np.mean(right)) if case.tokens else 1.0
 
 

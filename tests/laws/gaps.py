@@ -18,10 +18,8 @@ __all__ = ["ALGEBRA", "QUESTIONS", "Gap", "gap_of", "hold"]
 
 _GROUPS = {
     "tokens": "chain, second order, joint",
-    "arcs": "segments, spans, sausage, ctc",
-    "machines": "acyclic, paths",
-    "batches": "emissions, segment batch",
-    "unpaired": "chain rule, words, acyclic, paths",
+    "arcs": "segments, spans, sausage, ctc, acyclic, paths",
+    "unpaired": "chain rule, words",
     "lists": "fstcrf.best, fstcrf.nbest, fstcrf.log_partition, fstcrf.marginals, fstcrf.sample",
     "span lists": "lattices.probable_spans, lattices.span_probabilities",
     "some spans": "span_probability, span_probabilities, probable_spans",
@@ -79,31 +77,21 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 QUESTIONS = _read("""
 words | * | ruled
     TypeError: it takes no grammar
-chain rule, arcs, words, machines, batches | lists | *
-    OptionError: lattices of tokens are asked together, others one by one
-chain rule, arcs, words, machines, batches | span lists | *
+chain rule, words, emissions | lists | *
+    OptionError: lattices of tokens are asked together, and those of arcs; others one by one
+chain rule, arcs, words, emissions | span lists | *
     AttributeError: lattices of tokens are asked together, others one by one
-tokens, chain rule, segments, spans, sausage, words, batches | strings | *
-    AttributeError: sums over the paths of a string: of frames and machines alone
-tokens, chain rule, words, machines, batches | expectations | *
-    AttributeError: of segments alone
-spans, ctc | expectations | there
-    OptionError: their classes are no labels
-chain rule, arcs, words, machines, batches | confidence | *
-    AttributeError: of tokens alone
-words, segment batch | restrict to boundaries | *
-    AttributeError: of segments alone
-tokens, chain rule, machines, emissions | restrict to boundaries | *
-    TypeError: of segments alone
-arcs, words, batches | nbest of a tape | *
+tokens, chain rule, words, emissions | strings, expectations | *
+    AttributeError: of arcs alone
+chain rule, words, emissions | confidence | *
+    AttributeError: of lattices of tokens and of arcs alone
+words | restrict to boundaries | *
+    AttributeError: of arcs alone
+tokens, chain rule, emissions | restrict to boundaries | *
+    TypeError: of arcs alone
+words, emissions | nbest of a tape | *
     TypeError: the n best are of paths alone
-arcs | max_marginals | *
-    AssertionError: by given arc, not by label of a token
-arcs | arc_marginals | there
-    AssertionError: by given arc, not by neighbours
-segment batch | arc_marginals | *
-    AssertionError: by given arc, not by neighbours; zeros where there is no path
-arcs | weighted, without_grammar, forms | *
+arcs | plan | *
     AttributeError: there is no such call
 ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
@@ -129,38 +117,28 @@ words | score, probability, entropy, max_marginals, arc_marginals, to_fst and ba
     AttributeError: there is no such call
 words | some spans, risks, changes, forms | *
     AttributeError: there is no such call
-machines | arc_marginals, some spans, risks, weighted, without_grammar, plan | *
-    AttributeError: there is no such call
-acyclic | marginals, max_marginals, restrict | alive
-    ShapeError: paths differ in length
-machines | max_marginals | dead
-    AssertionError: without a path there is no length
 emissions | probability, arc_marginals, span_probability, to_fst and back, forms | *
     AttributeError: there is no such call
 emissions | scale, weighted, without_grammar | *
-    AttributeError: there is no such call
-segment batch | sample, score, probability, entropy, marginals, max_marginals | *
-    AttributeError: there is no such call
-segment batch | some spans, risks, changes, to_fst and back, forms | *
     AttributeError: there is no such call
 """)
 
 # Of kinds, kinds beside them, and operations.
 ALGEBRA = _read("""
-* | unpaired, arcs | coupling
+acyclic | chain, second order, joint, arcs | *
+    OptionError: it has arcs that read no token
+chain, second order, joint, arcs | acyclic | *
+    OptionError: it has arcs that read no token
+* | unpaired | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
 unpaired | * | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
-joint | tokens | coupling
+joint | tokens, arcs | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
 chain, second order | joint | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
-* | unpaired, arcs | *
+* | unpaired | *
     TypeError: stands beside nothing
 unpaired | * | *
     TypeError: nothing stands beside it
-arcs | tokens | & right
-    GrammarError: & reads segments alone
-arcs | tokens | compose
-    OptionError: lattices of tokens alone
 """)

@@ -20,8 +20,6 @@ from fstcrf import CRF, Emissions, Grammar, Lattice
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError
 from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon
-from fstcrf.lattices import SegmentBatch, SegmentLattice
-from fstcrf.lattices.acyclic import AcyclicLattice
 from fstcrf.machines.openfst import Machine
 
 __all__ = ["KINDS", "RULES", "Case", "Facts", "Rule", "Tape", "Way", "log_sum", "units"]
@@ -330,7 +328,7 @@ def segments(rng: Any, tokens: int) -> Case:
         return float(step[one.right, two.left])
 
     start, end, _, score, label, _ = zip(*arcs, strict=True) if arcs else ((),) * 6
-    made = SegmentLattice.from_arrays(tokens, start, end, label, score, ("X", "Y"), step, *ends)
+    made = Lattice.from_segments(tokens, start, end, label, score, ("X", "Y"), step, *ends)
     return _segmented(made, tokens, Tape(("X", "Y")), arcs, link)
 
 
@@ -338,7 +336,7 @@ def sausage(rng: Any, tokens: int) -> Case:
     """Segments of one token without transitions: labels of tokens are independent."""
     arcs = _arcs(rng, tokens, 1)
     start, end, _, score, label, _ = zip(*arcs, strict=True) if arcs else ((),) * 6
-    made = SegmentLattice.from_arrays(tokens, start, end, label, score, ("X", "Y"))
+    made = Lattice.from_segments(tokens, start, end, label, score, ("X", "Y"))
     return _segmented(made, tokens, Tape(("X", "Y")), arcs)
 
 
@@ -405,7 +403,7 @@ def _machine(arcs: Sequence[_Arc], final: Sequence[float], tokens: int) -> Case:
             yield from ((arc.score + s, arc.label + rest) for s, rest in onwards(arc.end))
 
     ways = [Way(score, {"label": units(row)}) for score, row in onwards(0)]
-    made = AcyclicLattice.from_machine(machine, labels)
+    made = Lattice.from_machine(machine, labels)
     return _case(made, tokens, {"label": Tape(labels)}, ways)
 
 
@@ -498,16 +496,6 @@ def emissions(rng: Any, tokens: int) -> Case:
     return _case(row, tokens, {"label": Tape(BIO)}, arrays.ways(BIO, "label"))
 
 
-def segment_batch(rng: Any, tokens: int) -> Case:
-    case, *others = (segments(rng, k) for k in (tokens, 2, 4))
-
-    def batch(grammar: Grammar | None) -> SegmentBatch:
-        own = case.lattice if grammar is None else case.lattice & grammar
-        return SegmentBatch([others[0].lattice, own, others[1].lattice])
-
-    return replace(case, lattice=_Row(batch))
-
-
 KINDS: dict[str, Callable[[Any, int], Case]] = {
     "chain": chain,
     "second order": second_order,
@@ -521,5 +509,4 @@ KINDS: dict[str, Callable[[Any, int], Case]] = {
     "acyclic": acyclic,
     "paths": paths,
     "emissions": emissions,
-    "segment batch": segment_batch,
 }

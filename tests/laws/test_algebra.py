@@ -17,7 +17,7 @@ from tests.laws import gaps
 from tests.laws.asking import differs, marginals
 from tests.laws.kinds import KINDS, RULES, Case, Facts, Rule, log_sum, units
 
-BESIDE = [kind for kind in KINDS if kind not in {"emissions", "segment batch"}]
+BESIDE = [kind for kind in KINDS if kind != "emissions"]
 """What stands beside another; a batch does not."""
 
 _N = 5
@@ -43,7 +43,7 @@ def _grammar(case: Case, tape: str) -> Grammar:
 
 def _coupled(a: Case, b: Case) -> Any:
     if hasattr(a.lattice, "with_tokens"):
-        return a.lattice.with_tokens(b.lattice, coupling={("segment", b.first): _scores(a, b)})
+        return a.lattice.with_tokens(b.lattice, coupling={(a.first, b.first): _scores(a, b)})
     return fstcrf.compose(a.lattice, b.lattice, coupling={(0, 1): _scores(a, b)})
 
 
@@ -69,21 +69,20 @@ OPERATIONS: dict[str, tuple[Callable[[Case, Case], Any], Rule | None, Rule | Non
 
 
 def _facts(path: Any) -> tuple[Facts, ...]:
-    """Return what stands on each tape, that of segments first."""
-    if not hasattr(path, "segments"):
-        return tuple(map(units, path.labels))
-    segments = tuple((s.start, s.end, s.type) for s in path.segments)
-    return (segments, *map(units, path.tokens))
+    """Return what stands on each tape."""
+    places = path.places or [None] * len(path.labels)
+    return tuple(
+        units(row) if own is None else tuple(zip(own.starts, own.ends, row, strict=True))
+        for row, own in zip(path.labels, places, strict=True)
+    )
 
 
 def asked(operation: str, a: Case, b: Case) -> Any:
     both = OPERATIONS[operation][0](a, b)
     paths = both.nbest(_N)
     assert both.best().score == paths[0].score
-    shares = both.marginals()
-    if isinstance(shares, np.ndarray):
-        shares = [shares, *map(both.token_marginals, both.tapes[1:])]
-    return both.log_partition(), [path.score for path in paths], _facts(paths[0]), list(shares)
+    scores = [path.score for path in paths]
+    return both.log_partition(), scores, _facts(paths[0]), list(both.marginals())
 
 
 # --- What enumeration says ------------------------------------------------------------------------

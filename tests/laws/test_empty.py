@@ -19,11 +19,8 @@ from fstcrf import CRF, Corpus, Emissions, Grammar, Lattice
 from fstcrf.constraints import ANY, at_least, at_most, bio, never, requires
 from fstcrf.errors import ContradictionError, GrammarError, NoPathError
 from fstcrf.ext.documents import DocumentTagger
-from fstcrf.lattices import SegmentLattice
-from fstcrf.lattices.acyclic import AcyclicLattice
 from fstcrf.lattices.emissions.gradients import ChainParameters, Heads, likelihood
 from fstcrf.lattices.emissions.reading import read_scores
-from fstcrf.lattices.segments import SegmentBatch
 from fstcrf.machines.openfst import Machine, to_bytes
 from fstcrf.taggers.pipelines import TrainedPipeline
 
@@ -196,7 +193,7 @@ def test_exports(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
 
 def test_segments(grammar: Grammar) -> None:
     score = _expected(grammar)
-    segments = SegmentLattice.from_arrays(0, [], [], [], [], ["S"])
+    segments = Lattice.from_segments(0, [], [], [], [], ["S"])
     for tokens in (_lattice() & grammar, _moving() & grammar):
         both = segments @ tokens
         assert both.log_partition() == score
@@ -213,12 +210,12 @@ def _or_dead_segments(lattice: Any) -> float:
 def test_segments_and_frames_under_a_grammar_of_their_own(grammar: Grammar) -> None:
     score = _expected(grammar)
     own = Grammar.from_acceptor(_intersected(grammar))
-    segments = SegmentLattice.from_arrays(0, [], [], [], [], LABELS)
+    segments = Lattice.from_segments(0, [], [], [], [], LABELS)
     assert (segments & own).log_partition() == score
-    assert SegmentBatch([segments & own]).log_partition().tolist() == [score]
+    assert fstcrf.log_partition([segments & own]).tolist() == [score]
     frames = Lattice.from_ctc(np.zeros((0, 3)), "O", labels=LABELS)
     assert (frames & own).log_partition() == score
-    acyclic = AcyclicLattice.from_machine(_no_symbols(), LABELS)
+    acyclic = Lattice.from_machine(_no_symbols(), LABELS)
     assert (acyclic & own).log_partition() == score
 
 

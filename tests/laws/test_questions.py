@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from fstcrf import Lattice
-from fstcrf.lattices import CTCLattice, SegmentLattice
-from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices import ArcLattice
 from tests.laws import gaps
 from tests.laws.asking import QUESTIONS
 from tests.laws.kinds import KINDS, RULES, Case, Way
@@ -97,9 +96,9 @@ def test_every_kind_notices(wrong: str) -> None:
     assert blind == {"words"}  # which takes no grammar
 
 
-@pytest.mark.parametrize("kind", ["chain", "joint", "segments", "ctc", "acyclic", "segment batch"])
+@pytest.mark.parametrize("kind", ["chain", "joint", "segments", "ctc", "acyclic"])
 def test_a_grammar_that_is_ignored_is_noticed(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for lattice in (Lattice, SegmentLattice, CTCLattice, AcyclicLattice):
+    for lattice in (Lattice, ArcLattice):
         monkeypatch.setattr(lattice, "constrained", lambda own, *_, **__: own)
     case = KINDS[kind](np.random.default_rng(3), 3)
     for question in ("best", "nbest 3", "log_partition"):

@@ -123,7 +123,7 @@ def test_ways_sums_and_probabilities(lexicon: Lexicon, tagger: CRF, text: str, a
         share = np.zeros(len(words))
         for score, way, _ in wanted:
             share[list(way)] += np.exp(score - log_z)
-        assert np.allclose(lattice.arc_marginals(), share, atol=1e-10)
+        assert np.allclose(lattice.arc_probabilities(), share, atol=1e-10)
 
 
 def test_the_operator_boundaries_and_grammars(lexicon: Lexicon, tagger: CRF) -> None:

@@ -15,14 +15,12 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import kernel
+from fstcrf import Lattice, kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Graph
 from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
-from fstcrf.lattices.acyclic import AcyclicLattice
-from fstcrf.lattices.segments import SegmentLattice
 from fstcrf.machines import openfst
 
 TOKENS, ULPS = 100_000, 4
@@ -103,14 +101,14 @@ def acyclic(one: Text) -> float:
     ends = np.zeros(2)
     table = openfst.symbols(LABELS)
     machine = openfst.sausage_machine(one.node, one.arcs.reshape(-1), ends, ends, symbols=table)
-    return AcyclicLattice.from_machine(machine).log_partition()
+    return Lattice.from_machine(machine).log_partition()
 
 
 def segments(one: Text) -> float:
     """And segments of two tokens that are forbidden: else it is a chain."""
     count = len(one.node)
     start, label = np.repeat(np.arange(count), 2), np.tile([0, 1], count)
-    made = SegmentLattice.from_arrays(
+    made = Lattice.from_segments(
         count,
         [*start.tolist(), 0],
         [*(start + 1).tolist(), 2],

@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf.constraints import at_most, exactly, pairs
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.lattices import Lattice, SegmentBatch, SegmentLattice
+from fstcrf.lattices import ArcLattice, Lattice, best, log_partition, marginals
 from fstcrf.machines.grammar import Grammar
 from tests.support.segments import (
     LABELS,
@@ -50,18 +50,18 @@ def test_best_and_sums(seed: int, wide: float, variant: str) -> None:
     assert lattice.log_partition() == pytest.approx(log_z, rel=1e-12, abs=1e-12)
     share = {path: np.exp(score - log_z) for path, score in paths.items()}
     arcs, pairs, first, last = np.zeros(len(case.start)), np.zeros((3, 3)), np.zeros(3), np.zeros(3)
-    tokens, most = np.zeros((case.length, 3)), np.full(len(case.start), -np.inf)
+    tokens, most = np.zeros((case.length, 3)), np.full((case.length, 3), -np.inf)
     for path, p in share.items():
         arcs[list(path)] += p
-        most[list(path)] = np.maximum(most[list(path)], paths[path])
         names = case.label[list(path)]
         np.add.at(pairs, (names[:-1], names[1:]), p)
         if path:
             first[names[0]] += p
             last[names[-1]] += p
         for arc in path:
-            tokens[case.start[arc] : case.end[arc], case.label[arc]] += p
-    assert lattice.arc_marginals() == pytest.approx(arcs, abs=1e-11)
+            under = slice(case.start[arc], case.end[arc]), case.label[arc]
+            tokens[under] += p
+            most[under] = np.maximum(most[under], paths[path])
     assert lattice.marginals() == pytest.approx(tokens, abs=1e-11)
     counts = lattice.expectations()
     for mine, other in zip(counts, (arcs, pairs, first, last), strict=True):
@@ -164,7 +164,7 @@ def test_grammars(seed: int, which: int, over: str) -> None:
     arcs = np.zeros(len(case.start))
     for path, score in scores.items():
         arcs[list(path)] += np.exp(score - log_sum(ranked))
-    assert lattice.arc_marginals() == pytest.approx(arcs, abs=1e-11)
+    assert lattice.arc_probabilities() == pytest.approx(arcs, abs=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -193,14 +193,14 @@ def test_composition_with_a_lattice_of_tokens(seed: int, steps: str) -> None:
     found = joint.nbest(10)
     assert [p.score for p in found] == pytest.approx(ranked[:10], abs=1e-11)
     for one in found:
-        key = tuple(one.arcs.tolist()), tuple(tags.index(tag) for tag in one.tokens[0])
+        key = tuple(one.arcs.tolist()), tuple(tags.index(tag) for tag in one.labels[1])
         assert scores[key] == pytest.approx(one.score, abs=1e-11)
     wanted, share = np.zeros(len(case.start)), np.zeros((3, 2))
     for (path, cell), score in scores.items():
         wanted[list(path)] += np.exp(score - log_z)
         share[np.arange(3), list(cell)] += np.exp(score - log_z)
-    assert joint.arc_marginals() == pytest.approx(wanted, abs=1e-11)
-    assert joint.token_marginals("pos") == pytest.approx(share, abs=1e-11)
+    assert joint.arc_probabilities() == pytest.approx(wanted, abs=1e-11)
+    assert joint.marginals("pos") == pytest.approx(share, abs=1e-11)
     free = case.lattice() @ tagger
     apart = case.lattice().log_partition() + tagger.log_partition()
     assert free.log_partition() == pytest.approx(apart, abs=1e-11)
@@ -267,14 +267,14 @@ def test_batches_are_their_lattices() -> None:
     for case in cases[:20]:
         case.transitions, case.initial, case.final = same.transitions, same.initial, same.final
     lattices += [case.lattice() for case in cases[:20] if case.paths()]
-    batch = SegmentBatch(lattices)
-    assert batch.log_partition() == pytest.approx([one.log_partition() for one in lattices])
-    for path, lattice in zip(batch.best(), lattices, strict=True):
+    assert log_partition(lattices) == pytest.approx([one.log_partition() for one in lattices])
+    for path, lattice in zip(best(lattices), lattices, strict=True):
         own = lattice.best()
+        assert path is not None
         assert (path.segments, path.score) == (own.segments, own.score)
         assert path.probability == pytest.approx(own.probability, rel=1e-12)
-    for share, lattice in zip(batch.arc_marginals(), lattices, strict=True):
-        assert share == pytest.approx(lattice.arc_marginals(), abs=1e-12)
+    for share, lattice in zip(marginals(lattices), lattices, strict=True):
+        assert share == pytest.approx(lattice.marginals(), abs=1e-12)
 
 
 def test_samples_have_their_frequencies() -> None:
@@ -283,7 +283,7 @@ def test_samples_have_their_frequencies() -> None:
     share = np.zeros(len(case.start))
     for path in drawn:
         share[path.arcs] += 1 / len(drawn)
-    assert share == pytest.approx(case.lattice().arc_marginals(), abs=0.02)
+    assert share == pytest.approx(case.lattice().arc_probabilities(), abs=0.02)
     assert drawn[0].score == pytest.approx(case.total(tuple(drawn[0].arcs.tolist())), abs=1e-11)
 
 
@@ -306,12 +306,10 @@ def test_sausages_are_chains(seed: int) -> None:
     order = rng.permutation(len(start)) if seed % 4 == 0 else np.arange(len(start))
     start, label = start[order], label[order]
     score = node[start, label]
-    one = SegmentLattice.from_arrays(
-        tokens, start, start + 1, label, score, names, pairs, first, last
-    )
+    one = Lattice.from_segments(tokens, start, start + 1, label, score, names, pairs, first, last)
     dense = Lattice.from_arrays(names, np.where(there, node, -np.inf), pairs, first, last)
     if 2 * len(start) >= there.size:
-        assert one._sausage is not None
+        assert one.engine._chain is not None
     assert one.log_partition() == pytest.approx(dense.log_partition(), abs=1e-10)
     if one.log_partition() == -np.inf:
         assert one.nbest(3) == []
@@ -334,28 +332,28 @@ def test_sausages_are_chains(seed: int) -> None:
     )
     assert all(one.score(p.segments) == pytest.approx(p.score, abs=1e-10) for p in every[:5])
     assert one.marginals() == pytest.approx(dense.marginals(), abs=1e-10)
-    assert one.arc_marginals() == pytest.approx(dense.marginals()[start, label], abs=1e-10)
+    assert one.arc_probabilities() == pytest.approx(dense.marginals()[start, label], abs=1e-10)
     for drawn in one.sample(5, seed=seed):
         assert drawn.score == pytest.approx(one.score(drawn.segments), abs=1e-10)
     # the arc engine says the same
-    machine = one.arcs.machine
+    machine = one.engine.machine
     assert machine.log_partitions()[0] == pytest.approx(one.log_partition(), abs=1e-10)
-    assert one.arcs.origin[machine.best_paths()[0]].tolist() == one.best().arcs.tolist()
+    assert one.engine.origin[machine.best_paths()[0]].tolist() == one.best().arcs.tolist()
 
 
 @pytest.mark.parametrize(
     "lattice",
     [
-        SegmentLattice.from_arrays(2, [0, 0, 0], [1, 2, 1], [0, 0, 1], [0.0, 1.0, 2.0], ["a", "b"]),
-        SegmentLattice.from_arrays(
+        Lattice.from_segments(2, [0, 0, 0], [1, 2, 1], [0, 0, 1], [0.0, 1.0, 2.0], ["a", "b"]),
+        Lattice.from_segments(
             2, [0, 0, 1, 1, 1], [1, 1, 2, 2, 2], [0, 1, 0, 1, 1], np.zeros(5), ["a", "b"]
         ),
-        SegmentLattice.from_spans(2, [(0, 1, "x", 1.0), (1, 2, "x", 1.0)]),
-        SegmentLattice.from_arrays(0, [], [], [], [], ["a", "b"]),
+        Lattice.from_spans(2, [(0, 1, "x", 1.0), (1, 2, "x", 1.0)]),
+        Lattice.from_segments(0, [], [], [], [], ["a", "b"]),
     ],
 )
-def test_what_is_no_sausage(lattice: SegmentLattice) -> None:
-    assert lattice._sausage is None
+def test_what_is_no_sausage(lattice: ArcLattice) -> None:
+    assert lattice.engine._chain is None
 
 
 def test_runs_of_frames_under_labels_of_tokens() -> None:

@@ -9,7 +9,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import FstcrfError
 from fstcrf.kernel.rows import padded
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
-from fstcrf.lattices import SegmentLattice
+from fstcrf.lattices import ArcLattice, Lattice
 
 
 class Case:
@@ -49,7 +49,7 @@ class Case:
     def machine(self) -> SemiMarkov:
         return SemiMarkov(self.longest, self.length, self.pair, *self.ends)
 
-    def lattice(self, b: int) -> SegmentLattice:
+    def lattice(self, b: int) -> ArcLattice:
         first, tokens = int(self.offset[b]), int(self.lengths[b])
         width = self.pair.shape[1]
         extra: dict[int, float] = {}
@@ -75,7 +75,7 @@ class Case:
             (list(c) for c in zip(*rows, strict=True)) if rows else [[]] * 4
         )
         names = [f"l{k}" for k in range(self.labels)]
-        return SegmentLattice.from_arrays(
+        return Lattice.from_segments(
             tokens,
             np.asarray(start, int),
             np.asarray(end, int),
@@ -100,7 +100,7 @@ def test_sums_and_best(seed: int, wide: float, variant: str) -> None:
         lattice = case.lattice(b)
         log_z = lattice.log_partition()
         assert sums.log_z[b] == pytest.approx(log_z, rel=1e-11, abs=1e-10)
-        assert score[b] == pytest.approx(lattice.best_score(), rel=1e-12, abs=1e-11)
+        assert score[b] == pytest.approx(lattice.engine.best_scores[0], rel=1e-12, abs=1e-11)
         own = label[case.offset[b] : case.offset[b + 1]]
         if log_z == -np.inf:
             assert (own == -1).all()

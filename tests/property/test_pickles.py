@@ -28,8 +28,7 @@ from fstcrf.ext.lexicon import Entry, Lexicon
 from fstcrf.ext.rules import train_with_rules
 from fstcrf.ext.tokens import Pieces, TransitionBiases
 from fstcrf.ext.words import Annotation
-from fstcrf.lattices import CTCLattice, Lattice, SegmentLattice
-from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices import ArcLattice, Lattice
 from fstcrf.lattices.emissions.structure import joint_structure
 from fstcrf.machines.grammar import Acceptor, Constraint, Grammar, equivalent
 from fstcrf.machines.openfst import Machine, to_bytes
@@ -282,10 +281,10 @@ def pipeline() -> fstcrf.Pipeline:
     )
 
 
-def segments() -> SegmentLattice:
+def segments() -> ArcLattice:
     start, end, label = (np.asarray(row) for row in ([0, 0, 1], [1, 2, 2], [0, 1, 0]))
     score = np.asarray([0.5, 0.2, -0.1])
-    return SegmentLattice.from_arrays(2, start, end, label, score, ("A", "B"))
+    return Lattice.from_segments(2, start, end, label, score, ("A", "B"))
 
 
 def straight() -> Machine:
@@ -395,11 +394,11 @@ KINDS_OF_THINGS: dict[str, Kind] = {
         lambda one: (repr(one), [path.labels for path in one.nbest(2)]),
     ),
     "CTC lattice": (
-        lambda: CTCLattice.from_ctc(SCORES[0], 0),
+        lambda: Lattice.from_ctc(SCORES[0], 0),
         lambda one: (one.best(), one.strings(2)),
     ),
     "acyclic lattice": (
-        lambda: AcyclicLattice.from_machine(straight()),
+        lambda: Lattice.from_machine(straight()),
         lambda one: (one.best(), one.nbest(2), one.log_partition()),
     ),
     "lexicon under a tagger": (lexicon_tagger, lambda m: repr(m.tag("abca"))),

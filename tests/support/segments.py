@@ -9,7 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.lattices import SegmentLattice
+from fstcrf.lattices import ArcLattice, Lattice
 
 LABELS = ("A", "B", "C")
 
@@ -27,9 +27,9 @@ class Case:
     initial: Floats
     final: Floats
 
-    def lattice(self) -> SegmentLattice:
+    def lattice(self) -> ArcLattice:
         """Return the lattice."""
-        return SegmentLattice.from_arrays(
+        return Lattice.from_segments(
             self.length,
             self.start,
             self.end,

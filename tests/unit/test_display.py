@@ -12,8 +12,7 @@ import fstcrf
 from fstcrf import display
 from fstcrf.constraints import at_most, bio
 from fstcrf.evaluate import compare
-from fstcrf.lattices import Path
-from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices import Lattice, Path
 from fstcrf.lattices.machines import lattice_machine
 
 SENTENCES = [
@@ -78,7 +77,7 @@ def test_lattices_of_all_kinds() -> None:
         shown(tagger)
     found = shown(product.lattice(SENTENCES[0]))
     assert {"tag", "chunk", "I-X"} <= set(found.texts)
-    machine = AcyclicLattice.from_machine(lattice_machine(TAG.lattice(SENTENCES[1])), TAG.labels)
+    machine = Lattice.from_machine(lattice_machine(TAG.lattice(SENTENCES[1])), TAG.labels)
     assert "<N>" in shown(machine).texts
 
 

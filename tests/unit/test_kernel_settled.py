@@ -45,7 +45,7 @@ def flat(arrays: Arrays) -> Callable[[], Any]:
     never = -np.inf
     final = np.asarray([never, never, 0.0])
     machine = acyclic.Acyclic(arrays["row"], arrays["target"], np.arange(4.0), final)
-    return lambda: acyclic.nbest(machine, 5)
+    return lambda: machine.nbest(5)
 
 
 def bound(arrays: Arrays) -> Callable[[], Any]:

@@ -29,7 +29,7 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel import Budget
 from fstcrf.kernel.machines import MAX_AXES
-from fstcrf.lattices import Lattice, SegmentLattice, best, nbest, product
+from fstcrf.lattices import Lattice, best, nbest, product
 from fstcrf.lattices.machines import lattice_machine
 from fstcrf.machines.grammar import Grammar
 from tests.support.compositions import random_acceptor, random_world
@@ -430,7 +430,7 @@ def test_what_is_no_grammar_or_no_search_is_refused() -> None:
     with pytest.raises(OptionError, match="search is 'fast', expected 'auto', 'lazy' or"):
         lattice.constrained(contiguous(["a"]), search="fast")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="search is 'fast'"):
-        best([lattice], search="fast")  # type: ignore[arg-type]
+        best([lattice], search="fast")  # type: ignore[call-overload]
     with pytest.raises(TypeError):
         lattice & "bio"  # type: ignore[operator]
 
@@ -448,7 +448,7 @@ def test_machines_of_pynini_beside_lattices() -> None:
     for symbol in (1, 2, 3):
         fst.add_arc(0, pynini.Arc(symbol, 2, 0.5 * symbol, 0))
     lattice, labels = chunks(), BIO
-    segments = SegmentLattice.from_arrays(1, [0], [1], [0], [0.0], ["A"])
+    segments = Lattice.from_segments(1, [0], [1], [0], [0.0], ["A"])
     transduced: list[Callable[[], Any]] = [
         *(lambda: lattice @ fst, lambda: compose(lattice, fst), lambda: compose(fst, lattice)),
         *(lambda: segments @ fst, lambda: (tags() @ lattice) @ fst),

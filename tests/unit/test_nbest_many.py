@@ -12,8 +12,7 @@ import pytest
 
 import fstcrf
 from fstcrf.cli.main import main
-from fstcrf.lattices import Lattice, SegmentLattice, nbest
-from fstcrf.lattices.acyclic import AcyclicLattice
+from fstcrf.lattices import Lattice, nbest
 from fstcrf.machines.openfst import from_att
 
 MANY = 10**9
@@ -31,7 +30,7 @@ SMALL = fstcrf.Grammar.from_text('export x = at_most[1, "B"];')
 LAZY = fstcrf.compose(ONE).constrained(SMALL, search="lazy")
 CHAIN = fstcrf.compose(ONE, OTHER, normalize="chain")
 ACYCLIC = from_att("0 1 1 1\n0 1 2 2\n1\n")
-SPANS = SegmentLattice.from_spans(3, [(0, 1, "A", 1.0), (1, 3, "A", 0.5)])
+SPANS = Lattice.from_spans(3, [(0, 1, "A", 1.0), (1, 3, "A", 0.5)])
 WORDS = fstcrf.Lexicon.from_words(["a", "b", "ab"])
 SCORES = np.random.default_rng(0).normal(size=(4, 2))
 
@@ -51,7 +50,7 @@ DOORS: dict[str, tuple[Callable[[int], Any], int]] = {
         4,
     ),
     "arrays": (lambda n: Lattice.from_arrays(["A", "B"], SCORES, np.zeros((2, 2))).nbest(n), 16),
-    "acyclic": (lambda n: AcyclicLattice.from_machine(ACYCLIC, ["A", "B"]).nbest(n), 2),
+    "acyclic": (lambda n: Lattice.from_machine(ACYCLIC, ["A", "B"]).nbest(n), 2),
     "segments": (SPANS.nbest, 4),
     "a chain": (lambda n: CHAIN.nbest_all([SENTENCE], n)[0], 256),
     "a chain's lattice": (lambda n: CHAIN.lattice(SENTENCE).nbest(n), 256),

@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 from fstcrf.arrays import Bools, Ints
 from fstcrf.errors import OptionError
 from fstcrf.ext.lexicon.words import Word, WordLattice
-from fstcrf.kernel.paired import PairScores
-from fstcrf.lattices.arcs import SegmentArcs, in_order
-from fstcrf.lattices.candidates import Candidates
-from fstcrf.lattices.segments import SegmentLattice
+from fstcrf.lattices import ArcLattice
+from fstcrf.lattices.constructors import from_words
 
 
 class _Tagger(Protocol):
@@ -94,10 +92,10 @@ class LexiconTagger:
     def __repr__(self) -> str:
         return f"<LexiconTagger: {self.lexicon!r} @ {self.tagger!r}>"
 
-    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> SegmentLattice:
+    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> ArcLattice:
         """Return all words of a text with all labels of its characters, weighted.
 
-        It answers what every `SegmentLattice` does: n best, probabilities, samples, grammars. The
+        It answers what every `ArcLattice` does: n best, probabilities, samples, grammars. The
         segments are words, labelled by their classes; `Path.arcs` numbers the words of
         ``lexicon.lattice(text)``.
 
@@ -133,24 +131,25 @@ class LexiconTagger:
         return [
             TaggedWords(
                 [all_words[k] for k in path.arcs.tolist()],
-                list(path.tokens[0]),
+                list(path.labels[1]),
                 path.score,
                 path.probability,
             )
             for path in paths
         ]
 
-    def _composed(self, words: WordLattice) -> SegmentLattice:
+    def _composed(self, words: WordLattice) -> ArcLattice:
         segments = word_segments(words, self.word_class)
         names = self.tagger.tapes
         tokens = self.tagger.lattice(self._sentence(words.text))
         known = tokens.program.labels(names[0])
-        table = np.zeros((len(segments.labels), len(known)))
+        classes = segments.labels
+        table = np.zeros((len(classes), len(known)))
         for (kind, label), score in self.coupling.items():
             if label not in known:
                 raise OptionError(f"coupling of a label {label!r} that the tagger does not have")
-            if kind in segments.labels:
-                table[segments.labels.index(kind), known.index(label)] = score
+            if kind in classes:
+                table[classes.index(kind), known.index(label)] = score
         tied: Mapping[tuple[str, str], ArrayLike] = {("segment", names[0]): table}
         found = segments.with_tokens(tokens, coupling=tied)
         return found.beginning_where(begins) if self.agree else found
@@ -175,7 +174,7 @@ def begins(label: str) -> bool:
     return label.partition("-")[0] in ("B", "S", "U")
 
 
-def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> SegmentLattice:
+def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> ArcLattice:
     """Return the words that may stand in a text as segments; blanks before a word belong to it."""
     text, lexicon = words.text, words.lexicon
     length = len(text)
@@ -191,26 +190,20 @@ def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> Segme
     matrix = lexicon.matrix[np.ix_(left, np.append(right, 0))].T.astype(np.float64)
     final = -lexicon.matrix[0, right].astype(np.float64) / lexicon.unit
     cost = entries["cost"].astype(np.float64)
-    ends = np.full(length + 1, -np.inf)
-    ends[length] = 0.0
-    count = len(start)
-    arcs = SegmentArcs(
-        position=np.arange(length + 1),
-        source=start,
-        target=end,
-        label=label,
-        under=label,
-        carries=np.zeros(count, dtype=bool),
-        left=left_class.reshape(-1)[1:].astype(np.int32),
-        right=right_class.reshape(-1)[1:].astype(np.int32),
-        score=-cost / lexicon.unit,
-        origin=np.arange(count),
-        state=np.full(count, -1, dtype=np.int32),
-        final=ends,
-        class_final=np.append(final, 0.0),
-        pairs=PairScores((-matrix / lexicon.unit)[None]),
+    return from_words(
+        length,
+        start,
+        end,
+        label,
+        -cost / lexicon.unit,
+        labels,
+        (
+            left_class.reshape(-1)[1:].astype(np.int32),
+            right_class.reshape(-1)[1:].astype(np.int32),
+        ),
+        -matrix / lexicon.unit,
+        np.append(final, 0.0),
     )
-    return SegmentLattice(in_order(arcs), labels, length, Candidates(start, end, label))
 
 
 def _blanks(text: str) -> Bools:

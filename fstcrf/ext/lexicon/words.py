@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import NoPathError
-from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.ragged import Ragged
 
@@ -183,7 +182,7 @@ class WordLattice:
 
     def log_partition(self) -> float:
         """Return log Z, the log of the sum over all ways; −inf where there is none."""
-        return acyclic.log_partition(self.machine)
+        return float(self.machine.log_partitions()[0])
 
     def best(self) -> WordPath:
         """Return the best way.
@@ -200,9 +199,8 @@ class WordLattice:
 
     def best_words(self) -> tuple[Ints, float]:
         """Return which words are on the best way, int32 [k], and its score; −inf: there is none."""
-        arcs, score = acyclic.best(self.machine)
-        words = self.arc_word[arcs]
-        return words[words >= 0], score
+        words = self.arc_word[self.machine.best_paths()[0]]
+        return words[words >= 0], float(self.machine.best_scores()[0])
 
     def nbest(self, n: int) -> list[WordPath]:
         """Return the n best ways, best first; fewer where there are fewer.
@@ -212,7 +210,7 @@ class WordLattice:
         OptionError
             n is negative.
         """
-        arcs, scores = acyclic.nbest(self.machine, n)
+        arcs, scores, _ = self.machine.nbest(n)
         total = self.log_partition()
         return [
             WordPath(self._words(row[row >= 0]), score, min(1.0, math.exp(score - total)))
@@ -231,12 +229,12 @@ class WordLattice:
         """
         if self.log_partition() == -np.inf:
             raise NoPathError(f"no words cover the text {self.text[:20]!r}")
-        arcs = acyclic.sample(self.machine, n, np.random.default_rng(seed))
+        arcs = self.machine.sample(n, [np.random.default_rng(seed)])
         return [self._words(row[row >= 0]) for row in arcs]
 
     def marginals(self) -> Floats:
         """Return the probability of each word, float64 [n]; zeros where there is no way."""
-        share = acyclic.marginals(self.machine)[1]
+        share = self.machine.marginals()[1]
         own = self.arc_word >= 0
         return _summed(self.arc_word[own], share[own], len(self.word))
 

@@ -20,7 +20,6 @@ from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
 from fstcrf.ext.words.classes import WordClasses
 from fstcrf.ext.words.machines import Shape, word_shape
 from fstcrf.ext.words.templates import fields_of
-from fstcrf.kernel import acyclic
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.ragged import Ragged
 
@@ -308,7 +307,7 @@ class _Builder:
         score = np.where(shape.word < 0, 0.0, np.append(worth, 0.0)[shape.word])
         final = np.full(shape.states, -np.inf)
         final[-1] = 0.0
-        arcs, _ = acyclic.best(Acyclic(shape.row, shape.target, score, final))
+        arcs, _ = Acyclic(shape.row, shape.target, score, final).best_paths()
         taken = shape.word[arcs]
         taken = taken[taken >= 0]
         held = [

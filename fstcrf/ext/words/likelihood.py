@@ -17,7 +17,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError
 from fstcrf.ext.words.candidates import TrainingLattice
 from fstcrf.ext.words.machines import Shape, chained
-from fstcrf.kernel import acyclic, dot
+from fstcrf.kernel import dot
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.ragged import Ragged
 from fstcrf.training.shards import N_SHARDS, Workers
@@ -126,10 +126,10 @@ class _Chain:
         final = np.full(self.shape.states, -np.inf)
         final[-1] = 0.0
         machine = Acyclic(self.shape.row, self.shape.target, score, final)
-        share = acyclic.marginals(machine)[1]
+        share = machine.marginals()[1]
         count = np.bincount(self.slot, weights=share, minlength=len(values))
         mass: Floats = np.asarray(count, dtype=np.float64)
-        return acyclic.log_partition(machine), dot(share, self.base), mass
+        return float(machine.log_partitions()[0]), dot(share, self.base), mass
 
 
 @dataclass(frozen=True, eq=False)

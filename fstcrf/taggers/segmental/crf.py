@@ -18,7 +18,7 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.phrases import PhraseFinder
 from fstcrf.kernel.semimarkov import best_segments
-from fstcrf.lattices import SegmentLattice
+from fstcrf.lattices import ArcLattice, Lattice
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
@@ -334,7 +334,7 @@ class SegmentCRF:
         spans = start[kept], end[kept], kind[kept]
         return labels_from_arrays(offsets, *spans, self.labels, self.scheme)
 
-    def lattice(self, sentence: SentenceLike) -> SegmentLattice:
+    def lattice(self, sentence: SentenceLike) -> ArcLattice:
         """Return the lattice of a sentence's segments: n best, marginals, grammars, compositions.
 
         Long segments stand in it as segments of their own, up to the whole sentence.
@@ -343,7 +343,7 @@ class SegmentCRF:
         length = lengths[0]
         start, end, label, score = self._candidates(corpus, length)
         machine, labels = self._machine, len(self.labels)
-        return SegmentLattice.from_arrays(
+        return Lattice.from_segments(
             length,
             start,
             end,

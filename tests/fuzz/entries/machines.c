@@ -25,25 +25,31 @@ void acyclic(void) {
                  NEW(int32_t, S + A), &where);
     if (take(1) == 255) row[S] = A + 1 + below(3); /* A is told from here on */
     m.row = row, m.target = target, m.score = values(A), m.final = values(S);
+    const int64_t B = 1 + below(3);
+    int64_t *begins = NEW(int64_t, B);
+    for (int64_t b = 0; b < B; b++) begins[b] = index_below(S);
+    m.B = B, m.begins = begins;
     if (fc_check_acyclic(&m, &where) != FC_OK) return;
     int32_t *shortest = NEW(int32_t, S), *longest = NEW(int32_t, S);
     double *best = NEW(double, S), *sum = NEW(double, S), *node = NEW(double, S);
-    double *arc = NEW(double, A), *score = NEW(double, n);
-    int64_t length = 0, width = 0, count = 0;
+    double *arc = NEW(double, A), *score = NEW(double, B *n);
+    int64_t width = 0, row_done = 0, *count = NEW(int64_t, B);
     fc_acyclic_lengths(&m, NULL, shortest, longest);
     for (int64_t s = 0; s < S; s++) width = longest[s] > width ? longest[s] : width;
     fc_acyclic_best_suffix(&m, best);
     fc_acyclic_sum_suffix(&m, sum, NEW(double, S));
     fc_acyclic_marginals(&m, sum, node, arc);
     fc_acyclic_max_marginals(&m, best, node, arc);
-    fc_acyclic_best(&m, best, NEW(int32_t, S - 1), &length);
-    int32_t *path = NEW(int32_t, n *width);
+    fc_acyclic_best(&m, best, B * S, NEW(int32_t, B *S), NEW(int64_t, B + 1));
+    int32_t *path = NEW(int32_t, B * n * width);
     const int64_t steps = n * width, heap = n * (width + 1) + 1;
-    const fc_status status = fc_acyclic_nbest(&m, best, n, width, steps, NEW(fc_step, steps), heap,
-                                              NEW(fc_deviation, heap), path, score, &count);
+    const fc_status status =
+        fc_acyclic_nbest(&m, best, n, width, steps, NEW(fc_step, steps), heap,
+                         NEW(fc_deviation, heap), path, score, count, &row_done);
     must(status == FC_OK, "there is not enough room for paths");
-    check_paths(count, width, path, score);
-    fc_acyclic_sample(&m, sum, n, width, uniform(n * width), path, NEW(double, S + A));
+    for (int64_t b = 0; b < B; b++)
+        check_paths(count[b], width, path + b * n * width, score + b * n);
+    fc_acyclic_sample(&m, sum, n, width, uniform(B * n * width), path, NEW(double, S + A));
 }
 
 /* --- Chains and compositions

@@ -1,0 +1,430 @@
+"""Kinds of lattices, each a constructor: arcs as they are given, checked, as an engine's.
+
+A new kind is one more function here, and a ``from_`` method of `fstcrf.Lattice` that calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import (
+    DataError,
+    LabelError,
+    NumericError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
+from fstcrf.kernel.paired import PairScores
+from fstcrf.lattices.arclattice import SEGMENT, ArcLattice, Tape, unknown_label
+from fstcrf.lattices.arcs import MOST_ARCS, Arcs
+from fstcrf.lattices.ctc import Frames
+from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
+from fstcrf.lattices.tapes import potentials
+from fstcrf.lazy import memoised
+from fstcrf.machines import openfst
+from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    import pynini
+
+OUTSIDE, BLANK = "O", "<blank>"
+
+
+def from_segments(
+    length: int,
+    start: ArrayLike,
+    end: ArrayLike,
+    label: ArrayLike,
+    score: ArrayLike,
+    labels: LabelSet,
+    transitions: ArrayLike | None = None,
+    initial: ArrayLike | None = None,
+    final: ArrayLike | None = None,
+) -> ArcLattice:
+    """Return the lattice of segments that tile a text; see `Lattice.from_segments`."""
+    names, size = label_tuple(labels), _checked_length(length)
+    given, value = _checked_arcs(size, start, end, label, score, names)
+    pairs, ending = _checked_pairs(names, transitions, initial, final)
+    arcs = _segment_arcs(size, *given, value, pairs, ending)
+    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
+
+
+def from_spans(
+    length: int,
+    spans: Sequence[tuple[int, int, str, float]],
+    outside: float = 0.0,
+    *,
+    labels: LabelSet | None = None,
+    nested: bool = False,
+) -> ArcLattice:
+    """Return the lattice of sets of spans that do not overlap; see `Lattice.from_spans`."""
+    if nested:
+        raise OptionError(
+            "nested=True: sets of nested spans are no paths of a lattice; pass the spans of "
+            "each level on their own"
+        )
+    size = _checked_length(length)
+    columns = _span_columns(spans)
+    known = tuple(dict.fromkeys(columns[2])) if labels is None else label_tuple(labels)
+    if OUTSIDE in known:
+        raise OptionError('a span has the label "O": that is what tokens outside have')
+    index = {name: k for k, name in enumerate(known)}
+    unknown = next((name for name in columns[2] if name not in index), None)
+    if unknown is not None:
+        raise LabelError(unknown_label(unknown, known))
+    number = np.asarray([index[name] for name in columns[2]], dtype=np.int32)
+    names = (*known, OUTSIDE)
+    given, value = _checked_arcs(size, columns[0], columns[1], number, columns[3], names)
+    free = real_number(outside, "outside", error=NumericError)
+    if not free < np.inf:
+        raise NumericError(f"outside is {free}, expected a number or -inf")
+    arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
+    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
+
+
+def from_words(
+    length: int,
+    start: Ints,
+    end: Ints,
+    label: Ints,
+    score: Floats,
+    labels: tuple[str, ...],
+    contexts: tuple[Ints, Ints],
+    matrix: Floats,
+    final: Floats,
+) -> ArcLattice:
+    """Return the lattice of words with contexts; see `Lattice.from_words`."""
+    arcs = Arcs.of_row(
+        length,
+        source=start,
+        target=end,
+        left=contexts[0],
+        right=contexts[1],
+        score=score,
+        label=label,
+        origin=np.arange(len(start)),
+        class_final=final,
+        pairs=PairScores(matrix[None]),
+    )
+    return ArcLattice(arcs.in_order(), [Tape(SEGMENT, labels, segments=True)], given=len(start))
+
+
+def from_ctc(
+    scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
+) -> ArcLattice:
+    """Return the lattice of frames that collapse to strings; see `Lattice.from_ctc`."""
+    value = potentials(scores, "scores", [(None, None)])
+    size = value.shape[1]
+    names = _names(size, blank, labels)
+    column = names.index(blank) if isinstance(blank, str) and blank in names else blank
+    if isinstance(column, bool) or not isinstance(column, int | np.integer):
+        raise OptionError(f"blank is {blank!r}, expected a label or a column")
+    if not 0 <= column < size:
+        raise OptionError(f"blank is {blank!r}, expected 0 to {size - 1}")
+    if (size + 1) * 2 * size > MOST_ARCS:
+        raise TooLargeError(f"{size:,} symbols: their pairs are too many to write out")
+    arcs = _frame_arcs(value, int(column))
+    frames = Frames(value, int(column), None)
+    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], frames=frames)
+
+
+def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcLattice:
+    """Return the lattice of an acyclic acceptor; see `Lattice.from_fst`."""
+    return from_machine(openfst.from_fst(fst), labels)
+
+
+def from_machine(
+    machine: openfst.Machine, labels: LabelSet | None = None, *, tape: str = "label"
+) -> ArcLattice:
+    """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
+    acceptor = acyclic_acceptor(machine)
+    names = machine_labels(acceptor, labels)
+    count = len(acceptor.source)
+    label = (acceptor.ilabel - np.int32(1))[:, None]
+    none = np.zeros(count, dtype=np.int32)
+    arcs = Arcs(
+        rows=Ragged(np.zeros(2, dtype=np.int64)),
+        begins=np.zeros(1, dtype=np.int64),
+        position=np.zeros(max(acceptor.n_states, 1), dtype=np.int64),
+        final=acceptor.final if acceptor.n_states else np.full(1, -np.inf),
+        source=acceptor.source,
+        target=acceptor.target,
+        left=none,
+        right=none,
+        score=acceptor.score,
+        origin=np.arange(count),
+        label=label,
+        under=label,
+        end=np.zeros((count, 1), dtype=np.int64),
+        carries=np.zeros((count, 1), dtype=bool),
+        class_final=np.zeros(0),
+        pairs=None,
+    )
+    return ArcLattice(arcs.placed(), [Tape(tape, names, segments=False)], given=count)
+
+
+def from_paths(
+    paths: Sequence[Sequence[str]],
+    scores: ArrayLike,
+    labels: LabelSet | None = None,
+    *,
+    tape: str = "label",
+) -> ArcLattice:
+    """Return the lattice of some label sequences; see `Lattice.from_paths`."""
+    rows, value = [tuple(path) for path in paths], real_array(scores, "scores")
+    if value.shape != (len(rows),):
+        raise ShapeError(
+            f"scores is {list(value.shape)}, expected [{len(rows)}], one for each path"
+        )
+    if value.size and not value.max() < np.inf:  # nor is NaN
+        k = int(np.flatnonzero(~(value < np.inf))[0])
+        raise NumericError(f"path {k} has the score {value[k]}; -inf forbids")
+    every = [label for row in rows for label in row]
+    names = tuple(dict.fromkeys(every)) if labels is None else label_tuple(labels)
+    index = {name: k + 1 for k, name in enumerate(names)}
+    unknown = next((label for label in every if label not in index), None)
+    if unknown is not None:
+        raise LabelError(unknown_label(unknown, names))
+    index[""] = 0  # of a path without labels
+    # The first arc of each has its score; there is a state of its own behind each label.
+    symbol = [index[label] for row in rows for label in row or ("",)]
+    sizes = Ragged.from_lengths([len(row) or 1 for row in rows])
+    target = np.arange(1, sizes.total + 1, dtype=np.int32)
+    source, first = target - 1, sizes.offsets[:-1]
+    source[first] = 0
+    score, final = np.zeros(sizes.total), np.full(sizes.total + 1, -np.inf)
+    score[first], final[sizes.offsets[1:]] = value, 0.0
+    order = np.argsort(source, kind="stable")
+    machine = openfst.Machine(
+        start=0 if rows else -1,
+        source=source[order],
+        target=target[order],
+        ilabel=np.asarray(symbol, dtype=np.int32)[order],
+        olabel=np.asarray(symbol, dtype=np.int32)[order],
+        score=score[order],
+        final=final,
+    )
+    return from_machine(machine, names, tape=tape)
+
+
+# --- What is given --------------------------------------------------------------------------------
+
+
+def _checked_length(length: int) -> int:
+    """Return the number of tokens of a text; OptionError where it is none."""
+    if type(length) is bool or not np.issubdtype(type(length), np.integer) or length < 0:
+        raise OptionError(f"length is {length!r}, expected the number of tokens, 0 or more")
+    if length > 2**30:
+        raise OptionError(f"length is {length}, expected at most {2**30}")
+    return int(length)
+
+
+def _span_columns(
+    spans: Sequence[tuple[int, int, str, float]],
+) -> tuple[list[int], list[int], list[str], list[float]]:
+    """Return the columns of (start, end, label, score); DataError where they are none."""
+    try:
+        rows = [(start, end, str(label), score) for start, end, label, score in spans]
+    except (TypeError, ValueError):
+        raise DataError("spans are tuples (start, end, label, score)") from None
+    start, end, label, score = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return list(start), list(end), list(label), list(score)
+
+
+def _whole(values: ArrayLike, name: str) -> Longs:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ShapeError(f"{name} is {array.dtype} {list(array.shape)}, expected whole numbers [E]")
+    return array.astype(np.int64, copy=False)
+
+
+def _checked_arcs(
+    length: int,
+    start: ArrayLike,
+    end: ArrayLike,
+    label: ArrayLike,
+    score: ArrayLike,
+    labels: tuple[str, ...],
+) -> tuple[tuple[Ints, Ints, Ints], Floats]:
+    """Return arcs and scores as they are given, inside the text, of labels that there are."""
+    columns = [_whole(v, n) for v, n in ((start, "start"), (end, "end"), (label, "label"))]
+    value = real_array(score, "score")
+    if any(column.shape != value.shape for column in columns):
+        sizes = [list(column.shape) for column in columns]
+        raise ShapeError(f"start, end and label are {sizes}, score {list(value.shape)}")
+    first, last, number = columns
+    if first.size and (first.min() < 0 or last.max() > length or (last <= first).any()):
+        k = int(np.flatnonzero((first < 0) | (last <= first) | (last > length))[0])
+        raise DataError(
+            f"segment {k} is {first[k]}:{last[k]}, expected a stretch of the {length} tokens"
+        )
+    if number.size and (number.min() < 0 or number.max() >= len(labels)):
+        k = int(np.flatnonzero((number < 0) | (number >= len(labels)))[0])
+        raise LabelError(f"segment {k} has the label {number[k]}, expected 0 to {len(labels) - 1}")
+    if value.size and not value.max() < np.inf:  # nor is NaN
+        k = int(np.flatnonzero(~(value < np.inf))[0])
+        raise NumericError(f"segment {k} has the score {value[k]}; -inf forbids")
+    start_, end_, label_ = (column.astype(np.int32) for column in columns)
+    return (start_, end_, label_), value
+
+
+def _checked_pairs(
+    names: tuple[str, ...],
+    transitions: ArrayLike | None,
+    initial: ArrayLike | None,
+    final: ArrayLike | None,
+) -> tuple[PairScores, Floats]:
+    """Return the pair scores of labels, and what ending behind each scores."""
+    size = len(names)
+    parts = [
+        None if values is None else potentials(values, name, [shape])
+        for name, values, shape in (
+            ("transitions", transitions, (size, size)),
+            ("initial", initial, (size,)),
+            ("final", final, (size,)),
+        )
+    ]
+    return _shared_pairs(size, *(None if p is None else p.tobytes() for p in parts))
+
+
+@memoised(64)
+def _shared_pairs(
+    size: int, transitions: bytes | None, initial: bytes | None, final: bytes | None
+) -> tuple[PairScores, Floats]:
+    """Return the same object for the same numbers: lattices that share it are one batch."""
+    table = None if transitions is None else np.frombuffer(transitions).reshape(size, size)
+    ends = [None if e is None else np.frombuffer(e) for e in (initial, final)]
+    return _pairs_of(max(size, 1), table, *ends)
+
+
+@memoised(1)
+def _free_pairs() -> tuple[PairScores, Floats]:
+    """Return the pair scores of one class, which are 0."""
+    return _pairs_of(1, None, None, None)
+
+
+def _rise(*columns: Ints) -> bool:
+    """Tell whether rows of columns, the first of them counting most, are in order."""
+    right = np.ones(max(len(columns[0]) - 1, 0), dtype=bool)
+    for column in reversed(columns):  # bytes alone: wide temporaries cost more than all else
+        before, here = column[:-1], column[1:]
+        right &= here == before
+        right |= here > before
+    return bool(right.all())
+
+
+def _segment_arcs(
+    length: int,
+    start: Ints,
+    end: Ints,
+    label: Ints,
+    score: Floats,
+    pairs: PairScores,
+    class_final: Floats,
+    free: tuple[int, float] | None = None,
+) -> Arcs:
+    """Return the arcs of segments, and of one token outside each where there are such."""
+    origin, read = np.arange(len(start)), label
+    if free is not None:
+        tokens = np.arange(length, dtype=np.int32)
+        start, end = np.append(start, tokens), np.append(end, tokens + np.int32(1))
+        label = np.append(label, np.full(length, free[0], dtype=np.int32))
+        read = np.append(read, np.full(length, -1, dtype=np.int32))
+        score = np.append(score, np.full(length, free[1]))
+        origin = np.append(origin, np.full(length, -1))
+    classes = label if pairs.pair.shape[2] > 1 else np.zeros_like(label)
+    if not _rise(start, label, end):
+        order = np.lexsort((end, label, start))
+        start, end, read, score = start[order], end[order], read[order], score[order]
+        origin, label, classes = origin[order], label[order], classes[order]
+    return Arcs.of_row(
+        length,
+        source=start,
+        target=end,
+        left=classes,
+        right=classes,
+        score=score,
+        label=read,
+        under=label[:, None],
+        origin=origin,
+        class_final=class_final,
+        pairs=pairs,
+    )
+
+
+def _pairs_of(
+    classes: int, transitions: Floats | None, initial: Floats | None, final: Floats | None
+) -> tuple[PairScores, Floats]:
+    """Return pair scores and finals of classes that score as they follow one another."""
+    pair = np.zeros((1, classes + 1, classes))
+    if transitions is not None:
+        pair[0, :-1] = transitions
+    if initial is not None:
+        pair[0, -1] = initial
+    ending = np.zeros(classes + 1)
+    if final is not None:
+        ending[:-1] = final
+    return PairScores(pair), ending
+
+
+# --- Frames of CTC
+
+
+def _names(size: int, blank: int | str, labels: LabelSet | None) -> tuple[str, ...]:
+    if labels is not None:
+        names = label_tuple(labels)
+        if len(names) != size or len(set(names)) < size:
+            raise OptionError(f"{len(names)} labels for {size} columns: expected one each")
+        return names
+    if isinstance(blank, str):
+        raise OptionError(f"blank is {blank!r}: pass labels, or the column of the blank")
+    return tuple(BLANK if k == blank else str(k) for k in range(size))
+
+
+def _frame_arcs(score: Floats, blank: int) -> Arcs:
+    """For each frame, symbols that begin or the blank, and then symbols that are repeated."""
+    length, size = score.shape
+    symbol = np.arange(size, dtype=np.int32)
+    again = symbol[symbol != blank]
+    read = np.concatenate([symbol, again])
+    begins = np.arange(len(read)) < size
+    count = len(read)
+    source = np.repeat(np.arange(length, dtype=np.int32), count)
+
+    def each(row: Ints) -> Ints:
+        return np.tile(row.astype(np.int32), length)
+
+    pairs, ending = _ctc_pairs(size, blank)
+    return Arcs.of_row(
+        length,
+        source=source,
+        target=source + np.int32(1),
+        left=each(np.where(begins, read, read + size)),
+        right=each(read),
+        score=score[:, read].reshape(-1),
+        label=each(np.where(begins & (read != blank), read, -1)),
+        under=each(read)[:, None],
+        end=np.full((len(source), 1), -1),
+        carries=np.tile(~begins, length)[:, None],
+        class_final=ending,
+        pairs=pairs,
+    )
+
+
+@memoised(16)
+def _ctc_pairs(size: int, blank: int) -> tuple[PairScores, Floats]:
+    """Who may follow whom: a symbol begins behind any other one, is repeated behind itself."""
+    pair = np.full((1, size + 1, 2 * size), -np.inf)
+    pair[0, :, :size] = 0.0
+    same = np.arange(size) != blank
+    number = np.flatnonzero(same)
+    pair[0, number, number] = -np.inf
+    pair[0, number, size + number] = 0.0
+    return PairScores(pair), np.zeros(size + 1)

@@ -1,0 +1,114 @@
+"""What lattices of every kind are asked of: the protocol of engines.
+
+An engine is a batch of rows, each a weighted set of paths; a path is a set of *elements*, and its
+score a sum that the engine knows. A lattice asks its engine few questions (`nbest`, `sample`, sums,
+maxima), has it changed in few ways, each of which gives an engine again, and reads everything else
+off through a `Reading`. So a new kind of lattice is a constructor, a new algorithm an engine or an
+override of one call. `fstcrf.lattices.arcs.Arcs`: elements are arcs of an acyclic machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
+
+import numpy as np
+
+from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.lattices.reading import Reading
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.ragged import Ragged
+
+Over: TypeAlias = Literal["segments", "tokens"]
+"""What a grammar reads: a label for each segment, or one for each token."""
+
+Coupling: TypeAlias = Mapping[tuple[int, int], Floats]
+"""Potentials of labels at a token, by the numbers of two tapes."""
+
+
+class Runs(NamedTuple):
+    """Paths as runs of elements, best first in each row, those of a row behind those before it.
+
+    found : int64 [B]; paths of each row.
+    score : float64 [R].
+    bounds : int64 [R + 1]; elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
+    """
+
+    found: Longs
+    score: Floats
+    bounds: Longs
+    elements: Ints
+
+
+class Engine(Protocol):
+    """B weighted sets of paths."""
+
+    @property
+    def rows(self) -> Ragged:
+        """Tokens of each row."""
+
+    @property
+    def n_elements(self) -> int:
+        """Elements of all rows."""
+
+    # --- Questions
+
+    def nbest(self, n: int) -> Runs:
+        """Return the n best paths of each row, or all where there are fewer."""
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+        """Return n independent samples of each row."""
+
+    @property
+    def log_z(self) -> Floats:
+        """Log of the sum over all paths of each row, [B]; −inf: there is none."""
+
+    @property
+    def posterior(self) -> Floats:
+        """Probability of each element: the gradient of log Z by its score."""
+
+    def maxima(self) -> Floats:
+        """Return the score of the best path through each element; −inf: there is none."""
+
+    def entropies(self) -> Floats:
+        """Return the entropy of each row in nats, [B]."""
+
+    def furthest(self) -> int:
+        """Return the last token boundary of the only row that a path reaches."""
+
+    # --- What elements say
+
+    def covers(self, tape: int) -> Reading:
+        """Return the label that the tokens under each element have on a tape."""
+
+    def begun(self, tape: int) -> Reading | None:
+        """Return what begins on a tape with each element; None: its end is not known there."""
+
+    def told(self, path: Ints, tape: int) -> tuple[Longs, Longs, Ints]:
+        """Return starts, ends and labels of what stands on a tape along a path of elements."""
+
+    # --- Changes
+
+    def restrict(self, keep: Bools) -> Self:
+        """Return the paths of some elements alone."""
+
+    def exactly(self, tape: int, start: Longs, end: Longs, label: Longs) -> Self:
+        """Return the paths of the only row on which these facts, and no others, are on a tape."""
+
+    def bounded(self, wanted: Longs) -> Self:
+        """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
+
+    def reweight(self, score: Floats) -> Self:
+        """Return the same paths, each with the sum of its elements' new scores."""
+
+    def scale(self, factor: float) -> Self:
+        """Return the same paths with all scores times a factor."""
+
+    def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> Self:
+        """Return the paths that an acceptor of some tapes accepts, its scores added."""
+
+    def beside(self, other: Self, coupling: Coupling) -> Self:
+        """Return the pairs of paths over the same tokens; the tapes of the other come behind."""
+
+    def select(self, rows: Longs) -> Self:
+        """Return some rows."""

@@ -1,0 +1,89 @@
+"""Which facts the elements of an engine state: what lies where on a tape.
+
+An engine sums and maximises over sets of *elements*: arcs, or states of tokens. Questions are asked
+of tapes, tokens and labels. A reading is the map between the two, and its three operations are all
+that questions need: elements spread over tokens (marginals), tokens gathered to elements by sum
+(risks, biases), and by all (masks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf.arrays import Bools, Floats, Longs
+from fstcrf.ragged import Ragged
+
+Elements: TypeAlias = Longs | slice
+"""Numbers of elements; a slice where all of them state a fact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Facts on one tape, F of them, at most one of each element.
+
+    Parameters
+    ----------
+    element : int64 [F] or slice
+        Which element states each.
+    start, end : int64 [F]
+        Tokens, counted through all rows of the batch.
+    label : int [F]
+        Index into the labels of the tape.
+    """
+
+    element: Elements
+    start: Longs
+    end: Longs
+    label: NDArray[np.integer]
+
+    @cached_property
+    def _short(self) -> bool:
+        """Whether facts are of one token each: nothing is to be summed up over tokens."""
+        return bool((self.end - self.start == 1).all())
+
+    @cached_property
+    def _tokens(self) -> tuple[Longs, Longs]:
+        """Every token of every fact, and the fact."""
+        if self._short:
+            return self.start, np.arange(len(self.start))
+        size = Ragged.from_lengths(self.end - self.start)
+        return size.ranges(self.start), size.rows()
+
+    def spread(self, value: Floats, tokens: int, labels: int) -> Floats:
+        """Return the sum of what elements have over the tokens of their facts, [tokens, labels]."""
+        mine, size = value[self.element], tokens * labels
+        cell = self.start * labels + self.label
+        if self._short:
+            total = np.bincount(cell, weights=mine, minlength=size)
+            return total.astype(np.float64, copy=False).reshape(tokens, labels)
+        size += labels  # what begins, less what has ended
+        change: Floats = np.bincount(cell, weights=mine, minlength=size).astype(np.float64)
+        change -= np.bincount(self.end * labels + self.label, weights=mine, minlength=size)
+        return np.cumsum(change.reshape(tokens + 1, labels), axis=0)[:-1]
+
+    def highest(self, value: Floats, tokens: int, labels: int) -> Floats:
+        """Return the largest of what elements have at the tokens of their facts; −inf: nothing."""
+        found = np.full(tokens * labels, -np.inf)
+        token, fact = self._tokens
+        np.maximum.at(found, token * labels + self.label[fact], value[self.element][fact])
+        return found.reshape(tokens, labels)
+
+    def gathered(self, table: Floats, elements: int) -> Floats:
+        """Return the sum of a table [tokens, labels] over the tokens of each element's fact."""
+        found = np.zeros(elements)
+        if self._short:
+            found[self.element] = table[self.start, self.label]
+            return found
+        total = np.zeros((len(table) + 1, table.shape[1]))
+        np.cumsum(table, axis=0, out=total[1:])
+        found[self.element] = total[self.end, self.label] - total[self.start, self.label]
+        return found
+
+    def allowed(self, mask: Bools, elements: int) -> Bools:
+        """Return which elements state nothing that a mask [tokens, labels] forbids."""
+        return np.asarray(self.gathered((~mask).astype(np.float64), elements) == 0.0, dtype=bool)
