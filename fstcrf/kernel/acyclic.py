@@ -61,6 +61,7 @@ class ArcPaths(NamedTuple):
 
 
 _FIRST = np.zeros(1, dtype=np.int64)
+_FIRST.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,22 +27,12 @@ class _Group(NamedTuple):
     def rows(self, runs: Runs) -> Iterator[tuple[int, list[Path]]]:
         """Yield the number of each lattice and its paths."""
         arcs = Ragged.from_lengths(one.engine.n_elements for one in self.lattices).offsets.tolist()
-        log_z, bounds, scores = (
-            self.engine.log_z.tolist(),
-            runs.bounds.tolist(),
-            runs.score.tolist(),
-        )
-        paths = Ragged.from_lengths(runs.found).slices()
-        for k, (number, own) in enumerate(zip(self.numbers, paths, strict=True)):
-            yield (
-                number,
-                [
-                    self.lattices[k].path(
-                        runs.elements[bounds[r] : bounds[r + 1]] - arcs[k], scores[r], log_z[k]
-                    )
-                    for r in range(own.start, own.stop)
-                ],
-            )
+        paths, log_z = Ragged.from_lengths(runs.found).slices(), self.engine.log_z.tolist()
+        for k, (lattice, own) in enumerate(zip(self.lattices, paths, strict=True)):
+            bounds = runs.bounds[own.start : own.stop + 1]
+            elements = runs.elements[bounds[0] : bounds[-1]] - np.int32(arcs[k])
+            mine = Runs(runs.found[k : k + 1], runs.score[own], bounds - bounds[0], elements)
+            yield self.numbers[k], lattice.paths(lattice.engine, mine, log_z[k])
 
     def check(self) -> None:
         """Raise NoPathError, with its number, for the first lattice that has no path."""
@@ -61,7 +51,8 @@ def _grouped(lattices: Sequence[ArcLattice], *, clocked: bool = False) -> list[_
             )
         arcs = lattice.engine
         same = (0, 0) if arcs.pairs is None else (id(arcs.pairs), id(arcs.class_final))
-        groups.setdefault((*same, int(arcs.per_position), arcs.tapes), []).append(number)
+        kind = arcs.per_position, arcs.at is None, arcs.tapes
+        groups.setdefault((*same, *map(int, kind)), []).append(number)
     found = []
     for numbers in groups.values():
         members = [lattices[k] for k in numbers]
@@ -108,8 +99,7 @@ def marginals(lattices: Sequence[ArcLattice]) -> list[Any]:
         parts = []
         for tape in range(engine.tapes):
             most = max(own[tape] for own in sizes)
-            share = engine.covers(tape).spread(engine.posterior, engine.rows.total, most)
-            parts.append(np.clip(share, 0.0, 1.0))
+            parts.append(engine.marginals(tape, most))
         for number, own, tokens in zip(group.numbers, sizes, rows, strict=True):
             tables = tuple(part[tokens, :size] for part, size in zip(parts, own, strict=True))
             found[number] = tables if len(tables) > 1 else tables[0]

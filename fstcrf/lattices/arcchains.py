@@ -14,6 +14,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
+from fstcrf.kernel.decoding import AxisPosterior
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.batch import Group
 from fstcrf.lattices.engine import Runs
@@ -44,7 +45,7 @@ class ArcChain:
         """Return the chain that `Arcs` are; None: they are none, or too few."""
         if arcs.pairs is None or len(arcs.begins) != 1 or arcs.under.shape[1] != 1:
             return None
-        length, count = len(arcs.position) - 1, len(arcs.source)
+        length, count = len(arcs.final) - 1, len(arcs.source)
         tables, right, labels = arcs.pairs.pair.shape
         if not (length and _LEAST * length * labels <= count <= length * labels):
             return None
@@ -66,15 +67,23 @@ class ArcChain:
     @property
     def log_z(self) -> Floats:
         """Log Z, [1]; −inf where there is no path."""
-        return self.group.log_z
+        known: AxisPosterior | None = self.__dict__.get("_sums")
+        return self.group.log_z if known is None else known.log_z
+
+    @cached_property
+    def _sums(self) -> AxisPosterior:
+        return kernel.axis_posterior(self.group.bound)
 
     @cached_property
     def posterior(self) -> Floats:
         """Probability of each arc; 0 where there is no path."""
-        found = kernel.axis_posterior(self.group.bound)
-        if found.log_z[0] == -np.inf:
-            return np.zeros(int((self.arc >= 0).sum()))
-        return np.minimum(found.node[0][self.arc >= 0], 1.0)
+        return np.minimum(self.marginals[self.arc >= 0], 1.0)
+
+    @cached_property
+    def marginals(self) -> Floats:
+        """Probability of each label at each token, [T, L]; 0 where there is no path."""
+        alive = self._sums.log_z[0] > -np.inf
+        return self._sums.node[0] if alive else np.zeros(self.arc.shape)
 
     @cached_property
     def _best(self) -> tuple[Ints, Floats]:

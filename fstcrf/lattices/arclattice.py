@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -144,6 +144,8 @@ class ArcLattice:
     ) -> None:
         self.free, self.given, self.rules = free, given, tuple(rules)
         self.on, self._frames, self._dead = tuple(on), frames, dead
+        if not rules:
+            self.__dict__["engine"] = free
 
     def __reduce__(self) -> tuple[Any, ...]:
         options = {"given": self.given, "rules": self.rules, "frames": self._frames}
@@ -164,13 +166,12 @@ class ArcLattice:
         found = self.free
         for rule in self.rules:
             found = found.product(*rule)
-            found = found if self.timed else found.placed()
         return found
 
-    @cached_property
+    @property
     def clocked(self) -> Arcs:
         """The engine with each node at one token: what is asked of tokens is asked of it."""
-        return self.engine if self.timed else self.engine.clocked()
+        return self.engine.clocked
 
     @cached_property
     def _searched(self) -> Frames | None:
@@ -208,8 +209,10 @@ class ArcLattice:
     @property
     def length(self) -> int:
         """Tokens of the text, or of the longest path where there is no text."""
-        there = self.timed or (self.engine.final > -np.inf).any()
-        return int((self.engine if there else self.free).rows.lengths[0])
+        if self.timed:
+            return int(self.free.rows.lengths[0])
+        there = (self.engine.final > -np.inf).any()
+        return int((self.clocked if there else self.free.clocked).rows.lengths[0])
 
     def __len__(self) -> int:
         """Tokens; raises ShapeError where paths differ."""
@@ -237,7 +240,7 @@ class ArcLattice:
 
     @property
     def _states(self) -> int:
-        return len(self.engine.position)
+        return len(self.engine.final)
 
     def _repr_html_(self) -> str:
         """Return its best path for notebooks."""
@@ -325,7 +328,7 @@ class ArcLattice:
         log_z = self.log_partition()
         if log_z == -np.inf:
             return []
-        best = self.engine.told(self.engine.nbest(1).elements, 0)[2].tolist()
+        best = self.engine.told(self.engine.nbest(1).elements, 0).label.tolist()
         if self._searched is not None:
             found = self._searched.search(budget, n, tuple(best))
         else:
@@ -362,35 +365,37 @@ class ArcLattice:
         return paths if self.timed else [path.labels for path in paths]
 
     def _paths(self, runs: Runs) -> list[Path]:
-        bounds, log_z = runs.bounds.tolist(), self.log_partition()
+        return self.paths(self.engine, runs, self.log_partition())
+
+    def paths(self, arcs: Arcs, runs: Runs, log_z: float) -> list[Path]:
+        """Return what paths through arcs say, log Z being known."""
+        scores = runs.score.tolist()
+        if len(self.on) == 1:
+            labels, places = self._column(arcs, runs, 0, self.on[0])
+        else:
+            each = [self._column(arcs, runs, k, tape) for k, tape in enumerate(self.on)]
+            labels, places = (list(zip(*parts, strict=True)) for parts in zip(*each, strict=True))
         return [
-            self.path(runs.elements[first:end], score, log_z)
-            for first, end, score in zip(bounds, bounds[1:], runs.score.tolist(), strict=False)
+            Path(label, score, share(score, log_z), True, score, place)  # noqa: FBT003
+            for label, place, score in zip(labels, places, scores, strict=True)
         ]
 
-    def path(self, elements: Ints, score: float, log_z: float) -> Path:
-        """Return what a path of arcs says, its score and log Z being known."""
-        return self._path(self.engine, elements, score, log_z)
-
-    def _path(self, arcs: Arcs, elements: Ints, score: float, log_z: float) -> Path:
-        labels: list[tuple[str, ...]] = []
-        places: list[Places | None] = []
-        for k, tape in enumerate(self.on):
-            start, end, label = arcs.told(elements, k)
-            labels.append(tuple([tape.labels[x] for x in label.tolist()]))
-            if tape.segments:
-                origins = arcs.origins(elements) if k == 0 else np.full(len(start), -1)
-                places.append(Places(tuple(start.tolist()), tuple(end.tolist()), origins))
-            else:
-                places.append(None)
-        return Path(
-            labels[0] if len(labels) == 1 else tuple(labels),
-            score,
-            share(score, log_z),
-            exact=True,
-            bound=score,
-            places=tuple(places) if self.timed else (),
-        )
+    def _column(
+        self, arcs: Arcs, runs: Runs, number: int, tape: Tape
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the labels of one tape on each path, and where they lie."""
+        told, bounds = arcs.told(runs.elements, number), runs.bounds
+        names, several = tape.labels, len(self.on) > 1
+        label = tuple([names[k] for k in told.label.tolist()])
+        cuts = (bounds if told.at is None else np.searchsorted(told.at, bounds)).tolist()
+        pairs = [*pairwise(cuts)]
+        labels = [label[a:b] for a, b in pairs]
+        if not tape.segments:
+            return labels, [None if several else ()] * len(labels)
+        start, end = (tuple(place.tolist()) for place in arcs.places(told))
+        origin = arcs.origin[told.first] if number == 0 else np.full(len(label), -1)
+        places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
+        return labels, places if several else [(place,) for place in places]
 
     @property
     def _deterministic(self) -> bool:
@@ -466,10 +471,9 @@ class ArcLattice:
         return self._each(self._marginals) if tape is None else self._marginals(self._number(tape))
 
     def _marginals(self, tape: int) -> Floats:
+        found = self.clocked.marginals(tape, len(self.on[tape].labels))
         self._check_alive()
-        arcs, size = self.clocked, len(self.on[tape].labels)
-        found = arcs.covers(tape).spread(arcs.posterior, self.length, size)
-        return np.clip(found, 0.0, 1.0, out=found)
+        return found
 
     def max_marginals(self) -> Any:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
@@ -729,7 +733,8 @@ class ArcLattice:
         return self.clocked.reweight(value).nbest(1).elements
 
     def _said(self, path: Ints) -> Any:
-        found = self._path(self.clocked, path, 0.0, 0.0)
+        run = Runs(np.ones(1, dtype=np.int64), np.zeros(1), np.array([0, len(path)]), path)
+        (found,) = self.paths(self.clocked, run, 0.0)
         return found.segments if self.timed else found.labels
 
     # --- One path -----------------------------------------------------------------------------
@@ -813,7 +818,7 @@ class ArcLattice:
         """
         if not self.timed and self.log_partition() == -np.inf:
             return self  # without a path there is no length that a mask could have
-        free, frames = self.free if self.timed else self.free.clocked(), self._frames
+        free, frames = self.free.clocked, self._frames
         if mask is not None:
             several = isinstance(mask, tuple) and len(self.on) > 1
             for tape, one in enumerate(cast("Any", mask) if several else [mask]):
@@ -824,7 +829,7 @@ class ArcLattice:
             free, frames = free.bounded(self._boundaries(boundaries)), None
         if self.timed:
             return self._with(free, frames=frames)
-        left = free.trimmed().placed()
+        left = free.trimmed()
         dead = free.furthest() if not (left.final > -np.inf).any() else None
         return self._with(left, dead=self._dead if dead is None else dead)
 
@@ -1002,8 +1007,6 @@ class ArcLattice:
             what = f"coupling {(self.tapes[mine], other.tapes[its])}"
             tables[mine, its + len(self.on)] = potentials(values, what, [size])
         arcs = self.clocked.beside(other.clocked, tables)
-        if not (self.timed or other.timed):
-            arcs = arcs.placed()
         return ArcLattice(arcs, (*self.on, *other.on), given=self.given)
 
     def named(self, parts: Sequence[ArcLattice]) -> ArcLattice:

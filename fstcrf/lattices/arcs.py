@@ -28,8 +28,8 @@ from fstcrf.errors import OptionError, TooLargeError
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
 from fstcrf.lattices.arcchains import ArcChain
-from fstcrf.lattices.engine import Coupling, Over, Runs
-from fstcrf.lattices.reading import Elements, Reading
+from fstcrf.lattices.engine import Coupling, Over, Runs, Told
+from fstcrf.lattices.reading import Reading
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.ragged import Ragged
 
@@ -39,8 +39,10 @@ MOST_ARCS = 30_000_000
 _FREE, _CARRIED = -1, -2
 """In place of a label: the arc begins nothing, or carries something on."""
 
+FIRST, _ONE = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
+FIRST.flags.writeable = False
 _SHARED = ("source", "target", "left", "right", "score", "origin")
-_TAPED = ("label", "under", "end", "carries")
+_TAPED = ("label", "under", "carries")
 _OF_ARCS = (*_SHARED, *_TAPED)
 
 
@@ -50,12 +52,13 @@ class Arcs:
 
     Parameters
     ----------
-    rows : Ragged
-        Tokens of each row.
+    texts : Ragged, optional
+        Tokens of each row; None: it has no text but the labels of the first tape, as many as a path
+        reads.
     begins : int64 [B]
         The node where each row begins, its first one.
-    position : int64 [M]
-        Of each node in its row.
+    at : int64 [M], optional
+        Position of each node in its row; None: the labels that are read before it.
     final : float64 [M]
         −inf: no path ends there.
     source, target : int32 [A]
@@ -69,8 +72,9 @@ class Arcs:
         What begins with the arc; −1: nothing does.
     under : int32 [A, K]
         The label of its tokens; −1: none.
-    end : int64 [A, K]
-        The position where what begins with it ends; −1: that is not known here.
+    end : int64 [A, K], optional
+        The position where what begins with it ends, −1: that is not known here; None: where the arc
+        ends.
     carries : bool [A, K]
         It carries on what the arc before it began.
     class_final : float64 [R]
@@ -80,9 +84,9 @@ class Arcs:
         The table of pairs of a node is that of its position, not the only one.
     """
 
-    rows: Ragged
+    texts: Ragged | None
     begins: Longs
-    position: Longs
+    at: Longs | None
     final: Floats
     source: Ints
     target: Ints
@@ -92,7 +96,7 @@ class Arcs:
     origin: Longs
     label: Ints
     under: Ints
-    end: Longs
+    end: Longs | None
     carries: Bools
     class_final: Floats
     pairs: PairScores | None
@@ -118,16 +122,18 @@ class Arcs:
         labels = label if label.ndim == 2 else label[:, None]
         final = np.full(length + 1, -np.inf)
         final[length] = 0.0
-        usual: dict[str, Any] = {
-            "end": target[:, None].astype(np.int64),
-            "under": labels,
-            "carries": np.zeros(labels.shape, dtype=bool),
-            "origin": np.full(len(source), -1, dtype=np.int64),
-        }
+        if "under" not in others:
+            others["under"] = labels
+        if "end" not in others:
+            others["end"] = None
+        if "carries" not in others:
+            others["carries"] = np.zeros(labels.shape, dtype=bool)
+        if "origin" not in others:
+            others["origin"] = np.full(len(source), -1, dtype=np.int64)
         return cls(
-            rows=Ragged(np.array([0, length])),
-            begins=np.zeros(1, dtype=np.int64),
-            position=np.arange(length + 1),
+            texts=Ragged(np.array([0, length])),
+            begins=FIRST,
+            at=np.arange(length + 1),
             final=final,
             source=source,
             target=target,
@@ -135,7 +141,7 @@ class Arcs:
             label=labels,
             class_final=class_final,
             pairs=pairs,
-            **(usual | others),
+            **others,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -152,6 +158,22 @@ class Arcs:
         """Number of tapes."""
         return int(self.label.shape[1])
 
+    @cached_property
+    def rows(self) -> Ragged:
+        """Tokens of each row; of a row without a text, of its longest path."""
+        if self.texts is not None:
+            return self.texts
+        if len(self.begins) == 1:
+            ends = self._ways[1][self.final > -np.inf]
+            return Ragged(np.array([0, np.maximum.reduce(ends, initial=0)]))
+        size = np.where(self.final > -np.inf, self._ways[1], 0)
+        return Ragged.from_lengths(np.maximum.reduceat(size, self.begins))
+
+    @cached_property
+    def position(self) -> Longs:
+        """Of each node in its row, int64 [M]."""
+        return np.maximum(self._ways[1], 0).astype(np.int64) if self.at is None else self.at
+
     @property
     def tokens(self) -> Longs:
         """Tokens that each arc passes, int64 [A]."""
@@ -161,8 +183,8 @@ class Arcs:
     def row(self) -> Longs:
         """The row of each node, int64 [M]."""
         if len(self.begins) == 1:
-            return np.zeros(len(self.position), dtype=np.int64)
-        return np.searchsorted(self.begins, np.arange(len(self.position)), side="right") - 1
+            return np.zeros(len(self.final), dtype=np.int64)
+        return np.searchsorted(self.begins, np.arange(len(self.final)), side="right") - 1
 
     @cached_property
     def _place(self) -> Longs:
@@ -173,7 +195,8 @@ class Arcs:
 
     def with_arcs(self, keep: Bools | NDArray[np.integer]) -> Arcs:
         """Return some of the arcs."""
-        return replace(self, **{name: getattr(self, name)[keep] for name in _OF_ARCS})
+        parts = {name: getattr(self, name)[keep] for name in _OF_ARCS}
+        return replace(self, **parts, end=None if self.end is None else self.end[keep])
 
     def in_order(self) -> Arcs:
         """Return the arcs in the order in which machines have them."""
@@ -187,7 +210,7 @@ class Arcs:
     @cached_property
     def machine(self) -> Acyclic | Paired:
         """The arrays as the kernel has them."""
-        nodes = len(self.position)
+        nodes = len(self.final)
         if self.pairs is None:
             row = Ragged.from_rows(self.source, nodes).offsets
             return Acyclic(row, self.target, self.score, self.final, self.begins)
@@ -211,15 +234,26 @@ class Arcs:
         """The same as a chain of tokens, where that is faster."""
         return ArcChain.of(self)
 
-    @cached_property
+    @property
     def log_z(self) -> Floats:
         """Log Z of each row, [B]; −inf: there is no path."""
-        return self.machine.log_partitions() if self._chain is None else self._chain.log_z
+        if self.pairs is None or self._chain is None:
+            return self.machine.log_partitions()
+        return self._chain.log_z
 
-    @cached_property
+    @property
     def best_scores(self) -> Floats:
         """Score of the best path of each row, [B]; −inf: there is none."""
-        return self.machine.best_scores() if self._chain is None else self._chain.best_scores
+        if self.pairs is None or self._chain is None:
+            return self.machine.best_scores()
+        return self._chain.best_scores
+
+    def marginals(self, tape: int, labels: int) -> Floats:
+        """Return the probability of each label at each token, [tokens, labels]."""
+        if self.pairs is not None and self._chain is not None:
+            return np.minimum(self._chain.marginals, 1.0)
+        found = self.covers(tape).spread(self.posterior, self.rows.total, labels)
+        return np.minimum(np.maximum(found, 0.0, out=found), 1.0, out=found)
 
     @cached_property
     def posterior(self) -> Floats:
@@ -235,7 +269,7 @@ class Arcs:
         Ties: ending comes before going on, then the smaller left class, then the arc that comes
         first, at the earliest node where the candidates differ.
         """
-        if self._chain is not None and n > 0:
+        if self.pairs is not None and self._chain is not None and n > 0:
             return self._chain.nbest(n)
         if n != 1:
             machine, _ = self.explicit
@@ -243,9 +277,9 @@ class Arcs:
             return self._runs(found.arcs, found.score, found.found)
         path, offsets = self.machine.best_paths()
         score = self.best_scores
+        if len(score) == 1 and score[0] > -np.inf:
+            return Runs(_ONE, score, offsets, path)
         alive = score > -np.inf
-        if alive.all():
-            return Runs(alive.astype(np.int64), score, offsets, path)
         bounds = Ragged.from_lengths(np.diff(offsets)[alive]).offsets
         return Runs(alive.astype(np.int64), score[alive], bounds, path)
 
@@ -323,9 +357,11 @@ class Arcs:
     @cached_property
     def _ways(self) -> tuple[Ints, Ints]:
         """Labels of the first tape on the shortest and the longest way to each node; −1: no way."""
+        if isinstance(self.machine, Acyclic):  # which has none that are forbidden
+            return self.machine.lengths(np.ascontiguousarray(self.label[:, 0]))
         alive = np.flatnonzero(self.score > -np.inf)
         order = alive[ascending(self.source[alive].astype(np.int64))]
-        row = Ragged.from_rows(self.source[order], len(self.position)).offsets
+        row = Ragged.from_rows(self.source[order], len(self.final)).offsets
         flat = Acyclic(row, self.target[order], self.score[order], self.final, self.begins)
         return flat.lengths(np.ascontiguousarray(self.label[order, 0]))
 
@@ -335,23 +371,28 @@ class Arcs:
 
     # --- What arcs say ------------------------------------------------------------------------
 
-    @cached_property
-    def _covers(self) -> list[Reading]:
-        start, end = self._place[self.source], self._place[self.target]
-        found = []
-        for label in self.under.T:
-            there = (label >= 0) & (end > start)
-            kept: Elements = slice(None) if there.all() else np.flatnonzero(there)
-            found.append(Reading(kept, start[kept], end[kept], label[kept]))
-        return found
-
     def covers(self, tape: int) -> Reading:
-        """Return the label that the tokens of each arc are under."""
-        return self._covers[tape]
+        """Return the label that the tokens of each arc are under.
+
+        It is not kept: what is as large as the arcs costs more to hold than to make again.
+        """
+        label, start = self.under[:, tape], self._place[self.source]
+        end = start + 1 if self.at is None else self._place[self.target]
+        if not (label < 0).any():
+            return Reading(slice(None), start, end, label, units=self.at is None)
+        arc = np.flatnonzero(label >= 0)
+        return Reading(arc, start[arc], end[arc], label[arc], units=self.at is None)
+
+    @property
+    def ends(self) -> Longs:
+        """The position where what begins with each arc ends, [A, K]; −1: that is not known."""
+        if self.end is not None:
+            return self.end
+        return np.where(self.label >= 0, self.position[self.target][:, None], -1)
 
     def begun(self, tape: int) -> Reading | None:
         """Return what begins with each arc; None where it is not known where that ends."""
-        label, end = self.label[:, tape], self.end[:, tape]
+        label, end = self.label[:, tape], self.ends[:, tape]
         arc = np.flatnonzero(label >= 0)
         if (end[arc] < 0).any():
             return None
@@ -359,24 +400,24 @@ class Arcs:
         shift = self._place[source] - self.position[source]
         return Reading(arc, self._place[source], end[arc] + shift, label[arc])
 
-    def told(self, path: Ints, tape: int) -> tuple[Longs, Longs, Ints]:
-        """Return starts, ends and labels of what stands on a tape along a path."""
-        if not len(path):
-            return self.position[:0], self.position[:0], self.label[:0, tape]
-        begins = np.flatnonzero(~self.carries[path, tape])
-        ends = np.append(begins[1:], len(path)) - 1
-        label = self.label[path[begins], tape]
-        named = label >= 0
-        if not named.all():
-            begins, ends, label = begins[named], ends[named], label[named]
-        start = self.position[self.source[path[begins]]]
-        return start, self.position[self.target[path[ends]]], label
+    def told(self, path: Ints, tape: int) -> Told:
+        """Return what stands on a tape along a path, or along paths one behind the other."""
+        label = self.label[:, tape][path]
+        begins: Longs | None = None
+        first, last = path, path
+        if self.at is not None and (carries := self.carries[:, tape][path]).any():
+            begins = np.flatnonzero(~carries)
+            first, label = path[begins], label[begins]
+            last = path[np.append(begins[1:], len(path)) - 1] if len(begins) else first
+        if (label < 0).any():
+            named = np.flatnonzero(label >= 0)
+            first, last, label = first[named], last[named], label[named]
+            begins = named if begins is None else begins[named]
+        return Told(first, last, label, begins)
 
-    def origins(self, path: Ints) -> Longs:
-        """Return which given arcs begin something on the first tape along a path; −1: none."""
-        begins = ~self.carries[path, 0] & (self.label[path, 0] >= 0)
-        found: Longs = self.origin[path[begins]]
-        return found
+    def places(self, told: Told) -> tuple[Longs, Longs]:
+        """Return starts and ends of what stands there."""
+        return self.position[self.source[told.first]], self.position[self.target[told.last]]
 
     # --- Some of the paths --------------------------------------------------------------------
 
@@ -435,7 +476,7 @@ class Arcs:
         return replace(
             moved,
             begins=self.begins * width,
-            position=np.repeat(self.position, width),
+            at=None if self.at is None else np.repeat(self.at, width),
             final=final.reshape(-1),
             source=source.astype(np.int32),
             target=target.astype(np.int32),
@@ -464,7 +505,7 @@ class Arcs:
         """Return what lies on a path; nodes where rows begin stay in any case."""
         arcs = self.with_arcs(self.score > -np.inf)
         order = ascending(arcs.source.astype(np.int64))
-        row = Ragged.from_rows(arcs.source[order], len(arcs.position)).offsets
+        row = Ragged.from_rows(arcs.source[order], len(arcs.final)).offsets
         nothing = np.zeros(len(order))
         flat = Acyclic(row, arcs.target[order], nothing, arcs.final, arcs.begins)
         keep = (flat.lengths()[1] >= 0) & (flat.best_suffix > -np.inf)
@@ -475,32 +516,27 @@ class Arcs:
         return replace(
             arcs,
             begins=number[arcs.begins].astype(np.int64),
-            position=arcs.position[keep],
+            at=None if arcs.at is None else arcs.at[keep],
             final=arcs.final[keep],
             source=number[arcs.source],
             target=number[arcs.target],
         ).in_order()
 
-    def placed(self) -> Arcs:
-        """Return the only row with labels that were read as positions: it is its own clock."""
-        size = self._ways[1]
-        ends = size[self.final > -np.inf]
-        length = int(ends.max(initial=0))
-        position = np.maximum(size, 0).astype(np.int64)
-        end = np.where(self.label >= 0, position[self.target][:, None], -1)
-        return replace(self, rows=Ragged.from_lengths([length]), position=position, end=end)
-
+    @cached_property
     def clocked(self) -> Arcs:
-        """Return the only row, its own clock, with nodes behind one number of labels each."""
-        shortest, longest = self._ways
-        if (shortest == longest).all():
+        """The same with nodes at one position each, whatever path leads there.
+
+        Where there is no text, a node may be behind several numbers of labels.
+        """
+        if self.at is not None or (self._ways[0] == self._ways[1]).all():
             return self
+        longest = self._ways[1]
         states, size = int(longest.max()) + 1, int(self.label[:, 0].max()) + 1
         target = np.tile(np.arange(1, states + 1, dtype=np.int32)[:, None], (1, size))
         target[-1] = -1
         labels = (tuple(map(str, range(size))),)
         counter = Acceptor(("",), labels, target, None, np.zeros(states), "positions")
-        return self.product(counter, [0], "segments").placed()
+        return self.product(counter, [0], "segments")
 
     def lengths(self) -> tuple[int, int]:
         """Return the labels on the shortest and the longest path of the only row; zeros: none."""
@@ -542,7 +578,7 @@ class Arcs:
 
     def select(self, rows: Longs) -> Arcs:
         """Return some rows."""
-        nodes = Ragged(np.append(self.begins, len(self.position)))
+        nodes = Ragged(np.append(self.begins, len(self.final)))
         parts = []
         for row in rows.tolist():
             own = slice(int(nodes.offsets[row]), int(nodes.offsets[row + 1]))
@@ -551,9 +587,9 @@ class Arcs:
             parts.append(
                 replace(
                     arcs,
-                    rows=self.rows.select(np.asarray([row])),
-                    begins=np.zeros(1, dtype=np.int64),
-                    position=self.position[own],
+                    texts=None if self.texts is None else self.texts.select(np.array([row])),
+                    begins=FIRST,
+                    at=None if self.at is None else self.at[own],
                     final=self.final[own],
                     source=arcs.source - shift,
                     target=arcs.target - shift,
@@ -595,7 +631,7 @@ class Arcs:
         return replace(
             moved,
             begins=self.begins * states,
-            position=np.repeat(self.position, states),
+            at=None if self.at is None else np.repeat(self.at, states),
             final=(self.final[:, None] + acceptor.final).reshape(-1),
             source=(moved.source.astype(np.int64) * states + state).astype(np.int32),
             target=(moved.target.astype(np.int64) * states + after[arc, state]).astype(np.int32),
@@ -606,9 +642,9 @@ class Arcs:
         """Return the arcs with one tape more, of which each begins its label."""
         none = np.zeros(len(label), dtype=bool)
         parts: dict[str, Any] = {"label": label, "under": label, "carries": none}
-        parts["end"] = self.position[self.target]
         mine = {name: np.column_stack([getattr(self, name), parts[name]]) for name in _TAPED}
-        return replace(self, **cast("dict[str, Any]", mine))
+        end = np.column_stack([self.ends, self.position[self.target]])
+        return replace(self, **cast("dict[str, Any]", mine), end=end)
 
     def beside(self, other: Arcs, coupling: Coupling) -> Arcs:
         """Return the pairs of paths over the same tokens, trimmed: an arc for each two at a token.
@@ -628,11 +664,11 @@ class Arcs:
         check_size(size, "the composition's pair table")
         pairs = _pairs_beside(one.pairs.pair, two.pairs.pair)
         first, second = _together(one.boundary, two.boundary, "the composition")
-        node = first * len(two.position) + second  # ascending
+        node = first * len(two.final) + second  # ascending
         a, b = _together(one.boundary[one.source], two.boundary[two.source], "the composition")
 
         def number(x: NDArray[np.integer], y: NDArray[np.integer]) -> Longs:
-            return np.searchsorted(node, x.astype(np.int64) * len(two.position) + y)
+            return np.searchsorted(node, x.astype(np.int64) * len(two.final) + y)
 
         score = one.score[a] + two.score[b]
         for (x, y), table in coupling.items():
@@ -642,11 +678,12 @@ class Arcs:
         taped = {
             name: np.column_stack([getattr(one, name)[a], getattr(two, name)[b]]) for name in _TAPED
         }
+        texts = one.texts if one.texts is not None else two.texts
         ends = (one.class_final[:-1, None] + two.class_final[:-1]).reshape(-1)
         return Arcs(
-            rows=self.rows,
+            texts=texts,
             begins=number(one.begins, two.begins),
-            position=one.position[first],
+            at=None if texts is None else one.position[first],
             final=one.final[first] + two.final[second],
             source=number(one.source[a], two.source[b]).astype(np.int32),
             target=number(one.target[a], two.target[b]).astype(np.int32),
@@ -657,6 +694,7 @@ class Arcs:
             class_final=np.append(ends, one.class_final[-1] + two.class_final[-1]),
             pairs=PairScores(pairs),
             per_position=one.per_position or two.per_position,
+            end=np.column_stack([one.ends[a], two.ends[b]]),
             **taped,
         ).trimmed()
 
@@ -700,7 +738,7 @@ class Arcs:
         within = Ragged.from_lengths(size[long] - 1)
         keys, where = np.unique(within.ranges(inner), return_index=True)
         arc = long[within.rows()[where]]  # any that passes there: what is read of it is the same
-        place, nodes = keys % length, len(self.position)
+        place, nodes = keys % length, len(self.final)
         row = self.row[self.source[arc]]
         boundary = place + self.rows.offsets[row] + row
         by_place = np.argsort(np.concatenate([self.boundary, boundary]), kind="stable")
@@ -721,13 +759,13 @@ class Arcs:
         return replace(
             self,
             begins=number[self.begins].astype(np.int64),
-            position=behind("position", place)[by_place],
+            at=behind("position", place)[by_place],
             final=behind("final", np.full(count, -np.inf))[by_place],
             source=np.concatenate([number[self.source], number[nodes:]]),
             target=np.concatenate([first_target, on]),
             label=behind("label", none),
             under=behind("under", self.under[arc]),
-            end=behind("end", none.astype(np.int64)),
+            end=np.concatenate([self.ends, none]),
             carries=behind("carries", none < 0),
             left=behind("left", np.full(count, left, dtype=np.int32)),
             right=np.concatenate(
@@ -763,18 +801,20 @@ def joined(parts: Sequence[Arcs]) -> Arcs:
     """Return lattices with the same pair scores and tapes as the rows of one."""
     if len(parts) == 1:
         return parts[0]
-    first, shift = parts[0], Ragged.from_lengths(len(p.position) for p in parts).offsets
+    first, shift = parts[0], Ragged.from_lengths(len(p.final) for p in parts).offsets
+    own, plain = first.at is None, all(p.end is None for p in parts)
     found = {name: np.concatenate([getattr(p, name) for p in parts]) for name in _OF_ARCS}
     moved = np.repeat(shift[:-1].astype(np.int32), [len(p.source) for p in parts])
     begins = [p.begins + s for p, s in zip(parts, shift.tolist(), strict=False)]
     return Arcs(
-        rows=Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
+        texts=None if own else Ragged.from_lengths(np.concatenate([p.rows.lengths for p in parts])),
         begins=np.concatenate(begins),
-        position=np.concatenate([p.position for p in parts]),
+        at=None if own else np.concatenate([p.position for p in parts]),
         final=np.concatenate([p.final for p in parts]),
         class_final=first.class_final,
         pairs=first.pairs,
         per_position=first.per_position,
+        end=None if plain else np.concatenate([p.ends for p in parts]),
         **(found | {name: found[name] + moved for name in ("source", "target")}),
     )
 

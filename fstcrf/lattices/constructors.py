@@ -23,7 +23,7 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.arclattice import SEGMENT, ArcLattice, Tape, unknown_label
-from fstcrf.lattices.arcs import MOST_ARCS, Arcs
+from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
 from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
 from fstcrf.lattices.tapes import potentials
@@ -34,6 +34,7 @@ from fstcrf.ragged import Ragged
 if TYPE_CHECKING:
     import pynini
 
+_NONE = np.zeros(0)
 OUTSIDE, BLANK = "O", "<blank>"
 
 
@@ -147,27 +148,27 @@ def from_machine(
     acceptor = acyclic_acceptor(machine)
     names = machine_labels(acceptor, labels)
     count = len(acceptor.source)
-    label = (acceptor.ilabel - np.int32(1))[:, None]
-    none = np.zeros(count, dtype=np.int32)
+    read = acceptor.ilabel - np.int32(1)
+    label = read[:, None]
     arcs = Arcs(
-        rows=Ragged(np.zeros(2, dtype=np.int64)),
-        begins=np.zeros(1, dtype=np.int64),
-        position=np.zeros(max(acceptor.n_states, 1), dtype=np.int64),
+        texts=None,
+        begins=FIRST,
+        at=None,
         final=acceptor.final if acceptor.n_states else np.full(1, -np.inf),
         source=acceptor.source,
         target=acceptor.target,
-        left=none,
-        right=none,
+        left=read,  # without pairs there are no classes
+        right=read,
         score=acceptor.score,
         origin=np.arange(count),
         label=label,
         under=label,
-        end=np.zeros((count, 1), dtype=np.int64),
+        end=None,
         carries=np.zeros((count, 1), dtype=bool),
-        class_final=np.zeros(0),
+        class_final=_NONE,
         pairs=None,
     )
-    return ArcLattice(arcs.placed(), [Tape(tape, names, segments=False)], given=count)
+    return ArcLattice(arcs, [Tape(tape, names, segments=False)], given=count)
 
 
 def from_paths(

@@ -40,6 +40,20 @@ class Runs(NamedTuple):
     elements: Ints
 
 
+class Told(NamedTuple):
+    """What stands on a tape along a path.
+
+    first, last : int [k]; the elements with which each begins and ends.
+    label : int32 [k].
+    at : int64 [k]; the place in the path where each begins; None: there is one for each element.
+    """
+
+    first: Ints
+    last: Ints
+    label: Ints
+    at: Longs | None
+
+
 class Engine(Protocol):
     """B weighted sets of paths."""
 
@@ -84,8 +98,14 @@ class Engine(Protocol):
     def begun(self, tape: int) -> Reading | None:
         """Return what begins on a tape with each element; None: its end is not known there."""
 
-    def told(self, path: Ints, tape: int) -> tuple[Longs, Longs, Ints]:
-        """Return starts, ends and labels of what stands on a tape along a path of elements."""
+    def told(self, path: Ints, tape: int) -> Told:
+        """Return what stands on a tape along a path of elements, or along several in a row."""
+
+    def places(self, told: Told) -> tuple[Longs, Longs]:
+        """Return the tokens where each begins, and behind its last, in its row."""
+
+    def marginals(self, tape: int, labels: int) -> Floats:
+        """Return the probability of each label at each token of all rows, [tokens, labels]."""
 
     # --- Changes
 

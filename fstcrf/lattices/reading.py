@@ -34,37 +34,37 @@ class Reading:
         Tokens, counted through all rows of the batch.
     label : int [F]
         Index into the labels of the tape.
+    units : bool
+        Every fact is of one token: nothing is to be summed up over tokens.
     """
 
     element: Elements
     start: Longs
     end: Longs
     label: NDArray[np.integer]
-
-    @cached_property
-    def _short(self) -> bool:
-        """Whether facts are of one token each: nothing is to be summed up over tokens."""
-        return bool((self.end - self.start == 1).all())
+    units: bool = False
 
     @cached_property
     def _tokens(self) -> tuple[Longs, Longs]:
         """Every token of every fact, and the fact."""
-        if self._short:
+        if self.units:
             return self.start, np.arange(len(self.start))
         size = Ragged.from_lengths(self.end - self.start)
         return size.ranges(self.start), size.rows()
 
     def spread(self, value: Floats, tokens: int, labels: int) -> Floats:
         """Return the sum of what elements have over the tokens of their facts, [tokens, labels]."""
-        mine, size = value[self.element], tokens * labels
-        cell = self.start * labels + self.label
-        if self._short:
-            total = np.bincount(cell, weights=mine, minlength=size)
-            return total.astype(np.float64, copy=False).reshape(tokens, labels)
-        size += labels  # what begins, less what has ended
-        change: Floats = np.bincount(cell, weights=mine, minlength=size).astype(np.float64)
-        change -= np.bincount(self.end * labels + self.label, weights=mine, minlength=size)
+        mine, size = value[self.element], (tokens + 1) * labels
+        change: Floats = self._counted(self.start, mine, labels, size)
+        if self.units:
+            return change[:-labels].reshape(tokens, labels)
+        change -= self._counted(self.end, mine, labels, size)  # what begins, less what has ended
         return np.cumsum(change.reshape(tokens + 1, labels), axis=0)[:-1]
+
+    def _counted(self, token: Longs, value: Floats, labels: int, size: int) -> Floats:
+        cell = token * labels
+        cell += self.label
+        return np.bincount(cell, weights=value, minlength=size).astype(np.float64, copy=False)
 
     def highest(self, value: Floats, tokens: int, labels: int) -> Floats:
         """Return the largest of what elements have at the tokens of their facts; −inf: nothing."""
@@ -76,7 +76,7 @@ class Reading:
     def gathered(self, table: Floats, elements: int) -> Floats:
         """Return the sum of a table [tokens, labels] over the tokens of each element's fact."""
         found = np.zeros(elements)
-        if self._short:
+        if self.units:
             found[self.element] = table[self.start, self.label]
             return found
         total = np.zeros((len(table) + 1, table.shape[1]))
