@@ -6,7 +6,8 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.lattices.answer import Answer, Path, TapeAnswer
-    from fstcrf.lattices.arclattice import ArcLattice, SegmentCounts
+    from fstcrf.lattices.arcanswers import SegmentCounts
+    from fstcrf.lattices.arclattice import ArcLattice
     from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice, product
     from fstcrf.lattices.many import best, log_partition, marginals, nbest, sample
     from fstcrf.lattices.paths import Paths, Ranking
@@ -45,7 +46,7 @@ __getattr__ = importer(
         "Paths": "paths",
         "Ranking": "paths",
         "ArcLattice": "arclattice",
-        "SegmentCounts": "arclattice",
+        "SegmentCounts": "arcanswers",
         "TapeAnswer": "answer",
         "TapeLattice": "lattice",
         "best": "many",

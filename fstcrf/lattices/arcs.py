@@ -577,25 +577,21 @@ class Arcs:
     # --- Many rows ----------------------------------------------------------------------------
 
     def select(self, rows: Longs) -> Arcs:
-        """Return some rows."""
+        """Return some rows, each once, in the order given."""
         nodes = Ragged(np.append(self.begins, len(self.final)))
-        parts = []
-        for row in rows.tolist():
-            own = slice(int(nodes.offsets[row]), int(nodes.offsets[row + 1]))
-            arcs = self.with_arcs((self.source >= own.start) & (self.source < own.stop))
-            shift = np.int32(own.start)
-            parts.append(
-                replace(
-                    arcs,
-                    texts=None if self.texts is None else self.texts.select(np.array([row])),
-                    begins=FIRST,
-                    at=None if self.at is None else self.at[own],
-                    final=self.final[own],
-                    source=arcs.source - shift,
-                    target=arcs.target - shift,
-                )
-            )
-        return joined(parts)
+        kept, chosen = nodes.entries(rows), nodes.select(rows)
+        number = np.full(len(self.final), -1, dtype=np.int32)
+        number[kept] = np.arange(len(kept), dtype=np.int32)
+        arcs = self.with_arcs(number[self.source] >= 0)
+        return replace(
+            arcs,
+            texts=None if self.texts is None else self.texts.select(rows),
+            begins=chosen.offsets[:-1],
+            at=None if self.at is None else self.at[kept],
+            final=self.final[kept],
+            source=number[arcs.source],
+            target=number[arcs.target],
+        ).in_order()
 
     # --- Products -----------------------------------------------------------------------------
 

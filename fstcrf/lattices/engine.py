@@ -131,4 +131,4 @@ class Engine(Protocol):
         """Return the pairs of paths over the same tokens; the tapes of the other come behind."""
 
     def select(self, rows: Longs) -> Self:
-        """Return some rows."""
+        """Return some rows, each once, in the order given."""

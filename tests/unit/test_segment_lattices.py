@@ -17,7 +17,8 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.lattices import ArcLattice, Lattice, best, log_partition, marginals
+from fstcrf.lattices import ArcLattice, Lattice, best, log_partition, marginals, sample
+from fstcrf.lattices.arcs import joined
 from fstcrf.machines.grammar import Grammar
 
 NEVER = float("-inf")
@@ -106,6 +107,26 @@ def test_an_empty_text_has_the_empty_path() -> None:
     assert (one & Grammar.from_text('export ANY = "[x]"*;')).log_partition() == 0.0
     assert Lattice.from_spans(0, []).best().segments == ()
     assert Lattice.from_ctc(np.zeros((0, 2))).strings()[0].labels == ()
+
+
+def test_rows_of_an_engine() -> None:
+    spans = [Lattice.from_spans(k, [(0, 1, "A", float(k)), (0, k, "B", 0.5)]) for k in (1, 2, 4)]
+    paths = [Lattice.from_paths([["a"] * k, ["b"]], [0.5, float(k)], ["a", "b"]) for k in (1, 2, 4)]
+    for lattices in (spans, paths):
+        engines = [lattice.engine for lattice in lattices]
+        whole = joined(engines)
+        some = whole.select(np.array([2, 0]))
+        assert whole.log_z.tolist() == [one.log_partition() for one in lattices]
+        assert some.log_z.tolist() == whole.log_z[[2, 0]].tolist()
+        assert some.rows.lengths.tolist() == [4, 1]
+        assert some.nbest(2).score.tolist() == [
+            path.score for k in (2, 0) for path in lattices[k].nbest(2)
+        ]
+        assert some.entropies() == pytest.approx([lattices[k].entropy() for k in (2, 0)])
+        shares = marginals([lattices[2], lattices[0]])
+        assert some.marginals(0, len(shares[0][0])) == pytest.approx(np.concatenate(shares))
+        drawn = [path for row in sample([lattices[2], lattices[0]], 3) for path in row]
+        assert len(drawn) == 6
 
 
 def test_dead_lattices_say_where() -> None:
