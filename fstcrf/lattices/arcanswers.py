@@ -139,7 +139,7 @@ class ArcAnswers:
     @property
     def clocked(self) -> Arcs:
         """The engine with each node at one token: what is asked of tokens is asked of it."""
-        return self.engine.clocked
+        return self.engine if self.timed else self.engine.clocked
 
     @cached_property
     def _searched(self) -> Frames | None:
@@ -151,6 +151,11 @@ class ArcAnswers:
     @property
     def timed(self) -> bool:
         """Whether paths cover a text, and so the same tokens."""
+        return self.free.texts is not None
+
+    @property
+    def segmented(self) -> bool:
+        """Whether a tape has segments; then paths say where these lie."""
         return any(tape.segments for tape in self.on)
 
     @property
@@ -216,9 +221,9 @@ class ArcAnswers:
         if self.log_partition() == -np.inf:
             forbidden = "no sequence of segments covers the text"
             return head + display.note(
-                forbidden if self.timed else "every label sequence is forbidden"
+                forbidden if self.segmented else "every label sequence is forbidden"
             )
-        if not self.timed:
+        if not self.segmented:
             return display.picture(head, self.best()._repr_html_())
         rows = {"": tuple(f"{s.start}:{s.end} {s.type}" for s in self.best().segments)}
         return display.picture(head, display.sequences(rows))
@@ -324,13 +329,15 @@ class ArcAnswers:
         Raises
         ------
         OptionError
-            n is negative.
+            n or the seed is negative.
         NoPathError
             There is no path.
         """
+        if seed < 0:
+            raise OptionError(f"seed is {seed}, expected at least 0")
         self._check_alive()
         paths = self._paths(self.engine.sample(n, [np.random.default_rng(seed)]))
-        return paths if self.timed else [path.labels for path in paths]
+        return paths if self.segmented else [path.labels for path in paths]
 
     def _paths(self, runs: Runs) -> list[Path]:
         return self.paths(self.engine, runs, self.log_partition())
@@ -584,7 +591,7 @@ class ArcAnswers:
         return share(self.string_log_partition(labels), self.log_partition())
 
     def _saying(self, said: Sequence[Any]) -> Arcs:
-        if (said and isinstance(said[0], str)) or not self.timed:
+        if (said and isinstance(said[0], str)) or not self.segmented:
             return self.engine.spelling(0, self._ids(said))
         tape = self._of_segments(None)
         return self.clocked.exactly(tape, *self._checked(said, tape))
@@ -625,7 +632,7 @@ class ArcAnswers:
 
     def no_path(self) -> NoPathError:
         """Return the error that says where all paths have died, if that is known."""
-        if not self.timed:
+        if not self.segmented:
             if self._dead is None:
                 return NoPathError("the lattice has no path")
             return NoPathError(

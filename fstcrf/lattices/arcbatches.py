@@ -114,12 +114,14 @@ def sample(lattices: Sequence[ArcLattice], n: int, *, seed: int = 0) -> list[lis
     NoPathError
         A lattice without a path.
     """
+    if seed < 0:
+        raise OptionError(f"seed is {seed}, expected at least 0")
     found: dict[int, list[Any]] = {}
     for group in _grouped(lattices):
         group.check()
         generators = [np.random.default_rng([seed, number]) for number in group.numbers]
         found.update(group.rows(group.engine.sample(n, generators)))
     return [
-        found[k] if one.timed else [path.labels for path in found[k]]
+        found[k] if one.segmented else [path.labels for path in found[k]]
         for k, one in enumerate(lattices)
     ]

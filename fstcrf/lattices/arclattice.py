@@ -204,7 +204,7 @@ class ArcLattice(ArcAnswers):
     def _said(self, path: Ints) -> Any:
         run = Runs(np.ones(1, dtype=np.int64), np.zeros(1), np.array([0, len(path)]), path)
         (found,) = self.paths(self.clocked, run, 0.0)
-        return found.segments if self.timed else found.labels
+        return found.segments if self.segmented else found.labels
 
     # --- Other lattices -----------------------------------------------------------------------
 
@@ -259,11 +259,11 @@ class ArcLattice(ArcAnswers):
     def _allowed(self, free: Arcs, mask: Bools, tape: int) -> Bools:
         """Which arcs a mask allows."""
         size = len(self.on[tape].labels)
-        if self.timed and mask.shape == (self.given,):
+        if self.segmented and mask.shape == (self.given,):
             return np.asarray(np.append(mask, True)[free.origin], dtype=bool)
         tokens = self.length
         if mask.shape != (tokens, size):
-            arcs = f"[{self.given}] (arcs) or " if self.timed else ""
+            arcs = f"[{self.given}] (arcs) or " if self.segmented else ""
             wanted = f"{arcs}[{tokens}, {size}] (tokens, labels)"
             raise ShapeError(f"mask is {list(mask.shape)}, expected {wanted}")
         return free.covers(tape).allowed(mask, free.n_elements)
@@ -522,7 +522,7 @@ class ArcLattice(ArcAnswers):
             shares = self.marginals(self.tapes[0])
             tokens, names = [str(t) for t in range(len(shares))], self.on[0].labels
             best = [names[k] for k in shares.argmax(axis=1).tolist()]
-            if not self.timed:
+            if not self.segmented:
                 best = list(self.best().labels)
             found = pictures.probabilities("labels", names, tokens, shares.tolist(), best)
             svg = pictures.tables(found, repr(self))

@@ -102,7 +102,22 @@ def from_words(
     matrix: Floats,
     final: Floats,
 ) -> ArcLattice:
-    """Return the lattice of words with contexts; see `Lattice.from_words`."""
+    """Return the lattice of words that tile a text and score as pairs of contexts.
+
+    Parameters
+    ----------
+    length : int
+        Tokens of the text.
+    start, end, label, score : [E]
+        Of each word.
+    labels : tuple of str
+    contexts : (int32 [E], int32 [E])
+        Left and right context of each word.
+    matrix : float64 [right contexts + 1, left contexts]
+        Score of neighbours; in the last row, of the first word.
+    final : float64 [right contexts + 1]
+        Score of the last word, by its right context; last, of a text without words.
+    """
     arcs = Arcs.of_row(
         length,
         source=start,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
+from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattices import batch, paths
 from fstcrf.lattices.answer import Labels, LabelsT_co, Path
@@ -30,6 +31,12 @@ def _of_arcs(lattices: Sequence[object], threads: int) -> bool:
     return len(lattices) > 0 and hasattr(lattices[0], "engine")
 
 
+def _check(options: Mapping[str, object]) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise OptionError(f"{given[0]}= is for lattices of tokens; those of arcs are written out")
+
+
 @overload
 def best(
     lattices: Sequence[Taped[LabelsT_co, object]],
@@ -46,6 +53,7 @@ def best(lattices: Sequence[Any], *, threads: int = 1, **options: Any) -> Any:
     Lattices are of tokens, or all of them of arcs; these have no options but `threads`.
     """
     if _of_arcs(lattices, threads):
+        _check(options)
         return arcbatches.best(lattices)
     return paths.best(lattices, threads=threads, **options)
 
@@ -64,6 +72,7 @@ def nbest(lattices: Sequence[ArcLattice], n: int, *, threads: int = 1) -> list[l
 def nbest(lattices: Sequence[Any], n: int, *, threads: int = 1, **options: Any) -> Any:
     """Return the n best paths of each lattice; see `fstcrf.lattices.paths.nbest`, and `best`."""
     if _of_arcs(lattices, threads):
+        _check(options)
         return arcbatches.nbest(lattices, n)
     return paths.nbest(lattices, n, threads=threads, **options)
 

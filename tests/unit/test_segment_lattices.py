@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fstcrf import compose
 from fstcrf.errors import (
     DataError,
     GrammarError,
@@ -215,6 +216,35 @@ def test_bad_compositions() -> None:
     wide = Lattice.from_arrays([str(k) for k in range(3000)], np.zeros((3, 3000)))
     with pytest.raises(TooLargeError):
         one @ wide
+
+
+def test_bad_batches_and_compositions_of_kinds() -> None:
+    one = lattice()
+    chain = Lattice.from_arrays(["a", "b"], np.zeros((2, 2)))
+    with pytest.raises(ShapeError, match="a lattice of 3 tokens, expected 2"):
+        chain @ one
+    with pytest.raises(OptionError, match="asked apart"):
+        best([one, chain])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="those of arcs are asked together"):
+        best([chain, one])  # type: ignore[list-item]
+    with pytest.raises(OptionError, match="search= is for lattices of tokens"):
+        best([one], search="lazy")  # type: ignore[call-overload]
+    with pytest.raises(OptionError, match="search= is for lattices of tokens"):
+        compose(one, lattice(), search="lazy")  # type: ignore[call-overload]
+    with pytest.raises(ShapeError, match="1 weights for 2 lattices"):
+        compose(one, lattice(), weights=[1.0])
+    with pytest.raises(OptionError, match="expected numbers from 0"):
+        compose(one, lattice(), weights=[1.0, -1.0])
+    with pytest.raises(OptionError, match="two different lattices of one tape each"):
+        compose(one, lattice(), coupling={(0, 2): np.zeros((3, 3))})
+    with pytest.raises(OptionError, match="seed is -1"):
+        sample([one], 2, seed=-1)
+    with pytest.raises(ShapeError, match="one for each path"):
+        Lattice.from_paths([["a"]], [1.0, 2.0])
+    with pytest.raises(NumericError, match="path 0 has the score nan"):
+        Lattice.from_paths([["a"]], [np.nan])
+    with pytest.raises(LabelError, match="unknown label 'a'; the labels are b"):
+        Lattice.from_paths([["a"]], [1.0], ["b"])
 
 
 def test_bad_spans() -> None:
