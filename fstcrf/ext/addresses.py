@@ -18,7 +18,7 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.ext.foreign import load_crfsuite
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Lattice
-from fstcrf.lattices.paths import found_best
+from fstcrf.lattices.many import found_best
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import gathered, no_path_error, warn_unproven

@@ -9,8 +9,15 @@ if TYPE_CHECKING:
     from fstcrf.lattices.arcanswers import SegmentCounts
     from fstcrf.lattices.arclattice import ArcLattice
     from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice, product
-    from fstcrf.lattices.many import best, log_partition, marginals, nbest, sample
-    from fstcrf.lattices.paths import Paths, Ranking
+    from fstcrf.lattices.many import (
+        Paths,
+        Ranking,
+        best,
+        log_partition,
+        marginals,
+        nbest,
+        sample,
+    )
     from fstcrf.lattices.spans import ProbableSpans, probable_spans, span_probabilities
 
 __all__ = [
@@ -43,8 +50,8 @@ __getattr__ = importer(
         "Lattice": "lattice",
         "Path": "answer",
         "ProbableSpans": "spans",
-        "Paths": "paths",
-        "Ranking": "paths",
+        "Paths": "many",
+        "Ranking": "many",
         "ArcLattice": "arclattice",
         "SegmentCounts": "arcanswers",
         "TapeAnswer": "answer",

@@ -8,10 +8,10 @@ constructor made a lattice, but whether a tape has segments or a label for each 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -24,26 +24,20 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.lattices.answer import Path, Places, share, shown_tapes
+from fstcrf.kernel import Budget
+from fstcrf.lattices.answer import Path, share
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.confidence import Confidence, Interval
 from fstcrf.lattices.engine import Over, Runs
+from fstcrf.lattices.questions import Questions, Tape, refuse_options
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.ragged import Ragged
+from fstcrf.machines.plans import Search
 
 if TYPE_CHECKING:
     from fstcrf.lattices.ctc import Frames
 
 _PREFIXES = 10_000
-
-
-class Tape(NamedTuple):
-    """A tape's name and labels; `segments`: they lie on stretches, not on each token."""
-
-    name: str
-    labels: tuple[str, ...]
-    segments: bool
 
 
 class Rule(NamedTuple):
@@ -79,7 +73,7 @@ def unknown_label(label: str, labels: Sequence[str]) -> str:
     return f"unknown label {label!r}; the labels are {known}"
 
 
-class ArcAnswers:
+class ArcAnswers(Questions[Any, Any]):
     """A weighted set of paths, and what is asked of it.
 
     What is said of labels is said of each tape: a lattice of one tape gives arrays and tuples, one
@@ -154,32 +148,6 @@ class ArcAnswers:
         return self.free.texts is not None
 
     @property
-    def segmented(self) -> bool:
-        """Whether a tape has segments; then paths say where these lie."""
-        return any(tape.segments for tape in self.on)
-
-    @property
-    def tapes(self) -> tuple[str, ...]:
-        """Names of the tapes."""
-        return tuple(tape.name for tape in self.on)
-
-    @property
-    def labels(self) -> Any:
-        """The labels; axis of `marginals` and of masks."""
-        return self._each(lambda k: self.on[k].labels)
-
-    def _each(self, make: Callable[[int], Any]) -> Any:
-        found = tuple(map(make, range(len(self.on))))
-        return found if len(found) > 1 else found[0]
-
-    def _number(self, tape: str | None) -> int:
-        if tape is None:
-            return 0
-        if tape not in self.tapes:
-            raise OptionError(f"no tape {tape!r}: there is {', '.join(self.tapes)}")
-        return self.tapes.index(tape)
-
-    @property
     def length(self) -> int:
         """Tokens of the text, or of the longest path where there is no text."""
         if self.timed:
@@ -230,43 +198,24 @@ class ArcAnswers:
 
     # --- Paths --------------------------------------------------------------------------------
 
-    def best(self) -> Path:
-        """Return the best path.
-
-        Ties: ending comes before going on, then the smaller label, then the shorter segment, at the
-        earliest token where the candidates differ.
-
-        Raises
-        ------
-        NoPathError
-            There is no path, with the first token that none passes where there is a text.
-        """
-        runs = self.engine.nbest(1)
-        if not len(runs.score):
-            raise self.no_path()
-        return self._paths(runs)[0]
-
-    def nbest(self, n: int, *, tapes: Sequence[str] | None = None) -> list[Path]:
-        """Return the n best paths, or all where there are fewer; ties as for `best`.
-
-        Parameters
-        ----------
-        n : int
-        tapes : sequence of str, optional
-            The n best rows of labels of these tapes, whatever the others say and wherever they lie.
-            Each is there once, its score is that of its best path, its probability is summed over
-            all of its paths. `strings` ranks those of the first tape by that sum.
-
-        Raises
-        ------
-        OptionError
-            n is negative, or tapes that there are not.
-        """
-        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
+    def counted(self, n: int, least: int = 0) -> int:  # noqa: ARG002
+        """Return how many paths are asked for, checked; none may be."""
         if n < 0:
             raise OptionError(f"n is {n}, expected 0 or more")
-        if shown is None or (len(self.on) == 1 and self._deterministic):
-            return self._paths(self.engine.nbest(n))
+        return n
+
+    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Arcs, Runs]:
+        """Return the engine and its n best paths; nothing is searched."""
+        refuse_options({"budget": budget, "search": search})
+        return self.engine, self.engine.nbest(n)
+
+    def labellings(
+        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
+    ) -> list[Path]:
+        """Return the n best labellings of some tapes, see `nbest`."""
+        refuse_options({"budget": budget, "search": search})
+        if len(self.on) == 1 and self._deterministic:
+            return self.nbest(n)
         numbers = [self.tapes.index(tape) for tape in shown]
         machine, code, known = self._sequences(numbers)
         found = islice(best_sequences(machine, code), n)
@@ -323,55 +272,6 @@ class ArcAnswers:
             for one in islice(found, n)
         ]
 
-    def sample(self, n: int, *, seed: int = 0) -> list[Any]:
-        """Return n independent exact samples: paths, or their labels where there is no text.
-
-        Raises
-        ------
-        OptionError
-            n or the seed is negative.
-        NoPathError
-            There is no path.
-        """
-        if seed < 0:
-            raise OptionError(f"seed is {seed}, expected at least 0")
-        self._check_alive()
-        paths = self._paths(self.engine.sample(n, [np.random.default_rng(seed)]))
-        return paths if self.segmented else [path.labels for path in paths]
-
-    def _paths(self, runs: Runs) -> list[Path]:
-        return self.paths(self.engine, runs, self.log_partition())
-
-    def paths(self, arcs: Arcs, runs: Runs, log_z: float) -> list[Path]:
-        """Return what paths through arcs say, log Z being known."""
-        scores = runs.score.tolist()
-        if len(self.on) == 1:
-            labels, places = self._column(arcs, runs, 0, self.on[0])
-        else:
-            each = [self._column(arcs, runs, k, tape) for k, tape in enumerate(self.on)]
-            labels, places = (list(zip(*parts, strict=True)) for parts in zip(*each, strict=True))
-        return [
-            Path(label, score, share(score, log_z), True, score, place)  # noqa: FBT003
-            for label, place, score in zip(labels, places, scores, strict=True)
-        ]
-
-    def _column(
-        self, arcs: Arcs, runs: Runs, number: int, tape: Tape
-    ) -> tuple[list[Any], list[Any]]:
-        """Return the labels of one tape on each path, and where they lie."""
-        told, bounds = arcs.told(runs.elements, number), runs.bounds
-        names, several = tape.labels, len(self.on) > 1
-        label = tuple([names[k] for k in told.label.tolist()])
-        cuts = (bounds if told.at is None else np.searchsorted(told.at, bounds)).tolist()
-        pairs = [*pairwise(cuts)]
-        labels = [label[a:b] for a, b in pairs]
-        if not tape.segments:
-            return labels, [None if several else ()] * len(labels)
-        start, end = (tuple(place.tolist()) for place in arcs.places(told))
-        origin = arcs.origin[told.first] if number == 0 else np.full(len(label), -1)
-        places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
-        return labels, places if several else [(place,) for place in places]
-
     @property
     def _deterministic(self) -> bool:
         """A label sequence has at most one path."""
@@ -411,94 +311,6 @@ class ArcAnswers:
             found = found.spelling(tape, row)
         return float(found.log_z[0])
 
-    # --- Sums ---------------------------------------------------------------------------------
-
-    def log_partition(self) -> float:
-        """Return log Z, the log of the sum over all paths; −inf where there is none."""
-        return float(self.engine.log_z[0])
-
-    def entropy(self) -> float:
-        """Return the entropy of the distribution over paths, in nats.
-
-        Raises
-        ------
-        NoPathError
-            There is no path.
-        """
-        self._check_alive()
-        return float(self.engine.entropies()[0])
-
-    def marginals(self, tape: str | None = None) -> Any:
-        """Return the probability that each token is under each label, float64 [T, L].
-
-        Parameters
-        ----------
-        tape : str, optional
-            Of this tape; of all tapes a tuple when absent.
-
-        Raises
-        ------
-        OptionError
-            No such tape.
-        NoPathError
-            There is no path.
-        """
-        return self._each(self._marginals) if tape is None else self._marginals(self._number(tape))
-
-    def _marginals(self, tape: int) -> Floats:
-        found = self.clocked.marginals(tape, len(self.on[tape].labels))
-        self._check_alive()
-        return found
-
-    def max_marginals(self) -> Any:
-        """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
-        best = self.clocked.maxima()
-
-        def of(tape: int) -> Floats:
-            size = len(self.on[tape].labels)
-            return self.clocked.covers(tape).highest(best, self.length, size)
-
-        return self._each(of)
-
-    def arc_marginals(self) -> Any:
-        """Return the probability of each succession of labels, float64 [T − 1, L, L].
-
-        Entry (t, i, j): token t is under label i and token t + 1 under label j.
-
-        Raises
-        ------
-        NoPathError
-            There is no path.
-        """
-        self._check_alive()
-        return self._each(self._successions)
-
-    def _successions(self, tape: int) -> Floats:
-        size, both = len(self.on[tape].labels), self._after_last(tape, "tokens")
-        code, share_ = both.label[:, -1].astype(np.int64) - size, both.posterior
-        behind = np.flatnonzero(code >= 0)
-        token = both.position[both.source]
-        cells = [token[behind] * size**2 + code[behind]]
-        within = Ragged.from_lengths(np.maximum(both.tokens - 1, 0))
-        arc = within.rows()
-        same = both.under[arc, tape].astype(np.int64) * (size + 1)
-        cells.append(within.ranges(token + 1) * size**2 + same)
-        weights = np.concatenate([share_[behind], share_[arc]])
-        total = np.bincount(
-            np.concatenate(cells), weights=weights, minlength=max(self.length, 1) * size**2
-        )
-        return total.astype(np.float64).reshape(-1, size, size)[1:]
-
-    def _after_last(self, tape: int, over: Over) -> Arcs:
-        """Return the product with the machine whose state is the last label: 0, none, or label + 1.
-
-        Its last tape has state · labels + label.
-        """
-        labels = self.on[tape].labels
-        target = np.tile(np.arange(1, len(labels) + 1, dtype=np.int32), (len(labels) + 1, 1))
-        last = Acceptor(("",), (labels,), target, None, np.zeros(len(target)), "successions")
-        return self.clocked.product(last, [tape], over, written=True)
-
     def expectations(self) -> SegmentCounts:
         """Return what is expected of the lattice: the gradient of log Z.
 
@@ -507,14 +319,14 @@ class ArcAnswers:
         NoPathError
             There is no path.
         """
-        self._check_alive()
+        self.check_alive()
         arcs, size = self.engine, len(self.on[0].labels)
         mine = self.arc_probabilities()
         own = arcs.pairs is not None and arcs.pairs.pair.shape == (1, size + 1, size)
         if own and (arcs.left == arcs.label[:, 0]).all():
             count, ends = arcs.met()
             return SegmentCounts(mine, count[:-1], count[-1], ends[:-1])
-        both = self._after_last(0, "segments")
+        both = self.clocked.after_last(0, size, "segments")
         code = both.label[:, -1]
         there = code >= 0
         weights = both.posterior[there]
@@ -531,7 +343,7 @@ class ArcAnswers:
         NoPathError
             There is no path.
         """
-        self._check_alive()
+        self.check_alive()
         known, arcs = self.engine.origin >= 0, self.engine
         total = np.bincount(arcs.origin[known], weights=arcs.posterior[known], minlength=self.given)
         return total.astype(np.float64)
@@ -551,29 +363,6 @@ class ArcAnswers:
         sure = Interval(path.probability, path.probability)
         return Confidence(path, sure, Interval(legal, legal), "exact", 1.0)
 
-    # --- One path -----------------------------------------------------------------------------
-
-    def score(self, said: Sequence[str] | Sequence[tuple[int, int, str]]) -> float:
-        """Return the score of the best path that says this and nothing else; −inf: there is none.
-
-        Parameters
-        ----------
-        said : sequence of (start, end, label), or of str
-            Segments of the first tape that has such, or labels of the first tape in their order.
-
-        Raises
-        ------
-        LabelError
-            A label that the lattice does not have.
-        OptionError
-            A segment outside the text.
-        """
-        return float(self._saying(said).best_scores[0])
-
-    def probability(self, said: Sequence[str] | Sequence[tuple[int, int, str]]) -> float:
-        """Return the probability of all paths that say this and nothing else; raises as `score`."""
-        return share(float(self._saying(said).log_z[0]), self.log_partition())
-
     def string_log_partition(self, labels: Sequence[str]) -> float:
         """Return the log of the sum over all paths with these labels; −inf where there is none.
 
@@ -590,7 +379,8 @@ class ArcAnswers:
         """Return the probability of labels, that of all their paths; raises as their log Z."""
         return share(self.string_log_partition(labels), self.log_partition())
 
-    def _saying(self, said: Sequence[Any]) -> Arcs:
+    def saying(self, said: Sequence[Any]) -> Arcs:
+        """Return the engine of the paths that say this and nothing else."""
         if (said and isinstance(said[0], str)) or not self.segmented:
             return self.engine.spelling(0, self._ids(said))
         tape = self._of_segments(None)
@@ -607,7 +397,7 @@ class ArcAnswers:
 
     def _of_segments(self, tape: str | None) -> int:
         if tape is not None:
-            return self._number(tape)
+            return self.number(tape)
         return next((k for k, one in enumerate(self.on) if one.segments), 0)
 
     def _checked(
@@ -626,11 +416,12 @@ class ArcAnswers:
 
     # --- Without a path -----------------------------------------------------------------------
 
-    def _check_alive(self) -> None:
+    def check_alive(self) -> None:
+        """Raise NoPathError where there is no path."""
         if self.log_partition() == -np.inf:
             raise self.no_path()
 
-    def no_path(self) -> NoPathError:
+    def no_path(self, runs: Runs | None = None) -> NoPathError:  # noqa: ARG002
         """Return the error that says where all paths have died, if that is known."""
         if not self.segmented:
             if self._dead is None:

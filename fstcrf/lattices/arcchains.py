@@ -16,9 +16,9 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
 from fstcrf.kernel.decoding import AxisPosterior
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattices.batch import Group
+from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Runs
-from fstcrf.lattices.tapes import Taped, chain_program
+from fstcrf.lattices.tapes import chain_program
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
 
@@ -31,13 +31,12 @@ class ArcChain:
 
     Parameters
     ----------
-    group : Group
-        The chain.
+    chain : Dense
     arc : int32 [T, L]
         Arc of each label at each token; −1: there is none.
     """
 
-    group: Group
+    chain: Dense
     arc: Ints
 
     @classmethod
@@ -61,18 +60,17 @@ class ArcChain:
             arc = np.full(length * labels, -1, np.int32)
             node[cell], arc[cell] = arcs.score, np.arange(count, dtype=np.int32)
         program = _program(arcs.pairs, arcs.class_final.tobytes(), float(arcs.final[-1]))
-        chain = Taped(program, (node.reshape(length, labels),))
-        return cls(Group.single(chain), arc.reshape(length, labels))
+        return cls(Dense(program, [(node.reshape(length, labels),)]), arc.reshape(length, labels))
 
     @property
     def log_z(self) -> Floats:
         """Log Z, [1]; −inf where there is no path."""
         known: AxisPosterior | None = self.__dict__.get("_sums")
-        return self.group.log_z if known is None else known.log_z
+        return self.chain.log_z if known is None else known.log_z
 
     @cached_property
     def _sums(self) -> AxisPosterior:
-        return kernel.axis_posterior(self.group.bound)
+        return kernel.axis_posterior(self.chain.bound)
 
     @cached_property
     def posterior(self) -> Floats:
@@ -87,7 +85,7 @@ class ArcChain:
 
     @cached_property
     def _best(self) -> tuple[Ints, Floats]:
-        return kernel.best_paths(self.group.bound)
+        return kernel.best_paths(self.chain.bound)
 
     @property
     def best_scores(self) -> Floats:
@@ -107,7 +105,7 @@ class ArcChain:
             alive = int(score[0] > -np.inf)
             return self._runs(label[None][:alive], score[:alive])
         for some in kernel.growing(n):
-            found = kernel.nbest_paths(self.group.bound, some)
+            found = kernel.nbest_paths(self.chain.bound, some)
             count = int(found.found[0])
             if count < some:
                 break
@@ -116,7 +114,7 @@ class ArcChain:
     def sample(self, n: int, generator: np.random.Generator) -> Runs:
         """Return n samples, without their scores; there must be a path."""
         uniform = generator.random((n, len(self.arc)))
-        return self._runs(kernel.sample_paths(self.group.bound, uniform), np.zeros(n))
+        return self._runs(kernel.sample_paths(self.chain.bound, uniform), np.zeros(n))
 
 
 def _single(arcs: Any) -> bool:

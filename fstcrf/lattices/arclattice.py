@@ -25,10 +25,11 @@ from fstcrf.errors import (
 from fstcrf.files import write_picture
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.answer import share
-from fstcrf.lattices.arcanswers import ArcAnswers, Rule, Tape
+from fstcrf.lattices.arcanswers import ArcAnswers, Rule
 from fstcrf.lattices.arcs import Arcs, scaled
 from fstcrf.lattices.engine import Over, Runs
 from fstcrf.lattices.machines import joint_arrays
+from fstcrf.lattices.questions import Tape
 from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
 from fstcrf.lattices.tapes import Taped, distinct_tapes, potentials, scaled_lattice
 from fstcrf.machines import openfst, pictures
@@ -87,7 +88,7 @@ class ArcLattice(ArcAnswers):
             There is no path.
         """
         number = self._of_segments(tape)
-        self._check_alive()
+        self.check_alive()
         listed = self._listed(number)
         start, end, label = self._checked(spans, number)
         if listed is None:
@@ -114,7 +115,7 @@ class ArcLattice(ArcAnswers):
         if not 0.0 <= above <= 1.0:
             raise OptionError(f"above is {above}, expected 0 to 1")
         number = self._of_segments(tape)
-        self._check_alive()
+        self.check_alive()
         listed = self._listed(number)
         if listed is None:
             raise OptionError("runs of frames are not listed: ask span_probabilities() of some")
@@ -168,14 +169,14 @@ class ArcLattice(ArcAnswers):
             There is no path.
         """
         one_of("loss", loss, Loss)
-        self._check_alive()
+        self.check_alive()
         return self._token_risk() if loss == "token" else self._span_risk(self._of_segments(tape))
 
     def _token_risk(self) -> MinimumRisk[Any]:
         arcs = self.clocked
         value = np.zeros(arcs.n_elements)
-        for tape in range(len(self.on)):
-            value += arcs.covers(tape).gathered(self._marginals(tape), arcs.n_elements)
+        for tape, table in enumerate(arcs.marginals(range(len(self.on)), self.sizes)):
+            value += arcs.covers(tape).gathered(table, arcs.n_elements)
         path = self._best_of(value)
         most = self.length * len(self.on)
         return MinimumRisk(self._said(path), float(value[path].sum()) / most if most else 1.0)
@@ -328,7 +329,7 @@ class ArcLattice(ArcAnswers):
             parts = grammar.bind({self.on[0].name: self.on[0].labels})
         rules = []
         for part in parts:
-            tapes = tuple(self._number(tape or None) for tape in part.tapes)
+            tapes = tuple(self.number(tape or None) for tape in part.tapes)
             read: Over = over or ("segments" if len(tapes) == 1 else "tokens")
             rules.append(Rule(part, tapes, read))
         return self._with(self.free, rules=(*self.rules, *rules))
@@ -515,7 +516,7 @@ class ArcLattice(ArcAnswers):
         OSError
             The file cannot be written, or graphviz fails.
         """
-        self._check_alive()
+        self.check_alive()
         try:
             svg = openfst.svg(self.machine)
         except TooLargeError:

@@ -15,7 +15,7 @@ given of each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, cast
@@ -248,12 +248,34 @@ class Arcs:
             return self.machine.best_scores()
         return self._chain.best_scores
 
-    def marginals(self, tape: int, labels: int) -> Floats:
-        """Return the probability of each label at each token, [tokens, labels]."""
+    @property
+    def usual_log_z(self) -> Floats:
+        """Log Z of each row: it is always to be had."""
+        return self.log_z
+
+    @property
+    def shared(self) -> Hashable:
+        """What rows of one engine share."""
+        same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
+        return *same, self.per_position, self.at is None, self.tapes
+
+    def forget(self) -> None:
+        """Let go of nothing: the arcs are the lattice."""
+
+    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each label of some tapes at each token, [tokens, labels]."""
         if self.pairs is not None and self._chain is not None:
-            return np.minimum(self._chain.marginals, 1.0)
-        found = self.covers(tape).spread(self.posterior, self.rows.total, labels)
-        return np.minimum(np.maximum(found, 0.0, out=found), 1.0, out=found)
+            return [np.minimum(self._chain.marginals, 1.0)]
+        found = []
+        for tape in tapes:
+            each = self.covers(tape).spread(self.posterior, self.rows.total, sizes[tape])
+            found.append(np.minimum(np.maximum(each, 0.0, out=each), 1.0, out=each))
+        return found
+
+    def highest(self, tapes: Sequence[int], sizes: Sequence[int], tokens: int) -> list[Floats]:
+        """Return the score of the best path through each label, [tokens, labels]; −inf: none."""
+        best = self.maxima()
+        return [self.covers(tape).highest(best, tokens, sizes[tape]) for tape in tapes]
 
     @cached_property
     def posterior(self) -> Floats:
@@ -338,6 +360,37 @@ class Arcs:
         best, arc = np.full(len(self.source), -np.inf), which >= 0
         best[which[arc]] = found[arc]
         return best
+
+    def successions(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each succession of labels in the only row, [tokens, L, L].
+
+        Entry (t, i, j): label i at token t - 1 and label j at token t.
+        """
+        return [self._successions(tape, sizes[tape]) for tape in tapes]
+
+    def _successions(self, tape: int, size: int) -> Floats:
+        both = self.after_last(tape, size, "tokens")
+        code, share = both.label[:, -1].astype(np.int64) - size, both.posterior
+        behind = np.flatnonzero(code >= 0)
+        token = both.position[both.source]
+        cells = [token[behind] * size**2 + code[behind]]
+        within = Ragged.from_lengths(np.maximum(both.tokens - 1, 0))
+        arc = within.rows()
+        same = both.under[arc, tape].astype(np.int64) * (size + 1)
+        cells.append(within.ranges(token + 1) * size**2 + same)
+        weights, cells_ = np.concatenate([share[behind], share[arc]]), np.concatenate(cells)
+        total = np.bincount(cells_, weights=weights, minlength=self.rows.total * size**2)
+        return total.astype(np.float64).reshape(-1, size, size)
+
+    def after_last(self, tape: int, size: int, over: Over) -> Arcs:
+        """Return the product with the machine whose state is the last label: 0, none, or label + 1.
+
+        Its last tape has state · labels + label.
+        """
+        target = np.tile(np.arange(1, size + 1, dtype=np.int32), (size + 1, 1))
+        labels = (tuple(map(str, range(size))),)
+        last = Acceptor(("",), labels, target, None, np.zeros(size + 1), "successions")
+        return self.product(last, [tape], over, written=True)
 
     def entropies(self) -> Floats:
         """Return the entropy of each row in nats, [B]."""

@@ -25,9 +25,8 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import Path
-from fstcrf.lattices.batch import log_partition, sample
-from fstcrf.lattices.paths import best_path, nbest, ranked
-from fstcrf.lattices.tapes import Taped, free_program
+from fstcrf.lattices.many import log_partition, ranked, sample
+from fstcrf.lattices.tapes import free_program
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program, warn_unproven
@@ -98,7 +97,7 @@ class Confidence:
 
 
 def confidence(
-    lattice: Taped,
+    lattice: Any,
     *,
     method: Method = "auto",
     n: int = 100,
@@ -117,7 +116,7 @@ def confidence(
         )
     if not len(lattice):
         one = Interval(1.0, 1.0)
-        return Confidence(best_path(lattice), one, one, "exact", 1.0)
+        return Confidence(lattice.best(), one, one, "exact", 1.0)
     if method == "exact" or (method == "auto" and lattice.program.summable):
         return _exact(lattice, budget)
     parts = _Parts(lattice, n, budget)
@@ -135,8 +134,8 @@ def confidence(
     )
 
 
-def _exact(lattice: Taped, budget: Budget | None) -> Confidence:
-    path, program = best_path(lattice, budget=budget), lattice.program
+def _exact(lattice: Any, budget: Budget | None) -> Confidence:
+    path, program = lattice.best(budget), lattice.program
     free, inside = _log_z(lattice, free_program(program)), _log_z(lattice, program)
     hard = inside
     if any(acceptor.weighted for acceptor in program.conjuncts):
@@ -148,7 +147,7 @@ def _exact(lattice: Taped, budget: Budget | None) -> Confidence:
     )
 
 
-def _log_z(lattice: Taped, program: Program) -> float:
+def _log_z(lattice: Any, program: Program) -> float:
     return float(log_partition([lattice.with_program(program)])[0])
 
 
@@ -173,18 +172,18 @@ class _Parts:
     Everything is relative to the sum over the model's own paths: probabilities before the grammar.
     """
 
-    def __init__(self, lattice: Taped, n: int, budget: Budget | None) -> None:
+    def __init__(self, lattice: Any, n: int, budget: Budget | None) -> None:
         self.lattice, self.conjuncts = lattice, lattice.program.conjuncts
         self.model = lattice.with_program(free_program(lattice.program))
         self.log_z = _log_z(lattice, self.model.program)
         # The bounds hold whatever is proven of the n best; of the best one it has to be said.
         legal = ranked([lattice], n, budget=budget)[0]
         if not legal:
-            best_path(lattice, budget=budget)  # raises, and says where
+            lattice.best(budget)  # raises, and says where
             raise NoPathError("no legal label sequence was found within the budget")
         self.path = legal[0]
         warn_unproven(int(not self.path.exact), 1)
-        self.gains, self.shares = self._looked_at(legal, nbest([self.model], n)[0])
+        self.gains, self.shares = self._looked_at(legal, self.model.nbest(n))
         self.most = math.exp(sum(_most(a, len(lattice)) for a in self.conjuncts))
 
     def _looked_at(self, legal: list[Path], free: list[Path]) -> tuple[Floats, Floats]:

@@ -22,11 +22,12 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattices.arcanswers import Tape, unknown_label
+from fstcrf.lattices.arcanswers import unknown_label
 from fstcrf.lattices.arclattice import SEGMENT, ArcLattice
 from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
 from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
+from fstcrf.lattices.questions import Tape
 from fstcrf.lattices.tapes import potentials
 from fstcrf.lazy import memoised
 from fstcrf.machines import openfst

@@ -10,14 +10,16 @@ override of one call. `fstcrf.lattices.arcs.Arcs`: elements are arcs of an acycl
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.lattices.reading import Reading
-from fstcrf.machines.grammar import Acceptor
-from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.lattices.reading import Reading
+    from fstcrf.machines.grammar import Acceptor
+    from fstcrf.ragged import Ragged
 
 Over: TypeAlias = Literal["segments", "tokens"]
 """What a grammar reads: a label for each segment, or one for each token."""
@@ -32,12 +34,26 @@ class Runs(NamedTuple):
     found : int64 [B]; paths of each row.
     score : float64 [R].
     bounds : int64 [R + 1]; elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
+    proven : int64 [B]; the first so many paths of each row are the best ones; None: all.
+    bound : float64 [B]; no path that is not among these scores more.
+    popped : int64 [B]; states that a search took from its queue; None: nothing was searched.
     """
 
     found: Longs
     score: Floats
     bounds: Longs
     elements: Ints
+    proven: Longs | None = None
+    bound: Floats | None = None
+    popped: Longs | None = None
+
+    def of_row(self, row: int, first: int, end: int) -> Runs:
+        """Return the paths of one row: from `first` on, before `end`."""
+        cuts, one = self.bounds[first : end + 1], slice(row, row + 1)
+        elements = self.elements[cuts[0] : cuts[-1]]
+        proven = None if self.proven is None else self.proven[one]
+        bound = None if self.bound is None else self.bound[one]
+        return Runs(self.found[one], self.score[first:end], cuts - cuts[0], elements, proven, bound)
 
 
 class Told(NamedTuple):

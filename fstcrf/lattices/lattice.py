@@ -12,7 +12,8 @@ exact. Scores are natural logs; a path that is forbidden has −inf.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
 
 import numpy as np
@@ -24,27 +25,10 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import LabelsT_co, Path, share
-from fstcrf.lattices.batch import (
-    Group,
-    entropies,
-    label_maxima,
-    posteriors,
-    sample,
-    successions,
-)
-from fstcrf.lattices.confidence import Confidence, Method, confidence
-from fstcrf.lattices.paths import best_path, found_best, nbest, nbest_of_tapes
-from fstcrf.lattices.spans import (
-    MinimumRisk,
-    ProbableSpans,
-    lattice_span_probabilities,
-    lattice_spans,
-    span_risk,
-    token_risk,
-)
+from fstcrf.lattices.answer import LabelsT_co, Path
+from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.questions import ArrayT_co, Questions, Tape
 from fstcrf.lattices.tapes import (
-    ArrayT_co,
     Taped,
     array_lattice,
     checked_masks,
@@ -57,27 +41,35 @@ from fstcrf.lattices.tapes import (
 )
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import Plan, Search, plan_of
+from fstcrf.machines.plans import Plan, Program, Search, no_path_error, plan_of
 from fstcrf.text.corpus import Scheme
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import arclattice, constructors, drawings, machines
+    from fstcrf.lattices import arclattice, constructors, drawings, machines, paths
+    from fstcrf.lattices import confidence as sureness
+    from fstcrf.lattices import spans as span_answers
     from fstcrf.lattices.arclattice import ArcLattice
+    from fstcrf.lattices.confidence import Confidence, Method
+    from fstcrf.lattices.engine import Runs
+    from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
     from fstcrf.machines import openfst
 else:  # a tagger that is loaded does not wait for what few calls need
     arclattice = LazyModule("fstcrf.lattices.arclattice")
     constructors = LazyModule("fstcrf.lattices.constructors")
     machines = LazyModule("fstcrf.lattices.machines")
     drawings = LazyModule("fstcrf.lattices.drawings")
+    paths = LazyModule("fstcrf.lattices.paths")
+    span_answers = LazyModule("fstcrf.lattices.spans")
+    sureness = LazyModule("fstcrf.lattices.confidence")
     openfst = LazyModule("fstcrf.machines.openfst")
 
 _MOST_SHOWN = 1e9
 """Arcs of a lattice that is drawn; a second or so."""
 
 
-class Lattice(Taped[LabelsT_co, ArrayT_co]):
+class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
     """One sentence's weighted transducer.
 
     Made by `Lattice.from_arrays`, by a tagger's ``lattice(sentence)``, by composing lattices
@@ -333,153 +325,41 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         }
         return display.picture(head, display.facts(facts), *maps)
 
-    # --- Best, all, some paths ----------------------------------------------------------------
+    # --- As the row of an engine --------------------------------------------------------------
 
-    def best(
-        self, budget: Budget | None = None, *, search: Search | None = None
-    ) -> Path[LabelsT_co]:
-        """Return the best path.
+    @property
+    def on(self) -> tuple[Tape, ...]:  # type: ignore[override]
+        """The tapes."""
+        return _tapes(self.program)
 
-        Ties: the smaller label index wins, at the earliest token where the candidates differ.
+    @made_once
+    def engine(self) -> Dense:
+        """What answers: a batch of one."""
+        return Dense(self.program, [self.values])
 
-        Parameters
-        ----------
-        budget : Budget, optional
-            When to give up, where a grammar is searched lazily. Then the path is the best one
-            found: ``exact`` is False, no other path scores more than ``bound``, and an
-            `InexactWarning` says so. That of `constrained` when absent.
-        search : {"auto", "lazy", "expanded"}, optional
-            How it is found; that of `constrained` when absent.
+    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:
+        """Return an engine and the n best paths that it finds."""
+        engine = self.engine if search is None else self.engine.searched_by(search)
+        return engine, engine.nbest(n, budget)
 
-        Raises
-        ------
-        NoPathError
-            Every label sequence is forbidden, with the first token at which all have died; or none
-            was found within the budget.
-        """
-        return best_path(self, search=search, budget=budget)
+    def labellings(
+        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
+    ) -> list[Path]:
+        """Return the n best labellings of some tapes, see `nbest`."""
+        return paths.nbest_of_tapes([self], n, shown, search=search, budget=budget)[0]
 
-    @overload
-    def nbest(
-        self,
-        n: int,
-        budget: Budget | None = None,
-        *,
-        search: Search | None = None,
-        tapes: None = None,
-    ) -> list[Path[LabelsT_co]]: ...
-    @overload
-    def nbest(
-        self,
-        n: int,
-        budget: Budget | None = None,
-        *,
-        search: Search | None = None,
-        tapes: Sequence[str],
-    ) -> list[Path]: ...
-    def nbest(
-        self,
-        n: int,
-        budget: Budget | None = None,
-        *,
-        search: Search | None = None,
-        tapes: Sequence[str] | None = None,
-    ) -> list[Path[LabelsT_co]] | list[Path]:
-        """Return the n best paths, best first; fewer where there are fewer.
+    def no_path(self, runs: Runs | None = None) -> NoPathError:
+        """Return the error that says where all paths have died, or that none was found."""
+        if runs is not None and runs.bound is not None and runs.bound[0] > -np.inf:
+            given_up = 0 if runs.popped is None else int(runs.popped[0])
+            return no_path_error(self.program, self.values, given_up=given_up)
+        return self.engine.no_path(0)
 
-        Parameters
-        ----------
-        n : int
-        budget, search
-            As for `best`.
-        tapes : sequence of str, optional
-            The n best labellings of these tapes, whatever the others say: they differ in these
-            tapes, the score of each is that of its best path, its probability is summed over the
-            other tapes.
+    def saying(self, said: Sequence[str] | Sequence[Sequence[str]]) -> Dense:
+        """Return the engine of the path with these labels."""
+        return restricted(self, labelling_masks(self, said)).engine
 
-        Raises
-        ------
-        OptionError
-            n below 1, or tapes that there are not.
-        """
-        if tapes is None:
-            return nbest([self], n, search=search, budget=budget)[0]
-        return nbest_of_tapes([self], n, tapes, search=search, budget=budget)[0]
-
-    def log_partition(self) -> float:
-        """Return log Z, the log of the sum over all paths; −inf where there is none."""
-        return float(self._group.log_z[0])
-
-    def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
-        """Return n independent samples from the distribution over paths.
-
-        By forward filtering and backward sampling with the directions exchanged.
-
-        Raises
-        ------
-        NoPathError
-            Every label sequence is forbidden.
-        OptionError
-            A negative n or seed.
-        """
-        try:
-            return sample([self], n, seed=seed)[0]
-        except NoPathError:
-            raise self._group.no_path(0) from None
-
-    # --- Marginals ----------------------------------------------------------------------------
-
-    @overload
-    def marginals(self, tape: None = None) -> ArrayT_co: ...
-    @overload
-    def marginals(self, tape: str) -> Floats: ...
-    def marginals(self, tape: str | None = None) -> ArrayT_co | Floats:
-        """Return the probability of each label at each token, float64 [T, L].
-
-        Parameters
-        ----------
-        tape : str, optional
-            Of this tape; of all tapes a tuple when absent.
-
-        Raises
-        ------
-        NoPathError
-            Every label sequence is forbidden.
-        OptionError
-            No such tape.
-        """
-        if tape is None:
-            return self._by_tape(posteriors)
-        name = self.tape_named(tape)
-        return posteriors(self._group)[name]
-
-    def arc_marginals(self) -> ArrayT_co:
-        """Return the probability of each succession of labels, float64 [T − 1, L, L].
-
-        Entry (t, i, j): label i at token t and label j at token t + 1.
-
-        Raises
-        ------
-        NoPathError
-            Every label sequence is forbidden.
-        """
-        return self._by_tape(lambda group: {t: p[1:] for t, p in successions(group).items()})
-
-    def max_marginals(self) -> ArrayT_co:
-        """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
-        return self._by_tape(label_maxima)
-
-    def entropy(self) -> float:
-        """Return the entropy of the distribution over paths, in nats.
-
-        Costs a row of joint states for each joint state and token.
-
-        Raises
-        ------
-        NoPathError
-            Every label sequence is forbidden.
-        """
-        return float(entropies(self._group)[0])
+    # --- Spans --------------------------------------------------------------------------------
 
     def span_probability(
         self,
@@ -520,7 +400,9 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         scheme: str | Scheme = "conlleval",
     ) -> Floats:
         """Return the probabilities of many segments at once; see `span_probability`."""
-        return lattice_span_probabilities(self._group, spans, self.tape_named(tape), scheme)
+        return span_answers.lattice_span_probabilities(
+            self.engine, spans, self.tape_named(tape), scheme
+        )
 
     def probable_spans(
         self,
@@ -551,7 +433,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         TooLargeError
             A grammar too large to multiply out, or too many spans for memory.
         """
-        return lattice_spans(self._group, above, self.tape_named(tape), scheme)
+        return span_answers.lattice_spans(self.engine, above, self.tape_named(tape), scheme)
 
     @overload
     def minimum_risk(
@@ -597,10 +479,10 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
             Every label sequence is forbidden.
         """
         if loss == "token":
-            return token_risk(self._group)
+            return span_answers.token_risk(self)
         if loss != "span":
             raise OptionError(f"loss is {loss!r}, expected 'token' or 'span'")
-        return span_risk(self._group, self.tape_named(tape), scheme)
+        return span_answers.span_risk(self, self.tape_named(tape), scheme)
 
     def confidence(
         self,
@@ -640,27 +522,9 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         TooLargeError
             ``method="exact"`` and a grammar too large to multiply out.
         """
-        return confidence(
+        return sureness.confidence(
             self, method=method, n=n, samples=samples, level=level, seed=seed, budget=budget
         )
-
-    # --- One labelling ------------------------------------------------------------------------
-
-    def score(self, labels: Sequence[str] | Sequence[Sequence[str]]) -> float:
-        """Return the score of a label sequence; −inf if it is forbidden.
-
-        Raises
-        ------
-        LabelError
-            A label that the lattice does not have.
-        ShapeError
-            Another number of labels than tokens, or of tapes.
-        """
-        return float(found_best([restricted(self, labelling_masks(self, labels))]).scores[0])
-
-    def probability(self, labels: Sequence[str] | Sequence[Sequence[str]]) -> float:
-        """Return exp(score − log Z) of a label sequence; raises as `score`."""
-        return share(self.score(labels), self.log_partition())
 
     # --- Other lattices -----------------------------------------------------------------------
 
@@ -745,7 +609,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         refuse_fst(other, TRANSDUCED)
         if isinstance(other, Lattice):
             return cast("JointLattice", product([self, other]))
-        if hasattr(other, "engine"):
+        if isinstance(other, Questions):
             return arclattice.ArcLattice.of_tokens(self) @ other
         return NotImplemented
 
@@ -817,12 +681,10 @@ class Lattice(Taped[LabelsT_co, ArrayT_co]):
         draw = drawings.lattice_picture if of == "lattice" else drawings.couplings_picture
         return write_picture(draw(self, tokens), path)
 
-    @made_once
-    def _group(self) -> Group:
-        return Group.single(self)
 
-    def _by_tape(self, ask: Callable[[Group], Mapping[str, Floats]]) -> ArrayT_co:
-        return cast("ArrayT_co", self.per_tape(ask(self._group).__getitem__))
+@lru_cache(maxsize=64)
+def _tapes(program: Program) -> tuple[Tape, ...]:
+    return tuple(Tape(tape, program.labels(tape), segments=False) for tape in program.tapes)
 
 
 TapeLattice: TypeAlias = Lattice[tuple[str, ...], Floats]

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Generic
+from typing import Any, Generic
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import LabelsT_co
-from fstcrf.lattices.batch import Group, answered, posteriors
-from fstcrf.lattices.paths import best_path
+from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.many import Group, answered
 from fstcrf.lattices.tapes import Taped, scaled_lattice
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
@@ -139,16 +139,16 @@ def _span_labels(
 
 
 def _labels_of(
-    group: Group, tape: str, scheme: Scheme
+    engine: Dense, tape: str, scheme: Scheme
 ) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
-    return _span_labels(group.program, group.bound.machine, tape, scheme)
+    return _span_labels(engine.program, engine.bound.machine, tape, scheme)
 
 
 # --- Probabilities of spans -----------------------------------------------------------------------
 
 
 def probable_spans(
-    lattices: Sequence[Taped],
+    lattices: Sequence[Any],
     above: float = 0.01,
     *,
     tape: str | None = None,
@@ -184,37 +184,38 @@ def probable_spans(
     """
     _check_floor(above)
     read = named_scheme(scheme)
-    names = [lattice.tape_named(tape) for lattice in lattices]
     out: dict[int, ProbableSpans] = {}
 
     def ask(group: Group) -> list[ProbableSpans]:
-        return _probable(group, above, names[group.numbers[0]], read)
+        if not isinstance(group.engine, Dense):
+            return [one.probable_spans(above, tape=tape) for one in group.lattices]
+        return _probable(group.engine, above, group.lattices[0].tape_named(tape), read)
 
     for group, found in answered(lattices, ask, threads):
         out.update(zip(group.numbers, found, strict=True))
     return [out[number] for number in range(len(lattices))]
 
 
-def lattice_spans(group: Group, above: float, tape: str, scheme: str | Scheme) -> ProbableSpans:
-    """Return all spans above a probability of the one lattice of a group; see `probable_spans`."""
-    (lattice,), read = group.lattices, named_scheme(scheme)
+def lattice_spans(engine: Dense, above: float, tape: str, scheme: str | Scheme) -> ProbableSpans:
+    """Return all spans above a probability of an only row; see `probable_spans`."""
+    read = named_scheme(scheme)
     _check_floor(above)
-    if not len(lattice):
-        group.check(group.log_z)
-        return _no_spans(span_reading(lattice.program.labels(tape), read).types)
-    return _probable(group, above, tape, read)[0]
+    if not engine.rows.total:
+        engine.check(engine.log_z)
+        return _no_spans(span_reading(engine.program.labels(tape), read).types)
+    return _probable(engine, above, tape, read)[0]
 
 
 def lattice_span_probabilities(
-    group: Group, asked: Sequence[SpanKey], tape: str, scheme: str | Scheme
+    engine: Dense, asked: Sequence[SpanKey], tape: str, scheme: str | Scheme
 ) -> Floats:
-    """Return the probabilities of spans of the one lattice of a group."""
-    (lattice,), read = group.lattices, named_scheme(scheme)
-    _check_spans(asked, len(lattice), span_reading(lattice.program.labels(tape), read).types)
-    if not len(lattice):
-        group.check(group.log_z)
+    """Return the probabilities of spans of an only row."""
+    read, tokens = named_scheme(scheme), engine.rows.total
+    _check_spans(asked, tokens, span_reading(engine.program.labels(tape), read).types)
+    if not tokens:
+        engine.check(engine.log_z)
         return np.empty(0)
-    return _asked(group, [asked], tape, read)[0]
+    return _asked(engine, [asked], tape, read)[0]
 
 
 def _check_floor(above: float) -> None:
@@ -222,24 +223,20 @@ def _check_floor(above: float) -> None:
         raise OptionError(f"above is {above}, expected a probability, 0 to 1")
 
 
-def _pairs(lattices: Sequence[Taped], names: Sequence[str]) -> Iterator[tuple[Taped, str]]:
-    return zip(lattices, names, strict=True)
-
-
 def _no_spans(types: tuple[str, ...]) -> ProbableSpans:
     none = np.empty(0, dtype=np.int32)
     return ProbableSpans(none, none, none, np.empty(0), types)
 
 
-def _probable(group: Group, above: float, tape: str, scheme: Scheme) -> list[ProbableSpans]:
-    labels, types = _labels_of(group, tape, scheme)
+def _probable(engine: Dense, above: float, tape: str, scheme: Scheme) -> list[ProbableSpans]:
+    labels, types = _labels_of(engine, tape, scheme)
     if labels is None:
-        group.check(group.log_z)
-        return [_no_spans(())] * len(group.lattices)
-    found = kernel.probable_spans(group.bound, labels, above)
-    group.check(found.log_z)
+        engine.check(engine.log_z)
+        return [_no_spans(())] * len(engine.rows)
+    found = kernel.probable_spans(engine.bound, labels, above)
+    engine.check(found.log_z)
     out = []
-    for k in range(len(group.lattices)):
+    for k in range(len(engine.rows)):
         rows = slice(int(found.ends[k]), int(found.ends[k + 1]))
         start, end, kind = found.span[rows].T
         out.append(ProbableSpans(start, end, kind, found.probability[rows], types))
@@ -247,7 +244,7 @@ def _probable(group: Group, above: float, tape: str, scheme: Scheme) -> list[Pro
 
 
 def span_probabilities(
-    lattices: Sequence[Taped],
+    lattices: Sequence[Any],
     spans: Sequence[Sequence[SpanKey]],
     *,
     tape: str | None = None,
@@ -282,14 +279,18 @@ def span_probabilities(
     if len(spans) != len(lattices):
         raise OptionError(f"{len(spans)} lists of spans for {len(lattices)} lattices")
     read = named_scheme(scheme)
-    names = [lattice.tape_named(tape) for lattice in lattices]
-    for (lattice, name), asked in zip(_pairs(lattices, names), spans, strict=True):
-        _check_spans(asked, len(lattice), span_reading(lattice.program.labels(name), read).types)
+    for lattice, asked in zip(lattices, spans, strict=True):
+        if isinstance(lattice, Taped):
+            labels = lattice.program.labels(lattice.tape_named(tape))
+            _check_spans(asked, len(lattice), span_reading(labels, read).types)
     out = [np.empty(0) for _ in lattices]
 
     def ask(group: Group) -> list[Floats]:
         asked = [spans[number] for number in group.numbers]
-        return _asked(group, asked, names[group.numbers[0]], read)
+        if not isinstance(group.engine, Dense):
+            each = zip(group.lattices, asked, strict=True)
+            return [one.span_probabilities(own, tape=tape) for one, own in each]
+        return _asked(group.engine, asked, group.lattices[0].tape_named(tape), read)
 
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):
@@ -340,16 +341,17 @@ def known_probabilities(
         own = numbers[group.numbers]
         spans = Ragged(ends)
         chosen, rows = spans.select(own), spans.entries(own)
-        labels, types = _labels_of(group, tape, scheme)
+        engine: Dense = group.engine
+        labels, types = _labels_of(engine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
         first = chosen.repeat(offsets[own])
         span = (found.start[rows] - first, found.end[rows] - first, place[found.type[rows]])
         table = np.stack(span, axis=1).astype(np.int32)
         values, log_z = kernel.asked_spans(
-            group.bound, labels, kernel.AskedSpans(chosen.offsets, table)
+            engine.bound, labels, kernel.AskedSpans(chosen.offsets, table)
         )
-        group.check(log_z)
+        engine.check(log_z)
         return rows, values
 
     for _, (rows, values) in answered([lattice for _, lattice in several], ask, threads):
@@ -368,9 +370,9 @@ def _check_spans(asked: Sequence[SpanKey], tokens: int, types: tuple[str, ...]) 
 
 
 def _asked(
-    group: Group, asked: Sequence[Sequence[SpanKey]], tape: str, scheme: Scheme
+    engine: Dense, asked: Sequence[Sequence[SpanKey]], tape: str, scheme: Scheme
 ) -> list[Floats]:
-    labels, types = _labels_of(group, tape, scheme)
+    labels, types = _labels_of(engine, tape, scheme)
     place = {name: i for i, name in enumerate(types)}
     rows = [
         (k, start, place[kind], end)
@@ -379,13 +381,13 @@ def _asked(
         if kind in place
     ]
     if labels is None or not rows:
-        group.check(group.log_z)
+        engine.check(engine.log_z)
         return [np.zeros(len(spans_)) for spans_ in asked]
     distinct, number = np.unique(np.asarray(rows, dtype=np.int64), axis=0, return_inverse=True)
     bounds = np.searchsorted(distinct[:, 0], np.arange(len(asked) + 1))
     table = np.ascontiguousarray(distinct[:, [1, 3, 2]], dtype=np.int32)
-    found, log_z = kernel.asked_spans(group.bound, labels, kernel.AskedSpans(bounds, table))
-    group.check(log_z)
+    found, log_z = kernel.asked_spans(engine.bound, labels, kernel.AskedSpans(bounds, table))
+    engine.check(log_z)
     values = iter(found[number.reshape(-1)].tolist())
     return [np.asarray([next(values) if s[2] in place else 0.0 for s in x]) for x in asked]
 
@@ -413,41 +415,40 @@ class MinimumRisk(Generic[LabelsT_co]):
     expected: float
 
 
-def token_risk(group: Group) -> MinimumRisk:
+def token_risk(lattice: Any) -> MinimumRisk:
     """Return the legal labelling of a lattice with the most right labels that can be expected."""
-    (lattice,) = group.lattices
-    marginals = posteriors(group)
+    marginals = lattice.engine.marginals(range(len(lattice.tapes)), lattice.sizes)
     if not len(lattice):
         return MinimumRisk(lattice.no_labels, 1.0)
     # The same paths with other scores: what is legal at 0, marginals for potentials.
     support = scaled_lattice(lattice, 0.0, grammar=True)
     changed = {}
-    for name in lattice.tapes:
+    for name, table in zip(lattice.tapes, marginals, strict=True):
         k = support.state_potentials(name)
         label = lattice.program.chain[name].topology.state_label
-        changed[k] = support.values[k] + marginals[name][:, label]
-    path = best_path(support.with_values(changed))
+        changed[k] = support.values[k] + table[:, label]
+    path = support.with_values(changed).best()
     return MinimumRisk(path.labels, path.score / (len(lattice) * len(lattice.tapes)))
 
 
-def span_risk(group: Group, tape: str, scheme: str | Scheme) -> MinimumRisk[tuple[str, ...]]:
+def span_risk(lattice: Any, tape: str, scheme: str | Scheme) -> MinimumRisk[tuple[str, ...]]:
     """Return the labels of the spans of one tape whose expected F is largest."""
-    (lattice,), scheme = group.lattices, named_scheme(scheme)
+    engine, scheme = lattice.engine, named_scheme(scheme)
     labels = lattice.program.labels(tape)
     check_readable(labels, scheme)
     if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
         raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
-    group.check(group.log_z)
+    engine.check(engine.log_z)
     if not len(lattice):
         return MinimumRisk((), 1.0)
-    first = lattice.labels_of(best_path(lattice).labels, tape)
+    first = lattice.labels_of(lattice.best().labels, tape)
     chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
-    known = dict(zip(chosen, _asked(group, [chosen], tape, scheme)[0].tolist(), strict=True))
-    true = _expected_spans(group, tape, scheme)
+    known = dict(zip(chosen, _asked(engine, [chosen], tape, scheme)[0].tolist(), strict=True))
+    true = _expected_spans(engine, tape, scheme)
     ratio = _ratio(sum(known.values()), len(chosen), true)
     floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
-        (probable,) = _probable(group, floor, tape, scheme)
+        (probable,) = _probable(engine, floor, tape, scheme)
         known |= {(span.start, span.end, span.type): p for span, p in probable}
         chosen, ratio = _improved(chosen, known, ratio, true, len(lattice), _apart(labels, scheme))
         if ratio / 2 >= floor or floor == 0.0:
@@ -484,12 +485,12 @@ def _ratio(right: float, found: int, true: float) -> float:
     return 2.0 * right / (found + true) if found + true > 0.0 else 1.0
 
 
-def _expected_spans(group: Group, tape: str, scheme: Scheme) -> float:
+def _expected_spans(engine: Dense, tape: str, scheme: Scheme) -> float:
     """Return the expected number of spans, those that are broken off left out."""
-    labels, _ = _labels_of(group, tape, scheme)
+    labels, _ = _labels_of(engine, tape, scheme)
     if labels is None:
         return 0.0
-    counts, _ = kernel.span_counts(group.bound, labels)
+    counts, _ = kernel.span_counts(engine.bound, labels)
     return math.fsum(counts[0].tolist())
 
 

@@ -10,16 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
-from typing import TYPE_CHECKING, Any, Generic, Self, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
-from fstcrf.arrays import Bools, Floats, Ints
+from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import Labels, LabelsT_co
+from fstcrf.lattices.questions import ArrayT_co
 from fstcrf.lazy import LazyModule, memoised
 from fstcrf.machines.plans import Chain, Coupling, Program, Search, scaled
 from fstcrf.machines.plans.program import searched as program_searched
@@ -30,15 +31,6 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Constraint, Grammar
 else:
     grammars = LazyModule("fstcrf.machines.grammar")
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    ArrayT_co = TypeVar("ArrayT_co", default=Any, covariant=True)
-else:  # its default is for those who check types
-    from typing import TypeVar
-
-    ArrayT_co = TypeVar("ArrayT_co", covariant=True)
 
 T = TypeVar("T")
 
@@ -56,11 +48,6 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
     def tapes(self) -> tuple[str, ...]:
         """Names of the tapes."""
         return self.program.tapes
-
-    @property
-    def labels(self) -> LabelsT_co:
-        """The labels; axis of `marginals` and of masks."""
-        return cast("LabelsT_co", self.per_tape(self.program.labels))
 
     @property
     def no_labels(self) -> LabelsT_co:
@@ -86,17 +73,6 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
             wanted = "say which tape" if tape is None else f"no tape {tape!r}"
             raise OptionError(f"{wanted}: there is {', '.join(self.tapes)}")
         return str(tape)
-
-    def path_labels(self, path: Ints) -> LabelsT_co:
-        """Return the labels along joint states."""
-        axes = self.program.decoder.machine.axis_states(path)
-        states = dict(zip(self.program.order, axes, strict=True))
-
-        def names(tape: str) -> tuple[str, ...]:
-            topology = self.program.chain[tape].topology
-            return tuple([topology.labels[i] for i in topology.state_label[states[tape]].tolist()])
-
-        return cast("LabelsT_co", self.per_tape(names))
 
     def state_potentials(self, tape: str) -> int:
         """Return which of the values holds a tape's own node potentials."""
@@ -370,7 +346,7 @@ def _couplings(
         if any(len(parts[k].tapes) > 1 for k in key):
             raise OptionError(f"coupling {key}: a lattice of several tapes; couple its parts")
         tapes = names[a][parts[a].tapes[0]], names[b][parts[b].tapes[0]]
-        sizes = len(parts[a].labels), len(parts[b].labels)
+        sizes = tuple(len(parts[k].program.labels(parts[k].tapes[0])) for k in key)
         shapes: list[tuple[int | None, ...]] = [sizes, (length, *sizes)]
         found.append((tapes, potentials(table, f"coupling {key}", shapes)))
     return found

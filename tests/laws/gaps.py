@@ -77,10 +77,10 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 QUESTIONS = _read("""
 words | * | ruled
     TypeError: it takes no grammar
-chain rule, words, emissions | lists | *
-    OptionError: lattices of tokens are asked together, and those of arcs; others one by one
-chain rule, arcs, words, emissions | span lists | *
-    AttributeError: lattices of tokens are asked together, others one by one
+chain rule, words, emissions | lists, span lists | *
+    OptionError: they are no rows of an engine, so they are asked one by one
+ctc | lattices.probable_spans | *
+    OptionError: runs of frames are not listed
 tokens, chain rule, words, emissions | strings, expectations | *
     AttributeError: of arcs alone
 chain rule, words, emissions | confidence | *

@@ -10,10 +10,11 @@ from itertools import product
 import numpy as np
 import pytest
 
+import fstcrf
 from fstcrf import Lattice
 from fstcrf.lattices import ArcLattice
 from tests.laws import gaps
-from tests.laws.asking import QUESTIONS
+from tests.laws.asking import QUESTIONS, differs
 from tests.laws.kinds import KINDS, RULES, Case, Way
 
 STATES = {
@@ -47,6 +48,21 @@ def test_a_lattice_answers_as_its_ways_do(kind: str, question: str) -> None:
     for state in STATES:
         cell = kind, question, state
         gaps.hold(gaps.QUESTIONS, cell, partial(check, *cell))
+
+
+@pytest.mark.parametrize("state", ["alone", "soft"])
+def test_lattices_of_all_kinds_are_asked_together(state: str) -> None:
+    """What a lattice answers depends on nothing that stands beside it."""
+    unlike = {"chain rule", "words", "emissions"}
+    several = [made(kind, state).lattice for kind in KINDS if kind not in unlike]
+    assert list(fstcrf.best(several)) == [one.best() for one in several]
+    assert list(fstcrf.nbest(several, 3)) == [one.nbest(3) for one in several]
+    assert fstcrf.log_partition(several).tolist() == [one.log_partition() for one in several]
+    for one, found in zip(several, fstcrf.marginals(several), strict=True):
+        assert not differs(found, one.marginals(), 1e-12)
+    drawn = fstcrf.sample(several, 2, seed=5)
+    assert drawn[0] == several[0].sample(2, seed=5)
+    assert list(map(len, drawn)) == [2] * len(several)
 
 
 # --- The laws notice ------------------------------------------------------------------------------

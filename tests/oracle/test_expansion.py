@@ -76,7 +76,7 @@ def test_the_choice_depends_on_the_sentence_alone() -> None:
     assert found.popped.tolist() == [20, found.popped[1], 20, found.popped[1]]
     conjunction = program.decoder.conjunction
     assert conjunction is not None
-    whole = kernel.lazy_paths(batch[1]._group.searched, conjunction)
+    whole = kernel.lazy_paths(batch[1].engine.searched, conjunction)
     assert found.popped[1] < whole.popped[0]  # it was left early
 
 
@@ -240,7 +240,7 @@ def test_paths_of_the_product_score_what_their_labels_score() -> None:
     ]
     pair = fstcrf.compose(*parts, coupling={(0, 1): rng.normal(size=(5, 5))})
     pair = pair.constrained(contiguous(["X", "Y"], tape="b", weight=-1.0), search="lazy")
-    group, conjunction = pair._group, pair.program.decoder.conjunction
+    group, conjunction = pair.engine, pair.program.decoder.conjunction
     assert conjunction is not None
     ranked = kernel.lazy_paths(group.searched, conjunction, 30)
     scores = kernel.path_scores(group.searched, conjunction, ranked.path, ranked.found)

@@ -115,7 +115,7 @@ def test_whether_the_product_was_counted_before_changes_nothing(
         assert expansion is not None
         found = []
         for _ in range(2):
-            result = lattice.program.decoder.paths(lattice._group.searched, n)
+            result = lattice.program.decoder.paths(lattice.engine.searched, n)
             found.append([array.tolist() for array in result])
         assert expansion.cost is not None
         assert expansion.worth(n, expansion.cost).most > expansion._at_least(n).most
@@ -132,7 +132,7 @@ def test_without_room_the_product_answers(n: int, monkeypatch: pytest.MonkeyPatc
     scores = 0.01 * np.random.default_rng(1).normal(size=(20, len(LABELS)))
     scores[:8] = broken(8, 2)
     lattice = fresh(sentence(scores) & contiguous(LABELS))
-    ranked = lattice.program.decoder.paths(lattice._group.searched, n)
+    ranked = lattice.program.decoder.paths(lattice.engine.searched, n)
     assert ranked.proven[0] == n
     wanted = nbest([lattice], n, search="expanded").scores[0]
     assert ranked.score[0].tolist() == pytest.approx(wanted.tolist(), abs=1e-9)

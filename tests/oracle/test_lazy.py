@@ -352,7 +352,7 @@ def test_a_search_ends_within_any_larger_allowance_as_within_a_smaller() -> None
     """It ends without an answer at first; from some allowance on it is as without one."""
     lattice = Lattice.from_arrays(LABELS[:5], np.random.default_rng(3).normal(size=(10, 5)))
     lattice = searched(lattice & contiguous(LABELS[:5]), "lazy")
-    bound, grammar = lattice._group.searched, lattice.program.decoder.conjunction
+    bound, grammar = lattice.engine.searched, lattice.program.decoder.conjunction
     assert grammar is not None
     for n in (1, 5):
         whole = kernel.lazy_paths(bound, grammar, n)
@@ -381,9 +381,9 @@ def test_labels_that_are_legal_need_no_allowance() -> None:
     grammar = lattice.program.decoder.conjunction
     assert grammar is not None
     found = kernel.lazy_paths(
-        lattice._group.searched, grammar, allowance=kernel.Allowance(-(1 << 70), 0)
+        lattice.engine.searched, grammar, allowance=kernel.Allowance(-(1 << 70), 0)
     )
-    path, score = kernel.best_paths(lattice._group.searched)
+    path, score = kernel.best_paths(lattice.engine.searched)
     assert (found.proven[0], found.popped[0]) == (1, 3_000)
     assert found.path[0].tolist() == path.tolist()
     assert found.score[0, 0] == pytest.approx(score[0])
@@ -400,7 +400,7 @@ def test_scores_that_change_during_a_search(
         arcs = rng.normal(size=(29, 6, 6))
         lattice = Lattice.from_arrays(LABELS[:6], rng.normal(size=(30, 6)), arcs)
         lattice = searched(lattice & contiguous(LABELS[:6]), "lazy")
-        bound, grammar = lattice._group.searched, lattice.program.decoder.conjunction
+        bound, grammar = lattice.engine.searched, lattice.program.decoder.conjunction
         assert grammar is not None
         moving = bound._per_token[1]
 
@@ -425,7 +425,7 @@ def test_a_sentence_longer_than_memory(
     """It is refused before anything is allocated."""
     lattice = Lattice.from_arrays(LABELS, np.zeros((50, 29))) & contiguous(LABELS[:3])
     lattice = searched(lattice, search)
-    bound = lattice._group.searched
+    bound = lattice.engine.searched
     pages = {"SC_PAGE_SIZE": 1_000, "SC_PHYS_PAGES": 10}
     monkeypatch.setattr(os, "sysconf", pages.__getitem__)
     with pytest.raises(TooLargeError, match=r"best paths of 50 tokens.*blank line missing"):

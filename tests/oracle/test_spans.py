@@ -222,7 +222,7 @@ def test_products(scheme: str, seed: int) -> None:
         assert one == pytest.approx(p, rel=1e-9, abs=1e-11)
     some = shares_of(lattice.probable_spans(0.1, tape="span", scheme=scheme))
     assert some == {span: p for span, p in found.items() if p > 0.1}
-    counted = expected_spans(lattice._group, "span", named_scheme(scheme))
+    counted = expected_spans(lattice.engine, "span", named_scheme(scheme))
     assert counted == pytest.approx(sum(known.values()), rel=1e-9)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats
-from fstcrf.lattices.batch import log_partition
+from fstcrf.lattices.many import log_partition
 from fstcrf.lattices.tapes import Taped
 from fstcrf.machines.plans import Program, arc_ends
 from fstcrf.text.corpus import Scheme, named_scheme

@@ -430,7 +430,7 @@ def test_what_is_no_grammar_or_no_search_is_refused() -> None:
     with pytest.raises(OptionError, match="search is 'fast', expected 'auto', 'lazy' or"):
         lattice.constrained(contiguous(["a"]), search="fast")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="search is 'fast'"):
-        best([lattice], search="fast")  # type: ignore[call-overload]
+        best([lattice], search="fast")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         lattice & "bio"  # type: ignore[operator]
 

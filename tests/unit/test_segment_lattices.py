@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import compose
+from fstcrf import Budget, compose
 from fstcrf.errors import (
     DataError,
     GrammarError,
@@ -125,7 +125,7 @@ def test_rows_of_an_engine() -> None:
         ]
         assert some.entropies() == pytest.approx([lattices[k].entropy() for k in (2, 0)])
         shares = marginals([lattices[2], lattices[0]])
-        assert some.marginals(0, len(shares[0][0])) == pytest.approx(np.concatenate(shares))
+        assert some.marginals([0], [len(shares[0][0])])[0] == pytest.approx(np.concatenate(shares))
         drawn = [path for row in sample([lattices[2], lattices[0]], 3) for path in row]
         assert len(drawn) == 6
 
@@ -223,12 +223,12 @@ def test_bad_batches_and_compositions_of_kinds() -> None:
     chain = Lattice.from_arrays(["a", "b"], np.zeros((2, 2)))
     with pytest.raises(ShapeError, match="a lattice of 3 tokens, expected 2"):
         chain @ one
-    with pytest.raises(OptionError, match="asked apart"):
-        best([one, chain])  # type: ignore[list-item]
-    with pytest.raises(OptionError, match="those of arcs are asked together"):
-        best([chain, one])  # type: ignore[list-item]
-    with pytest.raises(OptionError, match="search= is for lattices of tokens"):
-        best([one], search="lazy")  # type: ignore[call-overload]
+    assert [*best([one, chain])] == [one.best(), chain.best()]
+    for several in ([one], [chain, one]):
+        with pytest.raises(OptionError, match="search= is for lattices of tokens"):
+            best(several, search="lazy")
+    with pytest.raises(OptionError, match="budget= is for lattices of tokens"):
+        one.best(Budget(states=1))
     with pytest.raises(OptionError, match="search= is for lattices of tokens"):
         compose(one, lattice(), search="lazy")  # type: ignore[call-overload]
     with pytest.raises(ShapeError, match="1 weights for 2 lattices"):

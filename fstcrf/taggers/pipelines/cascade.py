@@ -13,7 +13,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError
 from fstcrf.lattices import Answer, Lattice, marginals
 from fstcrf.lattices.distributions import Distributions
-from fstcrf.lattices.paths import best_path, ranked
+from fstcrf.lattices.many import ranked
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition, batches
@@ -219,7 +219,7 @@ def _softly(
     for number, paths in enumerate(best):
         if not paths and asked.request.strict:
             try:
-                best_path(lattices[number])
+                lattices[number].best()
             except NoPathError as error:
                 raise NoPathError(
                     error.reason,

@@ -1,0 +1,218 @@
+"""Chains of joint states side by side: the engine of lattices that have a label for each token.
+
+Rows of one program go to the kernel in one call. What a row answers depends neither on its company
+nor on the number of threads. A path is a run of joint states, one for each token of its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fstcrf import kernel
+from fstcrf.arrays import Floats, Ints
+from fstcrf.errors import NoPathError
+from fstcrf.kernel import Budget
+from fstcrf.lattices.engine import Runs, Told
+from fstcrf.lazy import made_once
+from fstcrf.machines.plans import Chain, Program, Search, no_path_error
+from fstcrf.machines.plans.program import searched
+from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
+
+
+class Dense:
+    """B rows of one program.
+
+    Parameters
+    ----------
+    program : Program
+        The composition: tapes, topologies, couplings, grammar.
+    parts : sequence of B tuples of float64 arrays
+        What each row brings, one array for each of ``program.inputs``.
+    numbers : sequence of B int, optional
+        What errors call the rows; None: there is one, which has been asked by itself.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        parts: Sequence[tuple[Floats, ...]],
+        numbers: Sequence[int] | None = None,
+    ) -> None:
+        self.program, self._parts, self._numbers = program, parts, numbers
+        if len(parts) == 1:
+            self.rows = Ragged(np.array([0, len(parts[0][0])]))
+        else:
+            self.rows = Ragged.from_lengths(len(values[0]) for values in parts)
+
+    def searched_by(self, search: Search | None) -> Dense:
+        """Return the same rows, their best paths searched in another way."""
+        if search is None:
+            return self
+        return Dense(searched(self.program, search), self._parts, self._numbers)
+
+    @cached_property
+    def values(self) -> tuple[Floats, ...]:
+        """What all rows bring, as the kernel wants it."""
+        parts = zip(*self._parts, strict=True)
+        return self.program.per_token([p[0] if len(p) == 1 else np.concatenate(p) for p in parts])
+
+    @made_once
+    def searched(self) -> kernel.Bound:
+        """What best paths are searched in, with the potentials of all rows."""
+        return kernel.Bound(self.program.decoder.machine, self.rows.offsets, self.values)
+
+    @made_once
+    def bound(self) -> kernel.Bound:
+        """The whole product, with the potentials of all rows: for sums."""
+        if not self.program.decoder.lazy or not self.rows.total:  # then there is nothing to expand
+            return self.searched
+        return kernel.Bound(self.program.machine, self.rows.offsets, self.values)
+
+    def forget(self) -> None:
+        """Let go of the joined potentials; they are joined again when somebody asks."""
+        for name in ("values", "searched", "bound"):
+            self.__dict__.pop(name, None)
+
+    def check(self, scores: Floats) -> None:
+        """Raise NoPathError, with the first dead token, where the score of a row is −inf."""
+        for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
+            raise self.no_path(k)
+
+    def no_path(self, k: int) -> NoPathError:
+        """Return the error of the k-th row, which has no path, with the first dead token."""
+        position, values = None, self._parts[k]
+        if len(values[0]):
+            whole = self.bound if self.program.summable else self.searched
+            position = int(kernel.dead_tokens(whole)[k])
+        number = None if self._numbers is None else self._numbers[k]
+        return no_path_error(self.program, values, position=position, sentence=number)
+
+    # --- Paths --------------------------------------------------------------------------------
+
+    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+        """Return the n best paths of each row, as far as a search within the budget finds them."""
+        found = self.program.decoder.paths(self.searched, n, budget)
+        some = found.proven, found.bound, found.popped
+        if len(self.rows) == 1:
+            count = int(found.found[0])
+            bounds = np.arange(count + 1) * self.rows.total
+            return Runs(
+                found.found, found.score[0, :count], bounds, found.path[:count].ravel(), *some
+            )
+        if n == 1:
+            alive = found.found > 0
+            bounds = Ragged.from_lengths(self.rows.lengths[alive]).offsets
+            path = found.path[0] if alive.all() else found.path[0][found.path[0] >= 0]
+            return Runs(found.found, found.score[alive, 0], bounds, path, *some)
+        row, rank = np.nonzero(np.arange(found.score.shape[1]) < found.found[:, None])
+        sizes = Ragged.from_lengths(self.rows.lengths[row])
+        first = rank * found.path.shape[1] + self.rows.offsets[row]
+        elements = found.path.ravel()[sizes.ranges(first)]
+        return Runs(found.found, found.score[row, rank], sizes.offsets, elements, *some)
+
+    @property
+    def best_scores(self) -> Floats:
+        """Score of the best path of each row, [B]; −inf: there is none."""
+        return self.program.decoder.paths(self.searched, 1).score[:, 0]
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+        """Return n independent exact samples of each row; their scores are zeros."""
+        lengths = self.rows.lengths
+        drawn = [g.random((n, size)) for g, size in zip(generators, lengths.tolist(), strict=True)]
+        paths = kernel.sample_paths(self.bound, np.concatenate(drawn, axis=1))
+        sizes = Ragged.from_lengths(np.repeat(lengths, n))
+        first = np.arange(n) * paths.shape[1] + self.rows.offsets[:-1, None]
+        elements = paths.ravel()[sizes.ranges(first.ravel())]
+        if n:
+            dead = np.full(len(lengths), np.isneginf(self.program.empty_score))
+            dead[lengths > 0] = paths[0, self.rows.offsets[:-1][lengths > 0]] < 0
+            self.check(np.where(dead, -np.inf, 0.0))
+        found = np.full(len(lengths), n)
+        return Runs(found, np.zeros(len(sizes)), sizes.offsets, elements)
+
+    def told(self, path: Ints, tape: int) -> Told:
+        """Return the labels of a tape along joint states."""
+        ((chain, k),) = self._axes([tape])
+        machine = self.program.decoder.machine
+        states = path if len(machine.axes) == 1 else machine.axis_states(path)[k]
+        return Told(path, path, chain.topology.state_label[states], None)
+
+    # --- Sums ---------------------------------------------------------------------------------
+
+    @made_once
+    def log_z(self) -> Floats:
+        """Log Z of each row, [B]; −inf: there is no path."""
+        return kernel.log_partitions(self.bound)
+
+    @cached_property
+    def usual_log_z(self) -> Floats:
+        """The same, NaN where that takes a product too large to expand for it."""
+        if self.program.summable:
+            return self.log_z
+        return np.where(self.rows.lengths > 0, np.nan, self.program.empty_score)
+
+    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:  # noqa: ARG002
+        """Return the probability of each label of some tapes at each token, [N, L] each."""
+        found = kernel.axis_posterior(self.bound)
+        self.check(found.log_z)
+        return [chain.topology.label_sums(found.node[k]) for chain, k in self._axes(tapes)]
+
+    def highest(
+        self,
+        tapes: Sequence[int],
+        sizes: Sequence[int],  # noqa: ARG002
+        tokens: int,  # noqa: ARG002
+    ) -> list[Floats]:
+        """Return the score of the best path through each label, [N, L]; −inf: there is none."""
+        found = kernel.axis_max_marginals(self.bound)
+        return [chain.topology.label_max(found[k]) for chain, k in self._axes(tapes)]
+
+    def successions(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:  # noqa: ARG002
+        """Return the probability of each succession of labels, [N, L, L].
+
+        Entry (n, i, j): label i at token n - 1 and label j at token n; the entries of first tokens
+        mean nothing.
+        """
+        axes = self.bound.machine.axes
+        found = kernel.axis_posterior(self.bound, arcs=tuple(range(len(axes))))
+        self.check(found.log_z)
+        return [
+            _label_pairs(chain.topology, axes[k], cast("Floats", found.arc[k]))
+            for chain, k in self._axes(tapes)
+        ]
+
+    def entropies(self) -> Floats:
+        """Return the entropy of each row in nats, [B]."""
+        found = kernel.axis_posterior(self.bound, entropy=True)
+        self.check(found.log_z)
+        return cast("Floats", found.entropy)
+
+    def _axes(self, tapes: Sequence[int]) -> Iterator[tuple[Chain, int]]:
+        """Yield the chain of each tape and its axis."""
+        program = self.program
+        for tape in tapes:
+            name = program.tapes[tape]
+            yield program.chain[name], program.order.index(name)
+
+
+def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:
+    """Return the sums over the arcs between labels, float64 [N, L, L]."""
+    size, label = topology.n_labels, topology.state_label
+    source, target = _ends(axis)
+    out = np.zeros((len(rows), size * size))
+    for k, pair in enumerate((label[source] * size + label[target]).tolist()):
+        out[:, pair] += rows[:, k]
+    return out.reshape(-1, size, size)
+
+
+def _ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    if axis.source is not None and axis.target is not None:
+        return axis.source, axis.target
+    n = axis.n_states
+    return np.repeat(np.arange(n), n), np.tile(np.arange(n), n)
