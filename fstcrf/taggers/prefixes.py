@@ -146,6 +146,8 @@ class Around:
 
     def under(self, prefixes: Prefixes) -> Given:
         """Return the potentials under each prefix."""
+        if not self.labels:
+            return self.given.of(prefixes.sentence)
         if not self.stage.moves:
             return self._anew(prefixes)
         given, changes = self.given.of(prefixes.sentence), self._changes(prefixes)

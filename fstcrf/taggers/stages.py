@@ -24,7 +24,6 @@ from fstcrf.text.features.template import tape_column
 
 __all__ = [
     "Given",
-    "Solved",
     "Stage",
     "bounds_of",
     "largest_gains",
@@ -332,32 +331,3 @@ def possible_lengths(program: Program | None, lengths: Longs) -> Bools:
         bound = kernel.Bound(machine, np.asarray([0, size]), program.per_token(values))
         found[place == number] = kernel.best_paths(bound)[1][0] > -np.inf
     return found
-
-
-# --- What is known of the best labels of a batch of sentences -------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """The best labels of the tapes from one stage on, earlier tapes given.
-
-    Parameters
-    ----------
-    labels : list of int32 [N]
-        One for each of the tapes; −1 throughout a sentence without a legal labelling.
-    total : float64 [B]
-        Weighted log probability and grammar scores; −inf without a legal labelling.
-    bound : float64 [B]
-        No labelling is better; equal to `total` where that is proven.
-    """
-
-    labels: list[Ints]
-    total: Floats
-    bound: Floats
-
-    def put(self, offsets: Longs, where: Longs, found: Solved) -> None:
-        """Take over what was found for some of the sentences."""
-        tokens = repeated(offsets, where)
-        for mine, labels in zip(self.labels, found.labels, strict=True):
-            mine[tokens] = labels
-        self.total[where], self.bound[where] = found.total, found.bound

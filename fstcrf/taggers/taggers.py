@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import batches, chainlattice, composing, explain, tuning
+    from fstcrf.taggers import batches, chain, chainlattice, composing, explain, tuning
     from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.model import explain as model_explain
@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from fstcrf.taggers.model.explain import Explanation, Weight
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chainlattice, composing, explain, tuning = (
+    batches, chain, chainlattice, composing, explain, tuning = (
         LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chainlattice", "composing", "explain", "tuning")
+        for name in ("batches", "chain", "chainlattice", "composing", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
     lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
@@ -415,15 +415,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return what `decode` does; see `Tagger.decoded`."""
         known = self._known(asked)
         if self.conditional:
-            return chainlattice.rank(
-                *(self, asked.sentences, asked.n),
-                known=known,
-                threads=asked.threads,
-                budget=asked.budget,
-                strict=asked.strict,
-                tapes=asked.tapes,
-                scores=asked.scores,
-            )
+            return chain.decode(self, asked, known)
         one = asked.tapes is None or len(self.tapes) == 1
         found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
         return found.with_posterior(lambda: self.posterior(asked, known))

@@ -23,8 +23,9 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
 from fstcrf.taggers.batches import as_corpus, check_paths, path_labels, runs
-from fstcrf.taggers.chainlattice import decide
+from fstcrf.taggers.chain import decode
 from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.known import Request
 from fstcrf.taggers.model.reading import Data, Run
 from fstcrf.text.corpus import Column
 
@@ -249,9 +250,9 @@ def _decided(
 
 
 def _by_chain(composition: JointModel, dev: Data, threads: int) -> tuple[Column, ...]:
-    lengths, columns, inexact = decide(composition, dev, threads=threads)
-    warn_unproven(inexact, len(lengths))
-    return columns
+    answer = decode(composition, Request(dev, threads=threads, scores=False))
+    warn_unproven(int((~answer.exact).sum()), len(answer))
+    return tuple(answer[tape].column() for tape in composition.tapes)
 
 
 def _weighted(program: Program, factor: Mapping[str, float]) -> Program:

@@ -93,7 +93,7 @@ chain rule, arcs, words, machines, batches | confidence | *
     AttributeError: of tokens alone
 words, segment batch | restrict to boundaries | *
     AttributeError: of segments alone
-tokens, chain rule, machines, emissions | restrict to boundaries | *
+tokens, machines, emissions | restrict to boundaries | *
     TypeError: of segments alone
 arcs, words, batches | nbest of a tape | *
     TypeError: the n best are of paths alone
@@ -115,12 +115,12 @@ chain rule | sample, log_partition | ruled
     OptionError: sums under a grammar have no closed form
 chain rule | entropy, marginals, max_marginals, arc_marginals, to_fst and back, plan | *
     OptionError: sums over later tapes have no closed form
-chain rule | restrict, scale, weighted | *
+chain rule | restrict, restrict to boundaries, scale, weighted | *
     OptionError: it is no transducer
 chain rule | span_probability | alive, dead
-    TypeError: sums over later tapes have no closed form
+    OptionError: sums over later tapes have no closed form
 chain rule | probable_spans, risks | *
-    TypeError: sums over later tapes have no closed form
+    OptionError: sums over later tapes have no closed form
 chain rule | span_probabilities, without_grammar, to_att | *
     AttributeError: there is no such call
 words | marginals | *

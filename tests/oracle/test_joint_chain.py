@@ -16,9 +16,10 @@ from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, Optio
 from fstcrf.kernel import Budget
 from fstcrf.taggers import ChainLattice, Composition
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.chain import Search, Solver
+from fstcrf.taggers.chain import best
 from fstcrf.taggers.jointmodel import BUDGET
 from fstcrf.taggers.prefixes import Around, Prefixes
+from fstcrf.taggers.search import ChainRule, Search
 from tests.support.joint_cases import (
     GRAMMARS,
     LONG,
@@ -274,20 +275,18 @@ def test_a_budget_is_for_all_tapes_together(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_is_proven_soon_is_cheap_whatever_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first rounds look at as few labellings of the inner tapes as of the first one."""
-    shares: list[int] = []
-    complete = Search._complete
+    wanted: list[int] = []
+    deepen = Search._deepen
 
-    def heard(self: Search, k: int, prefixes: Prefixes, share: int) -> None:
+    def heard(self: Search, k: int, some: int) -> None:
         if k == 1:
-            shares.append(share)
-        complete(self, k, prefixes, share)
+            wanted.append(some)
+        deepen(self, k, some)
 
-    monkeypatch.setattr(Search, "_complete", heard)
+    monkeypatch.setattr(Search, "_deepen", heard)
     composition = chained(taggers("three in a row"), weights=(0.01,) * 3)  # nothing is proven soon
     composition.paths_all([LONG], budget=512)
-    assert shares[0] == 4 * 16
-    assert shares == sorted(shares)
-    assert shares[-1] == 4 * 512
+    assert wanted == [16, 128, 512]
 
 
 def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -334,14 +333,14 @@ def test_time_that_is_not_over_changes_nothing() -> None:
 def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that each look moves on by a second: the search ends in the middle of a round."""
     clock = iter(float(second) for second in range(10**9))
-    monkeypatch.setattr("fstcrf.taggers.chain.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr("fstcrf.taggers.chain._PART_TOKENS", 1)
+    monkeypatch.setattr("fstcrf.taggers.search.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fstcrf.taggers.search._PART_TOKENS", 1)
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
-    solver = Solver(composition, Budget(states=100_000, seconds=20.0))
+    rule = ChainRule(composition, Budget(states=100_000, seconds=20.0))
     _, corpus = as_corpus(composition, [LONG])
-    found = solver.best(corpus)
-    assert found.total[0] > -np.inf
-    assert found.bound[0] > found.total[0]
+    found = best(rule, corpus)
+    assert found.score[0, 0] > -np.inf
+    assert found.bound[0] > found.score[0, 0]
     assert next(clock) < 40
 
 
