@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -98,7 +99,7 @@ class Constraint:
         return hash(self.content)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Constraint, (self.name, self.build, self.content)
+        return Constraint, (self.name, self.build, self.content, self.language, self.sums)
 
     def bind(self, sets: LabelSets) -> tuple[Acceptor, ...]:
         """Return its acceptors over these label sets, made once.
@@ -364,7 +365,7 @@ def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the neighbours that are allowed."""
     title = "transitions(…)"
     if callable(allowed):
-        return _touching(title, partial(_asked, allowed), options, None)
+        return _touching(title, _Asked(allowed, {}), options, None)
     keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
     if isinstance(allowed, Mapping):
         some = [(a, b) for a, following in allowed.items() for b in following]
@@ -374,9 +375,45 @@ def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     return _touching(title, partial(_legal, some, keys), options, content)
 
 
-def _asked(allowed: Callable[[str | None, str | None], bool], labels: tuple[str, ...]) -> Bools:
-    ends = (*labels, None)
-    return np.asarray([[bool(allowed(a, b)) for b in ends] for a in ends])
+class _Asked:
+    """What a function says of neighbours, asked once for each label set.
+
+    Where pickle cannot name the function, its answers so far are pickled instead of it.
+    """
+
+    def __init__(
+        self,
+        allowed: Callable[[str | None, str | None], bool] | None,
+        answers: dict[tuple[str, ...], Bools],
+    ) -> None:
+        self._allowed = allowed
+        self._answers = answers
+
+    def __call__(self, labels: tuple[str, ...]) -> Bools:
+        if labels not in self._answers:
+            if self._allowed is None:
+                raise GrammarError(
+                    f"it was pickled with what its function says of {len(next(iter(self._answers)))} "
+                    "other labels, without the function: define that with def in a module"
+                )
+            ends = (*labels, None)
+            asked = [[bool(self._allowed(a, b)) for b in ends] for a in ends]
+            self._answers[labels] = np.asarray(asked)
+        return self._answers[labels]
+
+    def __copy__(self) -> _Asked:
+        return self
+
+    def __deepcopy__(self, memo: object) -> _Asked:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        try:
+            pickle.dumps(self._allowed)
+        except Exception:  # noqa: BLE001 (whatever a callable raises)
+            if self._answers:  # else cloudpickle may take the function
+                return _Asked, (None, dict(self._answers))
+        return _Asked, (self._allowed, {} if self._allowed else dict(self._answers))
 
 
 def _legal(
