@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from fstcrf.errors import (
     NoPathError,
     NumericError,
     OptionError,
+    SchemeError,
     ShapeError,
     TooLargeError,
 )
@@ -41,7 +44,7 @@ from fstcrf.ext.calibration import (
 )
 from fstcrf.ext.tokens import Pieces, TokenDecoder, TransitionBiases
 from fstcrf.ext.tokens.tuning import Goal, best_thresholds
-from fstcrf.text.corpus import Span, labels_from_spans
+from fstcrf.text.corpus import Span, labels_from_spans, schemes
 from tests.support.command import done, failure
 
 BIOES = ["O", *(f"{a}-{kind}" for kind in ("X", "Y") for a in "BIES")]
@@ -627,6 +630,32 @@ def test_gold_spans_that_cannot_be_found_are_counted(ask: str) -> None:
     assert texts[1].endswith("document 1, characters 0 to 4")
 
 
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["O", "B-X", "I-X", "I-Y"], "bio"),
+        (["O", "B-X", "E-X", "I-X", "S-Y"], "bioes"),
+        (["O", "B-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y"], "bioes"),
+        (["O", "I-X", "B-Y"], "iob1"),
+    ],
+)
+def test_gold_spans_that_no_labels_spell_are_counted(labels: list[str], scheme: str) -> None:
+    legal: set[Span] = set()
+    for labelling in itertools.product(labels, repeat=4):
+        with contextlib.suppress(SchemeError):
+            legal |= set(schemes.spans(labelling, scheme, illegal="raise"))
+    four = Pieces(np.zeros((4, len(labels))), [(k, k + 1) for k in range(4)], None, "abcd")
+    decoder = TokenDecoder(labels, scheme, pieces="first")
+    for size, kind in itertools.product((1, 2, 3, 4), "XY"):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            decoder.evaluate([four], [[(0, size, kind)]])
+        assert bool(told) == (Span(0, size, kind) not in legal)
+        plural = "s" if size > 1 else ""
+        for one in told:
+            assert str(one.message).endswith(f"count as missed: {kind} of {size} word{plural} (1)")
+
+
 def test_gold_spans_at_boundaries_are_fine(recwarn: pytest.WarningsRecorder) -> None:
     decoder = TokenDecoder(["O", "B-X", "I-X"])
     decoder.evaluate([GIVEN], [[(0, 6, "X"), (7, 12, "X")]])
@@ -655,4 +684,4 @@ def test_spans_that_are_warned_of_are_those_that_nothing_spells(data: st.DataObj
     spans = [Span(a, b, "X") for b in range(len(sizes) + 1) for a in range(b)]
     spelt = {place[:2] for one in spans if (place := batch.placed(0, one)) is not None}
     every = {(a, b) for b in range(len(text) + 1) for a in range(b)}
-    assert {place for place in every if batch.bounded(0, *place)} == spelt
+    assert {place for place in every if batch.size(0, *place)} == spelt

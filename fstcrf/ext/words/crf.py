@@ -14,6 +14,7 @@ import numpy as np
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.lexicon import Lexicon, Word, WordAnswer, WordLattice
 from fstcrf.ext.words import files, sources
 from fstcrf.ext.words.annotation import Annotation
@@ -163,6 +164,12 @@ class LatticeCRF:
         checkpoint, checkpoint_every, resume
             File for the state of the run, as for `CRF.train`.
 
+        Warns
+        -----
+        LabelWarning
+            Labels of held-out words that no word of the lexicon has; annotations that are left out
+            or changed.
+
         Raises
         ------
         DataError
@@ -178,6 +185,9 @@ class LatticeCRF:
         _check_complete(dev)
         if new_words:
             lexicon = lexicon.with_entries(new_entries(lexicon, data, label, least=new_words))
+        gold = [w.label for one in dev or () for w in one.words if w.label is not None]
+        held = CandidateLabels(lexicon, label).among(gold)
+        warn_of_unseen([gold], held, "labels of the held-out data", stacklevel=2)
         templates, rewrites = WordTemplates.given(template), Rewrites.given(rewrite)
         corpus = _Corpus.read(
             lexicon, data, templates, rewrites, label, costs=costs, on_missing=on_missing

@@ -392,9 +392,10 @@ class _Asked:
     def __call__(self, labels: tuple[str, ...]) -> Bools:
         if labels not in self._answers:
             if self._allowed is None:
+                others = len(next(iter(self._answers)))
                 raise GrammarError(
-                    f"it was pickled with what its function says of {len(next(iter(self._answers)))} "
-                    "other labels, without the function: define that with def in a module"
+                    f"it was pickled with what its function says of {others} other labels, without "
+                    "the function: define that with def in a module"
                 )
             ends = (*labels, None)
             asked = [[bool(self._allowed(a, b)) for b in ends] for a in ends]

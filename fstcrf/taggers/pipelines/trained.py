@@ -33,7 +33,7 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.files import atomic_write, check_writable, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Path
-from fstcrf.lattices.confidence import Confidence
+from fstcrf.lattices.confidence import Confidence, confidence
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
@@ -417,7 +417,8 @@ class TrainedPipeline(Tagger):
         OptionError
             n below 1, or tasks that there are not.
         """
-        found = self.decode(sentences, n=n, decode=decode, on_no_path="skip", **options)
+        options.setdefault("on_no_path", "skip")
+        found = self.decode(sentences, n=n, decode=decode, **options)
         return [found.paths(b) for b in range(len(found))]
 
     def marginals_all(
@@ -466,9 +467,12 @@ class TrainedPipeline(Tagger):
         NoPathError
             No labelling of a sentence is legal.
         OptionError
-            A joint decision of ``normalize="chain"``, which has no sum over all labellings.
+            A joint decision of ``normalize="chain"``, which has no sum over all labellings; no such
+            option.
         """
-        tagger = self._decoding(decode)
+        tagger, known = self._decoding(decode), tuple(confidence.__kwdefaults__ or ())
+        for name in set(options) - set(known):
+            raise OptionError(f"confidence has no option {name!r}, expected {', '.join(known)}")
         if not tagger.together:
             found = tagger.decode(sentences)
             return [found.confidence(b) for b in range(len(found))]
