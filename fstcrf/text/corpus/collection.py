@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.errors import DataError, FstcrfError, OptionError
+from fstcrf.files import check_regular, read_line
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.columns import read_columns, stream_columns
@@ -114,6 +115,7 @@ class CorpusFiles:
         if self.kind == "parquet":
             with _parquet(path) as table:
                 return [Piece(path, "group", k, k + 1) for k in range(table.num_row_groups)]
+        check_regular(path)
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if file.read(2) == _GZIP_MAGIC:
@@ -144,8 +146,8 @@ class CorpusFiles:
         if piece.unit == "file":
             return self._read(piece.path, allow_empty=True)
         with Path(piece.path).open("rb") as file:
-            start = _boundary(file, piece.first)
-            end = _boundary(file, piece.end)
+            start = _boundary(file, piece.path, piece.first)
+            end = _boundary(file, piece.path, piece.end)
             file.seek(start)
             text = _Named(file.read(max(0, end - start)))
         text.name = piece.path
@@ -203,13 +205,13 @@ class _Named(io.BytesIO):
     name: str
 
 
-def _boundary(file: Any, position: int) -> int:
+def _boundary(file: Any, path: str, position: int) -> int:
     """Return where the first sentence begins behind a position: after its next blank line."""
     if not position:
         return 0
     file.seek(position)
-    file.readline()  # the rest of a line
-    for line in iter(file.readline, b""):
+    read_line(file, path)  # the rest of a line
+    while line := read_line(file, path):
         if not line.strip(b" \t\r\n"):
             break
     return int(file.tell())
@@ -251,6 +253,7 @@ class _parquet:  # noqa: N801 (used like a function)
         self._module = optional("pyarrow.parquet", _ADVICE)
 
     def __enter__(self) -> Any:
+        check_regular(self._path)
         try:
             self._file = self._module.ParquetFile(self._path)
         except Exception as error:  # noqa: BLE001 (pyarrow's have no common class)
