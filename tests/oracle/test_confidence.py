@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -40,15 +39,6 @@ def worlds(first: int, count: int) -> list[tuple[World, Lattice]]:
             found.append((world, world.lattice()))
     assert len(found) > count // 4
     return found
-
-
-def test_exact() -> None:
-    for world, lattice in worlds(0, 60):
-        found = lattice.confidence(method="exact")
-        assert (found.method, found.level) == ("exact", 1.0)
-        assert found.probability.width == found.legal.width == 0.0
-        assert holds(found, truth(world))
-        assert found.path.score == pytest.approx(world.ranking[0][0])
 
 
 @pytest.mark.thorough
@@ -142,12 +132,6 @@ def test_an_unproven_path_has_a_probability_too() -> None:
 # --- Ends -----------------------------------------------------------------------------------------
 
 
-def test_an_empty_sentence_is_certain() -> None:
-    lattice = Lattice.from_arrays(LABELS, np.empty((0, 20))) & contiguous(LABELS)
-    found = lattice.confidence()
-    assert found.probability == found.legal == Interval(1.0, 1.0)
-
-
 def test_no_path() -> None:
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))) & at_least(4, "a")
     for method in ("exact", "n-best", "sampling"):
@@ -169,10 +153,3 @@ def test_intervals_are_readable() -> None:
     assert str(Interval(0.25, 0.25)) == "0.2500"
     assert str(Interval(0.2, 0.4)) == "0.3000 ± 0.1000"
     assert Interval(0.2, 0.4).within(Interval(0.3, 0.9)) == Interval(0.3, 0.4)
-
-
-def test_without_grammar() -> None:
-    free = wide(1.0)
-    both = free & contiguous(LABELS)
-    assert both.without_grammar().best() == free.best()
-    assert replace(free.best(), exact=True) == free.without_grammar().best()

@@ -18,7 +18,6 @@ from tests.support.joint_cases import (
     ONE_TAPE,
     TEST,
     Truth,
-    assert_frequencies,
     close,
     shaped,
     taggers,
@@ -136,28 +135,6 @@ def test_three_tapes_under_a_grammar(case: str, grammar: str, normalize: Any) ->
     composition = compose(*parts, grammar=whole, normalize=normalize)
     for sentence in TEST[:2]:
         check(composition, Truth(parts, sentence, (), composition.conjuncts, normalize), EVERY)
-
-
-@pytest.mark.parametrize("case", ["pair", "three in a row", "order 2"])
-def test_samples_have_the_right_frequencies(case: str) -> None:
-    parts = taggers(case)
-    sentence = min(TEST, key=lambda s: abs(len(s["word"]) - 2))
-    truth = Truth(parts, sentence)
-    lattice = compose(*parts, normalize="product").lattice(sentence)
-    assert isinstance(lattice, Lattice)
-    n = 4000
-    assert_frequencies([tuple(y) for y in lattice.sample(n, seed=1)], truth)
-
-
-def test_span_probabilities_add_up_labellings() -> None:
-    parts = taggers("pair")
-    sentence = next(s for s in TEST if len(s["word"]) == 3)
-    truth, lattice = Truth(parts, sentence), compose(*parts, normalize="product").lattice(sentence)
-    assert isinstance(lattice, Lattice)
-    # A span of the empty type: conlleval begins one at an I, too.
-    shapes = [(first, "I", last) for first in "BI" for last in "BO"]
-    wanted = sum(truth.probability(y) for y in truth.scores if y[1] in shapes)
-    assert close(lattice.span_probability(0, 2, "", tape="chunk"), wanted)
 
 
 def test_weights_multiply_potentials_and_not_the_grammar() -> None:

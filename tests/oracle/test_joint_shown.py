@@ -11,7 +11,6 @@ from fstcrf import Composition, compose
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Path, paths
-from fstcrf.machines.plans import Search
 from tests.support.joint_cases import CASES, GRAMMARS, TEST, Labels, Truth, close, taggers
 
 SEVERAL = [case for case in CASES if case != "one"]
@@ -69,19 +68,6 @@ def test_product(case: str, tier: int) -> None:
     assert isinstance(composition, Composition)
     for sentence in TEST[: 2 if len(parts) < 3 else 1]:
         truth = Truth(parts, sentence, composition.weights)
-        for tapes in subsets(composition.tapes):
-            check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
-
-
-@pytest.mark.parametrize("grammar", SHOWN)
-@pytest.mark.parametrize("search", ["expanded", "lazy"])
-def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> None:
-    assert tier
-    parts = taggers("pair")
-    composition = compose(*parts, grammar=GRAMMARS[grammar](), search=search, normalize="product")
-    assert isinstance(composition, Composition)
-    for sentence in TEST[:2]:
-        truth = Truth(parts, sentence, (), composition.conjuncts)
         for tapes in subsets(composition.tapes):
             check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
 
@@ -149,11 +135,3 @@ def test_tapes_that_there_are_not(normalize: str) -> None:
             lattice.nbest(2, tapes=tapes)
     with pytest.raises(OptionError, match="n is 0"):
         lattice.nbest(0, tapes=["pos"])
-
-
-@pytest.mark.parametrize("normalize", ["product", "chain"])
-def test_an_empty_sentence_has_one_labelling(normalize: str) -> None:
-    lattice = chained(normalize).lattice({"word": []})
-    for tapes, labels in ((["chunk"], ()), (["chunk", "pos"], ((), ()))):
-        (path,) = lattice.nbest(3, tapes=tapes)
-        assert (path.labels, path.probability) == (labels, 1.0)

@@ -292,22 +292,6 @@ def test_what_is_not_for_sentences_alone() -> None:
 # --- Readers --------------------------------------------------------------------------------------
 
 
-def test_what_may_still_come() -> None:
-    """Two more of class 1 must be read before the end; each brings 1."""
-    reader = LazyAcceptor(
-        place=np.asarray([0, 1], dtype=np.int32),
-        target=np.asarray([[0, 1], [1, 2], [2, 2]], dtype=np.int32),
-        score=np.asarray([[0.0, 1.0], [0.0, 1.0], [0.0, 0.0]]),
-        final=np.asarray([-np.inf, -np.inf, 0.5]),
-    )
-    never = -np.inf
-    assert reader.ahead(10).tolist() == [
-        [never, never, 0.5],
-        [never, 1.5, 0.5],
-        [2.5, 1.5, 0.5],
-    ]
-
-
 def test_many_readers_fill_several_words() -> None:
     machine = kernel.Machine(
         (kernel.Axis(2, score=np.zeros((1, 4))),),

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, decoding
 from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
 from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
@@ -78,29 +77,6 @@ def test_everything_is_equal(variant: str) -> None:
     log_z, (marginals,), *_ = decoding.axis_posterior(case.bound)
     assert_near(log_z, [6 * np.log(2.0)])
     assert_near(marginals, np.full((6, 2), 0.5))
-
-
-@pytest.mark.parametrize("lead", [40, 250])
-def test_states_that_never_meet(variant: str, lead: int) -> None:
-    """One leads by 25 a token in the first half, the other in the second: no scale fits both."""
-    node = np.zeros((2 * lead, 2))
-    node[:lead, 0] = node[lead:, 1] = 25.0
-    never = np.asarray([[0.0, -np.inf], [-np.inf, 0.0]])
-    case = plain(2, node, never)
-    for domain in DOMAINS:
-        log_z, (marginals,), *_ = decoding.axis_posterior(case.bound, domain=domain)
-        assert_near(log_z, [25.0 * lead + np.log(2.0)])
-        assert_near(decoding.log_partitions(case.bound, domain=domain), log_z)
-        assert_near(marginals, np.full(node.shape, 0.5))
-    with pytest.raises(NumericError):
-        decoding.axis_posterior(case.bound, domain="linear")
-    counts, scores, paths = decoding.nbest_paths(case.bound, 3)
-    assert counts.tolist() == [2]
-    assert scores.tolist() == [[25.0 * lead, 25.0 * lead, -np.inf]]
-    assert paths[:2].tolist() == [[0] * (2 * lead), [1] * (2 * lead)]
-    drawn = decoding.sample_paths(case.bound, np.random.default_rng(5).random((64, 2 * lead)))
-    assert (drawn == drawn[:, :1]).all()
-    assert 16 < drawn[:, 0].sum() < 48
 
 
 def counting(limit: int, tokens: int, reward: float) -> Case:

@@ -122,19 +122,6 @@ def test_partial_labels(
         assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-5)
 
 
-def test_central_differences(problem: Problem, space: ParameterSpace) -> None:
-    theta, likelihood = drawn(space), Likelihood(problem, space, l2=0.3)
-    _, gradient = likelihood(theta)
-    first, last = space.bounds[1], space.bounds[2]  # transitions
-    for place in np.random.default_rng(2).integers(first, last, 4).tolist():
-        step = np.zeros(space.size)
-        step[place] = 0.5
-        low, high = likelihood(theta - step)[0], likelihood(theta + step)[0]
-        wide = likelihood(theta + 2 * step)[0] - likelihood(theta - 2 * step)[0]
-        slope = (8 * (high - low) - wide) / (12 * 0.5)  # of fourth order
-        assert gradient[place] == pytest.approx(slope, rel=2e-2, abs=0.05)
-
-
 def test_threads(problem: Problem, space: ParameterSpace) -> None:
     theta = drawn(space)
     found = [Likelihood(problem, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
@@ -254,23 +241,6 @@ def test_training_over_blocks(narrow: Problem) -> None:
         diagonal, other = one.curvature(theta), DiagonalHessian(narrow, space, l2=0.3)(theta)
         assert diagonal is not None
         np.testing.assert_allclose(diagonal, other, atol=2e-4 * other.max())
-
-
-def test_central_differences_over_blocks(narrow: Problem) -> None:
-    space = parameter_space(narrow)
-    theta, one = drawn(space), Likelihood(narrow, space, l2=0.3)
-    _, gradient = one(theta)
-    for part in range(len(space.bounds) - 1):
-        first, last = space.bounds[part], space.bounds[part + 1]
-        if first == last:
-            continue
-        for place in np.random.default_rng(part).integers(first, last, 2).tolist():
-            step = np.zeros(space.size)
-            step[place] = 0.5
-            low, high = one(theta - step)[0], one(theta + step)[0]
-            wide = one(theta + 2 * step)[0] - one(theta - 2 * step)[0]
-            slope = (8 * (high - low) - wide) / (12 * 0.5)  # of fourth order
-            assert gradient[place] == pytest.approx(slope, rel=2e-2, abs=0.05)
 
 
 def test_threads_over_blocks(narrow: Problem) -> None:
