@@ -602,6 +602,33 @@ def test_labels_of_one_letter_and_those_of_iob1() -> None:
     assert TokenDecoder(["O", "X_B", "X_I"], names="PER_B").scheme == "iob2"
 
 
+def test_types_of_another_scheme_than_the_others_are_told() -> None:
+    """Where the letters of all labels are BIOES, a type of B and I alone is in no answer."""
+    labels = ["O", "B-X", "I-X", *(f"{letter}-Y" for letter in "BIES"), "B-Z", "I-Z", "I-W", "E-W"]
+    with pytest.warns(LabelWarning, match="no span of 'X', 'Z', 'W' is ever found: under bioes"):
+        TokenDecoder(labels)
+    few = ["O", "B-X", "I-X", "I-Y"]
+    with pytest.warns(LabelWarning, match="no span of 'Y' is ever found: under iob2"):
+        decoder = TokenDecoder(few)
+    assert decoder.replaced(scheme="iob1").types == ("X", "Y")  # and no warning
+
+
+class _Encoding(dict[str, Any]):
+    """What a fast tokenizer returns for one text, as far as it is read."""
+
+    def word_ids(self, row: int) -> list[int | None]:
+        return [[None, 0, 1, None]][row]
+
+
+def test_the_text_of_an_encoding_may_be_a_string() -> None:
+    """It is one document, not one for each character."""
+    encoding = _Encoding(offset_mapping=[[(0, 0), (0, 3), (4, 6), (0, 0)]])
+    rows = np.zeros((1, 4, 3))
+    (one,) = Pieces.from_encoding(encoding, rows, "abc de")
+    (other,) = Pieces.from_encoding(encoding, rows, ["abc de"])
+    assert one.text == other.text == "abc de"
+
+
 def test_arrays_refuse_a_scheme_of_other_labels_alike() -> None:
     labels = ["O", "B-X", "I-X"]
     with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as one:

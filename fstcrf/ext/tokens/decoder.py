@@ -45,7 +45,15 @@ from fstcrf.lattices.emissions import Emissions
 from fstcrf.lattices.emissions.reading import LabelNames, usual_names
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.labels import listed
-from fstcrf.text.corpus.schemes import STRICT, Span, labels_from_spans, named_scheme, scheme_of
+from fstcrf.text.corpus.schemes import (
+    OUTSIDE,
+    STRICT,
+    Span,
+    labels_from_spans,
+    named_scheme,
+    scheme_of,
+    spanless_types,
+)
 
 Key: TypeAlias = tuple[int, int, str]
 GoldText: TypeAlias = Iterable[tuple[int, int, str]]
@@ -127,6 +135,11 @@ class TokenDecoder:
     GrammarError
         A scheme that allows no span of the labels; a grammar that does not go with them.
 
+    Warns
+    -----
+    LabelWarning
+        A scheme that allows no span of some types.
+
     Examples
     --------
     >>> decoder = TokenDecoder({0: "O", 1: "B-PER", 2: "I-PER"})
@@ -170,6 +183,13 @@ class TokenDecoder:
             )
         self.grammar = grammar
         self._steps = steps(self.labels, table, self.biases)
+        if dead := spanless_types([label for label in self.labels if label != OUTSIDE], table):
+            warnings.warn(
+                f"no span of {listed(dead)} is ever found: under {table.name} the labels of the "
+                "type can begin and end none; are all types written in one scheme?",
+                LabelWarning,
+                stacklevel=2,
+            )
         self._spelling = Spelling(self.labels, table, self._steps, pieces)
         parts = (label.partition("-") for label in self.labels)
         self.types = tuple(dict.fromkeys(kind for letter, _, kind in parts if letter != "O"))

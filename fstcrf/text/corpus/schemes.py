@@ -295,26 +295,34 @@ def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
     """
     if not scheme.strict:
         return
-    letters = defaultdict[str, list[str]](list)
-    for label in labels:
-        letter, kind = split_label(label, scheme)
-        letters[kind].append(letter)
-    alike = defaultdict[frozenset[str], list[str]](list)  # types with the same letters
-    for kind, there in letters.items():
-        alike[frozenset(there)].append(kind)
-    few = {kind for kinds in alike.values() for kind in kinds[:2]}
-    parts = [(label, *split_label(label, scheme)) for label in labels]
-    some = [label for label, letter, kind in parts if kind in few and letter != "?"]
-    legal = legal_transitions(some, scheme) if some else np.zeros((1, 1), dtype=bool)
-    inner = legal[:-1, :-1]
-    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
     spanning = [label for label in labels if label != OUTSIDE]
-    if spanning and not any(some[i] != OUTSIDE for i in np.flatnonzero(occurring)):
+    types = {split_label(label, scheme)[1] for label in spanning}
+    if spanning and len(spanless_types(spanning, scheme)) == len(types):
         shown = ", ".join(spanning[:6] + ["…"] * (len(spanning) > 6))
         raise GrammarError(
             f"{scheme.name} allows no span of {shown}: none of them can both begin and end one; "
             f"{expected(scheme)}"
         )
+
+
+def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
+    """Return the types of which a scheme allows no span of labels other than O."""
+    parts = [(label, *split_label(label, scheme)) for label in labels]
+    letters = defaultdict[str, list[str]](list)
+    for _, letter, kind in parts:
+        letters[kind].append(letter)
+    alike = defaultdict[frozenset[str], list[str]](list)  # types with the same letters
+    for kind, there in letters.items():
+        alike[frozenset(there)].append(kind)
+    few = {kind for kinds in alike.values() for kind in kinds[:2]}
+    some = [(label, kind) for label, letter, kind in parts if kind in few and letter != "?"]
+    if not some:
+        return list(letters)
+    legal = legal_transitions([label for label, _ in some], scheme)
+    inner = legal[:-1, :-1]
+    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
+    found = {some[i][1] for i in np.flatnonzero(occurring)}
+    return [kind for kinds in alike.values() if found.isdisjoint(kinds) for kind in kinds]
 
 
 def _reached(follows: Bools, first: Bools) -> Bools:
