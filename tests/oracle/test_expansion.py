@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import signal
 import warnings
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -18,11 +17,9 @@ from fstcrf.arrays import Floats
 from fstcrf.constraints import (
     at_most,
     before,
-    bio,
     bioes,
     contiguous,
     if_present,
-    transitions,
 )
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.kernel import Budget, lazy, native
@@ -222,30 +219,6 @@ def test_any_number_of_threads_and_any_company() -> None:
 def test_budgets_that_mean_nothing(states: Any, seconds: Any) -> None:
     with pytest.raises(OptionError, match=r"expected a whole number.*more than 0"):
         Budget(states, seconds)
-
-
-def test_budgets_without_end() -> None:
-    """They end where the search does."""
-    lattice = under(spans(3, random_scores(0, 20, 3)), "lazy")
-    assert lattice.best(Budget(states=(1 << 63) - 1, seconds=float("inf"))).exact
-
-
-def test_equal_grammars_are_compiled_once() -> None:
-    free = Lattice.from_arrays(LABELS, np.zeros((2, 5)))
-    text = 'export NP = ("[O]" | "[B-X]" "[I-X]"*)*;'
-    target = [[0, 0, 0, 0, 0]]
-    makers: list[Callable[[], Grammar]] = [
-        lambda: bio() & at_most(2, ["X", "Y"]) & before("X", "Y", weight=-1),
-        lambda: if_present("X", contiguous(["Y"])),
-        lambda: transitions({"O": ["B-X", None]}) & transitions([("O", "O"), ("O", "B-X")]),
-        lambda: Grammar.from_text(text),
-        lambda: Grammar.from_arrays(LABELS, target, final=[0.5]),
-    ]
-    for make in makers:
-        first, second = free & make(), free & make()
-        assert first.program is second.program
-    assert (free & at_most(1, "X")).program is not (free & at_most(2, "X")).program
-    assert (free & at_most(1, "X")).program is not (free & at_most(1, "X", weight=-1)).program
 
 
 # --- Warnings -------------------------------------------------------------------------------------

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from pathlib import Path
-from xml.etree import ElementTree as ET
-
 import numpy as np
 import pytest
 
 from fstcrf import CRF, Grammar, compose
 from fstcrf.arrays import Floats
 from fstcrf.constraints import pairs
-from fstcrf.errors import InexactWarning, NoPathError, OptionError, ShapeError
+from fstcrf.errors import InexactWarning, NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.taggers import ChainLattice, Composition
 from fstcrf.taggers.batches import as_corpus
@@ -124,17 +120,6 @@ def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
             chain_lattice(composition, sentence).best()
 
 
-@pytest.mark.parametrize("budget", [1, 1024])
-@pytest.mark.parametrize("tape", ["pos", "chunk", "ent"])
-def test_a_grammar_that_has_no_labelling_of_a_length(budget: int, tape: str) -> None:
-    grammar = Grammar.from_text(f"tape {tape}; export E = any any;")
-    composition = chained(taggers("three in a row"), grammar=grammar)
-    assert composition.paths_all([LONG], budget=budget) == [None]
-    assert chain_lattice(composition, LONG).nbest(2, budget=budget) == []
-    with pytest.raises(NoPathError, match="no labelling is legal"):
-        chain_lattice(composition, LONG).best(budget=budget)
-
-
 OTHER = {
     "entropy": (),
     "arc_marginals": (),
@@ -159,25 +144,6 @@ def test_everything_else_raises_and_names_sampling(name: str) -> None:
         lattice.marginals("chunk")
     with pytest.raises(AttributeError, match="nothing"):
         getattr(lattice, "nothing")  # noqa: B009 (mypy knows that there is none)
-
-
-def test_its_picture_has_the_best_labels(tmp_path: Path) -> None:
-    parts = taggers("pair")
-    for composition, plain in (
-        (chained(parts), True),
-        (chained(parts, grammar=GRAMMARS["first tape"]()), False),
-    ):
-        lattice = chain_lattice(composition, TEST[0])
-        svg = lattice.draw(tmp_path / "chain.svg", tokens=["<t>"] * len(lattice))
-        assert (tmp_path / "chain.svg").read_text("utf-8") == svg
-        root = ET.fromstring(svg)
-        texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert texts.count("<t>") == 2 * len(lattice)
-        assert set(itertools.chain(*lattice.best().labels)) <= set(texts)
-        shares = [text for text in texts if text and text.replace(".", "").isdecimal()]
-        assert bool(shares) == plain
-        with pytest.raises(ShapeError, match="1 tokens for a lattice of"):
-            lattice.draw(tokens=["a"])
 
 
 def test_sums_need_probabilities() -> None:

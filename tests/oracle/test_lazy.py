@@ -13,7 +13,7 @@ import pytest
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats
-from fstcrf.constraints import at_least, contiguous
+from fstcrf.constraints import contiguous
 from fstcrf.errors import (
     GrammarError,
     NoPathError,
@@ -229,12 +229,6 @@ def test_an_easy_sentence_after_a_hard_one_is_proven() -> None:
     assert found.popped.tolist() == [5_000, 3]
     ranked = nbest([alternating() & grammar, easy & grammar], 3, budget=Budget(states=5_000))
     assert [[p.exact for p in paths] for paths in ranked] == [[False] * 3, [True] * 3]
-
-
-def test_no_path_is_proven_or_left_open() -> None:
-    lattice = Lattice.from_arrays(LABELS, np.zeros((4, 29)))
-    with pytest.raises(NoPathError):
-        (lattice & contiguous(LABELS) & at_least(5, "x3")).best()
 
 
 # --- One sentence at a time ---------------------------------------------------------------------

@@ -9,92 +9,40 @@ import pytest
 
 from fstcrf.constraints import at_most, pairs
 from fstcrf.errors import NoPathError, OptionError
-from fstcrf.lattices import Lattice, SegmentBatch, SegmentLattice
-from tests.support.segments import (
-    Case,
-    log_sum,
-    random_case,
-)
-
-
-def alive(case: Case) -> dict[tuple[int, ...], float]:
-    paths = case.paths()
-    if not paths:
-        with pytest.raises(NoPathError):
-            case.lattice().best()
-        assert case.lattice().log_partition() == -np.inf
-        pytest.skip("no path")
-    return paths
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_gradients_are_differences(seed: int) -> None:
-    case = random_case(seed, length=4)
-    alive(case)
-    counts, step = case.lattice().expectations(), 1e-5
-    for name, gradient in (
-        ("score", counts.arcs),
-        ("transitions", counts.transitions),
-        ("initial", counts.initial),
-        ("final", counts.final),
-    ):
-        values = getattr(case, name)
-        for cell in np.ndindex(values.shape):
-            before = values[cell]
-            values[cell] = before + step
-            up = case.lattice().log_partition()
-            values[cell] = before - step
-            down = case.lattice().log_partition()
-            values[cell] = before
-            assert gradient[cell] == pytest.approx((up - down) / (2 * step), abs=1e-8)
+from fstcrf.lattices import Lattice, SegmentLattice
+from tests.laws.kinds import log_sum, segments
 
 
 def test_grammars_of_a_composition() -> None:
-    case = random_case(3, length=3)
+    case = segments(np.random.default_rng(3), 3)
     tags = ("n", "v")
     emissions = np.random.default_rng(0).normal(size=(3, 2))
     tagger = Lattice.from_arrays(tags, emissions, tape="pos")
-    both = case.lattice() @ tagger
-    agree = pairs({"A": ["n"], "B": ["v"]}, ("segment", "pos"))
+    both = case.lattice @ tagger
+    agree = pairs({"X": ["n"], "Y": ["v"]}, ("segment", "pos"))
     once = at_most(1, "v", tape="pos")
     scores = []
-    for path, score in case.paths().items():
+    for way in case.ways:
         for cell in np.ndindex(2, 2, 2):
-            under = [n for start, end, n in case.spans(path) for _ in range(end - start)]
-            met = {("A", "v"), ("B", "n")} & {
+            under = [name for a, b, name in way.facts[case.first] for _ in range(b - a)]
+            met = {("X", "v"), ("Y", "n")} & {
                 (a, tags[k]) for a, k in zip(under, cell, strict=True)
             }
             if not met and sum(cell) <= 1:
-                scores.append(score + sum(emissions[t, k] for t, k in enumerate(cell)))
+                scores.append(way.score + sum(emissions[t, k] for t, k in enumerate(cell)))
     found = both.constrained(agree, over="tokens").constrained(once, over="tokens")
     assert found.log_partition() == pytest.approx(log_sum(scores), abs=1e-11)
-    first = case.lattice().constrained(at_most(1, "A")) @ tagger
-    second = both.constrained(at_most(1, "A", tape="segment"))
+    first = case.lattice.constrained(at_most(1, "X")) @ tagger
+    second = both.constrained(at_most(1, "X", tape="segment"))
     assert first.log_partition() == pytest.approx(second.log_partition(), abs=1e-11)
-
-
-def frames(seed: int) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    scores = rng.normal(size=(int(rng.integers(0, 6)), 3)) * 1.5
-    scores[rng.random(scores.shape) < 0.05] = -np.inf
-    return scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-
-
-def test_batches_are_their_lattices() -> None:
-    cases = [random_case(seed) for seed in range(60)]
-    lattices = [case.lattice() for case in cases if case.paths()]
-    same = random_case(1)
-    for case in cases[:20]:
-        case.transitions, case.initial, case.final = same.transitions, same.initial, same.final
-    lattices += [case.lattice() for case in cases[:20] if case.paths()]
-    batch = SegmentBatch(lattices)
-    assert batch.log_partition() == pytest.approx([one.log_partition() for one in lattices])
-    for path, lattice in zip(batch.best(), lattices, strict=True):
-        own = lattice.best()
-        assert (path.segments, path.score) == (own.segments, own.score)
-        assert path.probability == pytest.approx(own.probability, rel=1e-12)
-    for share, lattice in zip(batch.arc_marginals(), lattices, strict=True):
-        assert share == pytest.approx(lattice.arc_marginals(), abs=1e-12)
+    for cut, name in ((1, "X"), (2, "Y")):  # of tokens, not of segments
+        few = case.lattice.constrained(at_most(cut, name), over="tokens")
+        legal = [
+            way.score
+            for way in case.ways
+            if sum(b - a for a, b, own in way.facts[case.first] if own == name) <= cut
+        ]
+        assert few.log_partition() == pytest.approx(log_sum(legal), abs=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -151,21 +99,6 @@ def test_sausages_are_chains(seed: int) -> None:
     machine = one.arcs.machine
     assert machine.log_partitions()[0] == pytest.approx(one.log_partition(), abs=1e-10)
     assert one.arcs.origin[machine.best_paths()[0]].tolist() == one.best().arcs.tolist()
-
-
-@pytest.mark.parametrize(
-    "lattice",
-    [
-        SegmentLattice.from_arrays(2, [0, 0, 0], [1, 2, 1], [0, 0, 1], [0.0, 1.0, 2.0], ["a", "b"]),
-        SegmentLattice.from_arrays(
-            2, [0, 0, 1, 1, 1], [1, 1, 2, 2, 2], [0, 1, 0, 1, 1], np.zeros(5), ["a", "b"]
-        ),
-        SegmentLattice.from_spans(2, [(0, 1, "x", 1.0), (1, 2, "x", 1.0)]),
-        SegmentLattice.from_arrays(0, [], [], [], [], ["a", "b"]),
-    ],
-)
-def test_what_is_no_sausage(lattice: SegmentLattice) -> None:
-    assert lattice._sausage is None
 
 
 def test_runs_of_frames_under_labels_of_tokens() -> None:

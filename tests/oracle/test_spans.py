@@ -262,18 +262,6 @@ def test_scores_beyond_the_linear_domain(spread: float, variant: str) -> None:
             assert shares.get(span, 0.0) == pytest.approx(p if p > 0.01 else 0.0, abs=1e-9)
 
 
-def test_forced_labels_and_grammars() -> None:
-    lattice = random_lattice(BIOES, 8, 8)
-    mask = np.ones((8, len(BIOES)), dtype=bool)
-    mask[3] = [label == "B-Y" for label in BIOES]
-    asked = every_span(8, ("X", "Y"))
-    for one in (lattice.restrict(mask), lattice & bioes(), lattice.restrict(mask) & bioes()):
-        known = conditioned_probabilities(one, asked, "label")
-        np.testing.assert_allclose(one.span_probabilities(asked), known, rtol=1e-10, atol=1e-300)
-    forced = shares_of((lattice.restrict(mask) & bioes()).probable_spans(0.0))
-    assert all(start >= 3 or end <= 3 for start, end, _ in forced)
-
-
 # --- Batches, blocks -----------------------------------------------------------------------------
 
 
@@ -458,18 +446,6 @@ def test_spans_that_hardly_ever_begin_or_end(labels: tuple[str, ...], *, moving:
     assert wanted.min() < 1e-20
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
     assert shares_of(lattice.probable_spans(0.0)).keys() >= known.keys()
-
-
-def test_without_a_path() -> None:
-    dead = random_lattice(BIOES, 1, 3).restrict(np.zeros((3, 9), dtype=bool))
-    for ask in (dead.probable_spans, lambda: dead.span_probabilities([(0, 1, "X")])):
-        with pytest.raises(NoPathError):
-            ask()
-    both = [random_lattice(BIOES, 1, 3), dead]
-    with pytest.raises(NoPathError, match="sentence 1"):
-        probable_spans(both)
-    with pytest.raises(NoPathError, match="sentence 1"):
-        span_probabilities(both, [[], [(0, 1, "X")]])
 
 
 def test_more_spans_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,13 +168,6 @@ def test_spans_that_cannot_be(arguments: tuple[int, int, str], words: str) -> No
         lattice().span_probability(*arguments)
 
 
-def test_schemes_have_names() -> None:
-    with pytest.raises(OptionError, match="scheme 'xyz'"):
-        lattice().span_probability(0, 1, "X", scheme="xyz")
-    with pytest.raises(OptionError, match="the types are none"):
-        Lattice.from_arrays(("O",), [[0.0]]).span_probability(0, 1, "X")
-
-
 # --- No path -----------------------------------------------------------------------------------
 
 

@@ -122,19 +122,6 @@ def test_partial_labels(
         assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-5)
 
 
-def test_threads(problem: Problem, space: ParameterSpace) -> None:
-    theta = drawn(space)
-    found = [Likelihood(problem, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
-    curved = [Likelihood(problem, space, l2=0.3, threads=n).curvature(theta) for n in (1, 2, 7)]
-    for k in (1, 2):
-        assert found[k][0] == found[0][0]
-        assert found[k][1].tobytes() == found[0][1].tobytes()
-        first, other = curved[0], curved[k]
-        assert first is not None
-        assert other is not None
-        assert other.tobytes() == first.tobytes()
-
-
 def two_epochs(problem: Problem, space: ParameterSpace, start: Floats) -> tuple[Floats, int]:
     """Weights, and how many sentences were done in float64."""
     one = asgd.ASGD(problem, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
@@ -313,12 +300,6 @@ def test_one_sentence_alone(
     assert [fresh.tag(corpus[k]) for k in range(LABELS, LABELS + 9)] == [
         tagger.tag(corpus[k]) for k in range(LABELS, LABELS + 9)
     ]
-
-
-def test_tags_are_those_of_sentences_alone(tagger: CRF, corpus: Corpus) -> None:
-    tags = tagger.tag_all(corpus)
-    for k in range(0, len(corpus), 17):
-        assert tags[k] == tagger.tag(corpus[k])
 
 
 # --- Lattices ------------------------------------------------------------------------------------

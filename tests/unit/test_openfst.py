@@ -23,8 +23,8 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import ArcType, FstType, Machine
-from tests.support.fsts import ARC_TYPES, machines
+from fstcrf.machines.openfst import FstType, Machine
+from tests.support.fsts import machines
 
 NEVER = float("-inf")
 TABLE = ("<eps>", "a", "b")
@@ -123,15 +123,6 @@ def test_connect() -> None:
 
 
 # --- Bytes -------------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("arc_type", ARC_TYPES)
-@pytest.mark.parametrize("fst_type", ["vector", "const"])
-@given(one=machines(tables=True))
-def test_bytes_there_and_back(arc_type: ArcType, fst_type: FstType, one: Machine) -> None:
-    data = openfst.to_bytes(one, arc_type, fst_type=fst_type)
-    same(openfst.from_bytes(data), one)
 
 
 def test_every_end_that_comes_too_early() -> None:
