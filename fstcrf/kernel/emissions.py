@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import KernelError, NumericError
 from fstcrf.kernel.machines import allocated
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, mapped, settle, settled
 from fstcrf.ragged import Ragged
 
 MOST_EMITTERS = int(lib.FC_MAX_EMITTERS)
@@ -368,14 +368,7 @@ class EmissionRows:
             first, last, *rest = part
             return ask(first, last, where, *rest), int(where[0])
 
-        if self.threads == 1 or len(parts) < 2:
-            statuses = [one(part) for part in parts]
-        else:
-            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-            with ThreadPoolExecutor(self.threads) as pool:
-                statuses = list(pool.map(one, parts))
-        for status, where in statuses:
+        for status, where in mapped(one, parts, self.threads):
             if status == lib.FC_ENUMERIC:
                 raise NumericError(f"sentence {where}: a score is NaN, +inf or beyond 1e300")
             check(status, "scores: sentence", where)

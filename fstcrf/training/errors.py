@@ -30,6 +30,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.kernel import dot
+from fstcrf.kernel.native import Workers
 from fstcrf.machines.topology import Topology
 from fstcrf.training.batches import (
     Batch,
@@ -44,7 +45,6 @@ from fstcrf.training.batches import (
 from fstcrf.training.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.settings import Needs, ObjectiveSettings, TrainingRun
-from fstcrf.training.shards import Workers
 
 
 class Smoothing(Protocol):

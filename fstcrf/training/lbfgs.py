@@ -25,17 +25,17 @@ from msgspec import Meta
 from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
+from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.training.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
 from fstcrf.training.evidence import Evidence, TiedEvidence, Whole
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.memory import LONG, quasi_newton, release
 from fstcrf.training.optimiser import Objective, Optimiser, Staged, State, floats
-from fstcrf.training.parts import part_count, start_step
 from fstcrf.training.preconditioning import InUnits, Untied, arc_cells, tied_size, units_of
 from fstcrf.training.problem import ParameterSpace
 from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
-from fstcrf.training.shards import N_SHARDS, SERIAL, Workers, spans, sweep_counts
+from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
 _MOST = 1e200  # of what 16 bits remember

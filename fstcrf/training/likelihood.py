@@ -23,19 +23,21 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs, Singles, distinct
 from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import dot
+from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.machines.topology import Background, sparse_pays
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
-from fstcrf.training.parts import added, observed_sum, part_bounds, parts_of
 from fstcrf.training.problem import ParameterSpace, Problem, Tables, cell_pointers
 from fstcrf.training.settings import ObjectiveSettings, TrainingRun
 from fstcrf.training.shards import (
-    SERIAL,
-    Workers,
+    added,
     attribute_layout,
     block_tokens,
     compiled_shards,
     fits,
+    observed_sum,
+    part_bounds,
+    parts_of,
     shard_bounds,
     spans,
     sparse_background,

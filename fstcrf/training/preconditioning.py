@@ -33,11 +33,12 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
+from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.optimiser import Objective, Optimiser, State, Step, snapshot
 from fstcrf.training.problem import ParameterSpace, Problem, Tables, arc_slots
-from fstcrf.training.shards import SERIAL, Workers, attribute_pointers, spans
+from fstcrf.training.shards import attribute_pointers, spans
 
 # --- Attributes of the same tokens as one parameter -----------------------------------------------
 

@@ -5,7 +5,7 @@ processes and machines can pass it on.
 
 Parts. A text of more than 2^20 tokens is several such problems, *parts*, whose number is a
 function of the tokens; a binary tree over their numbers adds what they expect
-(`training/parts.py`, `executors/executor.py`). Below that number shards are summed one after the
+(`training/shards.py`, `executors/executor.py`). Below that number shards are summed one after the
 other into one vector, since the tree adds whole vectors. What optimisers ask of the data is a
 protocol, `Evidence`: `Whole` is a problem in memory, `Spread` parts elsewhere
 (`training/spread.py`). An executor places states, maps functions over them and folds by the tree;
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
+from fstcrf.kernel.native import Workers
 from fstcrf.machines.topology import Background, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.evidence import DataCounts, TiedEvidence
@@ -43,7 +44,6 @@ from fstcrf.training.likelihood import (
     both_added,
     part_expectation,
 )
-from fstcrf.training.parts import added, digest, start_sentences, start_step
 from fstcrf.training.preconditioning import (
     DiagonalHessian,
     Groups,
@@ -59,7 +59,15 @@ from fstcrf.training.problem import (
     observed_counts,
     support,
 )
-from fstcrf.training.shards import Workers, attribute_layout, background_of, fits_known
+from fstcrf.training.shards import (
+    added,
+    attribute_layout,
+    background_of,
+    digest,
+    fits_known,
+    start_sentences,
+    start_step,
+)
 from fstcrf.training.spool import Spool
 
 

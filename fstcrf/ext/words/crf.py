@@ -31,12 +31,12 @@ from fstcrf.ext.words.files import LatticeRecord, SavedLatticeCRF
 from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpace
 from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
+from fstcrf.kernel.native import mapped
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Run, runs_of
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Progress
-from fstcrf.training.shards import Workers
 
 __all__ = ["Costs", "LatticeCRF", "WordCounts"]
 
@@ -257,7 +257,7 @@ class LatticeCRF:
             return self._scores.best(texts[some], None if boundaries is None else boundaries[some])
 
         runs = runs_of([len(text) + 1 for text in texts], _RUN)
-        found = list(Workers(threads).map(answer, runs))
+        found = mapped(answer, runs, threads)
         nothing = np.zeros(0, dtype=np.int32)
         start, end, word = (
             np.concatenate([nothing, *(getattr(one, name) for one in found)])

@@ -16,6 +16,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
+from fstcrf.kernel.native import mapped
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
@@ -86,12 +87,7 @@ def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> l
     given: object = threads  # whatever the caller passed
     if not isinstance(given, int | np.integer) or threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
-    if threads == 1:
-        return list(map(answer, runs))
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(answer, runs))
+    return mapped(answer, runs, threads)
 
 
 def read_sentences(

@@ -16,6 +16,7 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
+from fstcrf.kernel.native import mapped
 from fstcrf.kernel.phrases import PhraseFinder
 from fstcrf.kernel.semimarkov import best_segments
 from fstcrf.lattices import SegmentLattice
@@ -43,7 +44,6 @@ from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.features.template import as_templates
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Outcome, Progress
-from fstcrf.training.shards import Workers
 
 _RUN = 20_000  # tokens that are scored together
 _CAP = 8
@@ -305,7 +305,7 @@ class SegmentCRF:
             own = extras(run.first, run.end)
             return best_segments(machine, run.offsets, token, own, values)
 
-        best = list(Workers(threads).map(answer, runs))
+        best = mapped(answer, runs, threads)
         score = np.concatenate([np.zeros(0), *(scores for scores, _ in best)])
         label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in best)])
         return corpus.offsets, label, score
