@@ -244,13 +244,13 @@ def evaluate_spans(
         )
     pairs = paired(gold, predicted)
     illegal: Literal["drop", "repair"] = "drop" if strict else "repair"
-    wanted, found = (
+    wanted, tagged = (
         span_arrays(column, pairs.offsets, table, illegal=illegal)
         for column in (pairs.gold, pairs.predicted)
     )
     if strict:
         _tell_of_dropped(pairs, wanted, table.name)
-    return _report(pairs, wanted, found, beta)
+    return _report(pairs, wanted, tagged, beta)
 
 
 def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None:
@@ -506,8 +506,8 @@ def _confusions(pairs: LabelPairs) -> dict[tuple[str, str], int]:
     wrong = ~pairs.right
     keys = pairs.gold.ids[wrong].astype(np.int64) * len(values) + pairs.predicted.ids[wrong]
     distinct, counts = np.unique(keys, return_counts=True)
-    found = {
+    confusions = {
         (values[key // len(values)], values[key % len(values)]): count
         for key, count in zip(distinct.tolist(), counts.tolist(), strict=True)
     }
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(confusions.items(), key=lambda item: (-item[1], item[0])))
