@@ -108,7 +108,7 @@ PAPER_WITHIN = ((1941, 5, 2, 3), (0, 167, 6, 63), (22, 328, 819, 191), (14, 224,
 
 def run(setting: Setting) -> Result:
     train, dev = read(setting, "train"), read(setting, "testa")
-    counts = setting.section(_counts(count_pairs(train, ENTITY, scheme=SCHEME)))
+    counts = setting.section(_counts(count_pairs(train, ENTITY)))
     protocol = Protocol(RECIPE.name, setting)
     setting.course.until(0.5)
     systems = _systems(protocol, train, dev, setting)
@@ -187,7 +187,6 @@ def consistency(train: Corpus, settings: Settings) -> Consistency:
     model = Consistency.estimate(
         train,
         ENTITY,
-        scheme=SCHEME,
         ignore_case=settings["ignore_case"],
         incomplete=settings["incomplete"] > 0,
     )

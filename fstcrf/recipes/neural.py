@@ -166,7 +166,7 @@ def _f(corpus: Corpus, labels: Sequence[Sequence[str]]) -> float:
 
 def consistency(data: EntityData, size: int, settings: Mapping[str, Any]) -> Consistency:
     """Return the model of entities that agree in so many training sentences, weighted."""
-    model = Consistency.estimate(data.train[:size], corpora.ENTITY, scheme=SCHEME)
+    model = Consistency.estimate(data.train[:size], corpora.ENTITY)
     return model.scaled(settings["same"], "same").scaled(settings["within"], "within")
 
 

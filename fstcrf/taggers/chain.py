@@ -33,7 +33,7 @@ from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model.reading import Run, answered, runs_of
+from fstcrf.taggers.model.reading import Data, Run, answered, runs_of
 from fstcrf.taggers.search import ChainRule, Search
 from fstcrf.taggers.stages import possible_lengths, repeated
 from fstcrf.text.corpus import Corpus
@@ -64,8 +64,7 @@ def decode(composition: JointModel, asked: Request, evidence: Known | None = Non
     """
     tapes = asked.tapes or composition.tapes
     rule = ChainRule(composition, asked.budget, evidence, asked.n, tapes, scored=asked.scores)
-    lengths, corpus = as_corpus(composition, asked.sentences)
-    corpus = with_evidence(composition, evidence, lengths, corpus)
+    lengths, corpus = with_evidence(composition, asked.sentences, evidence)
 
     def solved(run: Run) -> tuple[Corpus, Incumbents]:
         whole = run.end - run.first == len(corpus)
@@ -73,7 +72,8 @@ def decode(composition: JointModel, asked: Request, evidence: Known | None = Non
         return mine, best(rule, mine)
 
     tokens = max(1, min(_RUN_TOKENS, _RUN_LABELS // asked.n))
-    found = answered(runs_of(lengths, tokens), solved, asked.threads)
+    several = runs_of([length for length in lengths if length], tokens)
+    found = answered(several, solved, asked.threads)
     answer = _joined(rule, lengths, found, tapes)
     if asked.strict and answer.dead.any():
         dead = int(np.flatnonzero(answer.dead)[0])
@@ -136,13 +136,17 @@ def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
 
 
 def with_evidence(
-    composition: JointModel, evidence: Known | None, lengths: Sequence[int], corpus: Corpus
-) -> Corpus:
-    """Return a corpus of the sentences that are not empty, with their observed labels."""
-    if evidence is None or not evidence.forced:
-        return corpus
-    topologies = {tagger.tape: tagger.topology for tagger in composition.taggers}
-    return evidence.written(topologies, corpus, np.flatnonzero(lengths))
+    composition: JointModel, sentences: Data, evidence: Known | None
+) -> tuple[list[int], Corpus]:
+    """Return the lengths of sentences, and those with tokens, observed labels being columns."""
+    corpus = as_corpus(composition, sentences)
+    lengths = Ragged(corpus.offsets).lengths
+    full = np.flatnonzero(lengths)
+    corpus = corpus if lengths.all() else corpus.select(full)
+    if evidence is not None and evidence.forced:
+        topologies = {tagger.tape: tagger.topology for tagger in composition.taggers}
+        corpus = evidence.written(topologies, corpus, full)
+    return lengths.tolist(), corpus
 
 
 def _one(array: NDArray[_T]) -> NDArray[_T]:

@@ -24,7 +24,7 @@ from fstcrf.lattices.answer import shown_tapes
 from fstcrf.machines import pictures
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import no_path_error, warn_unproven
-from fstcrf.taggers.batches import as_corpus, lattices
+from fstcrf.taggers.batches import lattices
 from fstcrf.taggers.chain import best, decode, no_path, with_evidence
 from fstcrf.taggers.jointmodel import JointModel, budget_of
 from fstcrf.taggers.known import Known, Request
@@ -60,9 +60,7 @@ class ChainLattice:
         self, composition: JointModel, sentence: SentenceLike, known: Known | None = None
     ) -> None:
         self.composition, self._sentence, self._known = composition, sentence, known
-        lengths, corpus = as_corpus(composition, [sentence])
-        self._length = lengths[0]
-        self._corpus = with_evidence(composition, known, lengths, corpus)
+        (self._length,), self._corpus = with_evidence(composition, [sentence], known)
         self._order = composition.order
 
     def __repr__(self) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fstcrf.training.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
     from fstcrf.training.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
     from fstcrf.training.sgd import L2SGD
-    from fstcrf.training.shards import Workers
     from fstcrf.training.weightwise import GIS, QuickProp
 
 __all__ = [
@@ -53,7 +52,6 @@ __all__ = [
     "Tables",
     "Ties",
     "Untied",
-    "Workers",
     "fit",
     "frequent",
     "normalised",
@@ -76,7 +74,6 @@ _HOMES = {
     "preconditioning": ("DiagonalHessian", "InUnits", "Ties", "Untied", "tied"),
     "problem": ("ParameterSpace", "Problem", "Tables", "frequent", "parameter_space"),
     "sgd": ("L2SGD",),
-    "shards": ("Workers",),
     "weightwise": ("GIS", "QuickProp"),
 }
 

@@ -29,7 +29,7 @@ _GROUPS = {
     "changes": "restrict, scale, weighted, without_grammar",
     "forms": "to_att, draw, plan",
     "alive": "alone, hard, soft",
-    "ruled": "hard, soft, dead, empty soft",
+    "ruled": "hard, soft, dead, empty soft, empty dead",
     "there": "alone, hard, soft, empty, empty soft",
 }
 
@@ -109,7 +109,7 @@ ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
 chain rule | probability, probabilities of paths, nbest of a tape | hard, soft
     AssertionError: probabilities are of the model without its grammar
-chain rule | probability | dead
+chain rule | probability | dead, empty dead
     AssertionError: probabilities are of the model without its grammar
 chain rule | sample, log_partition | ruled
     OptionError: sums under a grammar have no closed form

@@ -190,15 +190,6 @@ def test_many_random_compositions(block: int) -> None:
         check(seed, limit=70_000)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_all_labellings_ranked(seed: int) -> None:
-    """More asked for than there are: all of them, in order."""
-    world = random_world(20_000 + seed, limit=300)
-    lattice = made(world)
-    if lattice is not None and world.log_z > -np.inf:
-        check_ranking(world, lattice, len(world.ranking) + 5)
-
-
 # --- The order of operations -------------------------------------------------------------------
 
 

@@ -10,13 +10,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, decoding
 from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
-from tests.support.machine_strategies import LONG, MILD, WIDE, Bounds, machine_cases, random_case
+from tests.support.machine_strategies import LONG, MILD, WIDE, Bounds, random_case
 from tests.support.machine_sums import swept
 from tests.support.machines import (
     Answers,
@@ -27,7 +26,6 @@ from tests.support.machines import (
     dead_token,
     enumerate_paths,
 )
-from tests.support.strategies import each_variant
 
 SMALL, LARGE = Bounds(), Bounds(paths=None)
 FEW = Bounds(paths=300)
@@ -72,24 +70,6 @@ def entropy(scores: Floats) -> float:
 
 
 # --- Random machines -----------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@each_variant
-@given(case=machine_cases(SMALL))
-def test_all_answers(variant: str, case: Case) -> None:
-    known = answers(case)
-    check_best(case, known)
-    check_max_marginals(case, known)
-    check_sums(case, known, "auto")
-
-
-@pytest.mark.thorough
-@each_variant
-@given(case=machine_cases(FEW))
-def test_all_paths(variant: str, case: Case) -> None:
-    check_nbest(case, 400)
-    check_nbest(case, 3)
 
 
 @pytest.mark.thorough

@@ -59,16 +59,6 @@ def test_sums_and_expected_counts(tagger: CRF, weights: tuple[float, ...]) -> No
     assert expected == pytest.approx(wanted[1], rel=1e-9, abs=1e-12)
 
 
-def test_gradients(tagger: CRF) -> None:
-    found = objective(tagger, corpus(10, 4), l2=0.2)
-    theta = np.asarray([0.4, -0.9, 0.3])
-    _, gradient = found(theta)
-    for k in range(3):
-        step = 1e-5 * np.eye(3)[k]
-        change = (found(theta + step)[0] - found(theta - step)[0]) / 2e-5
-        assert gradient[k] == pytest.approx(change, abs=1e-6)
-
-
 def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
     data = corpus(25, 2)
     learned = learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")

@@ -14,10 +14,8 @@ from fstcrf.errors import DataError
 from fstcrf.recipes import (
     RECIPES,
     Setting,
-    entity_readers,
     news_transfer,
     run_recipe,
-    seminars,
     seminars_systems,
 )
 from fstcrf.recipes.corpora import (
@@ -33,14 +31,10 @@ from fstcrf.recipes.corpora import (
     tokens,
     values,
 )
-from fstcrf.recipes.experiment import Parts
 from fstcrf.recipes.message_features import MORE, PAPER, layout, marks
 from fstcrf.recipes.protocol import Protocol, frozen
 from fstcrf.recipes.report import Report
-from fstcrf.recipes.seminars import THEIRS
 from fstcrf.recipes.seminars_systems import (
-    MessageSplit,
-    SplitOutcome,
     agreeing,
     check_splits,
     grammars,
@@ -363,36 +357,6 @@ def test_people_and_places_for_news(setting: Setting, monkeypatch: pytest.Monkey
     assert set(labels) == {"O", "B-PER", "I-PER"}
 
 
-@pytest.mark.slow
-@UNPROVEN
-def test_the_field_tagger_reads_entity_taggers_of_three_qualities(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(entity_readers, "SHARE", 0.5)
-    assert setting.report is not None
-    setting.report.mkdir()
-    common, protocol = shared(setting, all_messages(setting)), Protocol("seminars", setting)
-    splits = [MessageSplit(k, PAPER, setting, common) for k in range(3)]
-    choices = {one.name: one.chosen(protocol) for one in splits}
-    protocol.freeze()
-    found = [{PAPER.name: one.measured(protocol, choices[one.name])} for one in splits]
-    page = entity_readers.readers(splits, found, lambda one: choices[one.name], common, protocol)
-    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ")][2:]
-    assert [row[0].strip() for row in rows] == [
-        "the paper's features, 50% of the news",
-        "the paper's features",
-        "more features",
-    ]
-    same = [100 * np.mean([o[PAPER.name].scores[s][_overall(o)] for o in found]) for s in THEIRS]
-    assert [float(x) for x in rows[1][5:8]] == pytest.approx(same, abs=0.005)
-    assert all("p = " in row[8] for row in rows)
-    assert all("p = " in row[9] for row in rows)
-
-
-def _overall(measured: dict[str, SplitOutcome]) -> str:
-    return f"overall/{measured[PAPER.name].chosen['policy']}"
-
-
 def test_lists_of_the_paper_are_of_names() -> None:
     assert 'find(list,"^[flh]+")' in PAPER.alone
     assert "%x[-4..4,list]" not in PAPER.alone
@@ -476,20 +440,3 @@ def test_other_messages_are_another_run(setting: Setting) -> None:
         run_recipe(RECIPES["seminars"], setting)
     (setting.data.parent / "out/settings.json").unlink()
     assert "of earlier runs" not in until_more_features(setting)
-
-
-@pytest.mark.slow
-def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
-    told: list[str] = []
-    settings = [replace(setting, say=told.append, parts=Parts(setting.report)) for _ in "ab"]
-    messages = all_messages(setting)
-    section = seminars.ablation(settings[0], shared(settings[0], messages))
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
-    assert [row[0].removeprefix("| ") for row in rows] == [v.name for v in seminars.VARIANTS]
-    scores = [float(cell.removesuffix(" |")) for row in rows for cell in row[1:]]
-    assert all(0 <= score <= 100 for score in scores)
-    assert max(scores) > 50
-    assert sum(line.startswith("seminars: cross-validation") for line in told) == len(rows)
-    told.clear()
-    assert seminars.ablation(settings[1], shared(settings[1], messages)) == section
-    assert not any(line.startswith("seminars: cross-validation") for line in told)

@@ -100,18 +100,6 @@ def test_the_value_never_rises(make: Make) -> None:
     assert values == sorted(values, reverse=True)
 
 
-@pytest.mark.parametrize("make", METHODS.values(), ids=METHODS)
-@pytest.mark.parametrize("after", [0, 2, 5])
-def test_a_restored_state_goes_on_with_the_same_bits(make: Make, after: int) -> None:
-    one, other = (make(random_case(8), 0.1) for _ in range(2))
-    for _ in range(after):
-        one.step()
-    other.restore({name: array.copy() for name, array in one.state().items()})
-    for _ in range(3):
-        assert one.step() == other.step()
-        assert np.array_equal(one.theta(), other.theta())
-
-
 # --- Conjugate gradients -------------------------------------------------------------------------
 
 

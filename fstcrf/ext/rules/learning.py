@@ -34,6 +34,7 @@ from fstcrf.ext.rules.sentences import (
 from fstcrf.files import atomic_write
 from fstcrf.kernel import dot
 from fstcrf.kernel.counting import Counts, expected_steps
+from fstcrf.kernel.native import Workers
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Chain
 from fstcrf.taggers.jointmodel import JointModel
@@ -41,7 +42,7 @@ from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data
 from fstcrf.training import Progress
 from fstcrf.training.course import Course
-from fstcrf.training.shards import Workers, shard_bounds
+from fstcrf.training.shards import shard_bounds
 
 
 class RuleCount(NamedTuple):

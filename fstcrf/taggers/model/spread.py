@@ -46,8 +46,8 @@ from fstcrf.text.features.reader import Encoder, Family, Reader, families, paddi
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.tables import AttributeTables, Vocabularies
 from fstcrf.training.executors.executor import Executor, Placement
-from fstcrf.training.parts import part_bounds
 from fstcrf.training.problem import ParameterSpace, Problem, counted_often, supported_space
+from fstcrf.training.shards import part_bounds
 from fstcrf.training.spool import ArrayFile, Spool
 from fstcrf.training.spread import (
     PartFacts,
