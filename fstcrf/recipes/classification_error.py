@@ -169,10 +169,7 @@ class _Tested:
         result = Result()
         for system in self.systems:
             mine = self.found[system.name] = [next(runs) for _ in self.seeds(system)]
-            name = f"{self.task.name}, {system.name}, rows"
-            result.rows.extend(
-                self.setting.rows(name, partial(self._rows, system, mine), self.about(system))
-            )
+            result.rows.extend(self.setting.told(self._rows(system, mine)))
             result.headline.extend(self._headline(system, mine))
         result.sections.extend([self._choices(), self._significance(), self._probabilities()])
         return result

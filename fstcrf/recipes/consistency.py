@@ -124,8 +124,7 @@ def run(setting: Setting) -> Result:
         more, lines = _table5(one, models[one], train, test, setting)
         rows += more
         headline += lines
-    make = partial(_between, systems, train, test, setting)
-    rows += setting.rows("features compared", make, tuple(systems))
+    rows += setting.told(_between(systems, train, test, setting))
     rows += _exact(systems[-1 if not setting.full else 1], models, train, test, setting)
     setting.course.until(1.0)
     more, lines = announcements.results(protocol, messages, setting)
@@ -248,8 +247,8 @@ def _sampled(
 def _table1(train: Corpus, test: Corpus, setting: Setting) -> list[Row]:
     """Labels can change one at a time here: under IOB1 and IO, every one may follow every other."""
     locally = [Local(scheme.upper(), scheme=scheme) for scheme in ("iob1", "io")]
-    rows = [row for one in locally for row in _without_penalties(one, train, test, setting)]
-    return setting.rows("table 1", lambda: rows, rows)
+    found = (_without_penalties(one, train, test, setting) for one in locally)
+    return setting.told(itertools.chain.from_iterable(found))
 
 
 def _without_penalties(one: Local, train: Corpus, test: Corpus, setting: Setting) -> Iterator[Row]:
@@ -275,20 +274,14 @@ def _without_models(tagger: CRF, seed: int, **options: Any) -> DocumentTagger:
 def _table5(
     one: Local, model: Consistency, train: Corpus, test: Corpus, setting: Setting
 ) -> tuple[list[Row], list[Headline]]:
-    tagger, about = one.trained(train, setting), (one, model)
+    tagger = one.trained(train, setting)
     viterbi = _locally(one, train, test, setting)
     name = f"{one.name}, Gibbs, penalties weighted on dev"
     made = partial(_documents, tagger, model)
-    runs = _sampled(name, lambda seed: made(seed=seed), test, setting, about)
-    rows = setting.rows(
-        f"{one.name}, rows",
-        lambda: [
-            *_by_type(f"{one.name}, Viterbi", [viterbi], VITERBI, SECONDS[0]),
-            *_by_type(name, runs, NON_LOCAL, SECONDS[1]),
-            *_against(name, viterbi, runs),
-        ],
-        (about, viterbi, runs),
-    )
+    runs = _sampled(name, lambda seed: made(seed=seed), test, setting, (one, model))
+    rows = setting.told(_by_type(f"{one.name}, Viterbi", [viterbi], VITERBI, SECONDS[0]))
+    rows += setting.told(_by_type(name, runs, NON_LOCAL, SECONDS[1]))
+    rows += setting.told(_against(name, viterbi, runs))
     lines = []
     for row, several, paper in (
         (f"{one.name}, Viterbi", [viterbi], VITERBI[-1]),
@@ -376,7 +369,7 @@ def _exact(
     about = (one, model, SMALL, len(some))
     found = setting.kept("exact answers", make, list[SolvedDocument], about)
     name = f"{one.name}, exact answers of {len(some)} of {len(small)} small documents"
-    return setting.rows("exact answers, rows", lambda: _of_solved(name, found), (name, found))
+    return setting.told(_of_solved(name, found))
 
 
 def _solved_all(

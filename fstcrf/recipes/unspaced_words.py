@@ -301,7 +301,7 @@ def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Resu
     for name, make in setting.course.each(_systems(task, top, nothing).items()):
         setting.say(f"words: {name}")
         one = setting.kept(name, make, WordRun, (TEMPLATES, top, nothing))
-        rows += setting.rows(f"{name}, rows", partial(_rows, task, one), (TEMPLATES, top, nothing))
+        rows += setting.told(_rows(task, one))
         runs.append(one)
     sections = [prose("words/reading", learnt=LEARNT, threads=THREADS)]
     sections += [protocol.section(), _coverage(task)]
