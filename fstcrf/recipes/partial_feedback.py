@@ -11,7 +11,6 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.evaluate.significance import SpanCounts, span_counts
-from fstcrf.ext.feedback.descent import Aim, Control, Rule, RuleName
 from fstcrf.recipes import rewarded_systems as ways
 from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
@@ -38,13 +37,6 @@ SEEDS_OF_LONG = 3  # seeds of those whose samples are many times those of others
 
 MARKS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 """Ratings after which F on the dev part is looked at, for the curve."""
-
-_STEADY: dict[tuple[Control, RuleName], tuple[float, ...]] = {  # rates whose seeds are compared
-    ("none", "constant"): (0.03, 0.02, 0.01, 0.005),
-    ("none", "momentum"): (0.002, 0.001, 0.0005),
-    ("mean", "constant"): (0.5, 0.1, 0.02),
-    ("mean", "momentum"): (0.01, 0.001),
-}
 
 _CURVES = (
     "expected loss",
@@ -107,7 +99,6 @@ def run(setting: Setting) -> Result:
         study.reading(len(test)),
         protocol.section(),
         _ratings(curves, best),
-        *([study.stability()] if full else []),
         _differences(systems, runs, counts, len(data.train)),
         *([_clippings(systems, runs)] if full else []),
         _failures(runs),
@@ -198,23 +189,6 @@ class _Study:
             seeds=f"{SEEDS} seeds, {SEEDS_OF_LONG} of those with more" if full else "1 seed",
             rate_passes=RATE_PASSES,
         )
-
-    def stability(self) -> str:
-        setting, start, cells = self.setting, ways.unlearned(self.data), []
-        setting.course.until(1.0)
-        for (control, rule), rates in setting.course.each(_STEADY.items()):
-            for rate in setting.course.each(rates):
-                name = f"stability, control {control}, {rule}, rate {rate:g}"
-                setting.say(f"partial-feedback: {name}")
-                aim = Aim(control=control)
-                system = ways.RewardedSystem("", aim, Rule(rule, rate=rate), passes=20)
-                found = over_seeds(
-                    setting, name, partial(_dev, system, start, self.data, 40), float
-                )
-                cells.append([control, rule, f"{rate:g}", *map(number, found)])
-        head = ["control", "rule", "rate", *(f"seed {setting.seed + k}" for k in range(SEEDS))]
-        text = "## Rates and seeds\n\nF on the dev part, expected loss, 40 passes.\n\n"
-        return text + table(head, cells)
 
 
 def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[float]:
