@@ -197,7 +197,8 @@ def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[flo
     few = system.has_more
     passes, seeds = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if few else (RATE_PASSES, RATE_SEEDS)
     system = replace(system, samples=None)
-    return [_dev(system, start, data, passes, seed) for seed in seeds]
+    ends = (ways.learnt(system, start, data, passes, seed)[1] for seed in seeds)
+    return [100.0 * (end.dev or 0.0) for end in ends]
 
 
 def _at(system: ways.RewardedSystem, rate: float) -> ways.RewardedSystem:
@@ -314,12 +315,6 @@ def _failures(runs: Runs) -> str:
     ]
     head = ["## Runs that stood still or diverged\n", f"{_FAILURE}\n"]
     return "\n".join([*head, *(lines or ["None."])])
-
-
-def _dev(
-    system: ways.RewardedSystem, start: CRF, data: ways.RewardedSentences, passes: int, seed: int
-) -> float:
-    return 100.0 * (ways.learnt(system, start, data, passes, seed)[1].dev or 0.0)
 
 
 def _clippings(systems: Sequence[ways.RewardedSystem], runs: Runs) -> str:
