@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display
-from fstcrf.arguments import AS_GRAMMAR, LabelSet, refuse_fst
+from fstcrf.arguments import AS_GRAMMAR, LabelSet, refuse_fst, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError, TooLargeError
 from fstcrf.files import write_picture
@@ -414,10 +414,11 @@ class AcyclicLattice:
         Raises
         ------
         OptionError
-            n is negative.
+            A negative n or seed.
         NoPathError
             There is no path.
         """
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         if self.log_partition() == -np.inf:
             raise self._no_path()
         arcs = acyclic.sample(self._flat, n, np.random.default_rng(seed))

@@ -211,9 +211,7 @@ def sample(
     OptionError
         A negative n or seed.
     """
-    n = whole_number(n, "n", narrow=True)
-    if seed < 0:
-        raise OptionError(f"seed is {seed}, expected at least 0")
+    n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
     found = answered(lattices, lambda group: drawings(group, n, seed), threads)
     out = [[lattice.no_labels] * n for lattice in lattices]
     for group, drawn in found:

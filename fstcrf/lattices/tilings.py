@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from fstcrf import display
-from fstcrf.arguments import one_of
+from fstcrf.arguments import one_of, whole_number
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError
 from fstcrf.kernel import acyclic
@@ -190,10 +190,11 @@ class Tilings:
         Raises
         ------
         OptionError
-            A negative n.
+            A negative n or seed.
         NoPathError
             Nothing tiles the text.
         """
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         self._check_alive()
         if self._sausage is not None and n > 0:
             return self._singles(self._sausage, *self._sausage.sample(n, seed))

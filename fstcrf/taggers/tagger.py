@@ -16,7 +16,7 @@ from fstcrf.lattices.answer import Answer, Change, Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.jointmodel import JointModel, budget_of
 from fstcrf.taggers.known import Bias, Columns, Forced, Request, in_columns
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.model.reading import Data, SentenceLike, sized
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         if search is not None:
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
+        sized(sentences, "the text")
         tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}

@@ -28,7 +28,7 @@ from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.model.reading import Data, SentenceLike, sized
 from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
@@ -254,7 +254,7 @@ class CRF(Model, Composable[list[str], Floats]):
     ) -> list[str]:
         """Return the best labels of one sentence, [] of an empty one; as for `Tagger.tag`."""
         if forced is None and bias is None and search is None and budget is None:
-            return decoding.tag_one(self, sentence) if len(sentence) else []
+            return decoding.tag_one(self, sentence) if sized(sentence, "a sentence") else []
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
     def marginals_all(

@@ -183,9 +183,9 @@ class TokenDecoder:
             )
         self.grammar = grammar
         self._steps = steps(self.labels, table, self.biases)
-        if dead := spanless_types([label for label in self.labels if label != OUTSIDE], table):
+        if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
             warnings.warn(
-                f"no span of {listed(dead)} is ever found: under {table.name} the labels of the "
+                f"no span of {listed(without)} is ever found: under {table.name} the labels of the "
                 "type can begin and end none; are all types written in one scheme?",
                 LabelWarning,
                 stacklevel=2,

@@ -388,9 +388,7 @@ class Emissions:
         OptionError
             A negative n or seed.
         """
-        for name, number in (("n", n), ("seed", seed)):
-            if number < 0:
-                raise OptionError(f"{name} is {number}, expected at least 0")
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         flat = np.full((n, int(self.scores.offsets[-1])), -1, dtype=np.int32)
         if n and len(self):
             uniform = [

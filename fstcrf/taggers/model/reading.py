@@ -103,7 +103,7 @@ def read_sentences(
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
             return _items(index, sentences)
-        lengths = [len(sentence) for sentence in sentences]
+        lengths = [sized(sentence, "a sentence") for sentence in sentences]
         items = map(_with_items, sentences)
         literal = [sentence if is_literal(sentence) else [] for sentence in items]
         if list(map(len, literal)) != lengths:
@@ -229,6 +229,14 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
         )
 
 
+def sized(given: Data | SentenceLike, what: str) -> int:
+    """Return how many there are, sentences or tokens."""
+    try:
+        return len(given)
+    except TypeError:
+        raise DataError(f"{what} is {given!r}, expected a list") from None
+
+
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
     """Return what users hand over as sentences with columns; rows have these columns."""
     return [_as_sentence(s, columns) for s in sentences]
@@ -240,7 +248,7 @@ def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
         return sentence
     if isinstance(sentence, Mapping):
         return Sentence(sentence)
-    return _of_rows(sentence, columns) if sentence else Sentence({})
+    return _of_rows(sentence, columns) if sized(sentence, "a sentence") else Sentence({})
 
 
 def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:

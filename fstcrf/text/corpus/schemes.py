@@ -286,17 +286,11 @@ def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
 
 
 def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
-    """Refuse labels of which a scheme allows no span; those that it does not have are of none.
-
-    Raises
-    ------
-    GrammarError
-        A strict scheme allows no span of them, as BIOES does not where there is no E and no S.
-    """
+    """Raise GrammarError where a strict scheme allows no span of labels."""
     if not scheme.strict:
         return
     spanning = [label for label in labels if label != OUTSIDE]
-    types = {split_label(label, scheme)[1] for label in spanning}
+    types = {label.partition("-")[2] for label in spanning}
     if spanning and len(spanless_types(spanning, scheme)) == len(types):
         shown = ", ".join(spanning[:6] + ["…"] * (len(spanning) > 6))
         raise GrammarError(
@@ -316,13 +310,11 @@ def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
         alike[frozenset(there)].append(kind)
     few = {kind for kinds in alike.values() for kind in kinds[:2]}
     some = [(label, kind) for label, letter, kind in parts if kind in few and letter != "?"]
-    if not some:
-        return list(letters)
     legal = legal_transitions([label for label, _ in some], scheme)
     inner = legal[:-1, :-1]
-    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
-    found = {some[i][1] for i in np.flatnonzero(occurring)}
-    return [kind for kinds in alike.values() if found.isdisjoint(kinds) for kind in kinds]
+    there = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
+    spelled = {some[i][1] for i in np.flatnonzero(there)}
+    return [kind for kinds in alike.values() if spelled.isdisjoint(kinds) for kind in kinds]
 
 
 def _reached(follows: Bools, first: Bools) -> Bools:
