@@ -312,8 +312,8 @@ def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
     some = [(label, kind) for label, letter, kind in parts if kind in few and letter != "?"]
     legal = legal_transitions([label for label, _ in some], scheme)
     inner = legal[:-1, :-1]
-    there = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
-    spelled = {some[i][1] for i in np.flatnonzero(there)}
+    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
+    spelled = {some[i][1] for i in np.flatnonzero(occurring)}
     return [kind for kinds in alike.values() if spelled.isdisjoint(kinds) for kind in kinds]
 
 
