@@ -230,7 +230,10 @@ STRUCTURES: dict[str, Structure] = {
         odd={
             "uniform": (
                 *(np.full((2, TOKENS), bad) for bad in (-0.1, 1.0, NEVER)),
-                *map(np.zeros, (TOKENS, (2, TOKENS - 1), (2, TOKENS + 1), (1, 2, TOKENS))),
+                *(
+                    np.zeros(n)
+                    for n in ((TOKENS,), (2, TOKENS - 1), (2, TOKENS + 1), (1, 2, TOKENS))
+                ),
                 np.zeros((2, TOKENS), dtype=np.float32),
             )
         },
@@ -330,7 +333,7 @@ def test_potentials_are_numbers(name: str) -> None:
 
 def test_words_of_refusals() -> None:
     """An array is named, with what it is and what was expected."""
-    words = {
+    words: dict[str, dict[str, Any]] = {
         "score is [8], expected [9]": {"score": np.zeros(8)},
         "score is float32, expected float64": {"score": np.zeros(9, dtype=np.float32)},
         "score is not contiguous; pass numpy.ascontiguousarray(score)": {
