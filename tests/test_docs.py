@@ -52,7 +52,9 @@ _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<language>\w*)[^`]
 _COMMENT = re.compile(r"^\s*<!--\s*(.*?)\s*-->\s*$")
 _LASTING = re.compile(r"^(\w+=|export |set )|&& *cd |OLDPWD")
 _FOLDER = re.compile(r"cd ([\w./$-]+)")
-_PLAIN = re.compile(r"fstcrf ([^|&;<>`(){}*?!~\n]+?)(?: > ([\w./-]+))?\s*(?:#.*)?")
+_PLAIN = re.compile(
+    r"fstcrf ([^|&;<>`(){}*?!~\n]+?)(?: > ([\w./-]+)| \| ((?!.*fstcrf).+))?\s*(?:#.*)?"
+)
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 
 
@@ -79,10 +81,7 @@ def blocks(page: str) -> list[Block]:
             i += 1
             continue
         indent, ticks = len(fence["indent"]), fence["ticks"]
-        end = next(
-            (k for k in range(i + 1, len(lines)) if lines[k].strip() == ticks),
-            None,
-        )
+        end = next((k for k in range(i + 1, len(lines)) if lines[k].strip() == ticks), None)
         assert end is not None, f"line {i + 1}: the block is not closed"
         text = "\n".join(line[min(indent, len(line)) :] for line in lines[i + 1 : end])
         found.append(Block(fence["language"], i + 2, text, **_marks(lines, i)))
@@ -143,28 +142,29 @@ def _run_commands(page: Path, block: Block) -> None:
         given = ["\n".join(given)]
     with contextlib.chdir(Path.cwd()):  # where the next block begins, too
         for command in given:
-            folder = _FOLDER.fullmatch(command)
-            plain = _PLAIN.fullmatch(command.replace("\\\n", " "))
-            if folder is not None:
+            if folder := _FOLDER.fullmatch(command):
                 os.chdir(os.path.expandvars(folder[1]))
                 continue
-            code, told = _in_bash(command) if plain is None else _here(plain[1], plain[2])
+            plain = _PLAIN.fullmatch(command.replace("\\\n", " "))
+            code, told = _in_bash(command) if plain is None else _here(*plain.groups())
             if code:
                 pytest.fail(f"{page.name}:{block.line}: {command}: exit {code}\n{told}")
 
 
-def _here(arguments: str, output: str | None) -> tuple[int, str]:
+def _here(arguments: str, file: str | None, then: str | None) -> tuple[int, str]:
     done = program.run(*shlex.split(os.path.expandvars(arguments), comments=True))
-    if output is not None:
-        Path(output).write_bytes(done.stdout_bytes)
+    if file is not None:
+        Path(file).write_bytes(done.stdout_bytes)
+    if then is not None and not done.exit_code:
+        return _in_bash(then, done.stdout)
     return done.exit_code, done.output
 
 
-def _in_bash(command: str) -> tuple[int, str]:
+def _in_bash(command: str, given: str = "") -> tuple[int, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command],
-        stdin=subprocess.DEVNULL,
+        input=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "PATH": path},
