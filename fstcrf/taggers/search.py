@@ -336,9 +336,8 @@ class Search:
     def _open(self, k: int) -> _Frontier:
         """Return the prefixes that labels of tape k may still make one of the n best."""
         nodes = _Frontier.joined(self.frontier[k])
-        nodes.keep(nodes.upper > self._threshold(nodes.prefixes))
-        self.frontier[k] = [nodes]
-        return nodes
+        self.frontier[k] = [nodes.kept(nodes.upper > self._threshold(nodes.prefixes))]
+        return self.frontier[k][0]
 
     def _deepen(self, k: int, wanted: int) -> None:
         """Look at `wanted` labellings of the first tape, of tape k at `_INNER` times as many."""
@@ -437,12 +436,13 @@ class _Frontier:
         both = Prefixes(several[0].offsets, sentence, score, labels)
         return cls(both.picked(order), normaliser, cursor, upper)
 
-    def keep(self, which: Bools) -> None:
+    def kept(self, which: Bools) -> _Frontier:
         """Drop the others."""
+        if which.all():
+            return self
         where = np.flatnonzero(which)
-        self.prefixes = self.prefixes.picked(where)
-        self.normaliser, self.cursor = self.normaliser[where], self.cursor[where]
-        self.upper = self.upper[where]
+        arrays = self.normaliser[where], self.cursor[where], self.upper[where]
+        return _Frontier(self.prefixes.picked(where), *arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -537,6 +537,8 @@ def _score_above(threshold: Floats, added: Floats) -> Floats:
 
 def _picked(paths: Ints, bounds: Longs, place: Longs, number: Longs) -> Ints:
     """Return path `number` of sentence `place`, for many of them, one after the other."""
+    if len(paths) == 1 and len(place) == len(bounds) - 1:  # of each sentence its only one
+        return paths[0]
     tokens = repeated(bounds, place)
     rows = np.repeat(number, np.diff(bounds)[place])
     picked: Ints = paths.ravel().take(rows * paths.shape[1] + tokens)
