@@ -248,7 +248,7 @@ SERIAL = Workers()
 
 def mapped(function: Callable[[T], R], parts: Iterable[T], threads: int) -> list[R]:
     """Return the function's value for each part, in order, on at most so many threads."""
-    if threads > 1:
-        parts = list(parts)
-        threads = min(threads, len(parts))
-    return list(Workers(threads).map(function, parts))
+    if threads == 1:
+        return list(map(function, parts))
+    every = list(parts)
+    return list(Workers(min(threads, len(every))).map(function, every))

@@ -11,7 +11,6 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.evaluate.significance import SpanCounts, span_counts
-from fstcrf.ext.feedback.descent import Aim, Control, Rule, RuleName
 from fstcrf.recipes import rewarded_systems as ways
 from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
@@ -38,13 +37,6 @@ SEEDS_OF_LONG = 3  # seeds of those whose samples are many times those of others
 
 MARKS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 """Ratings after which F on the dev part is looked at, for the curve."""
-
-_STEADY: dict[tuple[Control, RuleName], tuple[float, ...]] = {  # rates whose seeds are compared
-    ("none", "constant"): (0.03, 0.02, 0.01, 0.005),
-    ("none", "momentum"): (0.002, 0.001, 0.0005),
-    ("mean", "constant"): (0.5, 0.1, 0.02),
-    ("mean", "momentum"): (0.01, 0.001),
-}
 
 _CURVES = (
     "expected loss",
@@ -107,7 +99,6 @@ def run(setting: Setting) -> Result:
         study.reading(len(test)),
         protocol.section(),
         _ratings(curves, best),
-        *([study.stability()] if full else []),
         _differences(systems, runs, counts, len(data.train)),
         *([_clippings(systems, runs)] if full else []),
         _failures(runs),
@@ -199,23 +190,6 @@ class _Study:
             rate_passes=RATE_PASSES,
         )
 
-    def stability(self) -> str:
-        setting, start, cells = self.setting, ways.unlearned(self.data), []
-        setting.course.until(1.0)
-        for (control, rule), rates in setting.course.each(_STEADY.items()):
-            for rate in setting.course.each(rates):
-                name = f"stability, control {control}, {rule}, rate {rate:g}"
-                setting.say(f"partial-feedback: {name}")
-                aim = Aim(control=control)
-                system = ways.RewardedSystem("", aim, Rule(rule, rate=rate), passes=20)
-                found = over_seeds(
-                    setting, name, partial(_dev, system, start, self.data, 40), float
-                )
-                cells.append([control, rule, f"{rate:g}", *map(number, found)])
-        head = ["control", "rule", "rate", *(f"seed {setting.seed + k}" for k in range(SEEDS))]
-        text = "## Rates and seeds\n\nF on the dev part, expected loss, 40 passes.\n\n"
-        return text + table(head, cells)
-
 
 def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[float]:
     """Return the best F on the dev part, in percent, for each seed that rates are chosen by."""
@@ -223,7 +197,8 @@ def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[flo
     few = system.has_more
     passes, seeds = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if few else (RATE_PASSES, RATE_SEEDS)
     system = replace(system, samples=None)
-    return [_dev(system, start, data, passes, seed) for seed in seeds]
+    ends = (ways.learnt(system, start, data, passes, seed)[1] for seed in seeds)
+    return [100.0 * (end.dev or 0.0) for end in ends]
 
 
 def _at(system: ways.RewardedSystem, rate: float) -> ways.RewardedSystem:
@@ -340,12 +315,6 @@ def _failures(runs: Runs) -> str:
     ]
     head = ["## Runs that stood still or diverged\n", f"{_FAILURE}\n"]
     return "\n".join([*head, *(lines or ["None."])])
-
-
-def _dev(
-    system: ways.RewardedSystem, start: CRF, data: ways.RewardedSentences, passes: int, seed: int
-) -> float:
-    return 100.0 * (ways.learnt(system, start, data, passes, seed)[1].dev or 0.0)
 
 
 def _clippings(systems: Sequence[ways.RewardedSystem], runs: Runs) -> str:

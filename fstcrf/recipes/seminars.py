@@ -111,8 +111,7 @@ def _split(
     for one in several:
         outcome = one.measured(protocol, choices[one.name])
         found[one.features.name] = outcome
-        make = partial(_of_split, one.name, outcome)
-        one.setting.rows(f"{one.name}, scores", make, about=outcome)
+        one.setting.told(_of_split(one.name, outcome))
     return found
 
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import NoPathError, ShapeError
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.acyclic import AcyclicLattice
 from fstcrf.machines import openfst
@@ -34,10 +33,6 @@ def read(machine: Machine) -> tuple[AcyclicLattice, list[Found]]:
 
 def named(labels: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(LABELS[k] for k in labels)
-
-
-def values(paths: list[Found]) -> Floats:
-    return np.asarray([path.score for path in paths], dtype=np.float64)
 
 
 class Chain(NamedTuple):
@@ -100,38 +95,6 @@ def test_label_sequences_within_a_budget(machine: Machine, budget: int, n: int) 
             assert all(summed[labels] <= path.bound + 1e-9 for labels in left)
 
 
-@given(machine=ACCEPTORS)
-def test_marginals_need_one_length(machine: Machine) -> None:
-    lattice, paths = read(machine)
-    lengths = {len(path.labels) for path in paths} or {0}
-    assert lattice.lengths == (min(lengths), max(lengths))
-    if len(lengths) > 1:
-        for ask in (
-            lattice.marginals,
-            lattice.max_marginals,
-            lambda: lattice.restrict([]),
-            lambda: len(lattice),
-        ):
-            with pytest.raises(ShapeError, match=f"{min(lengths)} to {max(lengths)} labels"):
-                ask()
-        return
-    assert len(lattice) == min(lengths)
-    if paths:
-        compare_marginals(lattice, paths)
-
-
-def compare_marginals(lattice: AcyclicLattice, paths: list[Found]) -> None:
-    share = np.exp(values(paths) - log_sum(values(paths)))
-    wanted = np.zeros((len(lattice), len(LABELS)))
-    most = np.full_like(wanted, -np.inf)
-    for path, probability in zip(paths, share, strict=True):
-        for t, k in enumerate(path.labels):
-            wanted[t, k] += probability
-            most[t, k] = max(most[t, k], path.score)
-    assert_close(lattice.marginals(), wanted)
-    assert lattice.max_marginals().tolist() == most.tolist()
-
-
 # --- Chains ------------------------------------------------------------------------------------
 
 
@@ -165,16 +128,6 @@ def test_many_best_paths() -> None:
     wanted = sorted((-lattice.score(s), s) for s in sequences)
     assert [(-path.score, path.labels) for path in found] == wanted
     assert other.nbest(700) == found[:700]
-
-
-@given(machine=ACCEPTORS)
-def test_samples_are_paths(machine: Machine) -> None:
-    lattice, paths = read(machine)
-    if not paths:
-        with pytest.raises(NoPathError):
-            lattice.sample(1, seed=0)
-        return
-    assert set(lattice.sample(20, seed=0)) <= {named(path.labels) for path in paths}
 
 
 def test_large_scores_and_long_chains() -> None:

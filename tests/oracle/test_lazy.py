@@ -105,7 +105,7 @@ def random_case(seed: int) -> Case:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(4))
 @pytest.mark.parametrize("n", [1, 4, 50])
 def test_the_n_best_of_all_paths(n: int, block: int) -> None:
     for seed in range(block * 30, block * 30 + 30):
@@ -128,7 +128,7 @@ def test_the_n_best_of_all_paths(n: int, block: int) -> None:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_what_a_budget_leaves_is_said(limit: int) -> None:
     unproven = 0
-    for seed in range(300):
+    for seed in range(120):
         case = random_case(seed)
         found = kernel.lazy_paths(case.bound, case.grammar, 1, Budget(states=limit))
         top = case.ranking[0][0] if case.ranking else -np.inf
@@ -142,11 +142,11 @@ def test_what_a_budget_leaves_is_said(limit: int) -> None:
             path = tuple(found.path[0].tolist())
             known = {labels: score for score, labels in case.ranking}
             assert found.score[0, 0] == pytest.approx(known[path])
-    assert unproven > 50
+    assert unproven > 20
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(3))
 def test_compositions_searched_lazily(block: int) -> None:
     """Several tapes, couplings, conjuncts over one tape or more, soft and hard."""
     seen = 0

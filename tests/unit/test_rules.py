@@ -186,13 +186,14 @@ def test_in_the_shell(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_what_training_alone_refuses(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> None:
     (tmp_path / "state").touch()
-    for given, message in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"tagger": fstcrf.compose(tagger, weights=[0.5])}, "the factor 0.5"),
         *(({name: value}, name) for name, value in (("max_iterations", 0), ("start", "x"))),
         ({"tagger_l2": float("nan")}, "tagger_l2"),
         ({"resume": True}, "resume needs a checkpoint"),
         ({"checkpoint": tmp_path / "state"}, "exists, the state"),
-    ):
+    )
+    for given, message in cases:
         arguments: dict[str, Any] = {"tagger": tagger, "data": data, "rules": RULE, **given}
         with pytest.raises(OptionError, match=message):
             train_with_rules(**arguments)

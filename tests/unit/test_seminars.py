@@ -33,7 +33,6 @@ from fstcrf.recipes.corpora import (
 )
 from fstcrf.recipes.message_features import MORE, PAPER, layout, marks
 from fstcrf.recipes.protocol import Protocol, frozen
-from fstcrf.recipes.report import Report
 from fstcrf.recipes.seminars_systems import (
     agreeing,
     check_splits,
@@ -289,22 +288,10 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 UNPROVEN = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
 
-def values_of(report: Report) -> list[float]:
-    return [row.value for row in report.result.rows]
-
-
 @pytest.mark.thorough
 @UNPROVEN
-def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None:
-    told: list[str] = []
-    setting = replace(setting, say=told.append)
+def test_the_quick_form(setting: Setting) -> None:
     first = run_recipe(RECIPES["seminars"], setting)
-    assert any("seminars: split 2" in line for line in told)
-    told.clear()
-    second = run_recipe(RECIPES["seminars"], setting)
-    assert not any(re.search(r"seminars: split \d:", line) for line in told)
-    assert values_of(first) == values_of(second)
-    assert "of earlier runs" in second.facts
     assert setting.report is not None
     choices = frozen(setting.report / "settings.json").choices
     assert len(choices["split 1, features of the paper, weight"].trials) == 2
@@ -328,13 +315,6 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
         assert line.values[0] == pytest.approx(100 * overall)
         assert line.interval is not None
         assert line.interval[0] <= line.values[0] <= line.interval[1]
-    (lost,) = parts.glob("split-2-more-features-by-message-*.json")
-    lost.unlink()
-    told.clear()
-    run_recipe(RECIPES["seminars"], setting)
-    begun = [line for line in told if re.search(r"seminars: split \d:", line)]
-    assert begun
-    assert all("split 2: more features" in line for line in begun)
 
 
 @pytest.mark.slow
@@ -403,40 +383,3 @@ def test_bytes_that_are_no_text_are_marked(tmp_path: Path) -> None:
     path = tmp_path / "000.txt"
     path.write_bytes(b"<speaker>Ann L\xe9e</speaker>")
     assert read_message(path).text == "Ann L\ufffde"
-
-
-def until_more_features(setting: Setting) -> str:
-    """Run until the first split's second set of features; return the page."""
-
-    def say(line: str) -> None:
-        if line.startswith("seminars: split 1: more features"):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_recipe(RECIPES["seminars"], replace(setting, say=say))
-    assert setting.report is not None
-    assert (setting.report / "results.json").exists()
-    return (setting.report / "report.md").read_text("utf-8")
-
-
-@pytest.mark.thorough
-@UNPROVEN
-def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
-    page = until_more_features(setting)
-    assert "**Not complete**: interrupted after " in page
-    assert "| parts of speech | accuracy on EWT's test part, % |" in page
-    assert "| split 1, features of the paper: cascaded | F overall, % |" in page
-
-
-@pytest.mark.slow
-@UNPROVEN
-def test_other_messages_are_another_run(setting: Setting) -> None:
-    until_more_features(setting)
-    assert "of earlier runs" in until_more_features(setting)
-    for path in setting.files("seminars/docs/*.txt")[::2]:
-        text = path.read_text("utf-8")
-        path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
-    with pytest.raises(DataError, match="settings of another run were frozen here"):
-        run_recipe(RECIPES["seminars"], setting)
-    (setting.data.parent / "out/settings.json").unlink()
-    assert "of earlier runs" not in until_more_features(setting)

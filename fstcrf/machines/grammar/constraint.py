@@ -386,21 +386,21 @@ class _Asked:
         allowed: Callable[[str | None, str | None], bool] | None,
         answers: dict[tuple[str, ...], Bools],
     ) -> None:
-        self._allowed = allowed
-        self._answers = answers
+        self.allowed = allowed
+        self.answers = answers
 
     def __call__(self, labels: tuple[str, ...]) -> Bools:
-        if labels not in self._answers:
-            if self._allowed is None:
-                others = len(next(iter(self._answers)))
+        if labels not in self.answers:
+            if self.allowed is None:
+                others = len(next(iter(self.answers)))
                 raise GrammarError(
                     f"it was pickled with what its function says of {others} other labels, without "
                     "the function: define that with def in a module"
                 )
             ends = (*labels, None)
-            asked = [[bool(self._allowed(a, b)) for b in ends] for a in ends]
-            self._answers[labels] = np.asarray(asked)
-        return self._answers[labels]
+            asked = [[bool(self.allowed(a, b)) for b in ends] for a in ends]
+            self.answers[labels] = np.asarray(asked)
+        return self.answers[labels]
 
     def __copy__(self) -> _Asked:
         return self
@@ -410,11 +410,11 @@ class _Asked:
 
     def __reduce__(self) -> tuple[object, ...]:
         try:
-            pickle.dumps(self._allowed)
+            pickle.dumps(self.allowed)
         except Exception:  # noqa: BLE001 (whatever a callable raises)
-            if self._answers:  # else cloudpickle may take the function
-                return _Asked, (None, dict(self._answers))
-        return _Asked, (self._allowed, {} if self._allowed else dict(self._answers))
+            if self.answers:  # else cloudpickle may take the function
+                return _Asked, (None, dict(self.answers))
+        return _Asked, (self.allowed, {} if self.allowed else dict(self.answers))
 
 
 def _legal(

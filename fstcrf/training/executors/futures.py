@@ -26,6 +26,7 @@ from fstcrf.training.executors.executor import (
     Placement,
     applied,
     folded,
+    joined,
     shares,
     subtrees,
 )
@@ -275,7 +276,7 @@ class _There(HeldStates["FuturesExecutor"]):
         sums: dict[tuple[int, int], Any] = {}
         for groups, results in self._each(function, shared, add):
             sums.update(zip(groups, results, strict=True))
-        return _upper(sums, add, 0, len(self))
+        return joined(sums, add, 0, len(self))
 
     def close(self) -> None:
         for k in range(self.executor.workers):
@@ -317,16 +318,6 @@ class _There(HeldStates["FuturesExecutor"]):
                     break
                 future = executor.begun(k, work, call(k, told=True))
             yield groups[k], results
-
-
-def _upper(sums: dict[tuple[int, int], Any], add: Add[Any], first: int, end: int) -> Any:
-    """Add the sums of subtrees by the rest of the tree."""
-    total = sums.pop((first, end), None)
-    if total is not None:
-        return total
-    middle = first + (1 << (end - first - 1).bit_length() - 1)
-    left = _upper(sums, add, first, middle)
-    return add(left, _upper(sums, add, middle, end))
 
 
 # --- Processes of this machine --------------------------------------------------------------------
