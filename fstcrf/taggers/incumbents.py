@@ -74,7 +74,7 @@ class Incumbents:
 
     def labellings(self, sentence: Longs, rank: Longs) -> list[Ints]:
         """Return the labels of some of them for each tape, one after the other."""
-        at = Ragged(self.offsets).entries(sentence)
+        at = self._tokens(sentence)
         row = np.repeat(rank, self._lengths[sentence])
         return [mine[row, at] for mine in self.labels]
 
@@ -89,6 +89,9 @@ class Incumbents:
         labels : sequence of int32
             For each tape the labels of all of them, one after the other.
         """
+        if self.n == 1:
+            self._put_best(sentence, score, labels)
+            return
         rows, place = np.unique(sentence, return_inverse=True)
         width, tokens = self.score.shape[1], self.labels[0].shape[1]
         held = self.offsets[rows, None] + tokens * np.arange(width)
@@ -110,6 +113,20 @@ class Incumbents:
         if len(rank) and rank.max() >= width:
             self._widen(int(rank.max()) + 1)
         self._write(rows, row[order], rank, both[order], pool, order, every)
+
+    def _put_best(self, sentence: Longs, score: Floats, labels: Sequence[Ints]) -> None:
+        """Take over the best of each sentence, of equals the first, where it is better."""
+        best = np.lexsort((-score, sentence))
+        best = best[np.append(True, sentence[best[1:]] != sentence[best[:-1]])]
+        best = best[score[best] > self.score[sentence[best], 0]]
+        rows = sentence[best]
+        self.score[rows, 0] = score[best]
+        at, to = Ragged.from_lengths(self._lengths[sentence]).entries(best), self._tokens(rows)
+        for mine, more in zip(self.labels, labels, strict=True):
+            mine[0, to] = more.take(at)
+
+    def _tokens(self, sentences: Longs) -> Longs:
+        return Ragged(self.offsets).entries(sentences)
 
     def _write(
         self,
@@ -166,7 +183,7 @@ class Incumbents:
     def own(self, sentence: Longs, labels: Sequence[Ints]) -> Floats:
         """Return what labellings of the tapes shown score where they are held, else −inf, [P]."""
         bounds = Ragged(self.offsets).select(sentence)
-        tokens = Ragged(self.offsets).entries(sentence)
+        tokens = self._tokens(sentence)
         found = np.full(len(sentence), -np.inf)
         if len(tokens):
             for rank in range(int((self.score > -np.inf).sum(axis=1).max(initial=0))):
@@ -181,7 +198,7 @@ class Incumbents:
         """Take over the incumbents of some of the sentences from a search of these alone."""
         if other.score.shape[1] > self.score.shape[1]:
             self._widen(other.score.shape[1])
-        width, tokens = other.score.shape[1], Ragged(self.offsets).entries(sentences)
+        width, tokens = other.score.shape[1], self._tokens(sentences)
         self.score[sentences], self.score[sentences, :width] = -np.inf, other.score
         for mine, more in zip(self.labels, other.labels, strict=True):
             mine[:, tokens] = -1

@@ -59,7 +59,7 @@ class Prefixes:
 
     def picked(self, where: Longs) -> Prefixes:
         """Return some of them, in rising order, perhaps several times."""
-        if np.array_equal(where, np.arange(len(self.sentence))):
+        if len(where) == len(self.sentence) and np.array_equal(where, np.arange(len(where))):
             return self
         at = repeated(self.bounds, where)
         labels = tuple(mine.take(at) for mine in self.labels)

@@ -221,7 +221,8 @@ class Search:
         """Look at each tagger's best labels, given those of the taggers before it."""
         corpus, every = self.corpus, np.arange(len(self.corpus))
         self.around: list[Around] = []
-        self.first: _Ranking  # of the first tape
+        self.first: kernel.Ranked  # labellings of the first tape
+        self.least: Floats  # what others score at most
         prefixes = Prefixes(self.offsets, every, np.zeros(len(every)), ())
         for k, stage in enumerate(self.stages):
             around = Around(stage, corpus, prefixes.labels, partial(self.rule.given, k))
@@ -234,16 +235,17 @@ class Search:
                 if not stage.asks:
                     self._raise_heuristic(k, own)
                 break
-            ranking = self._ranking(around, wide=k == 0)
+            ranked, within = self._ranking(around, wide=k == 0)
+            least = ranked.score[:, 0] - within
             if k == 0:
-                self.first = ranking
-            own = ranking.score[:, 0] - normaliser
+                self.first, self.least = ranked, least
+            own = ranked.score[:, 0] - normaliser
             if not stage.asks:
                 self._raise_heuristic(k, own)
-            upper = prefixes.score + ranking.second - normaliser
+            upper = prefixes.score + np.maximum(ranked.score[:, 1], least) - normaliser
             nodes = _Frontier(prefixes, normaliser, np.ones(len(every), np.int64), upper)
             self.frontier.append([nodes])
-            mine = np.maximum(stage.labels(ranking.path[0]), 0)  # of a dead sentence, any
+            mine = np.maximum(stage.labels(ranked.path[0]), 0)  # of a dead sentence, any
             corpus = with_tape(corpus, stage.tagger, mine)
             prefixes = replace(
                 prefixes, score=prefixes.score + own, labels=(*prefixes.labels, mine)
@@ -251,14 +253,17 @@ class Search:
         for k, (nodes,) in enumerate(self.frontier):
             nodes.upper = nodes.upper + self.heuristic[k]
 
-    def _ranking(self, around: Around, *, wide: bool) -> _Ranking:
-        """Rank the two best labellings of a tape, or all that the first round may look at."""
+    def _ranking(self, around: Around, *, wide: bool) -> tuple[kernel.Ranked, float]:
+        """Rank the two best labellings of a tape, or all that the first round may look at.
+
+        Returned is also by how much those that are left out are below the best.
+        """
         n, longest = min(_FIRST, self.budget) + 1, around.legal.longest
         within = np.inf
         if wide and n > 2 and not self.rule.timed and longest * n <= _PART_TOKENS:
             within = _WITHIN + np.log(self.n)
-        found = kernel.nbest_paths(around.legal, n if within < np.inf else 2, within=within)
-        return _Ranking(found.path, found.score, within, self.offsets)
+        n = n if within < np.inf else 2
+        return kernel.nbest_paths(around.legal, n, within=within), within
 
     def _raise_heuristic(self, k: int, own: Floats) -> None:
         """Note what stage k adds whatever the earlier tapes are, as it does not ask them."""
@@ -336,9 +341,8 @@ class Search:
     def _open(self, k: int) -> _Frontier:
         """Return the prefixes that labels of tape k may still make one of the n best."""
         nodes = _Frontier.joined(self.frontier[k])
-        nodes.keep(nodes.upper > self._threshold(nodes.prefixes))
-        self.frontier[k] = [nodes]
-        return nodes
+        self.frontier[k] = [nodes.kept(nodes.upper > self._threshold(nodes.prefixes))]
+        return self.frontier[k][0]
 
     def _deepen(self, k: int, wanted: int) -> None:
         """Look at `wanted` labellings of the first tape, of tape k at `_INNER` times as many."""
@@ -361,8 +365,8 @@ class Search:
         prefixes, normaliser = nodes.prefixes.picked(where), nodes.normaliser[where]
         gain, threshold = self.heuristic[k][prefixes.sentence], self._threshold(prefixes)
         above = _score_above(threshold, prefixes.score + gain - normaliser)
-        ranking, rows = self._ranked(k, prefixes, n, above)
-        score = prefixes.score[:, None] + ranking.score[rows] - normaliser[:, None]
+        ranked, bounds, rows = self._ranked(k, prefixes, n, above)
+        score = prefixes.score[:, None] + ranked.score[rows] - normaliser[:, None]
         upper = score + gain[:, None]
         new = np.arange(n + 1) >= nodes.cursor[where, None]
         first = int(nodes.cursor[where].min())
@@ -376,24 +380,29 @@ class Search:
             if len(place):
                 number += start
                 base = prefixes.picked(place)
-                path = _picked(ranking.path, ranking.offsets, rows[place], number)
+                path = _picked(ranked.path, bounds, rows[place], number)
                 labels = (*base.labels, self.stages[k].labels(path))
                 self._complete(k + 1, replace(base, score=score[place, number], labels=labels))
         nodes.cursor[where], nodes.upper[where] = n, upper[:, n]
 
-    def _ranked(self, k: int, prefixes: Prefixes, n: int, above: Floats) -> tuple[_Ranking, Longs]:
-        """Rank n + 1 labellings of tape k under each prefix; say which row each has there."""
+    def _ranked(
+        self, k: int, prefixes: Prefixes, n: int, above: Floats
+    ) -> tuple[kernel.Ranked, Longs, Longs]:
+        """Rank n + 1 labellings of tape k under each prefix.
+
+        Returned are also the bounds of the sentences there, and which of them each prefix is.
+        """
         sentence, first = prefixes.sentence, self.first
         held = k == 0 and n < first.score.shape[1]
-        some = np.flatnonzero(first.least[sentence] > above) if held else np.arange(len(sentence))
+        some = np.flatnonzero(self.least[sentence] > above) if held else np.arange(len(sentence))
         if len(some):
             other = prefixes.picked(some)
             bound = self.stages[k].legal_bound(self.around[k].under(other))
             ranked = kernel.nbest_paths(bound, n + 1, above=above[some])
             if not held:
-                return _Ranking(ranked.path, ranked.score, np.inf, other.bounds), some
+                return ranked, other.bounds, some
             first.score[other.sentence], first.path[:, other.tokens] = ranked.score, ranked.path
-        return first, sentence
+        return first, self.offsets, sentence
 
 
 @dataclass(eq=False)
@@ -437,43 +446,13 @@ class _Frontier:
         both = Prefixes(several[0].offsets, sentence, score, labels)
         return cls(both.picked(order), normaliser, cursor, upper)
 
-    def keep(self, which: Bools) -> None:
+    def kept(self, which: Bools) -> _Frontier:
         """Drop the others."""
+        if which.all():
+            return self
         where = np.flatnonzero(which)
-        self.prefixes = self.prefixes.picked(where)
-        self.normaliser, self.cursor = self.normaliser[where], self.cursor[where]
-        self.upper = self.upper[where]
-
-
-@dataclass(frozen=True, eq=False)
-class _Ranking:
-    """The best labellings of a tape, of some sentences.
-
-    Parameters
-    ----------
-    path : int32 [n, N]
-        Joint states.
-    score : float64 [B, n]
-        −inf beyond the labellings there are.
-    within : float
-        Those that are so much below the best one are left out.
-    offsets : int64 [B + 1]
-    """
-
-    path: Ints
-    score: Floats
-    within: float
-    offsets: Longs
-
-    @property
-    def second(self) -> Floats:
-        """What no labelling but the best scores more than, float64 [B]."""
-        return np.maximum(self.score[:, 1], self.least)
-
-    @property
-    def least(self) -> Floats:
-        """What none that is left out scores more than, were there room for all, float64 [B]."""
-        return self.score[:, 0] - self.within
+        arrays = self.normaliser[where], self.cursor[where], self.upper[where]
+        return _Frontier(self.prefixes.picked(where), *arrays)
 
 
 def _shares(sentence: Longs, share: int, most: int) -> list[tuple[int, Longs]]:
@@ -537,7 +516,8 @@ def _score_above(threshold: Floats, added: Floats) -> Floats:
 
 def _picked(paths: Ints, bounds: Longs, place: Longs, number: Longs) -> Ints:
     """Return path `number` of sentence `place`, for many of them, one after the other."""
-    tokens = repeated(bounds, place)
-    rows = np.repeat(number, np.diff(bounds)[place])
-    picked: Ints = paths.ravel().take(rows * paths.shape[1] + tokens)
+    picked: Ints = paths[0]
+    if len(paths) > 1 or len(place) < len(bounds) - 1:  # else of each sentence its only one
+        rows = np.repeat(number, np.diff(bounds)[place])
+        picked = paths.ravel().take(rows * paths.shape[1] + repeated(bounds, place))
     return picked
