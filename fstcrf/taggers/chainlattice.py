@@ -73,7 +73,8 @@ def decide(
     for run, _, solved in runs:
         dead = np.flatnonzero(np.isneginf(solved.total))
         if len(dead):
-            raise no_path(solver, solved.bound[dead[0]], int(run.numbers[dead[0]]))
+            number = int(np.flatnonzero(lengths)[run.first + dead[0]])
+            raise no_path(solver, solved.bound[dead[0]], number)
         inexact += int((solved.bound > solved.total).sum())
     columns = []
     for tagger in composition.taggers:
@@ -105,15 +106,16 @@ def solved_runs(
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
     solver = Solver(composition, budget, known, scored=scored)
-    lengths, corpus = as_corpus(composition, sentences)
+    lengths, corpus = _with_tokens(as_corpus(composition, sentences))
     corpus = _told(composition, known, lengths, corpus)
+    several = runs_of([length for length in lengths if length], _RUN_TOKENS)
 
     def of_run(run: Run) -> tuple[Run, Corpus, Solved]:
         whole = run.end - run.first == len(corpus)
         mine = corpus if whole else corpus.select(np.arange(run.first, run.end))
         return run, mine, solver.best(mine)
 
-    return lengths, solver, answered(runs_of(lengths, _RUN_TOKENS), of_run, threads)
+    return lengths, solver, answered(several, of_run, threads)
 
 
 def paths(
@@ -277,7 +279,7 @@ class ChainLattice:
         self, composition: JointModel, sentence: SentenceLike, known: Known | None = None
     ) -> None:
         self.composition, self._sentence, self._known = composition, sentence, known
-        lengths, corpus = as_corpus(composition, [sentence])
+        lengths, corpus = _with_tokens(as_corpus(composition, [sentence]))
         self._length = lengths[0]
         self._corpus = _told(composition, known, lengths, corpus)
         self._order = Solver(composition).order
@@ -687,6 +689,13 @@ def _different(found: list[_Ranked], places: Sequence[int], n: int) -> list[_Ran
 def _floor(found: Sequence[_Ranked], n: int) -> float:
     """Return what a labelling must exceed to be among the n best; −inf while there is room."""
     return found[n - 1][0] if len(found) >= n else -np.inf
+
+
+def _with_tokens(corpus: Corpus) -> tuple[list[int], Corpus]:
+    """Return the lengths of sentences, and a corpus of those that a `Solver` takes."""
+    lengths = Ragged(corpus.offsets).lengths
+    full = corpus if lengths.all() else corpus.select(np.flatnonzero(lengths))
+    return lengths.tolist(), full
 
 
 def _told(

@@ -22,6 +22,7 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_paths, path_labels, runs
 from fstcrf.taggers.chainlattice import decide
 from fstcrf.taggers.jointmodel import JointModel
@@ -190,7 +191,8 @@ def _gold_columns(
             )
         lengths = [len(sentence) for sentence in dev]
     else:
-        lengths, corpus = as_corpus(composition, dev)
+        corpus = as_corpus(composition, dev)
+        lengths = Ragged(corpus.offsets).lengths.tolist()
         missing = [
             f"{tape!r} ({name!r})" for tape, name in names.items() if name not in corpus.columns
         ]

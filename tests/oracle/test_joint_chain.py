@@ -338,7 +338,7 @@ def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("fstcrf.taggers.chain._PART_TOKENS", 1)
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
     solver = Solver(composition, Budget(states=100_000, seconds=20.0))
-    _, corpus = as_corpus(composition, [LONG])
+    corpus = as_corpus(composition, [LONG])
     found = solver.best(corpus)
     assert found.total[0] > -np.inf
     assert found.bound[0] > found.total[0]

@@ -124,15 +124,18 @@ def test_runs(model: CRF) -> None:
     prepared = model.bind().prepare(TEST)
     assert prepared.lengths == [2, 0, 1]
     runs = list(prepared.runs(1))
-    assert [(r.first, r.end, r.numbers.tolist()) for r in runs] == [(0, 1, [0]), (1, 2, [2])]
+    assert [(r.first, r.end, r.offsets.tolist()) for r in runs] == [
+        (0, 1, [0, 2]),
+        (1, 3, [0, 0, 1]),
+    ]
     parts = [prepared.potentials(r.first, r.end).node[1].values for r in runs]
     assert np.array_equal(np.concatenate(parts), model.potentials(TEST).node[1].values)
-    last = model.potentials(Corpus.from_sentences(TEST), 1)
+    last = model.potentials(Corpus.from_sentences(TEST), 2)
     assert np.array_equal(last.node[1].values, parts[1])
     assert model.potentials(TEST, 1, 1).node[1].values.shape == (0, 3, 3)
     assert model.potentials([]).node[0].values.shape == (0, 3)
-    with pytest.raises(OptionError, match="sentences 1:3 of 2"):
-        model.potentials(TEST, 1, 3)
+    with pytest.raises(OptionError, match="sentences 1:4 of 3"):
+        model.potentials(TEST, 1, 4)
 
 
 def test_order_0_has_no_use_for_attributes_of_pairs(taggers: list[CRF]) -> None:

@@ -465,7 +465,7 @@ class Workbench:
     def _sentences(self, cases: Sequence[_Case]) -> Any:
         """Return the sentences of questions, read once for all that is asked of them."""
         sentences = [case.sentence for case in cases]
-        return sentences if self.composition.literal else as_corpus(self.composition, sentences)[1]
+        return sentences if self.composition.literal else as_corpus(self.composition, sentences)
 
     def _dead(self, composition: Composition, case: _Case, way: Decode) -> _Decided:
         """Return why a sentence has no path."""

@@ -89,7 +89,7 @@ def rule_sentences(
     """
     tagger = whole.taggers[0]
     column = gold_column(tagger, target)
-    _, corpus = as_corpus(whole, _with_column(data, column))
+    corpus = as_corpus(whole, _with_column(data, column))
     if not len(corpus):
         raise DataError("no sentences to learn from", path=corpus.source)
     _check_memory(automaton, tagger.topology, corpus.offsets)

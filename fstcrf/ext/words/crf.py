@@ -243,9 +243,8 @@ class LatticeCRF:
             raise OptionError(f"threads is {threads}, expected at least 1")
 
         def answer(run: Run) -> BestWords:
-            numbers = run.numbers.tolist()
-            marks = None if boundaries is None else [boundaries[b] for b in numbers]
-            return self._scores.best([texts[b] for b in numbers], marks)
+            some = slice(run.first, run.end)
+            return self._scores.best(texts[some], None if boundaries is None else boundaries[some])
 
         runs = runs_of([len(text) + 1 for text in texts], _RUN)
         found = list(Workers(threads).map(answer, runs))

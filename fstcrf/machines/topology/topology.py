@@ -251,14 +251,15 @@ class Topology:
             np.where(allowed, 0.0 if value is None else value, -np.inf)
             for allowed, value in ((self.initial, initial), (self.final, final))
         )
+        empty = 0.0 if self.empty else -np.inf
         if not self.dense:
             score = np.ascontiguousarray(score)
-            return kernel.Graph(first, last, score, self.source, self.target)
+            return kernel.Graph(first, last, score, self.source, self.target, empty=empty)
         if not self._complete:
             full = np.full((*score.shape[:-1], self.n_states**2), -np.inf)
             full[..., self._dense_arc] = score
             score = full
-        return kernel.Graph(first, last, np.ascontiguousarray(score))
+        return kernel.Graph(first, last, np.ascontiguousarray(score), empty=empty)
 
     def background(self, slots: Ints) -> Background | None:
         """Return the arcs of some slots as exceptions among all pairs of states, or of classes.

@@ -337,7 +337,7 @@ def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]
     """Return lattices in which earlier tapes are averaged over.
 
     Potentials are expectations by the probability of the labels of given tapes at each token; tapes
-    that are not given are columns. No sentence is empty.
+    that are not given are columns.
     """
     read = [tape.name for tape in tagger.reads if tape.name in given]
     prepared = bind(tagger, {tape: given[tape][0] for tape in read}).prepare(corpus)

@@ -38,7 +38,7 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition, Tagger, load
-from fstcrf.taggers.batches import as_corpus, check_empty
+from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.known import Bias, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.pipelines.cascade import cascaded
@@ -352,11 +352,10 @@ class TrainedPipeline(Tagger):
         tagger = self._decoding(decode)
         if tagger.together or tagger.composition.conjuncts or set(options) - {"threads"}:
             return super(TrainedPipeline, tagger).tag_all(sentences, **options)
-        lengths, corpus = as_corpus(self.composition, sentences)
+        corpus = as_corpus(self.composition, sentences)
         columns = self.tag_columns(corpus, decode=decode, **options)
-        check_empty(self.composition, lengths)
         flat = [column.strings() for column in columns]
-        slices = Ragged.from_lengths(lengths).slices()
+        slices = list(Ragged(corpus.offsets).slices())
         if len(flat) == 1:
             return [flat[0][tokens] for tokens in slices]
         return [tuple(labels[tokens] for labels in flat) for tokens in slices]

@@ -294,9 +294,9 @@ class SegmentCRF:
 
     def _labelled(self, sentences: Data, threads: int) -> tuple[Longs, Ints, Floats]:
         """Offsets of sentences, labels at first tokens of segments, −1 elsewhere, and scores."""
-        lengths, corpus = self._read(sentences)
+        corpus = self._read(sentences)
         machine, values = self._machine, self._values
-        runs = list(runs_of(lengths, _RUN))
+        runs = runs_of(Ragged(corpus.offsets).lengths.tolist(), _RUN)
         design, space = self.index.runs(corpus), self.space
         extras = self.features.runs(self._phrases, corpus)
 
@@ -305,12 +305,10 @@ class SegmentCRF:
             own = extras(run.first, run.end)
             return best_segments(machine, run.offsets, token, own, values)
 
-        found = list(Workers(threads).map(answer, runs))
-        score = np.zeros(len(lengths))
-        for run, (own, _) in zip(runs, found, strict=True):
-            score[run.numbers] = own
-        label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in found)])
-        return Ragged.from_lengths(lengths).offsets, label, score
+        best = list(Workers(threads).map(answer, runs))
+        score = np.concatenate([np.zeros(0), *(scores for scores, _ in best)])
+        label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in best)])
+        return corpus.offsets, label, score
 
     @property
     def _outside(self) -> int:
@@ -339,8 +337,8 @@ class SegmentCRF:
 
         Long segments stand in it as segments of their own, up to the whole sentence.
         """
-        lengths, corpus = self._read([sentence])
-        length = lengths[0]
+        corpus = self._read([sentence])
+        length = corpus.n_tokens
         start, end, label, score = self._candidates(corpus, length)
         machine, labels = self._machine, len(self.labels)
         return SegmentLattice.from_arrays(
@@ -390,15 +388,10 @@ class SegmentCRF:
         """Columns that sentences must have."""
         return sorted({*self.index.columns, *(table.column for table in self.features.tables)})
 
-    def _read(self, sentences: Data) -> tuple[list[int], Corpus]:
-        """Lengths of all sentences, and those that are not empty."""
+    def _read(self, sentences: Data) -> Corpus:
         if isinstance(sentences, Corpus):
-            sizes = np.diff(sentences.offsets)
-            full = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
-            return sizes.tolist(), full
-        parsed = as_sentences(sentences, self.columns)
-        full = Corpus.from_sentences([s for s in parsed if len(s)], self.needed_columns)
-        return [len(s) for s in parsed], full
+            return sentences
+        return Corpus.from_sentences(as_sentences(sentences, self.columns), self.needed_columns)
 
     @made_once
     def _table(self) -> Any:
