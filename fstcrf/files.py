@@ -92,9 +92,9 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 
 def _check_ends(file: BinaryIO, name: str) -> None:
     """Refuse a device such as ``/dev/zero``; one may be empty, or a terminal."""
-    found = os.fstat(file.fileno())
+    status = os.fstat(file.fileno())
     empty = Path(os.devnull).stat().st_rdev
-    if stat.S_ISCHR(found.st_mode) and found.st_rdev != empty and not file.isatty():
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev != empty and not file.isatty():
         raise DataError("a device, expected a file", path=name)
 
 
@@ -395,10 +395,10 @@ def _removed(temporary: Path) -> bool:
 
 def sweep(folder: Path, names: Collection[str]) -> None:
     """Remove what dead writers of files of these names have left in a folder."""
-    known = {_beside(folder / name, "0").name.removesuffix("0.tmp") for name in names}
+    heads = {_beside(folder / name, "0").name.removesuffix("0.tmp") for name in names}
     for path in folder.glob(".*.tmp"):
         head, _, number = path.name.removesuffix(".tmp").rpartition(".")
-        if number.isdigit() and f"{head}." in known:
+        if number.isdigit() and f"{head}." in heads:
             _removed(path)
 
 
@@ -560,5 +560,5 @@ def _take(file: int, refusal: str) -> None:
     """Lock an open file; OptionError where another process has it."""
     if not taken(file):
         owner = os.read(file, 200).decode(errors="replace")
-        known = f" ({owner})" if owner else ""
-        raise OptionError(f"{refusal}{known}: wait for its end, or give another name")
+        by = f" ({owner})" if owner else ""
+        raise OptionError(f"{refusal}{by}: wait for its end, or give another name")

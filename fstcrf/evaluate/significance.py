@@ -142,9 +142,9 @@ class SpanCounts:
         count = int(groups.max(initial=-1)) + 1
 
         def summed(one: Longs) -> Longs:
-            found = np.zeros((*one.shape[:-1], count), dtype=np.int64)
-            np.add.at(found.T, groups, one.T)
-            return found
+            sums = np.zeros((*one.shape[:-1], count), dtype=np.int64)
+            np.add.at(sums.T, groups, one.T)
+            return sums
 
         return SpanCounts(summed(self.right), summed(self.found), summed(self.wanted))
 

@@ -237,11 +237,11 @@ def evaluate_spans(
         )
     pairs = paired(gold, predicted)
     illegal: Literal["drop", "repair"] = "drop" if strict else "repair"
-    wanted, found = (
+    wanted, tagged = (
         span_arrays(column, pairs.offsets, table, illegal=illegal)
         for column in (pairs.gold, pairs.predicted)
     )
-    return _report(pairs, wanted, found, beta)
+    return _report(pairs, wanted, tagged, beta)
 
 
 def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: float) -> SpanReport:
@@ -476,8 +476,8 @@ def _confusions(pairs: LabelPairs) -> dict[tuple[str, str], int]:
     wrong = ~pairs.right
     keys = pairs.gold.ids[wrong].astype(np.int64) * len(values) + pairs.predicted.ids[wrong]
     distinct, counts = np.unique(keys, return_counts=True)
-    found = {
+    confusions = {
         (values[key // len(values)], values[key % len(values)]): count
         for key, count in zip(distinct.tolist(), counts.tolist(), strict=True)
     }
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(confusions.items(), key=lambda item: (-item[1], item[0])))

@@ -165,10 +165,10 @@ def nbest(machine: Acyclic, n: int) -> ArcPaths:
     if n < 0:
         raise OptionError(f"n is {n}, expected 0 or more")
     for tried in growing(n):
-        found = _ranked(machine, tried)
-        if len(found.score) < tried:  # there are no more
+        paths = _ranked(machine, tried)
+        if len(paths.score) < tried:  # there are no more
             break
-    return found
+    return paths
 
 
 def _ranked(machine: Acyclic, n: int) -> ArcPaths:

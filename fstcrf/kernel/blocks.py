@@ -95,9 +95,9 @@ class LongSentence:
     def sums(self, domains: tuple[int, ...] | None = None) -> Suffixes:
         """Return the sums of a sentence, in the first domain that holds them."""
         for kind in domains or (lib.FC_SUM, lib.FC_LOGS):
-            found = self.suffixes(kind)
-            if found is not None:
-                return found
+            suffixes = self.suffixes(kind)
+            if suffixes is not None:
+                return suffixes
         raise NumericError("the linear domain cannot hold a sentence")
 
     def marginals(

@@ -144,7 +144,7 @@ def expected_steps(
             "memory; cut it, or count fewer patterns at once",
             tokens=longest,
         )
-    found = Counts(
+    counts = Counts(
         np.empty(len(offsets) - 1),
         np.zeros(counter.target.shape),
         np.zeros(states),
@@ -158,11 +158,11 @@ def expected_steps(
         array_in(offsets, np.int64, offsets.shape, "offsets"),
         array_in(node, np.float64, (n, size), "node"),
         array_in(kind, np.int32, (n,), "kind"),
-        array_out(found.log_z),
-        array_out(found.read),
-        array_out(found.ended),
-        ffi.NULL if found.state is None else array_out(found.state),
-        ffi.NULL if found.pair is None else array_out(found.pair),
+        array_out(counts.log_z),
+        array_out(counts.read),
+        array_out(counts.ended),
+        ffi.NULL if counts.state is None else array_out(counts.state),
+        ffi.NULL if counts.pair is None else array_out(counts.pair),
         room,
         array_out(work),
         where,
@@ -170,4 +170,4 @@ def expected_steps(
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"log Z of sentence {where[0]} is not finite")
     check(status, "counts of patterns", where[0])
-    return found
+    return counts

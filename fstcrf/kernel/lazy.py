@@ -210,11 +210,11 @@ class Conjunction:
 
         Pages that a system hands out anew cost as much as what is written to them.
         """
-        found: Floats | None = getattr(self._spare, "scratch", None)
-        if found is None or len(found) < size:
-            found = allocated(size, what, tokens)
-        self._spare.scratch = found if len(found) <= _MOST_SPARE else None
-        return found
+        space: Floats | None = getattr(self._spare, "scratch", None)
+        if space is None or len(space) < size:
+            space = allocated(size, what, tokens)
+        self._spare.scratch = space if len(space) <= _MOST_SPARE else None
+        return space
 
     def _made(self, longest: int) -> tuple[Any, list[Any]]:
         keep: list[Any] = []
@@ -365,7 +365,7 @@ def lazy_paths(
     batch.check_paths(n)
     size = batch.n_sentences
     counts = [np.zeros(size, dtype=np.int64) for _ in range(3)]
-    found = SearchResult(
+    result = SearchResult(
         found=counts[0],
         proven=counts[1],
         score=np.full((size, n), -np.inf),
@@ -375,8 +375,8 @@ def lazy_paths(
     )
     arena = grammar.arena(batch.n_sentences)
     product = _Handover(batch, grammar, n, limit, arena, allowance, stand_in)
-    _run(batch, grammar, n, limit, beam, found, product)
-    return found
+    _run(batch, grammar, n, limit, beam, result, product)
+    return result
 
 
 def path_scores(batch: Bound, grammar: Conjunction | None, path: Ints, count: Longs) -> Floats:

@@ -262,9 +262,9 @@ class ASGD:
 
     def _objective(self, sample: Longs) -> float:
         """Objective on the sample; infinite where it is not finite."""
-        still = np.zeros(len(sample))
+        no_rates = np.zeros(len(sample))
         try:
-            loss, _ = self._learner.epoch(sample, still, 0.0, averaging=False)
+            loss, _ = self._learner.epoch(sample, no_rates, 0.0, averaging=False)
         except NumericError:
             return np.inf
         weights = self._learner.theta(mean=False)

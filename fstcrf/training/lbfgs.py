@@ -95,9 +95,9 @@ class Pairs:
             _, s, y = differences(part)
             return np.asarray([dot(s, y), dot(y, y)]), np.asarray([_largest(s), _largest(y)])
 
-        found = list(self._workers.map(measured, self._spans))
-        sy, yy = sum((one for one, _ in found), np.zeros(2))
-        long_s, long_y = np.max([largest for _, largest in found], axis=0, initial=0.0)
+        measures = list(self._workers.map(measured, self._spans))
+        sy, yy = sum((one for one, _ in measures), np.zeros(2))
+        long_s, long_y = np.max([largest for _, largest in measures], axis=0, initial=0.0)
         keep = sy > 1e-10 * yy and max(long_s, long_y) <= _MOST
         if keep:
             self._order = [*(p for p in self._order if p != place), place]
@@ -367,8 +367,8 @@ class LBFGSSettings(QuasiNewton):
             return Untied(minimiser(ties.likelihood, ties.sharing.reduce(theta)), ties.sharing)
         start = data.start()
         share = len(start.weight) / data.counts.sentences
-        told = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = ASGD(start, data.space, theta, told, seed=seed, remedy=_WITHOUT_EPOCHS)
+        settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
+        first = ASGD(start, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS)
         # An epoch has no use for a second thread; now its layout, which takes most, is made.
         here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
         if here and (ready := workers.begun(data.tied, self.l2)):

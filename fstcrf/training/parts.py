@@ -71,8 +71,8 @@ def digest(problem: Problem) -> bytes:
         if rows is not None:
             arrays += [rows.indptr, rows.index]
             arrays += [] if rows.value is None else [rows.value]
-    found = hashlib.sha256()
+    state = hashlib.sha256()
     for array in arrays:
-        found.update(f"{array.dtype}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data if array.size else b"")
-    return found.digest()
+        state.update(f"{array.dtype}{array.shape}".encode())
+        state.update(np.ascontiguousarray(array).data if array.size else b"")
+    return state.digest()

@@ -286,12 +286,12 @@ def parameter_space(
     ends : bool
         Weights for beginning and ending in a state.
     """
-    found = support(problem, features=features)
+    supported = support(problem, features=features)
     return supported_space(
         problem.topology,
         problem.node.n_columns,
         None if problem.arc is None else problem.arc.n_columns,
-        found,
+        supported,
         transitions=transitions,
         ends=ends,
     )
@@ -379,9 +379,9 @@ def supported_space(
 
 def _known_support(problem: Problem) -> Iterator[Pairs]:
     """Yield the pairs (token, node slot) on the paths of sentences whose labels are all known."""
-    known = np.flatnonzero(~problem.partial[problem.sentence_of])
-    slots = problem.topology.node_slots[problem.states[known]].astype(np.int64)
-    yield np.repeat(known, slots.shape[1]), slots.ravel()
+    tokens = np.flatnonzero(~problem.partial[problem.sentence_of])
+    slots = problem.topology.node_slots[problem.states[tokens]].astype(np.int64)
+    yield np.repeat(tokens, slots.shape[1]), slots.ravel()
 
 
 def _known_arcs(problem: Problem) -> Pairs:
@@ -389,10 +389,10 @@ def _known_arcs(problem: Problem) -> Pairs:
     topology, states = problem.topology, problem.states
     inner = ~problem.partial[problem.sentence_of]
     inner[problem.offsets[:-1]] = False
-    known = np.flatnonzero(inner)
+    tokens = np.flatnonzero(inner)
     table = np.full((topology.n_states, topology.n_states), -1, dtype=np.int64)
     table[topology.source, topology.target] = np.arange(len(topology.source))
-    return known, table[states[known - 1], states[known]]
+    return tokens, table[states[tokens - 1], states[tokens]]
 
 
 class _Window(NamedTuple):
@@ -487,17 +487,17 @@ def _told(sets: Bools) -> Bools:
 def _distinct_rows(allowed: Bools, tokens: Longs) -> tuple[Bools, Longs]:
     """Return the distinct sets of labels of some tokens, bool [U, L], and which each has."""
     numbers: dict[bytes, int] = {}
-    found = np.empty(len(tokens), dtype=np.int64)
+    number = np.empty(len(tokens), dtype=np.int64)
     for begin in range(0, len(tokens), _BLOCK):
         rows = np.packbits(allowed[tokens[begin : begin + _BLOCK]], axis=1)
         width, data = rows.shape[1], rows.tobytes()
         places = range(0, len(data), width)
-        found[begin : begin + _BLOCK] = [
+        number[begin : begin + _BLOCK] = [
             numbers.setdefault(data[k : k + width], len(numbers)) for k in places
         ]
     packed = np.frombuffer(b"".join(numbers), dtype=np.uint8).reshape(len(numbers), -1)
     labels = allowed.shape[1]
-    return np.unpackbits(packed, axis=1, count=labels).astype(bool), found
+    return np.unpackbits(packed, axis=1, count=labels).astype(bool), number
 
 
 def _spread_out(windows: Iterable[tuple[Longs, Longs]]) -> Iterator[Pairs]:
@@ -662,13 +662,15 @@ def observed_counts(problem: Problem, space: ParameterSpace) -> Floats:
     topology, first, last = problem.topology, problem.offsets[:-1], problem.offsets[1:] - 1
     weight = np.where(problem.partial, 0.0, problem.weight)
     mass = weight[problem.sentence_of]
-    known = np.flatnonzero(mass > 0)
+    labelled = np.flatnonzero(mass > 0)
     out = np.zeros(space.size)
     node, transition, arc, initial, final = space.parts(out)
-    slots = topology.node_slots[problem.states[known]].astype(np.int64)
+    slots = topology.node_slots[problem.states[labelled]].astype(np.int64)
     for k in range(slots.shape[1]):
-        _count(problem.node, known, slots[:, k], mass[known], space.node_cells, space.width, node)
-    inner = known[~np.isin(known, first)]
+        _count(
+            problem.node, labelled, slots[:, k], mass[labelled], space.node_cells, space.width, node
+        )
+    inner = labelled[~np.isin(labelled, first)]
     slot = _arc_slots(problem, inner)
     inner, slot = inner[slot >= 0], slot[slot >= 0]
     transition += np.bincount(slot, mass[inner], minlength=topology.n_arc_slots)[space.transitions]

@@ -155,11 +155,11 @@ def background_of(topology: Topology, offsets: Longs, space: ParameterSpace) -> 
     dense = dense_cost(states) * tokens
     if _CLEARLY * sparse_cost(states, len(space.transitions)) * tokens >= dense:
         return None
-    found = topology.background(space.transitions)
-    if found is None:
+    background = topology.background(space.transitions)
+    if background is None:
         return None
-    abreast = sparse_cost(states, len(found.source)) * _lane_tokens(offsets)
-    return None if _CLEARLY * abreast >= dense else found
+    abreast = sparse_cost(states, len(background.source)) * _lane_tokens(offsets)
+    return None if _CLEARLY * abreast >= dense else background
 
 
 def dense_cost(states: int) -> float:

@@ -195,8 +195,8 @@ def part_engine(
     """Return the engine of a part."""
     workers = _workers(threads)
     if part.spool is None:
-        found = part_expectation(part.problem, space, plan, workers=workers, first=part.first)
-        return Engine(found, part.problem if plan is None else None, None)
+        expectation = part_expectation(part.problem, space, plan, workers=workers, first=part.first)
+        return Engine(expectation, part.problem if plan is None else None, None)
     if plan is None:
         return Engine(_MadeAnew(part, space, threads), part.problem, part.spool)
     spool = part.spool.fresh()
@@ -239,8 +239,8 @@ class _Elsewhere:
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
         """Return the sums of variances; None where engines cannot tell."""
-        found: Floats | None = self._engines.fold(added_known, part_curvature, theta)
-        return None if found is None else _own(found)
+        curvature: Floats | None = self._engines.fold(added_known, part_curvature, theta)
+        return None if curvature is None else _own(curvature)
 
 
 def _own(array: Any) -> Any:
@@ -298,8 +298,8 @@ class SpreadEvidence:
 
     def observed(self, space: ParameterSpace) -> Floats:
         """Return the feature counts of the gold paths."""
-        found: Floats = _own(self._parts.fold(added, part_observed, space))
-        return found
+        counts: Floats = _own(self._parts.fold(added, part_observed, space))
+        return counts
 
     def likelihood(self, l2: float) -> SummedLikelihood:
         """Return the likelihood of all weights."""
@@ -322,8 +322,8 @@ class SpreadEvidence:
     def start(self) -> Problem:
         """Return the sentences that stochastic epochs begin with: every so many of all."""
         step = start_step(int(self._offsets[-1]))
-        found = [one for one in self._parts.map(part_start, step) if one is not None]
-        return found[0] if len(found) == 1 else _concatenated(found)
+        parts = [one for one in self._parts.map(part_start, step) if one is not None]
+        return parts[0] if len(parts) == 1 else _concatenated(parts)
 
     def close(self) -> None:
         """Forget the parts."""

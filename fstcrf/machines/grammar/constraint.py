@@ -123,8 +123,8 @@ class Constraint:
             raise GrammarError(f"{self.name}: {error}") from None
         for acceptor in acceptors:
             if is_empty(acceptor) and not (self.language and only_empty(acceptor)):
-                known = " and ".join(str(len(labels)) for labels in acceptor.labels)
-                raise GrammarError(f"{acceptor.name} accepts nothing over these {known} labels")
+                sizes = " and ".join(str(len(labels)) for labels in acceptor.labels)
+                raise GrammarError(f"{acceptor.name} accepts nothing over these {sizes} labels")
         return acceptors
 
 
@@ -308,11 +308,11 @@ def contiguous(names: Names = ANY, *, options: RuleOptions) -> Constraint:
 
 def _contiguous(chosen: Names, options: RuleOptions, sets: LabelSets) -> tuple[Acceptor, ...]:
     reading, once = options.reading(sets), _count(1, most=True)
-    found = []
+    acceptors = []
     for unit in reading.units(chosen):
         title = f'contiguous("{unit.type if isinstance(unit, Spans) else unit}")'
-        found.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
-    return tuple(found)
+        acceptors.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
+    return tuple(acceptors)
 
 
 def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
@@ -474,14 +474,14 @@ def _meeting(
     keys: frozenset[str | None] | frozenset[str] | None,
 ) -> Bools:
     """Return which labels may meet, bool [size of each axis]; with keys, also all that are none."""
-    index = [{label: i for i, label in enumerate(known)} for known in labels]
+    index = [{label: i for i, label in enumerate(number)} for number in labels]
     for names in [*((key,) for key in keys or ()), *chosen]:
-        for name, known in zip(names, index, strict=False):
-            if name not in known:
-                raise GrammarError(f"no label {name!r}{nearest(str(name), filter(None, known))}")
+        for name, number in zip(names, index, strict=False):
+            if name not in number:
+                raise GrammarError(f"no label {name!r}{nearest(str(name), filter(None, number))}")
     legal = np.zeros(tuple(map(len, index)), dtype=bool)
     if keys is not None:
         legal[[i for name, i in index[0].items() if name not in keys]] = True
     for names in chosen:
-        legal[tuple(known[name] for name, known in zip(names, index, strict=True))] = True
+        legal[tuple(number[name] for name, number in zip(names, index, strict=True))] = True
     return legal

@@ -280,5 +280,5 @@ def _continued(batches: Sequence[Corpus]) -> Corpus:
 
 
 def _joined(parts: Sequence[NDArray[T] | None]) -> NDArray[T] | None:
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if len(known) == len(parts) else None
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if len(there) == len(parts) else None

@@ -179,8 +179,8 @@ class CorpusFiles:
             names = table.schema_arrow.names if self.columns is None else list(self.columns)
             missing = [name for name in names if name not in table.schema_arrow.names]
             if missing:
-                known = ", ".join(map(repr, table.schema_arrow.names))
-                raise DataError(f"no column {missing[0]!r}; there are {known}", path=piece.path)
+                columns = ", ".join(map(repr, table.schema_arrow.names))
+                raise DataError(f"no column {missing[0]!r}; there are {columns}", path=piece.path)
             if piece.unit == "file":
                 return _corpus(table.read(columns=names), names, piece.path)
             return _corpus(table.read_row_group(piece.first, columns=names), names, piece.path)
@@ -259,8 +259,8 @@ class _parquet:  # noqa: N801 (used like a function)
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._file.close()
-        if error is not None and (found := parquet_error(error, self._path)) is not error:
-            raise found from None
+        if error is not None and (named := parquet_error(error, self._path)) is not error:
+            raise named from None
 
 
 def parquet_error(error: BaseException, path: str) -> BaseException:
@@ -291,16 +291,16 @@ def _corpus(table: Any, names: Sequence[str], path: str) -> Corpus:
         flat = array.flatten()
         if array.null_count or flat.null_count:
             raise DataError(f"column {name!r} has rows or strings that are null", path=path)
-        mine = np.asarray(array.value_lengths(), dtype=np.int64)
-        if lengths is not None and not np.array_equal(mine, lengths):
-            row = int(np.flatnonzero(mine != lengths)[0])
+        sizes = np.asarray(array.value_lengths(), dtype=np.int64)
+        if lengths is not None and not np.array_equal(sizes, lengths):
+            row = int(np.flatnonzero(sizes != lengths)[0])
             raise DataError(
-                f"column {name!r} has {mine[row]} strings, column {names[0]!r} {lengths[row]}",
+                f"column {name!r} has {sizes[row]} strings, column {names[0]!r} {lengths[row]}",
                 path=path,
                 sentence=row,
             )
-        lengths, found = mine, flat.dictionary_encode()
-        values = tuple(map(str, found.dictionary.to_pylist()))
-        columns[name] = Column(np.asarray(found.indices, dtype=np.int32), values)
+        lengths, encoded = sizes, flat.dictionary_encode()
+        values = tuple(map(str, encoded.dictionary.to_pylist()))
+        columns[name] = Column(np.asarray(encoded.indices, dtype=np.int32), values)
     offsets = Ragged.from_lengths(() if lengths is None else lengths).offsets
     return Corpus(columns, offsets, source=path)

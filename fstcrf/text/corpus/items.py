@@ -50,10 +50,10 @@ def read_items(path: Source) -> Corpus:
         A line without a label, a byte that is not UTF-8, no sentence, no attribute anywhere;
         names file and line.
     """
-    found = next(stream_items(path, batch_tokens=sys.maxsize), None)
-    if found is None:
+    corpus = next(stream_items(path, batch_tokens=sys.maxsize), None)
+    if corpus is None:
         raise DataError("holds no sentences", path=source_name(path))
-    return found
+    return corpus
 
 
 def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpus]:

@@ -319,12 +319,12 @@ def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
 
 def _reached(follows: Bools, first: Bools) -> Bools:
     """Return the labels that come behind some first ones, these among them: bool [L]."""
-    found = first
+    reached = first
     while True:
-        more = found | follows[found].any(axis=0)
-        if (more == found).all():
-            return found
-        found = more
+        more = reached | follows[reached].any(axis=0)
+        if (more == reached).all():
+            return reached
+        reached = more
 
 
 def scheme_of(labels: Iterable[str]) -> str:
@@ -444,7 +444,7 @@ def spans(
     table = _reading(scheme, illegal)
     if illegal == "raise" and (bad := _first_illegal(labels, table)) is not None:
         raise SchemeError(bad[1], token=bad[0])
-    found: list[Span] = []
+    several: list[Span] = []
     start = -1
     letter, kind = OUTSIDE, ""
     parts = [split_label(label, table) for label in labels]
@@ -452,12 +452,12 @@ def spans(
         key = (letter, following, kind == following_kind)
         if start >= 0 and key not in table.inside:
             if letter in table.last:
-                found.append(Span(start, position, kind))
+                several.append(Span(start, position, kind))
             start = -1
         if key in table.starts:
             start = position
         letter, kind = following, following_kind
-    return found
+    return several
 
 
 def _reading(scheme: str | Scheme, illegal: str) -> Scheme:

@@ -136,11 +136,11 @@ class Hashed:
     def collisions(self, reader: Reader) -> Collisions:
         """Return how many attributes of a corpus share their row."""
         encoder = Encoder(reader, self)
-        found = [np.empty(0, dtype=np.uint64)]
+        hashes = [np.empty(0, dtype=np.uint64)]
         for family in self.families:
             entries: Entries = encoder.entries(family)
-            found.append(distinct(_hashes(family, entries.codes, entries.count)))
-        return Collisions.of(distinct(np.concatenate(found)), self.bits)
+            hashes.append(distinct(_hashes(family, entries.codes, entries.count)))
+        return Collisions.of(distinct(np.concatenate(hashes)), self.bits)
 
     def find(self, attribute: str) -> int | None:
         """Return the row of an attribute; None when its text can be read in several ways."""
