@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats, Longs
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
-from fstcrf.training.problem import ParameterSpace, Problem, observed_counts
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.support import observed_counts
 
 PART_TOKENS = 1 << 20
 """Most tokens of a part, but for its last sentence."""

@@ -30,7 +30,8 @@ from fstcrf.machines.topology import Background, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.memory import SweepCounts
 from fstcrf.training.parts import part_bounds, part_count
-from fstcrf.training.problem import ParameterSpace, Problem, cell_pointers
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.support import cell_pointers
 
 T = TypeVar("T")
 R = TypeVar("R")

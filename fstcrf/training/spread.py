@@ -51,16 +51,10 @@ from fstcrf.training.preconditioning import (
     prints,
     tied_space,
 )
-from fstcrf.training.problem import (
-    Extent,
-    ParameterSpace,
-    Problem,
-    Support,
-    observed_counts,
-    support,
-)
+from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import Workers, attribute_layout, background_of, fits_known
 from fstcrf.training.spool import Spool
+from fstcrf.training.support import Extent, Support, observed_counts, support
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,9 +15,7 @@ TABLED = table()
 LONG = {
     "fstcrf/lattices/answer.py": 737,
     "fstcrf/lattices/lattice.py": 776,
-    "fstcrf/machines/grammar/language.py": 728,
     "fstcrf/taggers/chainlattice.py": 707,
-    "fstcrf/training/problem.py": 757,
 }
 
 

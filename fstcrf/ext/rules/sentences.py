@@ -10,8 +10,8 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError, TooLargeError
+from fstcrf.ext.rules.kernel import Counter, Counts, counting_bytes, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, kinds_of
-from fstcrf.kernel.counting import Counter, Counts, counting_bytes, expected_steps
 from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.plans import Chain
 from fstcrf.machines.topology import Topology

@@ -47,7 +47,7 @@ from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.tables import AttributeTables, Vocabularies
 from fstcrf.training.executors.executor import Executor, Placement
 from fstcrf.training.parts import part_bounds
-from fstcrf.training.problem import ParameterSpace, Problem, counted_often, supported_space
+from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.spool import ArrayFile, Spool
 from fstcrf.training.spread import (
     PartFacts,
@@ -57,6 +57,7 @@ from fstcrf.training.spread import (
     part_support,
     supports_joined,
 )
+from fstcrf.training.support import counted_often, supported_space
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar

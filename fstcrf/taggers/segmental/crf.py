@@ -16,8 +16,7 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
-from fstcrf.kernel.phrases import PhraseFinder
-from fstcrf.kernel.semimarkov import best_segments
+from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
 from fstcrf.lattices import SegmentLattice
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged

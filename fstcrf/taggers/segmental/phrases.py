@@ -14,8 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
-from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
-from fstcrf.kernel.semimarkov import Extras
+from fstcrf.kernel.semimarkov import Extras, PhraseFinder, PhraseTrie
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.segmental.gold import GoldSegments
 from fstcrf.text.corpus import Corpus
