@@ -18,6 +18,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.lookup import hash_table
 from fstcrf.kernel.native import SLOT, array_in, array_out, check, ffi, lib
+from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +104,7 @@ def _text(
 ) -> tuple[Any, Floats]:
     """Return the sentences as the kernel's structure, and scratch memory for them."""
     n, width = int(offset[-1]), machine.pair.shape[1]
-    longest = int(np.diff(offset).max(initial=0))
+    longest = Ragged(offset).longest
     room = lib.fc_semimarkov_room(longest, width, machine.depth)
     if room < 0:
         raise TooLargeError(

@@ -32,7 +32,7 @@ from fstcrf.machines import pictures
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import as_corpus, check_empty, lattices
+from fstcrf.taggers.batches import as_corpus, check_empty, lattices, with_tokens
 from fstcrf.taggers.chain import Solver
 from fstcrf.taggers.jointmodel import WIDE_BUDGET, JointModel, budget_of
 from fstcrf.taggers.known import Known
@@ -71,10 +71,9 @@ def decide(
     inexact = 0
     check_empty(composition, lengths)
     for run, _, solved in runs:
-        dead = np.flatnonzero(np.isneginf(solved.total))
-        if len(dead):
-            number = int(np.flatnonzero(lengths)[run.first + dead[0]])
-            raise no_path(solver, solved.bound[dead[0]], number)
+        for k in np.flatnonzero(np.isneginf(solved.total)).tolist()[:1]:
+            number = int(np.flatnonzero(lengths)[run.first + k])
+            raise no_path(solver, solved.bound[k], number)
         inexact += int((solved.bound > solved.total).sum())
     columns = []
     for tagger in composition.taggers:
@@ -106,7 +105,7 @@ def solved_runs(
 ) -> tuple[list[int], Solver, list[tuple[Run, Corpus, Solved]]]:
     """Decode run by run; the runs do not depend on the threads."""
     solver = Solver(composition, budget, known, scored=scored)
-    lengths, corpus = _with_tokens(as_corpus(composition, sentences))
+    lengths, corpus = with_tokens(as_corpus(composition, sentences))
     corpus = _told(composition, known, lengths, corpus)
     several = runs_of([length for length in lengths if length], _RUN_TOKENS)
 
@@ -279,7 +278,7 @@ class ChainLattice:
         self, composition: JointModel, sentence: SentenceLike, known: Known | None = None
     ) -> None:
         self.composition, self._sentence, self._known = composition, sentence, known
-        lengths, corpus = _with_tokens(as_corpus(composition, [sentence]))
+        lengths, corpus = with_tokens(as_corpus(composition, [sentence]))
         self._length = lengths[0]
         self._corpus = _told(composition, known, lengths, corpus)
         self._order = Solver(composition).order
@@ -689,13 +688,6 @@ def _different(found: list[_Ranked], places: Sequence[int], n: int) -> list[_Ran
 def _floor(found: Sequence[_Ranked], n: int) -> float:
     """Return what a labelling must exceed to be among the n best; −inf while there is room."""
     return found[n - 1][0] if len(found) >= n else -np.inf
-
-
-def _with_tokens(corpus: Corpus) -> tuple[list[int], Corpus]:
-    """Return the lengths of sentences, and a corpus of those that a `Solver` takes."""
-    lengths = Ragged(corpus.offsets).lengths
-    full = corpus if lengths.all() else corpus.select(np.flatnonzero(lengths))
-    return lengths.tolist(), full
 
 
 def _told(

@@ -250,7 +250,7 @@ def block_tokens(space: ParameterSpace, *, arcs: bool = False) -> int:
 def _scratch(problem: Problem, space: ParameterSpace) -> int:
     """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
     background, states = sparse_background(problem, space), problem.topology.n_states
-    longest = int(np.diff(problem.offsets).max(initial=0))
+    longest = Ragged(problem.offsets).longest
     own = 4 * space.width * longest
     if background is None:
         return own + 17 * states * padded(states) + 8 * states * longest
@@ -330,7 +330,7 @@ def _attributes(
 
     With `whole` those that do not occur are numbered, too.
     """
-    weights = np.diff(layout.ptr).astype(np.int32)
+    weights = Ragged(layout.ptr).lengths.astype(np.int32)
     few = _few(n_slots)
     n = weights[index]
     as_row, lone = n > few, (n > 0) & (n <= few)

@@ -13,14 +13,13 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.kernel import SparseRows, padded
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.training.problem import ParameterSpace, Problem, slot_table
 
 Extent = Literal["supported", "complete"]
 Pairs: TypeAlias = tuple[Longs, Longs]
 """Tokens, and a slot or an arc of each."""
 
-_BLOCK = 20_000  # tokens whose attributes are looked up together
 _CELLS = 1 << 22  # cells that are looked at together
 _BITS = 64
 _FEW_ARCS = 1 << 14  # arc slots, all of which may have weights: those of 128 labels
@@ -250,11 +249,11 @@ def _distinct_rows(allowed: Bools, tokens: Longs) -> tuple[Bools, Longs]:
     """Return the distinct sets of labels of some tokens, bool [U, L], and which each has."""
     numbers: dict[bytes, int] = {}
     number = np.empty(len(tokens), dtype=np.int64)
-    for begin in range(0, len(tokens), _BLOCK):
-        rows = np.packbits(allowed[tokens[begin : begin + _BLOCK]], axis=1)
+    for begin in range(0, len(tokens), RUN_TOKENS):
+        rows = np.packbits(allowed[tokens[begin : begin + RUN_TOKENS]], axis=1)
         width, data = rows.shape[1], rows.tobytes()
         places = range(0, len(data), width)
-        number[begin : begin + _BLOCK] = [
+        number[begin : begin + RUN_TOKENS] = [
             numbers.setdefault(data[k : k + width], len(numbers)) for k in places
         ]
     packed = np.frombuffer(b"".join(numbers), dtype=np.uint8).reshape(len(numbers), -1)
@@ -328,8 +327,8 @@ def _slot_sets(design: SparseRows, pairs: Iterable[Pairs], n_slots: int) -> Slot
     seen = SlotSets(design.n_columns, n_slots)
     for tokens, slots in pairs:
         # In blocks: the list of (attribute, slot) occurrences is far longer than that of the pairs.
-        for begin in range(0, len(tokens), _BLOCK):
-            part = slice(begin, begin + _BLOCK)
+        for begin in range(0, len(tokens), RUN_TOKENS):
+            part = slice(begin, begin + RUN_TOKENS)
             entry, n = entries(design, tokens[part])
             seen.add(design.index[entry], np.repeat(slots[part], n))
     return seen
@@ -494,8 +493,8 @@ def _count(
     """
     there = SlotSets.of(cells, design.n_columns, width, width)
     first = cell_pointers(cells, design.n_columns, width)
-    for begin in range(0, len(tokens), _BLOCK):
-        part = slice(begin, begin + _BLOCK)
+    for begin in range(0, len(tokens), RUN_TOKENS):
+        part = slice(begin, begin + RUN_TOKENS)
         entry, n = entries(design, tokens[part])
         row = design.index[entry]
         rank, kept = there.ranks(row, np.repeat(slots[part], n))

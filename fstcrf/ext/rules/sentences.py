@@ -15,6 +15,7 @@ from fstcrf.ext.rules.patterns import CountingAutomaton, kinds_of
 from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.plans import Chain
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import bare_chain
 from fstcrf.taggers.jointmodel import JointModel
@@ -109,7 +110,7 @@ def rule_sentences(
             "them out",
             **corpus.where(int(corpus.offsets[lost[0]])),
         )
-    kept = np.repeat(allowed, np.diff(corpus.offsets))
+    kept = Ragged(corpus.offsets).repeat(allowed)
     chosen = corpus.select(np.flatnonzero(allowed))
     return RuleSentences(chosen, gold[kept], kind[kept], counts, score, len(lost))
 
@@ -161,7 +162,7 @@ def _gold_sums(
 
 def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Longs) -> None:
     """Refuse rules whose states beside the tagger's do not fit into memory."""
-    longest, states = int(np.diff(offsets).max()), automaton.target.shape[1]
+    longest, states = Ragged(offsets).longest, automaton.target.shape[1]
     needed = counting_bytes(longest, topology.n_states, states)
     free = free_memory()
     if needed is None or (free is not None and needed > free):
