@@ -110,6 +110,13 @@ def test_a_rule_that_never_matches(tagger: CRF, data: fstcrf.Corpus) -> None:
     assert both.weights["X"] != 0.0
 
 
+def test_sentences_without_tokens_teach_nothing(tagger: CRF, data: fstcrf.Corpus) -> None:
+    more = fstcrf.Corpus.from_sentences([SENTENCES[0], [], *SENTENCES[1:], []])
+    assert (
+        train_with_rules(tagger, more, RULE).weights == train_with_rules(tagger, data, RULE).weights
+    )
+
+
 def test_the_record_says_what_was_trained(tagger: CRF, data: fstcrf.Corpus) -> None:
     both = train_with_rules(tagger, data, RULE, tagger_l2=0.25, max_iterations=7)
     record = both.tagger.record

@@ -16,7 +16,7 @@ from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.plans import Chain
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.batches import as_corpus
+from fstcrf.taggers.batches import as_corpus, with_tokens
 from fstcrf.taggers.component import bare_chain
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.model.model import Model
@@ -90,7 +90,7 @@ def rule_sentences(
     """
     tagger = whole.taggers[0]
     column = gold_column(tagger, target)
-    corpus = as_corpus(whole, _with_column(data, column))
+    _, corpus = with_tokens(as_corpus(whole, _with_column(data, column)))
     if not len(corpus):
         raise DataError("no sentences to learn from", path=corpus.source)
     _check_memory(automaton, tagger.topology, corpus.offsets)
@@ -124,7 +124,7 @@ def gold_column(tagger: Model, target: str | None) -> str:
 
 
 def _with_column(data: Data, name: str) -> Data:
-    """Return the data, which must have a column; of sentences those that are not empty."""
+    """Return the data, which must have a column."""
     if isinstance(data, Corpus):
         if name not in data.columns:
             there = ", ".join(map(str, data.columns))
