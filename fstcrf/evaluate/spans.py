@@ -17,6 +17,7 @@ from fstcrf import display
 from fstcrf.arrays import Bools, Longs
 from fstcrf.errors import LabelWarning, OptionError, ShapeError
 from fstcrf.evaluate.labellings import LabelPairs, counted, paired
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 
 
@@ -479,7 +480,7 @@ def _unknown(
     lengths = [len(sentence) for sentence in words]
     if len(lengths) != pairs.n_sentences:
         raise ShapeError(f"{pairs.n_sentences} sentences of labels, {len(lengths)} of words")
-    wrong = np.flatnonzero(np.asarray(lengths, dtype=np.int64) != np.diff(pairs.offsets))
+    wrong = np.flatnonzero(np.asarray(lengths, dtype=np.int64) != Ragged(pairs.offsets).lengths)
     if len(wrong):
         number = int(wrong[0])
         labels = int(pairs.offsets[number + 1] - pairs.offsets[number])

@@ -346,7 +346,7 @@ class GraphCall:
         if graph.per_token and len(graph.score) != n:
             raise ShapeError(f"arc potentials of {len(graph.score)} tokens for {n} tokens")
         rows = array_in(node, np.float64, (n, graph.n_states), "node")
-        lengths = np.diff(offsets)
+        lengths = Ragged(offsets).lengths
         if offsets[0] != 0 or (lengths < 0).any():
             raise ShapeError("offsets fall or do not start at 0")
         place = first_invalid(node)

@@ -16,6 +16,7 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
 from fstcrf.lazy import made_once, making
+from fstcrf.ragged import Ragged
 
 BEAM = 64
 """States of a token that are followed when a search is given up."""
@@ -514,7 +515,7 @@ class _Handover:
 
     def _give(self, machine: Machine) -> None:
         batch = self._batch.over(machine)
-        lengths = np.diff(batch.bounds)
+        lengths = Ragged(batch.bounds).lengths
         longest = int(lengths[lengths <= self._longest].max(initial=1))
         cells = machine.outer * machine.width * machine.n_residual
         what = f"a sentence of {longest:,} tokens, {cells:,} states at each"

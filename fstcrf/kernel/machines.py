@@ -353,7 +353,7 @@ class Bound:
         self.machine = machine
         self.n_sentences, self.n_tokens = len(offsets) - 1, int(offsets[-1])
         self.offsets = array_in(offsets, np.int64, offsets.shape, "offsets")
-        lengths = np.diff(offsets)
+        lengths = Ragged(offsets).lengths
         if offsets[0] != 0 or (lengths < 0).any():
             raise ShapeError("offsets fall or do not start at 0")
         shapes = machine.per_token_shapes(self.n_tokens)

@@ -12,6 +12,7 @@ from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, check, ffi, lib, settle, settled
 from fstcrf.kernel.rows import SparseRows, padded
+from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class _Call:
         self.gold = array_in(learner.gold, np.int32, (n,), "gold")
         self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
         self.where = ffi.new("int64_t *")
-        self._longest = int(np.diff(learner.offsets).max(initial=0))
+        self._longest = Ragged(learner.offsets).longest
         self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
 
     def parameters(self, p: Parameters) -> Any:

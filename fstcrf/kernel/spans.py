@@ -135,7 +135,7 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
             counts[sentences] = sum(len(p) for _, p in parts)
             continue
         span, probability, ends, log_z[sentences] = search.found(
-            sum(_room(n, labels, floor) for n in np.diff(run.bounds).tolist())
+            sum(_room(n, labels, floor) for n in Ragged(run.bounds).lengths.tolist())
         )
         pieces.append((span, probability))
         counts[sentences] = np.diff(ends, prepend=0)
@@ -166,8 +166,8 @@ def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Fl
     ShapeError
         A span behind the end of its sentence.
     """
-    counts = np.diff(asked.bounds)
-    length = np.repeat(np.diff(batch.bounds), counts)
+    counts = Ragged(asked.bounds).lengths
+    length = np.repeat(Ragged(batch.bounds).lengths, counts)
     if (asked.span[:, 1] > length).any():
         raise ShapeError("a span ends behind its sentence")
     probability, log_z = np.zeros(len(asked.span)), np.empty(batch.n_sentences)
@@ -224,7 +224,7 @@ def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
 
 def _runs(batch: Bound, labels: SpanLabels, floor: float | None) -> Iterator[tuple[slice, Bound]]:
     """Yield runs of sentences that one call takes; sentences to be taken in blocks are alone."""
-    lengths = np.diff(batch.bounds).tolist()
+    lengths = Ragged(batch.bounds).lengths.tolist()
     room = [0 if floor is None else _room(n, labels, floor) for n in lengths]
     in_blocks = [r > _ROOM or is_long(batch, n) for r, n in zip(room, lengths, strict=True)]
     if not any(in_blocks) and sum(room) <= _ROOM:

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import DataError
 from fstcrf.lattices import Answer, Lattice
-from fstcrf.lattices.answer import shares
 from fstcrf.lattices.paths import nbest_of_tapes
 from fstcrf.machines.plans import Program, no_path_error, warn_unproven
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Known, Request
@@ -55,6 +53,13 @@ def surrounded(composition: JointModel, corpus: Corpus) -> Corpus:
         if isinstance(tagger.index, FeatureIndex):
             corpus = with_surroundings(corpus, tagger.index.templates)
     return corpus
+
+
+def with_tokens(corpus: Corpus) -> tuple[list[int], Corpus]:
+    """Return the lengths of sentences, and a corpus of those that have tokens."""
+    lengths = Ragged(corpus.offsets).lengths
+    full = corpus if lengths.all() else corpus.select(np.flatnonzero(lengths))
+    return lengths.tolist(), full
 
 
 def _no_tokens(taggers: Sequence[Model], sentences: int) -> Corpus:
@@ -115,7 +120,7 @@ def runs(
         return answer(run, tuple(values))
 
     cells = int(np.prod(composition.program.shape))
-    several = runs_of(lengths, max(1, min(20_000, _RUN_NUMBERS // cells)))
+    several = runs_of(lengths, max(1, min(RUN_TOKENS, _RUN_NUMBERS // cells)))
     return lengths, answered(several, of_run, threads)
 
 
@@ -183,20 +188,20 @@ def decode(composition: JointModel, request: Request, known: Known | None) -> An
         for k, tape in enumerate(composition.tapes)
     }
 
-    def chances() -> Floats:
-        log_z = [run.log_z for run in parts if run.log_z is not None]
+    def log_z() -> Floats:
+        each = [run.log_z for run in parts if run.log_z is not None]
         if not request.probabilities:
-            log_z = runs(composition, request.sentences, sums, request.threads)[1]
-        return _one(shares(scores, np.concatenate([np.empty(0), *log_z])[:, None]))
+            each = runs(composition, request.sentences, sums, request.threads)[1]
+        return np.concatenate([np.empty(0), *each])
 
     return Answer(
         flat,
         composition.label_sets,
         Ragged.from_lengths(lengths).offsets,
-        scores=_one(scores),
-        probabilities=chances,
-        exact=_one(exact),
-        bounds=_one(bounds),
+        scores=scores,
+        exact=exact,
+        bounds=bounds,
+        log_z=log_z,
     )
 
 
@@ -263,11 +268,6 @@ class _Ranked:
             [np.pad(ids, below, constant_values=-1) for ids in self.labels],
             self.log_z,
         )
-
-
-def _one(array: NDArray[T]) -> NDArray[T]:
-    """Return [B] for [B, 1]."""
-    return array[:, 0] if array.shape[1] == 1 else array
 
 
 def lattices(composition: JointModel, sentences: Data, known: Known | None = None) -> list[Lattice]:

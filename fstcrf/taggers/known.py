@@ -89,7 +89,7 @@ class Known:
 
     def written(self, tagged: Mapping[str, Topology], corpus: Corpus, full: Longs) -> Corpus:
         """Return a corpus of the sentences with tokens, `full`, with known labels as columns."""
-        lengths = np.diff(corpus.offsets).tolist()
+        lengths = Ragged(corpus.offsets).lengths.tolist()
         for tape, forced in self.forced.items():
             flat: list[str] = []
             for number, length in zip(full.tolist(), lengths, strict=True):

@@ -14,6 +14,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.stages import (
     Given,
     Stage,
@@ -138,7 +139,7 @@ class Around:
             return best, stage.weight * stage.log_z(given)
         changes = self._changes(prefixes)
         ends = np.searchsorted(changes.at, prefixes.bounds)
-        which = np.repeat(prefixes.sentence, np.diff(ends))
+        which = Ragged(ends).repeat(prefixes.sentence)
         variants = kernel.Variants(
             prefixes.sentence,
             ends.astype(np.int64, copy=False),

@@ -9,7 +9,6 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display
@@ -19,6 +18,7 @@ from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import topology_machine
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.jointmodel import JointModel, Normalize
 from fstcrf.taggers.known import Bias as JointBias
@@ -454,7 +454,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """
         answer = self._answer(sentences, scores=False, **options)
         columns = tuple(answer[tape].column() for tape in answer.tapes)
-        return np.diff(answer.offsets).tolist(), columns, int((~answer.exact).sum())
+        return Ragged(answer.offsets).lengths.tolist(), columns, int((~answer.exact).sum())
 
     @overload
     def lattices(

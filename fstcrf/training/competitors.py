@@ -19,7 +19,8 @@ from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.batches import Batch, BatchPotentials, Segments
-from fstcrf.training.problem import ParameterSpace, entries, slot_table
+from fstcrf.training.problem import ParameterSpace, slot_table
+from fstcrf.training.support import entries
 
 
 @dataclass(frozen=True)

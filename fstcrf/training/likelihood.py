@@ -27,7 +27,7 @@ from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.machines.topology import Background, sparse_pays
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
-from fstcrf.training.problem import ParameterSpace, Problem, Tables, cell_pointers
+from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.settings import ObjectiveSettings, TrainingRun
 from fstcrf.training.shards import (
     added,
@@ -42,6 +42,7 @@ from fstcrf.training.shards import (
     spans,
     sparse_background,
 )
+from fstcrf.training.support import cell_pointers
 
 
 class Expectation(Protocol):

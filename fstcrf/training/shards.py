@@ -31,7 +31,8 @@ from fstcrf.machines.topology import Background, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.memory import SweepCounts
-from fstcrf.training.problem import ParameterSpace, Problem, cell_pointers, observed_counts
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.support import cell_pointers, observed_counts
 
 # --- Parts of a text, and of vectors --------------------------------------------------------------
 
@@ -88,11 +89,11 @@ def digest(problem: Problem) -> bytes:
         if rows is not None:
             arrays += [rows.indptr, rows.index]
             arrays += [] if rows.value is None else [rows.value]
-    found = hashlib.sha256()
+    state = hashlib.sha256()
     for array in arrays:
-        found.update(f"{array.dtype}{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).data if array.size else b"")
-    return found.digest()
+        state.update(f"{array.dtype}{array.shape}".encode())
+        state.update(np.ascontiguousarray(array).data if array.size else b"")
+    return state.digest()
 
 
 _SPAN = 1 << 15  # float64: a part of a few vectors stays in the cache of a core
@@ -251,7 +252,7 @@ def block_tokens(space: ParameterSpace, *, arcs: bool = False) -> int:
 def _scratch(problem: Problem, space: ParameterSpace) -> int:
     """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
     background, states = sparse_background(problem, space), problem.topology.n_states
-    longest = int(np.diff(problem.offsets).max(initial=0))
+    longest = Ragged(problem.offsets).longest
     own = 4 * space.width * longest
     if background is None:
         return own + 17 * states * padded(states) + 8 * states * longest
@@ -331,7 +332,7 @@ def _attributes(
 
     With `whole` those that do not occur are numbered, too.
     """
-    weights = np.diff(layout.ptr).astype(np.int32)
+    weights = Ragged(layout.ptr).lengths.astype(np.int32)
     few = _few(n_slots)
     n = weights[index]
     as_row, lone = n > few, (n > 0) & (n <= few)

@@ -51,14 +51,7 @@ from fstcrf.training.preconditioning import (
     prints,
     tied_space,
 )
-from fstcrf.training.problem import (
-    Extent,
-    ParameterSpace,
-    Problem,
-    Support,
-    observed_counts,
-    support,
-)
+from fstcrf.training.problem import ParameterSpace, Problem
 from fstcrf.training.shards import (
     added,
     attribute_layout,
@@ -69,6 +62,7 @@ from fstcrf.training.shards import (
     start_step,
 )
 from fstcrf.training.spool import Spool
+from fstcrf.training.support import Extent, Support, observed_counts, support
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,6 @@ TABLED = table()
 LONG = {
     "fstcrf/lattices/answer.py": 737,
     "fstcrf/lattices/lattice.py": 776,
-    "fstcrf/machines/grammar/language.py": 728,
-    "fstcrf/training/problem.py": 757,
 }
 
 

@@ -11,10 +11,10 @@ import pytest
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.ext.rules import learn_rules
+from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.ext.rules.learning import RuleLikelihood, potentials
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
-from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.taggers import CRF
 from fstcrf.taggers.jointmodel import JointModel
 from tests.support.rule_cases import RULES, TEMPLATES, corpus, labellings

@@ -13,11 +13,10 @@ import pytest
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.errors import LearningWarning, ModelFileError
-from fstcrf.ext.rules import TrainedWithRules, learn_rules, train_with_rules
+from fstcrf.ext.rules import TrainedWithRules, kernel, learn_rules, train_with_rules
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
 from fstcrf.ext.rules.training import JointLikelihood
-from fstcrf.kernel import counting
 from fstcrf.taggers import CRF
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.training.likelihood import Likelihood
@@ -122,10 +121,10 @@ def test_the_oracle_notices(monkeypatch: pytest.MonkeyPatch) -> None:
     found = objective(tagger, data)
     theta = np.random.default_rng(1).normal(size=found.size)
     value, gradient = wanted(theta, np.zeros(found.size))
-    exact = counting.expected_steps
+    exact = kernel.expected_steps
     for name in ("log_z", "read", "ended", "state", "pair"):
 
-        def off(*given: Any, name: str = name, **more: Any) -> counting.Counts:
+        def off(*given: Any, name: str = name, **more: Any) -> kernel.Counts:
             sums = exact(*given, **more)
             return sums._replace(**{name: getattr(sums, name) * (1.0 + 1e-6)})
 

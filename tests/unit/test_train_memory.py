@@ -15,7 +15,7 @@ from fstcrf.errors import MemoryWarning, OptionError
 from fstcrf.taggers.model import structure, training
 from fstcrf.training import memory
 from fstcrf.training.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
-from fstcrf.training.problem import SlotSets
+from fstcrf.training.support import SlotSets
 
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc")
 

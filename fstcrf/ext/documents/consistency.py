@@ -25,6 +25,7 @@ from fstcrf.ext.documents.document import (
     repeated_sequences,
     span_tables,
 )
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus, span_arrays
 
 
@@ -351,7 +352,7 @@ class ConsistencyScores:
         tokens = document.compared(model.column, ignore_case=model.ignore_case)
         self._repeated = repeated_sequences(tokens, document.offsets)
         bounds = document.offsets
-        lengths = np.diff(bounds)
+        lengths = Ragged(bounds).lengths
         self._begin = np.repeat(bounds[:-1], lengths).tolist()
         self._end = np.repeat(bounds[1:], lengths).tolist()
         self._whole: Counter[tuple[int, int]] = Counter()

@@ -262,7 +262,7 @@ class Workbench:
     @cached_property
     def _order(self) -> Ints:
         assert self.corpus is not None  # noqa: S101 (as above)
-        full = np.flatnonzero(np.diff(self.corpus.offsets))
+        full = np.flatnonzero(Ragged(self.corpus.offsets).lengths)
         if self.gold:
             full = full[np.argsort(-self._errors[full], kind="stable")]
         return full.astype(np.int32)

@@ -22,6 +22,7 @@ import numpy as np
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import LearningWarning, NumericError
+from fstcrf.ext.rules.kernel import Counts, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
 from fstcrf.ext.rules.sentences import (
     OnMissing,
@@ -33,7 +34,6 @@ from fstcrf.ext.rules.sentences import (
 )
 from fstcrf.files import atomic_write
 from fstcrf.kernel import dot
-from fstcrf.kernel.counting import Counts, expected_steps
 from fstcrf.kernel.native import Workers
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Chain

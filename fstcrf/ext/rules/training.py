@@ -24,6 +24,7 @@ from fstcrf import kernel
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Singles
 from fstcrf.errors import OptionError
+from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.ext.rules.learning import (
     LearnedRules,
     RuleExpectations,
@@ -40,7 +41,6 @@ from fstcrf.ext.rules.sentences import (
     one_tagger,
     rule_sentences,
 )
-from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.kernel.native import Workers
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.model.model import Model, TrainingRecord

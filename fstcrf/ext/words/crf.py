@@ -263,7 +263,7 @@ class LatticeCRF:
             np.concatenate([nothing, *(getattr(one, name) for one in found)])
             for name in ("start", "end", "word")
         )
-        counts = [np.diff(one.row) for one in found]
+        counts = [Ragged(one.row).lengths for one in found]
         row = Ragged.from_lengths(np.concatenate([nothing, *counts])).offsets
         scores = np.concatenate([np.zeros(0), *(one.score for one in found)])
         return WordAnswer(tuple(texts), self.lexicon, row, start, end, word, scores)

@@ -18,7 +18,7 @@ from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Bound, Budget, EmissionRows
-from fstcrf.lattices.answer import Answer, Path, shares
+from fstcrf.lattices.answer import Answer, Path
 from fstcrf.lattices.confidence import Confidence
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
@@ -286,15 +286,14 @@ class Emissions:
         bounds: Floats | None = None,
     ) -> Answer:
         """Return the answer of paths, int32 [n, N], with scores [B, n]."""
-        one = (slice(None), 0) if score.shape[1] == 1 else ...
         return EmissionAnswer(
             {"label": path},
             {"label": self.labels},
             self.scores.offsets,
-            scores=score[one],
-            probabilities=lambda: self._shares(score)[one],
-            exact=np.ones(score.shape, dtype=bool)[one] if exact is None else exact[one],
-            bounds=score[one] if bounds is None else bounds[one],
+            scores=score,
+            exact=exact,
+            bounds=bounds,
+            log_z=self._usual_log_z,
             posterior=lambda: _Posterior(self),
             width=self.scores.width,
         )
@@ -558,12 +557,11 @@ class Emissions:
     def _label_sums(self, states: Floats) -> Floats:
         return self.program.chain["label"].topology.label_sums(states)
 
-    def _shares(self, scores: Floats) -> Floats:
-        """Return the probabilities of paths, float64 [B, n]; NaN: from too large a product."""
+    def _usual_log_z(self) -> Floats:
+        """Return log Z of each sentence, float64 [B]; NaN of too large a product."""
         if self.rows is None and not self.program.summable:
-            sums = np.where(self.lengths, np.nan, self.program.empty_score)
-            return shares(scores, sums[:, None])
-        return shares(scores, self.log_z[:, None])
+            return np.where(self.lengths, np.nan, self.program.empty_score)
+        return self.log_z
 
 
 class EmissionAnswer(Answer):

@@ -1,4 +1,4 @@
-"""The language of ``.grm`` files: names, functions and constraints resolved, then bound to labels.
+"""The language of ``.grm`` files: names, functions and constraints resolved.
 
 A definition is used behind the place where it stands, and not in itself: then every expression is
 regular. Costs become scores here. Each export is a constraint.
@@ -9,37 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from fstcrf.arrays import Bools
-from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
+from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.files import read_file
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import constraint, syntax
-from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, only_empty, trim
+from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, trim
 from fstcrf.machines.grammar.automata import constraint_from_machine
+from fstcrf.machines.grammar.binding import Binding, Export, bound_export
 from fstcrf.machines.grammar.constraint import Constraint, RuleOptions
-from fstcrf.machines.grammar.labels import (
-    ANY,
-    LabelSets,
-    Matching,
-    Names,
-    Spans,
-    nearest,
-    only_tape,
-)
-from fstcrf.machines.grammar.regular import (
-    Constrained,
-    Regular,
-    Symbol,
-    compiled,
-    has_scores,
-    leaves,
-)
+from fstcrf.machines.grammar.labels import ANY, LabelSets, Matching, Names, Spans
+from fstcrf.machines.grammar.regular import Constrained, Regular, Symbol, has_scores, leaves
 from fstcrf.machines.grammar.syntax import cut, fields, plain
 
 
@@ -69,7 +54,7 @@ def _parsed(text: str, path: str | None) -> tuple[Constraint, ...]:
     return tuple(
         Constraint(
             f"{short}: {export.name}",
-            partial(_bound, export, file.tapes, path, short),
+            partial(bound_export, export, file.tapes, path, short),
             language=True,
         )
         for export in _Expansion(file).exports()
@@ -130,7 +115,7 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
             raise expansion.error(
                 "two exports share one open cost, <?>: write the pattern out twice", export.line
             )
-        bind = partial(_bound, export, file.tapes, path, short)
+        bind = partial(bound_export, export, file.tapes, path, short)
         constraint_ = Constraint(f"{short}: {export.name}", bind)
         rules.append(Rule(export.name, constraint_, place, export.line))
     unused = expansion.open_places - {rule.place for rule in rules}
@@ -220,7 +205,7 @@ def _each(
     path: str | None,
     sets: LabelSets,
 ) -> tuple[Acceptor, ...]:
-    binding = _Binding(names, path, sets)
+    binding = Binding(names, path, sets)
     parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
     if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
         raise GrammarError("the pattern of each holds a soft constraint")
@@ -294,15 +279,6 @@ def _fits(value: object, kind: _Kind) -> bool:
 # --- Names and functions resolved -----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Export:
-    """An exported name of a file and its value."""
-
-    name: str
-    value: Regular
-    line: int
-
-
 @dataclass(eq=False, slots=True)
 class _Value:
     """An expression and the names that it sees; its meaning is found when it is asked for."""
@@ -363,12 +339,12 @@ class _Expansion:
     open_places: set[tuple[int, int]] = field(default_factory=set)
     expanded: int = 0  # expressions in bodies of functions, once for each call
 
-    def exports(self) -> tuple[_Export, ...]:
+    def exports(self) -> tuple[Export, ...]:
         for statement in self.file.statements:
             self._check_new(statement.name, self.lines, statement.line)
             self.lines[statement.name] = statement.line
         scope = _Scope()
-        exports: list[_Export] = []
+        exports: list[Export] = []
         for statement in self.file.statements:
             if isinstance(statement, syntax.FunctionDefinition):
                 self._check_function(statement)
@@ -378,7 +354,7 @@ class _Expansion:
             scope = scope.with_name(statement.name, value)
             try:
                 if statement.export:
-                    exports.append(_Export(statement.name, self.value(value), statement.line))
+                    exports.append(Export(statement.name, self.value(value), statement.line))
                 elif not _only_names(statement.value):
                     self.value(value)
             except RecursionError:
@@ -630,99 +606,3 @@ def _only_names(expression: syntax.Expression) -> bool:
             return True
         case _:
             return False
-
-
-# --- Label sets put in ----------------------------------------------------------------------------
-
-
-def _bound(
-    export: _Export, tapes: tuple[str, ...], path: str | None, short: str, sets: LabelSets
-) -> tuple[Acceptor, ...]:
-    """Return the acceptors of an export over label sets; all errors with file and line."""
-    binding = _Binding(tapes, path, sets)
-    title = f"{short}:{export.line}: {export.name}"
-    try:
-        acceptors = binding.acceptors(export.value, title)
-    except TooLargeError as error:
-        message = f"export {export.name} is too large: {error}"
-        if has_scores(export.value):
-            message += "; are there two ways to read the same labels in a loop at different costs?"
-        raise GrammarError(message, path=path, line=export.line) from None
-    except GrammarError as error:
-        if error.line is not None:
-            raise
-        message = f"export {export.name}: {error}"
-        raise GrammarError(message, path=path, line=export.line) from None
-    if any(map(is_empty, acceptors)):
-        missing = binding.nothing(export.value)
-        # The empty labelling alone may be meant; what classes without labels leave is not.
-        if missing or not all(map(only_empty, filter(is_empty, acceptors))):
-            message = f"export {export.name} accepts no sentence{missing}"
-            raise GrammarError(message, path=path, line=export.line)
-    return acceptors
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """Label sets put into the expressions of a file."""
-
-    tapes: tuple[str, ...]
-    path: str | None
-    sets: LabelSets
-
-    def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
-        if isinstance(value, Constrained):
-            acceptors = self.part(value)
-            several = len(acceptors) > 1
-            return tuple(
-                replace(one, name=f"{title}: {one.name}" if several else title) for one in acceptors
-            )
-        read = self.read()
-        labels = tuple(self.sets[tape] for tape in read)
-        return (compiled(value, read, labels, self.flags, self.part, title),)
-
-    def read(self) -> tuple[str, ...]:
-        """Return the tapes whose labels the symbols of the file are."""
-        if len(self.tapes) < 2:
-            return (only_tape(self.sets, self.tapes[0] if self.tapes else None),)
-        return tuple(only_tape(self.sets, tape) for tape in self.tapes)
-
-    def part(self, part: Constrained) -> tuple[Acceptor, ...]:
-        try:
-            return part.constraint.bind(self.sets)
-        except GrammarError as error:
-            if error.line is not None:
-                raise
-            raise GrammarError(str(error), path=self.path, line=part.line) from None
-
-    def flags(self, symbol: Symbol) -> Bools:
-        """Return the tuples of labels that a symbol stands for: bool [A], last tape fastest."""
-        read = self.read()
-        chosen = dict(symbol.fields)
-        axes = [
-            self._of(chosen.get(tape, chosen.get(None)), self.sets[name], symbol.line)
-            for tape, name in zip(self.tapes or (None,), read, strict=True)
-        ]
-        return reduce(np.logical_and.outer, axes).reshape(-1)
-
-    def _of(self, label: str | Matching | None, labels: tuple[str, ...], line: int) -> Bools:
-        if label is None:
-            return np.ones(len(labels), dtype=bool)
-        if isinstance(label, Matching):
-            return np.asarray([label.matches(own) for own in labels])
-        if label not in labels:
-            message = f"no label {label!r}{nearest(label, labels)}"
-            raise GrammarError(message, path=self.path, line=line)
-        return np.asarray([own == label for own in labels])
-
-    def nothing(self, value: Regular) -> str:
-        """Return which classes of an expression have no labels, for the end of a message."""
-        patterns = [
-            label.pattern
-            for leaf in leaves(value)
-            if isinstance(leaf, Symbol) and not self.flags(leaf).any()
-            for _, label in leaf.fields
-            if isinstance(label, Matching)
-        ]
-        shown = ", ".join(f'label["{pattern}"]' for pattern in dict.fromkeys(patterns))
-        return f"; no label is in {shown}" if shown else ""

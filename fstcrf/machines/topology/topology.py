@@ -28,6 +28,7 @@ from fstcrf.arguments import label_tuple, real_array
 from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import LabelError, ShapeError
 from fstcrf.lazy import LazyModule
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -200,7 +201,7 @@ class Topology:
             return label_ids.copy()
         table = np.vstack([self.successor, np.full((1, self.n_labels), -1, dtype=np.int32)])
         states = np.full(len(label_ids), -1, dtype=np.int32)
-        starts, lengths = offsets[:-1], np.diff(offsets)
+        starts, lengths = offsets[:-1], Ragged(offsets).lengths
         now = np.full(len(starts), self.n_states, dtype=np.int32)
         for t in range(int(lengths.max(initial=0))):
             live = np.flatnonzero(lengths > t)

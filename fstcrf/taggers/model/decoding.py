@@ -16,10 +16,10 @@ from fstcrf import kernel
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
-from fstcrf.lattices.answer import Answer, shares
+from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import (
     UNKNOWN,
@@ -45,7 +45,7 @@ Bias: TypeAlias = Mapping[str, float]
 
 T = TypeVar("T")
 
-_BATCH_TOKENS, _FEW_TOKENS = 20_000, 1_000
+_FEW_TOKENS = 1_000
 _BATCH_NUMBERS = 220_000
 """Node potentials of a run, unless it has few tokens: the next run finds their memory where this
 one left it, and warm. Larger blocks are given back to the system and taken anew, page by page."""
@@ -113,11 +113,11 @@ def decode(
     data, runs = _runs(model, sentences, best, threads, forced, bias)
     scores = np.concatenate([np.empty(0), *(score for _, score, _ in runs)])
 
-    def chances() -> Floats:
+    def log_z() -> Floats:
         parts = [z for _, _, z in runs if z is not None]
         if not probabilities:
             parts = _runs(model, sentences, sums, threads, forced, bias)[1]
-        return shares(scores, np.concatenate([np.empty(0), *parts]))
+        return np.concatenate([np.empty(0), *parts])
 
     flat = np.concatenate([np.empty(0, dtype=np.int32), *(ids for ids, _, _ in runs)])
     return Answer(
@@ -125,9 +125,7 @@ def decode(
         {model.tape: model.labels},
         Ragged.from_lengths(data.lengths).offsets,
         scores=scores,
-        probabilities=chances,
-        exact=np.ones(len(scores), dtype=bool),
-        bounds=scores,
+        log_z=log_z,
     )
 
 
@@ -192,7 +190,7 @@ def _runs(
         return answer(_batch(model, data, run, forced, added))
 
     tokens = max(_FEW_TOKENS, _BATCH_NUMBERS // model.topology.n_states)
-    return data, answered(data.runs(min(_BATCH_TOKENS, tokens)), of_run, threads)
+    return data, answered(data.runs(min(RUN_TOKENS, tokens)), of_run, threads)
 
 
 def _batch(

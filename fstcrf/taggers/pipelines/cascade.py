@@ -217,7 +217,7 @@ def _softly(
                     constraints=error.constraints,
                 ) from None
         sums[number] = lattices[number] if paths else free[number]
-    sizes = np.diff(corpus.offsets).tolist()
+    sizes = Ragged(corpus.offsets).lengths.tolist()
     answer = Answer.of_paths(best, {model.tape: model.labels}, sizes, n)
     return _Step(answer, lambda: lattices), sums
 
@@ -270,14 +270,13 @@ def _joined(question: _Question, steps: dict[str, _Step], ids: dict[str, Ints]) 
         if tape == last:
             rows = np.broadcast_to(steps[tape].answer[tape].flat, rows.shape)
         flat[tape] = np.where(missing, np.int32(-1), rows).astype(np.int32)
-    one = (slice(None), 0) if n == 1 else ...
     sets = question.composition.label_sets
     return Answer(
         flat,
         {tape: sets[tape] for tape in tapes},
         offsets,
-        scores=logs[one],
-        probabilities=np.exp(logs)[one],
-        exact=proven[one],
-        bounds=np.where(proven, logs, 0.0)[one],  # a probability is at most 1
+        scores=logs,
+        exact=proven,
+        bounds=np.where(proven, logs, 0.0),  # a probability is at most 1
+        log_z=lambda: np.zeros(size),
     )

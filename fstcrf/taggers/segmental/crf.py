@@ -17,11 +17,10 @@ from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
-from fstcrf.kernel.phrases import PhraseFinder
-from fstcrf.kernel.semimarkov import best_segments
+from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
 from fstcrf.lattices import SegmentLattice
 from fstcrf.lazy import given_state, made_once
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.segmental import files
 from fstcrf.taggers.segmental.files import SavedSegmentCRF, SegmentRecord
@@ -45,7 +44,6 @@ from fstcrf.text.features.template import as_templates
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Outcome, Progress
 
-_RUN = 20_000  # tokens that are scored together
 _CAP = 8
 
 
@@ -282,7 +280,7 @@ class SegmentCRF:
         kept = kind != self._outside
         start, end, kind = start[kept], end[kept], kind[kept]
         row = np.searchsorted(start, offsets)
-        first = np.repeat(offsets[:-1], np.diff(row))
+        first = Ragged(row).repeat(offsets[:-1])
         return SegmentAnswer(
             row,
             (start - first).astype(np.int32),
@@ -296,7 +294,7 @@ class SegmentCRF:
         """Offsets of sentences, labels at first tokens of segments, −1 elsewhere, and scores."""
         corpus = self._read(sentences)
         machine, values = self._machine, self._values
-        runs = runs_of(Ragged(corpus.offsets).lengths.tolist(), _RUN)
+        runs = runs_of(Ragged(corpus.offsets).lengths.tolist(), RUN_TOKENS)
         design, space = self.index.runs(corpus), self.space
         extras = self.features.runs(self._phrases, corpus)
 
@@ -455,7 +453,7 @@ def _check_schemes(longest: int, scheme: str, writes: str) -> None:
 
 def _full(data: Data) -> Corpus:
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
-    sizes = np.diff(corpus.offsets)
+    sizes = Ragged(corpus.offsets).lengths
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
     return corpus if sizes.all() else corpus.select(np.flatnonzero(sizes))

@@ -25,8 +25,8 @@ from fstcrf.taggers.segmental.phrases import observed_values
 from fstcrf.training.course import Course
 from fstcrf.training.optimiser import Optimiser, Staged
 from fstcrf.training.preconditioning import InUnits, units_of
-from fstcrf.training.problem import SlotSets, entries
 from fstcrf.training.shards import N_SHARDS, shard_bounds
+from fstcrf.training.support import SlotSets, entries
 
 ROLES = 3
 """A token is the first of its segment, within it, or its last; the only one is all of these."""

@@ -230,7 +230,7 @@ class _TreebankReader(BlockReader):
         """Return how the sentences of a block are written."""
         strings, forms = self._strings[_FORM], found.ids[_FORM]
         spaced, n = self._spaces()[found.ids[_MISC]], len(forms)
-        begin, size = strings.offsets[forms], np.diff(strings.offsets)[forms]
+        begin, size = strings.offsets[forms], Ragged(strings.offsets).lengths[forms]
         starts, text = np.append(found.starts, n), strings.text
         if not others.ranges:
             return Forms(starts, begin, size, np.ones(n, dtype=np.int64), spaced, text)

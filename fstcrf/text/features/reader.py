@@ -216,7 +216,7 @@ class Reader:
         self.corpus = corpus
         self.n_tokens = corpus.n_tokens
         self.reach = reach
-        lengths = np.diff(corpus.offsets)
+        lengths = Ragged(corpus.offsets).lengths
         places = np.arange(self.n_tokens, dtype=np.int64)
         self._before = (places - np.repeat(corpus.offsets[:-1], lengths)).astype(np.int32)
         self._after = (np.repeat(corpus.offsets[1:], lengths) - 1 - places).astype(np.int32)

@@ -14,6 +14,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ def expected_steps(
         raise ShapeError(f"arcs of {len(counter.arc)} tokens, there are {n}")
     if (np.diff(offsets) < 1).any():
         raise ShapeError("a sentence is empty")
-    longest = int(np.diff(offsets).max(initial=0))
+    longest = Ragged(offsets).longest
     room = lib.fc_counter_room(longest, size, states)
     if room < 0:
         raise TooLargeError(
