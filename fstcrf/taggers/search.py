@@ -351,7 +351,7 @@ class Search:
         shares = (
             [(wanted, np.arange(len(sentence)))]
             if k == 0
-            else _shares(nodes, _INNER * wanted, self.budget)
+            else _shares(sentence, _INNER * wanted, self.budget)
         )
         size = _LOOK_TOKENS if not self.rule.timed else _PART_TOKENS
         for n, sharing in shares:
@@ -455,19 +455,14 @@ class _Frontier:
         return _Frontier(self.prefixes.picked(where), *arrays)
 
 
-def _shares(nodes: _Frontier, share: int, most: int) -> list[tuple[int, Longs]]:
+def _shares(sentence: Longs, share: int, most: int) -> list[tuple[int, Longs]]:
     """Return how many labellings each of some prefixes may have, and which prefixes.
 
-    Those of a sentence have half of its share alike; of the rest, the one that may win by most has
-    a half, the next one a quarter, ... They are rounded down to powers of two.
+    A sentence shares among its prefixes; shares are rounded down to powers of two.
     """
-    sentence = nodes.prefixes.sentence
-    order = np.lexsort((-nodes.upper, sentence))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order)) - np.searchsorted(sentence, sentence)
     _, place, count = np.unique(sentence, return_inverse=True, return_counts=True)
-    each = np.maximum(share // (2 * count[place]), share >> np.minimum(rank + 2, 62))
-    power = np.floor(np.log2(np.clip(each, 1, most))).astype(np.int64)
+    each = np.clip(share // count[place], 1, most)
+    power = np.floor(np.log2(each)).astype(np.int64)
     return [(1 << p, np.flatnonzero(power == p)) for p in distinct(power).tolist()]
 
 
