@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, TooLargeError
 from fstcrf.lattices import Answer
 from fstcrf.ragged import Ragged
@@ -64,7 +64,7 @@ def decode(composition: JointModel, asked: Request, evidence: Known | None = Non
     """
     tapes = asked.tapes or composition.tapes
     rule = ChainRule(composition, asked.budget, evidence, asked.n, tapes, scored=asked.scores)
-    lengths, corpus = with_evidence(composition, asked.sentences, evidence)
+    corpus = with_evidence(composition, asked.sentences, evidence)
 
     def solved(run: Run) -> tuple[Corpus, Incumbents]:
         whole = run.end - run.first == len(corpus)
@@ -72,9 +72,9 @@ def decode(composition: JointModel, asked: Request, evidence: Known | None = Non
         return mine, best(rule, mine)
 
     tokens = max(1, min(_RUN_TOKENS, _RUN_LABELS // asked.n))
-    several = runs_of([length for length in lengths if length], tokens)
-    found = answered(several, solved, asked.threads)
-    answer = _joined(rule, lengths, found, tapes)
+    lengths = Ragged(corpus.offsets).lengths.tolist()
+    found = answered(runs_of(lengths, tokens), solved, asked.threads)
+    answer = _joined(rule, corpus.offsets, found, tapes)
     if asked.strict and answer.dead.any():
         dead = int(np.flatnonzero(answer.dead)[0])
         if not lengths[dead]:
@@ -85,27 +85,19 @@ def decode(composition: JointModel, asked: Request, evidence: Known | None = Non
 
 def _joined(
     rule: ChainRule,
-    lengths: Sequence[int],
+    offsets: Longs,
     found: Sequence[tuple[Corpus, Incumbents]],
     tapes: Sequence[str],
 ) -> Answer:
     several = [incumbents for _, incumbents in found]
-    full = np.not_equal(lengths, 0)
     n = kernel.columns(rule.n, max([some.count for some in several], default=0))
-    scores = np.full((len(lengths), n), -np.inf)
-    if not full.all():
-        scores[~full, 0] = rule.composition.program.empty_score
-    bounds = scores.copy()
-    scores[full] = np.concatenate([scores[:0], *(some.columns(n) for some in several)])
-    left = np.concatenate([bounds[:0, 0], *(some.bound for some in several)])
-    bounds[full] = np.maximum(scores[full], left[:, None])
-    proven = bounds <= scores
+    scores = np.concatenate([np.empty((0, n)), *(some.columns(n) for some in several)])
+    left = np.concatenate([np.empty(0), *(some.bound for some in several)])
+    bounds = np.maximum(scores, left[:, None])
 
     def probabilities() -> Floats:
-        chances = np.where(np.isneginf(scores), 0.0, 1.0)
         parts = [rule.probabilities(corpus, some, n) for corpus, some in found]
-        chances[full] = np.concatenate([chances[:0], *parts])
-        return _one(chances)
+        return _one(np.concatenate([np.empty((0, n)), *parts]))
 
     order = [rule.order[k] for k in rule.shown]
     flat = {}
@@ -116,10 +108,10 @@ def _joined(
     return Answer(
         flat,
         {tape: sets[tape] for tape in tapes},
-        Ragged.from_lengths(lengths).offsets,
+        offsets,
         scores=_one(scores),
         probabilities=probabilities,
-        exact=_one(proven),
+        exact=_one(bounds <= scores),
         bounds=_one(bounds),
     )
 
@@ -135,18 +127,13 @@ def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
     )
 
 
-def with_evidence(
-    composition: JointModel, sentences: Data, evidence: Known | None
-) -> tuple[list[int], Corpus]:
-    """Return the lengths of sentences, and those with tokens, observed labels being columns."""
+def with_evidence(composition: JointModel, sentences: Data, evidence: Known | None) -> Corpus:
+    """Return sentences as a corpus, observed labels being columns."""
     corpus = as_corpus(composition, sentences)
-    lengths = Ragged(corpus.offsets).lengths
-    full = np.flatnonzero(lengths)
-    corpus = corpus if lengths.all() else corpus.select(full)
-    if evidence is not None and evidence.forced:
-        topologies = {tagger.tape: tagger.topology for tagger in composition.taggers}
-        corpus = evidence.written(topologies, corpus, full)
-    return lengths.tolist(), corpus
+    if evidence is None or not evidence.forced:
+        return corpus
+    topologies = {tagger.tape: tagger.topology for tagger in composition.taggers}
+    return evidence.written(topologies, corpus, np.arange(len(corpus)))
 
 
 def _one(array: NDArray[_T]) -> NDArray[_T]:
@@ -163,7 +150,6 @@ def best(rule: ChainRule, corpus: Corpus) -> Incumbents:
     Parameters
     ----------
     corpus : Corpus
-        No empty sentences.
     """
     alive = possible_lengths(rule.composition.skeleton, np.diff(corpus.offsets))
     if alive.all():

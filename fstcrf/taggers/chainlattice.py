@@ -60,7 +60,8 @@ class ChainLattice:
         self, composition: JointModel, sentence: SentenceLike, known: Known | None = None
     ) -> None:
         self.composition, self._sentence, self._known = composition, sentence, known
-        (self._length,), self._corpus = with_evidence(composition, [sentence], known)
+        self._corpus = with_evidence(composition, [sentence], known)
+        self._length = self._corpus.n_tokens
         self._order = composition.order
 
     def __repr__(self) -> str:

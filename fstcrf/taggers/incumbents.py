@@ -7,6 +7,7 @@ a hash of their labels, and compared where hashes agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,17 +183,15 @@ class Incumbents:
 
     def own(self, sentence: Longs, labels: Sequence[Ints]) -> Floats:
         """Return what labellings of the tapes shown score where they are held, else −inf, [P]."""
-        bounds = Ragged(self.offsets).select(sentence)
-        tokens = self._tokens(sentence)
-        found = np.full(len(sentence), -np.inf)
-        if len(tokens):
-            for rank in range(int((self.score > -np.inf).sum(axis=1).max(initial=0))):
-                differs = np.zeros(len(tokens), dtype=bool)
-                for mine, more in zip(self.labels, labels, strict=True):
-                    differs |= mine[rank].take(tokens) != more
-                same = ~np.logical_or.reduceat(differs, bounds.offsets[:-1])
-                found[same] = self.score[sentence[same], rank]
-        return found
+        rows, tokens = Ragged(self.offsets).select(sentence), self._tokens(sentence)
+        held = np.full(len(sentence), -np.inf)
+        for rank in range(self.count):
+            differs = np.zeros(len(tokens), dtype=bool)
+            for mine, more in zip(self.labels, labels, strict=True):
+                differs |= mine[rank].take(tokens) != more
+            same = _sums(differs, rows) == 0
+            held[same] = self.score[sentence[same], rank]
+        return held
 
     def replace(self, sentences: Longs, other: Incumbents) -> None:
         """Take over the incumbents of some of the sentences from a search of these alone."""
@@ -230,7 +229,7 @@ def _hashes(pool: Ragged, labels: Sequence[Ints]) -> _Hashes:
         mixed = (ids.astype(np.uint64) + np.uint64(tape << 32)) * np.uint64(0xD6E8FEB86659FD93)
         mixed = (mixed ^ place) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0x94D049BB133111EB)
-        total += np.add.reduceat(mixed ^ (mixed >> np.uint64(32)), pool.offsets[:-1])
+        total += _sums(mixed ^ (mixed >> np.uint64(32)), pool)
     return total
 
 
@@ -240,9 +239,14 @@ def _equal(pool: Ragged, first: Longs, second: Longs, labels: Sequence[Ints]) ->
     differs = np.zeros(len(one), dtype=bool)
     for ids in labels:
         differs |= ids.take(one) != ids.take(other)
-    if not len(first):
-        return differs
-    return ~np.logical_or.reduceat(differs, pool.select(first).offsets[:-1])
+    return np.equal(_sums(differs, pool.select(first)), 0)
+
+
+def _sums(values: NDArray[Any], rows: Ragged) -> NDArray[np.uint64]:
+    """Return the sum of each row, modulo 2^64; a row may be empty."""
+    total = np.zeros(len(values) + 1, np.uint64)
+    np.cumsum(values, dtype=np.uint64, out=total[1:])
+    return total[rows.offsets[1:]] - total[rows.offsets[:-1]]
 
 
 def _numbers(pool: Ragged, order: Longs, labels: Sequence[Ints]) -> _Hashes:

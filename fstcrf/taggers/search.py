@@ -106,7 +106,7 @@ class ChainRule:
         Parameters
         ----------
         corpus : Corpus
-            No empty sentences.
+            Sentences that each tagger has a path for.
         ids : mapping of str to int32 [N]
             Labels of each tape, or of the first ones alone, which have a probability of their own.
         plain : bool
@@ -132,7 +132,7 @@ class ChainRule:
         weights, conjuncts = self.composition.weights, self.composition.conjuncts
         plain = all(weight == 1.0 for weight in weights) and not self.evidence.bias
         if self.shown != list(range(len(self.shown))):
-            chances[row, rank] = np.nan
+            chances[row, rank] = np.where(np.diff(corpus.offsets)[row], np.nan, 1.0)
         elif (
             plain
             and len(self.shown) == len(self.order)
@@ -186,7 +186,7 @@ class Search:
     ----------
     rule : ChainRule
     corpus : Corpus
-        No empty sentences, each with a legal labelling of the first tape.
+        Sentences that each have a legal labelling of the first tape.
     """
 
     def __init__(self, rule: ChainRule, corpus: Corpus) -> None:
@@ -229,7 +229,8 @@ class Search:
             self.around.append(around)
             normaliser: Floats = np.zeros(len(every))
             if k or self.rule.scored:  # the first one is the same for all labellings
-                normaliser = stage.weight * kernel.log_partitions(around.free)
+                log_z = kernel.log_partitions(around.free)
+                normaliser = stage.weight * np.where(np.isneginf(log_z), 0.0, log_z)
             if k == self.last:
                 own = self._finish(prefixes, around.legal, normaliser) - normaliser
                 if not stage.asks:

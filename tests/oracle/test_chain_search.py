@@ -26,7 +26,8 @@ def best_first(parts: list[CRF], sentence: Any, n: int, shown: list[int]) -> Ran
     A prefix scores more than all that begins with it, as each factor is a probability. None: it
     gave up.
     """
-    number, ranking, seen = itertools.count(), [], set()
+    number, seen = itertools.count(), set()
+    ranking: Ranking = []
     lattices: dict[tuple[Any, ...], Any] = {}
 
     def entry(labels: tuple[Any, ...], before: float, rank: int) -> None:
@@ -105,6 +106,20 @@ def test_it_is_the_search_from_lattices_on_the_demo() -> None:
     assert check([pos, field], [{"word": list(s["word"])} for s in test[:12]], 3) > 24
 
 
+def test_sentences_without_tokens_have_one_labelling_in_a_batch() -> None:
+    composition = compose(*taggers("pair"), normalize="chain")
+    assert isinstance(composition, Composition)
+    nothing: dict[str, list[str]] = {"word": []}
+    for n, tapes in ((1, None), (3, None), (3, ["chunk"]), (1, ["pos"])):
+        answer = composition.decode([nothing, LONG, nothing], n=n, tapes=tapes, budget=512)
+        alone = composition.decode([LONG], n=n, tapes=tapes, budget=512)
+        assert [p.score for p in answer.paths(1)] == [p.score for p in alone.paths(0)]
+        for b in (0, 2):
+            (path,) = answer.paths(b)
+            assert (path.score, path.probability, path.exact) == (0.0, 1.0, True)
+            assert path.labels == (((), ()) if tapes is None else ())
+
+
 # --- Incumbents -----------------------------------------------------------------------------------
 
 Found = list[tuple[int, int, list[int]]]
@@ -141,8 +156,9 @@ def test_incumbents_are_the_best_that_differ(
         assert held.score[b, : len(wanted)].tolist() == wanted
         assert (held.score[b, len(wanted) :] == -np.inf).all()
         ranks, same_row = np.arange(len(wanted)), np.repeat(b, len(wanted))
-        rows = [row.reshape(len(wanted), lengths[b]) for row in held.labellings(same_row, ranks)]
-        keys = [np.concatenate([row[k] for row in rows]).tobytes() for k in ranks]
+        held_rows = held.labellings(same_row, ranks)
+        tables = [row.reshape(len(wanted), lengths[b]) for row in held_rows]
+        keys = [np.concatenate([table[k] for table in tables]).tobytes() for k in ranks]
         assert len(set(keys)) == len(keys)
         assert [known[key] for key in keys] == wanted
         own = held.own(same_row, held.labellings(same_row, ranks))
