@@ -116,6 +116,8 @@ class LazyAcceptor:
 
     def __post_init__(self) -> None:
         states = len(self.final)
+        if self.final.ndim != 1:
+            raise ShapeError(f"final is {list(self.final.shape)}, expected [states]")
         if self.target.ndim != 2 or len(self.target) != states:
             raise ShapeError(f"target is {list(self.target.shape)}, expected [{states}, classes]")
         settle(self, "place", "target")

@@ -97,7 +97,7 @@ class _Call:
             "index": array_in(design.index, np.int32, design.index.shape, "index"),
             "mask": array_in(learner.mask, np.uint8, (design.n_columns, rows[1]), "mask"),
             "arc_slot": array_in(learner.arc_slots, np.int32, (graph.n_arcs,), "arc_slot"),
-            "arc_mask": array_in(learner.arc_mask, np.uint8, learner.arc_mask.shape, "arc_mask"),
+            "arc_mask": array_in(learner.arc_mask, np.uint8, (len(learner.arc_mask),), "arc_mask"),
             "label": array_in(learner.state_labels, np.int32, (graph.n_states,), "label"),
         }
         if value is not None:

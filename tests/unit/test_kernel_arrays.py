@@ -250,7 +250,7 @@ STRUCTURES: dict[str, Structure] = {
             "arc_mask": (np.ones(3, dtype=np.uint8),),
             "arc_slot": (np.zeros(3, dtype=np.int32), ints(0, 1, 2, 4), ints(0, 1, 2, -1)),
         },
-        free="label arc_mask",
+        free="label",
     ),
     "parameters": Structure(
         epoch,

@@ -672,7 +672,9 @@ def test_gold_spans_that_no_labels_spell_are_counted(labels: list[str], scheme: 
         with contextlib.suppress(SchemeError):
             legal |= set(schemes.spans(labelling, scheme, illegal="raise"))
     four = Pieces(np.zeros((4, len(labels))), [(k, k + 1) for k in range(4)], None, "abcd")
-    decoder = TokenDecoder(labels, scheme, pieces="first")
+    with warnings.catch_warnings():  # that I-Y alone spells no span under iob2
+        warnings.simplefilter("ignore", LabelWarning)
+        decoder = TokenDecoder(labels, scheme, pieces="first")
     for size, kind in itertools.product((1, 2, 3, 4), "XY"):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
