@@ -7,7 +7,6 @@ a hash of their labels, and compared where hashes agree.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -242,7 +241,7 @@ def _equal(pool: Ragged, first: Longs, second: Longs, labels: Sequence[Ints]) ->
     return np.equal(_sums(differs, pool.select(first)), 0)
 
 
-def _sums(values: NDArray[Any], rows: Ragged) -> NDArray[np.uint64]:
+def _sums(values: Bools | _Hashes, rows: Ragged) -> _Hashes:
     """Return the sum of each row, modulo 2^64; a row may be empty."""
     total = np.zeros(len(values) + 1, np.uint64)
     np.cumsum(values, dtype=np.uint64, out=total[1:])
