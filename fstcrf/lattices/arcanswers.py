@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from fstcrf import display
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import (
     LabelError,
@@ -329,12 +330,11 @@ class ArcAnswers:
         Raises
         ------
         OptionError
-            n or the seed is negative.
+            A negative n or seed.
         NoPathError
             There is no path.
         """
-        if seed < 0:
-            raise OptionError(f"seed is {seed}, expected at least 0")
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         self._check_alive()
         paths = self._paths(self.engine.sample(n, [np.random.default_rng(seed)]))
         return paths if self.segmented else [path.labels for path in paths]

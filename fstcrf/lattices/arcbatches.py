@@ -114,8 +114,7 @@ def sample(lattices: Sequence[ArcLattice], n: int, *, seed: int = 0) -> list[lis
     NoPathError
         A lattice without a path.
     """
-    if seed < 0:
-        raise OptionError(f"seed is {seed}, expected at least 0")
+    n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
     found: dict[int, list[Any]] = {}
     for group in _grouped(lattices):
         group.check()

@@ -18,6 +18,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
+from fstcrf.kernel.native import mapped
 from fstcrf.lattices.answer import Labels, LabelsT_co
 from fstcrf.lattices.tapes import ArrayT_co, Taped
 from fstcrf.lazy import made_once
@@ -150,12 +151,7 @@ def answered(
         group.forget()
         return found
 
-    if threads == 1 or len(groups) < 2:
-        return [(group, once(group)) for group in groups]
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(zip(groups, pool.map(once, groups), strict=True))
+    return list(zip(groups, mapped(once, groups, threads), strict=True))
 
 
 def log_partition(lattices: Sequence[Taped], *, threads: int = 1) -> Floats:
@@ -215,9 +211,7 @@ def sample(
     OptionError
         A negative n or seed.
     """
-    n = whole_number(n, "n", narrow=True)
-    if seed < 0:
-        raise OptionError(f"seed is {seed}, expected at least 0")
+    n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
     found = answered(lattices, lambda group: drawings(group, n, seed), threads)
     out = [[lattice.no_labels] * n for lattice in lattices]
     for group, drawn in found:

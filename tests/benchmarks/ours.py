@@ -333,7 +333,7 @@ def variants(task: Task, *, model: str) -> dict[str, Any]:
 
     from fstcrf import kernel
     from fstcrf.training import Likelihood
-    from fstcrf.training.problem import observed_counts
+    from fstcrf.training.support import observed_counts
 
     tagger, corpus = CRF.load(model), _corpus(task)
     problem = _problem_of_model(tagger, corpus, task.target)

@@ -99,9 +99,10 @@ class SameWeights:
         """Train, score."""
         import numpy as np
 
+        from fstcrf.kernel.native import Workers
         from fstcrf.recipes.phrase_chunkers import L2, f_of
         from fstcrf.taggers import CRF
-        from fstcrf.training import LBFGS, Likelihood, Untied, Workers, fit, tied
+        from fstcrf.training import LBFGS, Likelihood, Untied, fit, tied
 
         ties = tied(self.problem, self.space)
         objective = Likelihood(

@@ -52,9 +52,9 @@ def test_reading_is_fast(data: Path) -> None:
     path = data / "conll2000" / "train.txt"
     seconds = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.process_time()
         read_columns(path, CHUNKING)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     # 0.14 s where it was written; the rest is for slower and busier machines.
     assert min(seconds) < 0.5
 

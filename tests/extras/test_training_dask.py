@@ -21,7 +21,7 @@ from fstcrf.ext.cluster.connection import connected
 from fstcrf.ext.cluster.dask import DaskExecutor
 from fstcrf.text.corpus import Corpus, write_columns
 from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.training import parts
+from fstcrf.training import shards
 from tests.support.command import ROOT, failure, run
 
 distributed = pytest.importorskip("distributed")
@@ -33,8 +33,8 @@ TEMPLATE = "U00:%x[-1,word]\nU01:%x[0,word]\nU02:%x[0,word]/%x[1,word]\nB\n"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many parts of little text; workers are told where they end."""
-    monkeypatch.setattr(parts, "PART_TOKENS", 300)
-    monkeypatch.setattr(parts, "START_TOKENS", 900)
+    monkeypatch.setattr(shards, "PART_TOKENS", 300)
+    monkeypatch.setattr(shards, "START_TOKENS", 900)
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ PARTS = (
     "opposed",
     "cut",
 )
+MIXED = ("all", "opposed", "cut")
 OWN, SHARED = 1e-4, 1e-6
 
 Legal = Callable[[str | None, str | None], bool]
@@ -233,6 +234,7 @@ CELLS = [
         name,
         part,
         scale,
+        marks=[pytest.mark.slow] if scale in SCALES[1:3] and part not in MIXED else [],
     )
     for name in TASKS
     for part in PARTS

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import CRF, Corpus, load, load_crfsuite
-from fstcrf.constraints import at_most
+from fstcrf import CRF, Corpus, load_crfsuite
 from fstcrf.ext.foreign.crfsuite import (
     STATE,
     TRANSITION,
@@ -183,29 +182,6 @@ def test_templates_go_as_texts(tmp_path: Path) -> None:
         words = ["_B-1", *(word for (word,) in sentence)]
         tokens = [[f"U0:{b}", f"U1:{a}/{b}"] for a, b in pairwise(words)]
         assert theirs.tag(tokens) == tagger.tag(sentence)
-
-
-def test_a_tagger_like_any_other(tmp_path: Path) -> None:
-    """It is saved and loaded, restricted, and constrained by a grammar."""
-    path = tmp_path / "m.crfsuite"
-    trained(path, "lbfgs")
-    tagger = load_crfsuite(path, tape="names")
-    tagger.save(tmp_path / "m.fstcrf")
-    again = load(tmp_path / "m.fstcrf")
-    unseen, _ = data(5)
-    assert again.tag_all(unseen) == tagger.tag_all(unseen)
-    assert again.tapes == ("names",)
-    legal = tagger & at_most(1, "D")
-    for tokens in unseen[:20]:
-        found = legal.tag(tokens)
-        assert list(found).count("D") <= 1
-        scores = [
-            path.score
-            for path in tagger.lattice(tokens).nbest(200)
-            if "".join(path.labels).count("D") <= 1
-        ]
-        if scores:
-            assert legal.lattice(tokens).best().score == pytest.approx(scores[0], abs=1e-9)
 
 
 # --- Models that many use -------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_the_test_notices_a_wrong_model(
         KINDS,
         [LABELS, IOB2],
         [1.0, 0.5],
-        few=[("token", LABELS, 0.5), ("sentence", IOB2, 1.0), ("mixed", IOB2, 0.5)],
+        few=[("sentence", LABELS, 1.0), ("mixed", IOB2, 0.5)],
     ),
 )
 def test_models_in_python_are_sampled_alike(
@@ -167,7 +167,7 @@ def without_x(document: Document, labels: Sequence[str]) -> float:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "start"),
-    grid(KINDS, ["viterbi", "random"], few=[("sentence", "viterbi"), ("mixed", "random")]),
+    grid(KINDS, ["viterbi", "random"], few=[("mixed", "random")]),
 )
 def test_what_a_model_forbids_is_never_drawn(kind: Sweeps, start: Start) -> None:
     alone = problem("a b", "b a b", seed=1, model=None)
@@ -198,7 +198,7 @@ def test_all_starts_forbidden_is_an_error() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("model", [None, MODEL])
 @pytest.mark.parametrize("slow", [False, True])
-@pytest.mark.parametrize("seed", grid(range(4), few=[(0,), (1,)]))
+@pytest.mark.parametrize("seed", grid(range(4), few=[(0,)]))
 def test_the_start_counts_among_the_best(
     model: Consistency | None,
     slow: bool,

@@ -345,17 +345,3 @@ def test_sgd(variant: str, data: st.DataObject) -> None:
 
 def orders(learner: Learner) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(0, len(learner.offsets) - 2), max_size=6)
-
-
-@given(data=st.data())
-def test_averages(data: st.DataObject) -> None:
-    """Theta − sums / step is the mean of the weights that each sentence met."""
-    learner = data.draw(learners())
-    theta = Parameters(
-        *(np.zeros_like(a) for a in data.draw(starts(learner, forbid=False)).arrays())
-    )
-    sums, step, seen = theta.zeros(), 1, [theta.table.copy()]
-    for b in data.draw(orders(learner)):
-        step, _, _ = learner.perceptron_epoch(np.asarray([b]), theta, sums, step)
-        seen.append(theta.table.copy())
-    assert_close(theta.table - sums.table / step, np.mean(seen, axis=0), scale=10.0)

@@ -154,7 +154,7 @@ def check(seed: int, **options: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(12))
+@pytest.mark.parametrize("block", range(5))
 def test_random_compositions(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         check(seed, limit=4000)
@@ -164,7 +164,7 @@ def test_random_compositions(block: int) -> None:
 def test_the_first_dead_token() -> None:
     """Potentials, couplings and a grammar that leave nothing: where the last beginning dies."""
     seen = set()
-    for seed in range(80_000, 80_500):
+    for seed in range(80_000, 80_200):
         world = random_world(seed, conjuncts=seed % 2, limit=600)
         if world.log_z > -np.inf:
             continue
@@ -172,11 +172,11 @@ def test_the_first_dead_token() -> None:
             world.lattice().best()
         assert caught.value.position == first_dead_token(world)
         seen.add((world.tokens, caught.value.position, len(world.tapes)))
-    assert len(seen) > 20
+    assert len(seen) > 10
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 @pytest.mark.parametrize("tapes", [1, 2, 3])
 def test_random_grammars(tapes: int, block: int) -> None:
     for seed in range(10_000 + block * 10, 10_010 + block * 10):
@@ -188,15 +188,6 @@ def test_random_grammars(tapes: int, block: int) -> None:
 def test_many_random_compositions(block: int) -> None:
     for seed in range(100_000 + block * 100, 100_100 + block * 100):
         check(seed, limit=70_000)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_all_labellings_ranked(seed: int) -> None:
-    """More asked for than there are: all of them, in order."""
-    world = random_world(20_000 + seed, limit=300)
-    lattice = made(world)
-    if lattice is not None and world.log_z > -np.inf:
-        check_ranking(world, lattice, len(world.ranking) + 5)
 
 
 # --- The order of operations -------------------------------------------------------------------

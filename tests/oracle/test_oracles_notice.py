@@ -14,21 +14,24 @@ import pytest
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
-from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows
+from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows, decoding
 from fstcrf.kernel.sweep import VectorStore
 from fstcrf.lattices import Lattice
 from fstcrf.machines.topology import chain_topology
+from tests.laws.asking import QUESTIONS
+from tests.laws.kinds import chain
 from tests.oracle import (
     test_kernel_domains,
     test_kernel_enumeration,
     test_kernel_online,
     test_kernel_rows,
     test_kernel_sweep,
-    test_lattice,
     test_spans,
 )
+from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
+from tests.support.machine_strategies import Bounds, random_case
+from tests.support.machines import answers
 from tests.support.oracles import assert_close
-from tests.support.strategies import Case
 
 Run = Callable[[], object]
 
@@ -62,30 +65,23 @@ def eighths(seed: int, *shape: int) -> Floats:
     return np.random.default_rng(seed).integers(-16, 17, shape) / 8.0
 
 
-def make_case(kind: str) -> Case:
-    arcs = 9
-    source, target = None, None
-    if "sparse" in kind:
-        source, target = (np.asarray(x, dtype=np.int32) for x in ([0, 0, 1, 1, 2], [0, 1, 0, 2, 1]))
-        arcs = 5
-    score = eighths(1, 7, arcs) if "per-token" in kind else eighths(1, arcs)
-    graph = Graph(eighths(2, 3), eighths(3, 3), score, source, target)
-    return Case(graph, np.asarray([0, 4, 7]), eighths(4, 7, 3))
+MACHINES = Bounds(paths=300, magnitudes=((2.0, 3),), never=(0.1,))
+KINDS = {"one axis": (1,), "two": (2,), "three": (3,)}
 
 
-KINDS = ["dense", "sparse", "per-token", "per-token sparse"]
-
-
-def enumeration_runs(case: Case) -> dict[str, Run]:
-    """Return the bodies of the enumeration tests, ready to run."""
-    module, ones = test_kernel_enumeration, np.asarray([2.0, -0.5])
+def machine_runs(kind: str) -> dict[str, Run]:
+    """Return what is checked of a random machine, ready to run."""
+    for seed in range(100):
+        case = random_case(seed, replace(MACHINES, axes=KINDS[kind]))
+        known = answers(case)
+        if (known.log_z > -np.inf).all() and min(map(abs, known.score.tolist())) > 0:
+            break
     return {
-        "sums": lambda: body(module.test_forward_backward)("", "auto", case, Drawn(ones)),
-        "log domain": lambda: body(module.test_forward_backward)("", "log", case, Drawn(ones)),
-        "linear domain": lambda: body(module.test_linear_domain_alone)("", case),
-        "log Z": lambda: body(module.test_log_partition)("", "auto", case),
-        "best path": lambda: body(module.test_viterbi_with_its_tie_rule)("", case),
-        "max-marginals": lambda: body(module.test_max_marginals)("", case),
+        "sums": lambda: check_sums(case, known, "auto"),
+        "log domain": lambda: check_sums(case, known, "log"),
+        "best path": lambda: check_best(case, known),
+        "max-marginals": lambda: check_max_marginals(case, known),
+        "n best": lambda: check_nbest(case, 5),
     }
 
 
@@ -94,24 +90,29 @@ def must_fail(run: Run) -> None:
         run()
 
 
-def wrong(monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any]) -> None:
-    right = getattr(kernel, function)
-    monkeypatch.setattr(kernel, function, lambda *a, **k: change(right(*a, **k)))
+def wrong(
+    monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any], of: Any = kernel
+) -> None:
+    right = getattr(of, function)
+    monkeypatch.setattr(of, function, lambda *a, **k: change(right(*a, **k)))
+
+
+def first_nudged(arrays: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    return nudged(arrays[0]), *arrays[1:]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("function", "change", "noticed"),
     [
-        ("forward_backward", lambda p: p._replace(log_z=nudged(p.log_z)), "sums"),
-        ("forward_backward", lambda p: p._replace(node=nudged(p.node)), "sums"),
-        ("forward_backward", lambda p: p._replace(arc=nudged(p.arc)), "sums"),
-        ("forward_backward", lambda p: p._replace(arc=nudged(p.arc)), "log domain"),
-        ("forward_backward", lambda p: p._replace(node=nudged(p.node)), "linear domain"),
-        ("log_partition", nudged, "log Z"),
-        ("viterbi", lambda found: (found[0], nudged(found[1])), "best path"),
-        ("viterbi", lambda found: ((found[0] + 1) % 3, found[1]), "best path"),
-        ("max_marginals", nudged, "max-marginals"),
+        ("axis_posterior", lambda p: p._replace(log_z=nudged(p.log_z)), "sums"),
+        ("axis_posterior", lambda p: p._replace(node=first_nudged(p.node)), "sums"),
+        ("axis_posterior", lambda p: p._replace(node=first_nudged(p.node)), "log domain"),
+        ("log_partitions", nudged, "sums"),
+        ("best_paths", lambda found: (found[0], nudged(found[1])), "best path"),
+        ("best_paths", lambda found: (found[0] + 1, found[1]), "best path"),
+        ("axis_max_marginals", first_nudged, "max-marginals"),
+        ("nbest_paths", lambda found: found._replace(score=nudged(found.score)), "n best"),
     ],
 )
 def test_wrong_results(
@@ -121,31 +122,10 @@ def test_wrong_results(
     change: Callable[[Any], Any],
     noticed: str,
 ) -> None:
-    run = enumeration_runs(make_case(kind))[noticed]
+    run = machine_runs(kind)[noticed]
     run()
-    wrong(monkeypatch, function, change)
+    wrong(monkeypatch, function, change, decoding)
     must_fail(run)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("part", ["score", "initial", "final", "node"])
-def test_wrong_potentials(monkeypatch: pytest.MonkeyPatch, kind: str, part: str) -> None:
-    """One transition (or end, or emission) is off on its way into the kernel."""
-    case = make_case(kind)
-    runs = {name: run for name, run in enumeration_runs(case).items() if name != "best path"}
-    for name in ("forward_backward", "log_partition", "max_marginals"):
-        right = getattr(kernel, name)
-
-        def off(graph: Graph, offsets: Longs, node: Floats, right: Any = right, **k: Any) -> Any:
-            if part == "node":
-                return right(graph, offsets, nudged(node), **k)
-            values = getattr(graph, part).copy()
-            values.flat[-2] += NUDGE  # an entry that per-token graphs read, too
-            return right(replace(graph, **{part: values}), offsets, node, **k)
-
-        monkeypatch.setattr(kernel, name, off)
-    for run in runs.values():
-        must_fail(run)
 
 
 @pytest.mark.parametrize(
@@ -338,9 +318,11 @@ def lattice() -> Lattice:
 
 
 LATTICE_RUNS: dict[str, Run] = {
-    "answers": lambda: body(test_lattice.test_all_answers)(lattice()),
-    "scores": lambda: body(test_lattice.test_scores)(lattice(), Drawn(5)),
-    "restrict": lambda: body(test_lattice.test_restrict)(lattice(), Drawn([True, True, False] * 3)),
+    **{
+        name: lambda name=name: QUESTIONS[name].check(chain(np.random.default_rng(3), 3))  # type: ignore[misc]
+        for name in ("log_partition", "marginals", "max_marginals", "score", "probability")
+    },
+    "best": lambda: QUESTIONS["best"].check(chain(np.random.default_rng(3), 3)),
     "spans": lambda: test_spans.check_all(lattice(), "iob2"),
 }
 
@@ -348,12 +330,7 @@ LATTICE_RUNS: dict[str, Run] = {
 @pytest.mark.parametrize(
     ("method", "noticed"),
     [
-        ("log_partition", "answers"),
-        ("marginals", "answers"),
-        ("max_marginals", "answers"),
-        ("score", "scores"),
-        ("probability", "scores"),
-        ("log_partition", "restrict"),
+        *((n, n) for n in ("log_partition", "marginals", "max_marginals", "score", "probability")),
         ("span_probability", "spans"),
     ],
 )
@@ -389,13 +366,12 @@ def test_wrong_spans(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
 def test_wrong_best_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     best = Lattice.best
     changes: list[Callable[[Any], Any]] = [
-        lambda path: replace(path, labels=path.labels[1:] + path.labels[:1]),
+        lambda path: replace(path, labels=("I-X", *path.labels[:-1])),
         lambda path: replace(path, score=path.score * (1.0 + NUDGE)),
-        lambda path: replace(path, probability=path.probability * (1.0 + NUDGE)),
     ]
     for change in changes:
         monkeypatch.setattr(Lattice, "best", lambda one, change=change: change(best(one)))
-        must_fail(LATTICE_RUNS["answers"])
+        must_fail(LATTICE_RUNS["best"])
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])

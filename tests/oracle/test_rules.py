@@ -11,10 +11,10 @@ import pytest
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.ext.rules import learn_rules
+from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.ext.rules.learning import RuleLikelihood, potentials
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
-from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.taggers import CRF
 from fstcrf.taggers.jointmodel import JointModel
 from tests.support.rule_cases import RULES, TEMPLATES, corpus, labellings
@@ -57,16 +57,6 @@ def test_sums_and_expected_counts(tagger: CRF, weights: tuple[float, ...]) -> No
     wanted = enumerated(tagger, data, weights)
     assert log_z == pytest.approx(wanted[0], rel=1e-12)
     assert expected == pytest.approx(wanted[1], rel=1e-9, abs=1e-12)
-
-
-def test_gradients(tagger: CRF) -> None:
-    found = objective(tagger, corpus(10, 4), l2=0.2)
-    theta = np.asarray([0.4, -0.9, 0.3])
-    _, gradient = found(theta)
-    for k in range(3):
-        step = 1e-5 * np.eye(3)[k]
-        change = (found(theta + step)[0] - found(theta - step)[0]) / 2e-5
-        assert gradient[k] == pytest.approx(change, abs=1e-6)
 
 
 def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:

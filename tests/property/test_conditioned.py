@@ -19,7 +19,8 @@ from fstcrf.taggers.model.potentials import Term
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex, parse_template, tape_column
 from fstcrf.text.features import keys as keys_module
-from fstcrf.training.problem import Problem, parameter_space
+from fstcrf.training.problem import Problem
+from fstcrf.training.support import parameter_space
 
 TAPES = {"t": ("A", "B", "C"), "u": ("a", "A")}
 LABELS = ["X", "Y"]

@@ -79,6 +79,8 @@ def contradictory(composition: Composition, truth: Truth) -> bool:
 @given(worlds(list(CASES), "product"))
 def test_products(world: tuple[Composition, Truth]) -> None:
     composition, truth = world
+    if len(truth.taggers) > 2:
+        truth = replace(truth, sentence={"word": truth.sentence["word"][:2]})
     if contradictory(composition, truth):
         return
     (path,) = composition.paths_all([truth.sentence])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fstcrf.constraints import at_least, contiguous
@@ -257,9 +258,9 @@ def test_what_is_no_file_of_addresses(tmp_path: Path, text: str, message: str) -
 
 
 def parses(*addresses: tuple[str, str]) -> Parses:
-    found = Parses.blank([tokens.split() for tokens, _ in addresses])
-    found.labels[:] = [labels.split() for _, labels in addresses]
-    return found
+    tokens, labels = ([side.split() for side in sides] for sides in zip(*addresses, strict=True))
+    size = len(tokens)
+    return Parses(tokens, labels, np.zeros(size), np.ones(size, bool), np.zeros(size, np.int64))
 
 
 def test_scores_and_changes() -> None:

@@ -314,8 +314,7 @@ def test_a_constrained_tagger_is_scored_like_a_tagger() -> None:
 
 def test_an_empty_file_is_an_empty_result(joint: str) -> None:
     done("compose", "pos.fstcrf", "field.fstcrf", "-o", "chain", "--normalize", "chain")
-    given: list[list[object]]
-    given = [[], ["--nbest", 2], ["--cascade"], ["--grammar", "field=bio"]]
+    given: list[list[object]] = [[], ["--nbest", 2], ["--cascade"], ["--grammar", "field=bio"]]
     given += [["--marginals"], ["--confidence"], ["--force", "pos=pos"]]
     for options in given:
         assert done("tag", joint, *options, given="") == ""

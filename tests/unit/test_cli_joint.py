@@ -15,8 +15,8 @@ from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.lattices.spans import known_probabilities
 from fstcrf.taggers import CRF, Composition, Tagger, load
-from fstcrf.taggers.chain import Solver
 from fstcrf.taggers.pipelines import TrainedPipeline
+from fstcrf.taggers.search import ChainRule
 from tests.support.command import done, failure, into_folder_with, run
 
 TEXT = """\
@@ -452,15 +452,15 @@ def test_a_long_search_says_what_it_works_on(
         lines.append(line)
         said.set()
 
-    gain = Solver.gain
+    gain = ChainRule.heuristic
 
-    def late(self: Solver, k: int, lengths: Any) -> Any:
+    def late(self: ChainRule, k: int, lengths: Any) -> Any:
         assert said.wait(30)
         return gain(self, k, lengths)
 
     monkeypatch.setattr("fstcrf.cli.reporting._SOON", 1e-3)
     monkeypatch.setattr("fstcrf.cli.reporting.say", heard)
-    monkeypatch.setattr(Solver, "gain", late)
+    monkeypatch.setattr(ChainRule, "heuristic", late)
     Path("long.txt").write_text(f"{LONG}\nMeet\n")
     assert run("tag", "chain", "long.txt", "--columns", "word", *more).exit_code == 0
     assert lines[0] == f"working on {what}: 0.001 s so far"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -65,55 +66,46 @@ def test_importing_installs_nothing() -> None:
     assert said == "[]\nFalse\n"
 
 
-def suites(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    tests = folder / "some-package" / "tests"
-    tests.mkdir(parents=True)
-    (tests / "test_it.py").write_text(code)
-    (folder / "no-suite").mkdir()
+SUITES = {
+    "passing": """\
+import pycrfsuite
+def test_which():
+    assert pycrfsuite.__name__ == "fstcrf.ext.compat.pycrfsuite"
+""",
+    "failing": "def test_it():\n    assert False\n",
+    "replacing": """\
+import sys, types
+def test_it():  # another package in their place
+    sys.modules["pycrfsuite"] = types.ModuleType("p")
+""",
+}
+
+
+def foreign(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.foreign", str(folder), *names]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run(
-        [sys.executable, "-m", "tests.foreign", str(folder)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=REPOSITORY, env=alone, capture_output=True, text=True, check=False
     )
 
 
 @pytest.mark.thorough
 def test_the_runner_runs_suites_against_the_drop_ins(tmp_path: Path) -> None:
-    done = suites(
-        tmp_path,
-        "import pycrfsuite\n"
-        "def test_which():\n"
-        "    assert pycrfsuite.__name__ == 'fstcrf.ext.compat.pycrfsuite'\n",
-    )
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.endswith("some-package             passed\n")
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def test_it():\n    assert False\n",
-        "import sys, types\ndef test_it():\n  sys.modules['pycrfsuite'] = types.ModuleType('p')\n",
-    ],
-    ids=["fails", "puts another package in their place"],
-)
-def test_the_runner_fails_where_a_suite(code: str, tmp_path: Path) -> None:
-    done = suites(tmp_path, code)
-    assert done.returncode == 1, done.stdout
-    assert not done.stdout.endswith("passed\n")
+    for name, code in SUITES.items():
+        (tmp_path / name / "tests").mkdir(parents=True)
+        (tmp_path / name / "tests" / "test_it.py").write_text(code)
+    (tmp_path / "no-suite").mkdir()
+    done = foreign(tmp_path)
+    assert done.returncode == 1
+    for name in SUITES:
+        verdict = "passed" if name == "passing" else "FAILED (1)"
+        assert f"{name:<24} {verdict}\n" in done.stdout
+    assert "no-suite" not in done.stdout
+    assert foreign(tmp_path, "passing").returncode == 0
 
 
 def test_the_runner_says_what_is_missing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.foreign", str(tmp_path), "absent"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = foreign(tmp_path, "absent")
     assert done.returncode == 1
     assert "expected" in done.stderr
     assert str(tmp_path / "absent" / "tests") in done.stderr

@@ -193,9 +193,9 @@ def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = compose(*taggers("three in a row"), normalize="chain")
     chained = answers(chain, data)
     monkeypatch.setattr("fstcrf.taggers.batches._RUN_NUMBERS", 1)
-    monkeypatch.setattr("fstcrf.taggers.chainlattice._RUN_TOKENS", 4)
-    monkeypatch.setattr("fstcrf.taggers.chain._PATH_TOKENS", 5)
-    monkeypatch.setattr("fstcrf.taggers.chain._LOOK_TOKENS", 3)
+    monkeypatch.setattr("fstcrf.taggers.chain._RUN_TOKENS", 4)
+    monkeypatch.setattr("fstcrf.taggers.search._PATH_TOKENS", 5)
+    monkeypatch.setattr("fstcrf.taggers.search._LOOK_TOKENS", 3)
     again = compose(*taggers("pair"), normalize="product")
     assert answers(again, data) == wanted[0]
     assert [p[0].tolist() for p in again.marginals_all(data)] == wanted[1]

@@ -10,13 +10,15 @@ import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 import fstcrf
 from fstcrf.errors import DataError, OptionError
+from fstcrf.ext.cluster.files import digest
+from fstcrf.ext.words.texts import read_words
 from fstcrf.files import (
     atomic_write,
     check_writable,
@@ -25,6 +27,8 @@ from fstcrf.files import (
     open_target,
     source_name,
 )
+from fstcrf.text.corpus.collection import CorpusFiles, Piece
+from fstcrf.text.corpus.items import read_items
 from fstcrf.text.features import read_template
 
 
@@ -262,6 +266,26 @@ def test_lines_that_no_text_has_are_refused(tmp_path: Path) -> None:
         file.write(b"a b\n\n")
         for _ in range(65):
             file.write(bytes(1 << 20))
-    for read in (fstcrf.read_columns, fstcrf.stream_columns):
+    reads: list[Callable[[], Iterable[object]]] = [
+        lambda: fstcrf.read_columns(path, ["word", "tag"]),
+        lambda: fstcrf.stream_columns(path, ["word", "tag"]),
+        lambda: read_items(path),
+        lambda: read_words(path),
+        lambda: CorpusFiles([path], ["word", "tag"]).read_pieces(Piece(str(path), "file")),
+    ]
+    for read in reads:
         with pytest.raises(DataError, match=r"bomb\.gz:3: more than 64 MB without the end of"):
-            list(read(path, ["word", "tag"]))
+            list(read())
+
+
+@pytest.mark.parametrize("suffix", ["txt", "conllu"])
+@pytest.mark.parametrize("made", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_read_in_pieces_is_a_regular_file(
+    tmp_path: Path, made: Callable[[Path], None], suffix: str
+) -> None:
+    path = tmp_path / f"text.{suffix}"
+    made(path)
+    with pytest.raises(DataError, match=rf"text\.{suffix}: no regular file, expected one that"):
+        CorpusFiles([path], ["word"]).pieces(str(path))
+    with pytest.raises(DataError, match="no regular file"):
+        digest(path)

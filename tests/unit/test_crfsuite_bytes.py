@@ -108,50 +108,7 @@ def test_hashes() -> None:
     assert len(set(together.tolist())) == len(many)
 
 
-def test_there_and_back() -> None:
-    for model in (small(), random_model(3), random_model(4, labels=1, attributes=3, size=2)):
-        data = write_model(model)
-        again = read_model(data)
-        assert again.labels == model.labels
-        assert again.attributes == model.attributes
-        assert again.features.tolist() == model.features.tolist()
-        assert write_model(again) == data
-
-
 # --- Unusual, but sound ---------------------------------------------------------------------------
-
-
-def test_strings_that_are_found_by_hash_only() -> None:
-    data = one_way(write_model(small()))
-    assert read_model(data).attributes == small().attributes
-    assert read_model(data).labels == small().labels
-
-
-def test_no_attributes() -> None:
-    model = CRFsuiteModel.of(["O", ""], [], features([(TRANSITION, 0, 1, 1.0)]))
-    again = read_model(write_model(model))
-    assert (again.labels, again.attributes) == (("O", ""), ())
-    assert load_crfsuite(write_model(model)).tag([["x"], ["y"]]) == ["O", ""]
-
-
-def test_repeated_features() -> None:
-    rows = [
-        (STATE, 0, 0, 1.0),
-        (STATE, 0, 0, 2.5),
-        (TRANSITION, 0, 0, 9.0),
-        (TRANSITION, 0, 0, 0.5),
-    ]
-    tagger = load_crfsuite(write_model(CRFsuiteModel.of(["A", "B"], ["x"], features(rows))))
-    assert tagger.lattice([["x"], ["x"]]).score(["A", "A"]) == pytest.approx(3.5 + 3.5 + 0.5)
-
-
-def test_features_in_any_order() -> None:
-    model = small()
-    order = np.random.default_rng(0).permutation(len(model.features))
-    shuffled = CRFsuiteModel.of(model.labels, model.attributes, model.features[order])
-    sentence = [["w=the", "w=cat"], ["b\\:c"]]
-    one, two = (load_crfsuite(write_model(m)).marginals_all([sentence]) for m in (model, shuffled))
-    assert np.array_equal(one[0], two[0])
 
 
 def test_a_feature_that_nothing_refers_to_does_not_count() -> None:

@@ -188,6 +188,9 @@ def test_a_chain_whose_known_labels_leave_nothing() -> None:
 # --- No path ------------------------------------------------------------------------------------
 
 
+SKIP: Any = {"on_no_path": "skip"}
+
+
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_no_path_under_a_grammar(normalize: Any, n: int) -> None:
@@ -204,6 +207,11 @@ def test_no_path_under_a_grammar(normalize: Any, n: int) -> None:
     assert relaxed.changed.tolist() == ["grammar" if d else "" for d in dead]
     for b, is_dead in enumerate(dead):
         assert relaxed[b] == (free[b] if is_dead else skipped[b])
+    for answer, options in ((skipped, {}), (skipped, SKIP), (relaxed, {"on_no_path": "relax"})):
+        assert short.nbest_all(DATA, n, **options) == answer.ranked()
+        assert short.paths_all(DATA, **options) == [next(iter(p), None) for p in answer.ranked()]
+    with pytest.raises(NoPathError):
+        short.paths_all(DATA, on_no_path="error")
 
 
 def test_what_is_given_up_in_turn() -> None:

@@ -39,7 +39,13 @@ from fstcrf.ext.documents import (
 from fstcrf.ext.documents.consistency import count_pairs
 from fstcrf.ext.documents.document import repeated_sequences
 from fstcrf.ext.documents.sampler import Sweeps
-from fstcrf.text.corpus import ColumnWriter, Corpus, read_columns, stream_columns
+from fstcrf.text.corpus import (
+    ColumnWriter,
+    Corpus,
+    convert_column,
+    read_columns,
+    stream_columns,
+)
 from fstcrf.text.corpus.batches import whole_documents
 
 TEXT = """\
@@ -138,6 +144,15 @@ def test_pairs_are_counted_within_documents(corpus: Corpus) -> None:
     assert counts.types == ("ORG", "PER")
     assert counts.same.tolist() == [[1, 0], [0, 0]]
     assert counts.within.tolist() == [[2, 0], [1, 0]]
+
+
+@pytest.mark.parametrize("scheme", ["iob1", "bioes", "bilou"])
+def test_pairs_are_those_of_any_tagging_scheme(corpus: Corpus, scheme: str) -> None:
+    written = convert_column(corpus, "ner", "iob2", scheme)
+    found, wanted = count_pairs(written, "ner"), count_pairs(corpus, "ner")
+    assert found.types == wanted.types
+    assert np.array_equal(found.same, wanted.same)
+    assert np.array_equal(found.within, wanted.within)
 
 
 def test_penalties_as_in_the_paper(corpus: Corpus) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.errors import LabelError, OptionError, ShapeError
+from fstcrf.errors import LabelError, LabelWarning, OptionError, ShapeError
 from fstcrf.evaluate import (
     SpanScore,
     best_of,
@@ -75,6 +75,13 @@ def test_strict_counts_only_what_is_well_formed() -> None:
     strict = evaluate_spans(gold, predicted, scheme="iob2", strict=True)
     assert strict.overall == SpanScore(1, 1, 2)
     assert strict.correct_tokens == 3
+
+
+def test_gold_spans_that_strict_rules_drop_are_counted() -> None:
+    gold = [["I-A", "O", "B-A"], ["B-A", "E-A", "I-B"]]
+    with pytest.warns(LabelWarning, match=r"formed in iob2 count as none: A \(2\), B \(1\)$"):
+        report = evaluate_spans(gold, gold, scheme="iob2", strict=True)
+    assert report.overall.gold == 2  # the first B-A of the second sentence is one by itself
 
 
 def test_a_label_never_seen_is_only_wrong() -> None:

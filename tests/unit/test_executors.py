@@ -22,7 +22,7 @@ from fstcrf.text.corpus import collection, read_columns, write_columns
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.corpus import Corpus
 from fstcrf.text.features import counting
-from fstcrf.training import parts
+from fstcrf.training import shards
 from fstcrf.training.executors import executor as trees
 from fstcrf.training.executors.executor import LocalExecutor
 from fstcrf.training.executors.futures import FuturesExecutor, ProcessExecutor
@@ -60,8 +60,8 @@ def corpus(seed: int, sentences: int, labels: str = "ABC") -> Corpus:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many parts and pieces of little text."""
-    monkeypatch.setattr(parts, "PART_TOKENS", 300)
-    monkeypatch.setattr(parts, "START_TOKENS", 900)
+    monkeypatch.setattr(shards, "PART_TOKENS", 300)
+    monkeypatch.setattr(shards, "START_TOKENS", 900)
     monkeypatch.setattr(collection, "PIECE_BYTES", 4000)
     monkeypatch.setattr(spread, "_GIVEN_TOKENS", 500)
     monkeypatch.setattr(spread, "_BLOCK_TOKENS", 128)
@@ -118,11 +118,11 @@ def test_the_tree_of_any_division_is_one(n: int) -> None:
 
 
 def test_the_number_of_parts_is_a_function_of_the_tokens() -> None:
-    assert [parts.part_count(n) for n in (0, 1, 300, 301, 600, 601, 1201)] == [1, 1, 1, 2, 2, 4, 8]
+    assert [shards.part_count(n) for n in (0, 1, 300, 301, 600, 601, 1201)] == [1, 1, 1, 2, 2, 4, 8]
     offsets = np.cumsum([0, *[7] * 300])
-    bounds = parts.part_bounds(offsets)
-    assert len(bounds) == 1 + parts.part_count(2100)
-    assert parts.part_bounds(np.asarray([0, 5000])) == [0, 1]  # one sentence is one part
+    bounds = shards.part_bounds(offsets)
+    assert len(bounds) == 1 + shards.part_count(2100)
+    assert shards.part_bounds(np.asarray([0, 5000])) == [0, 1]  # one sentence is one part
 
 
 # --- The same bits --------------------------------------------------------------------------------

@@ -451,44 +451,37 @@ def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
             FeedbackLearner.open(folder)
 
 
-DYING = """
-import os, signal, sys
-from fstcrf.ext.feedback import FeedbackLearner, untrained
-from fstcrf.ext.feedback.folder import Journal, State
-
-steps = []
-
-def deadly(kind, name, after):
+def deadly(kind: Any, name: str, steps: list[str], last: tuple[Any, ...]) -> None:
+    """Make a method a step, of which the last one is deadly, before or after its work."""
     work = getattr(kind, name)
-    def step(*arguments, **options):
+
+    def step(*arguments: Any, **options: Any) -> None:
         steps.append(name)
-        if not after and len(steps) == int(sys.argv[3]):
+        if (len(steps), "before") == last:
             os.kill(os.getpid(), signal.SIGKILL)
         work(*arguments, **options)
-        if after and len(steps) == int(sys.argv[3]):
+        if (len(steps), "after") == last:
             os.kill(os.getpid(), signal.SIGKILL)
+
     setattr(kind, name, step)
 
-deadly(Journal, "_write", sys.argv[4] == "after")
-deadly(State, "save", sys.argv[4] == "after")
-folder = sys.argv[1]
-if sys.argv[2] == "create":
-    texts = [{"word": ["in", "the", "dark", "wood"]}]
-    FeedbackLearner.create(folder, untrained(texts, ("A", "B"), "U:%x[0,word]"))
-else:
-    with FeedbackLearner.open(folder) as one:
-        one.save()
-"""
 
-
-def dies(folder: Path, act: str, step: int, when: str) -> None:
+def dies(folder: Path, start: CRF, act: str, *last: Any) -> None:
     """An act ends with a kill before or after a step: 1 begins a journal, 2 writes a state."""
-    died = subprocess.run(
-        [sys.executable, "-c", DYING, str(folder), act, str(step), when],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        check=False,
-    )
-    assert died.returncode == -signal.SIGKILL
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        return
+    try:
+        steps: list[str] = []
+        deadly(Journal, "_write", steps, last)
+        deadly(State, "save", steps, last)
+        if act == "create":
+            FeedbackLearner.create(folder, start)
+        else:
+            FeedbackLearner.open(folder).save()
+    finally:
+        os._exit(1)  # it lives
 
 
 @pytest.mark.thorough
@@ -500,7 +493,7 @@ def test_a_death_in_the_midst_of_saving(folder: Path, start: CRF, step: int, whe
     late = one.propose(SENTENCE)
     before = weights(one)
     one.close()
-    dies(folder, "save", step, when)
+    dies(folder, start, "save", step, when)
     with FeedbackLearner.open(folder) as two:
         assert two.rewards == 4
         np.testing.assert_allclose(weights(two), before, rtol=1e-12)
@@ -516,7 +509,7 @@ def test_a_death_in_the_midst_of_saving(folder: Path, start: CRF, step: int, whe
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_death_in_the_midst_of_beginning(folder: Path, start: CRF, step: int, when: str) -> None:
-    dies(folder, "create", step, when)
+    dies(folder, start, "create", step, when)
     if (step, when) == (2, "after"):  # it had begun
         FeedbackLearner.open(folder).close()
         with pytest.raises(OptionError, match=r"is not empty; FeedbackLearner\.open goes on"):

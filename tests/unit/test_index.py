@@ -56,42 +56,10 @@ def node(text: str, data: Corpus, **options: Any) -> list[list[str]]:
 DATA = corpus("the/DT cat/NN sat/VB", "cat/NN")
 
 
-def test_pads_outside_the_sentence() -> None:
-    assert node("U0:%x[-2,word]/%x[1,pos]", DATA) == [
-        ["U0:_B-2/NN"],
-        ["U0:_B-1/VB"],
-        ["U0:the/_B+1"],
-        ["U0:_B-2/_B+1"],
-    ]
-
-
 def test_a_word_that_looks_like_a_pad_is_another_attribute() -> None:
     index, design = FeatureIndex.build(corpus("_B-1/X a/X"), parse_template("U:%x[-1,word]"))
     assert decoded(index, design.node) == [["U:_B-1"], ["U:_B-1"]]
     assert design.node.index.tolist() in ([0, 1], [1, 0])
-
-
-def test_skipping_outside_the_sentence() -> None:
-    assert node("U0:%x[-1,word]/%x[0,pos]\nU1:%x[2,word]", DATA, boundary="skip") == [
-        ["U1:sat"],
-        ["U0:the/NN"],
-        ["U0:cat/VB"],
-        [],
-    ]
-
-
-def test_offsets_beyond_the_corpus() -> None:
-    assert node("U0:%x[9,word]", DATA) == [["U0:_B+7"], ["U0:_B+8"], ["U0:_B+9"], ["U0:_B+9"]]
-    assert node("U0:%x[-9,word]", DATA, boundary="skip") == [[], [], [], []]
-
-
-def test_constants_and_sentence_ends() -> None:
-    assert node("Ubias\nBOS\nEOS", DATA) == [
-        ["Ubias", "__BOS__"],
-        ["Ubias"],
-        ["Ubias", "__EOS__"],
-        ["Ubias", "__BOS__", "__EOS__"],
-    ]
 
 
 def test_attributes_follow_the_order_of_the_templates() -> None:
@@ -107,48 +75,6 @@ def test_attributes_follow_the_order_of_the_templates() -> None:
     ]
 
 
-def test_bags_are_sets_without_pads() -> None:
-    data = corpus("a/X b/X a/X a/X")
-    assert [sorted(t) for t in node("U:%x{-2..-1,word}", data)] == [
-        [],
-        ["U:a"],
-        ["U:a", "U:b"],
-        ["U:a", "U:b"],
-    ]
-    assert [sorted(t) for t in node("U:%x{-1..1,word}+%x[0,word]", data)] == [
-        ["U:a+a", "U:b+a"],
-        ["U:a+b", "U:b+b"],
-        ["U:a+a", "U:b+a"],
-        ["U:a+a"],
-    ]
-
-
-def test_templates_of_one_text_share_attributes() -> None:
-    data = corpus("a/a b/X b/X")
-    assert [sorted(t) for t in node("U:%x[-1,word]\nU:%x[1,word]", data)] == [
-        ["U:_B-1", "U:b"],
-        ["U:a", "U:b"],
-        ["U:_B+1", "U:b"],
-    ]
-    index, _ = FeatureIndex.build(data, parse_template("U:%x[0,word]\nU:%x[0,pos]"))
-    assert index.attributes(range(4)) == ["U:a", "U:b", "U:a", "U:X"]
-
-
-def test_ngrams_are_several_attributes() -> None:
-    data = corpus("aab/X c/X")
-    assert [sorted(t) for t in node("U:%x[-1,ngrams(word,2,2)]/%x[0,pos]", data)] == [
-        ["U:_B-1/X"],
-        ["U:<a/X", "U:aa/X", "U:ab/X", "U:b>/X"],
-    ]
-    both = node("U:%x[0,ngrams(word,1,1)]%x[0,ngrams(word,1,1)]", data)
-    assert [sorted(t) for t in both] == [["U:aa", "U:ab", "U:ba", "U:bb"], ["U:cc"]]
-
-
-def test_unknown_ngrams_are_absent() -> None:
-    index, _ = FeatureIndex.build(corpus("ab/X"), parse_template("U:%x[0,ngrams(word,1,1)]"))
-    assert decoded(index, index.design(corpus("xb/X c/X")).node) == [["U:b"], []]
-
-
 def test_tapes_are_columns_of_their_own() -> None:
     templates = parse_template("U:%y[0,pos]/%x[0,pos]")
     data = DATA.with_column(tape_column("pos"), [["d", "n", "v"], ["n"]])
@@ -158,18 +84,6 @@ def test_tapes_are_columns_of_their_own() -> None:
     index, _ = FeatureIndex.build(data, templates)
     with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):
         index.design(DATA)
-
-
-def test_values_multiply() -> None:
-    data = corpus("a/0.5 b/2 c/1 d/0", columns=("word", "n"))
-    assert node("U:%x[0,word]%v[0,n]\nU1:%v[-1,n]\nU2:%v[0,n]%v[-1,n]\nU3:x", data) == [
-        ["U:a=0.5", "U3:x"],
-        ["U:b=2", "U1:=0.5", "U2:", "U3:x"],
-        ["U:c", "U1:=2", "U2:=2", "U3:x"],
-        ["U:d=0", "U1:", "U2:=0", "U3:x"],
-    ]
-    bag = node("U:%x{-1..0,word}%v[0,n]", data)
-    assert bag[1] == ["U:a=2", "U:b=2"]
 
 
 @pytest.mark.parametrize("bad", ["nan", "inf", "-Infinity", "x", "1_0"])
@@ -217,14 +131,6 @@ def test_a_missing_column() -> None:
         index.design(data)
     with pytest.raises(TemplateError, match=r"x\.tpl:1: .*'tag'; the corpus has 'word', 'pos'"):
         FeatureIndex.build(DATA, parse_template("U:%x[0,tag]", source="x.tpl"))
-
-
-def test_minimum_counts() -> None:
-    index, design = FeatureIndex.build(DATA, parse_template("U:%x[0,word]"), min_count=2)
-    assert decoded(index, design.node) == [[], ["U:cat"], [], ["U:cat"]]
-    assert index.n_node_rows == 1
-    twice = corpus("aa/X", "ab/X")
-    assert node("U:%x[0,ngrams(word,1,1)]", twice, min_count=2) == [["U:a"], ["U:a"]]
 
 
 def test_strings_that_do_not_occur_are_no_part_of_the_index() -> None:

@@ -126,9 +126,6 @@ def test_numbers_too_large_to_add_up() -> None:
         Lattice.from_arrays(LABELS, np.full((3, 3), 1e308)).best()
 
 
-# --- The empty sentence ------------------------------------------------------------------------
-
-
 # --- Asking it ---------------------------------------------------------------------------------
 
 
@@ -144,30 +141,6 @@ def test_score_and_probability() -> None:
         one.score(["a", "c"])
     with pytest.raises(LabelError, match="unknown label 'c'"):
         one.probability(["c", "a"])
-
-
-def test_scores_over_an_order_2_topology() -> None:
-    topology = chain_topology(("a", "b"), 2, allowed=lambda x, y: (x, y) != ("b", "b"))
-    rng = np.random.default_rng(0)
-    one = of_topology(topology, rng.normal(size=topology.n_arc_slots), rng.normal(size=(4, 5)))
-    best = one.best()
-    assert one.score(best.labels) == pytest.approx(best.score, rel=1e-12)
-    assert one.probability(best.labels) == pytest.approx(best.probability, rel=1e-12)
-    assert one.score(("a", "b", "b", "a")) == NEVER
-    assert one.marginals().shape == (4, 2)
-
-
-def test_restrict() -> None:
-    one = lattice(2)
-    mask = np.asarray([[True, False, True], [False, True, False]])
-    some = one.restrict(mask)
-    assert some.log_partition() == pytest.approx(np.log(2), rel=1e-14)
-    assert some.best().labels == ("O", "B-X")
-    assert some.restrict(mask).log_partition() == some.log_partition()
-    assert one.log_partition() == pytest.approx(2 * np.log(3), rel=1e-14)
-    assert some.restrict(mask.tolist()).score(("I-X", "B-X")) == 0.0
-    with pytest.raises(ShapeError, match="mask is \\[3, 2\\], expected \\[2, 3\\]"):
-        one.restrict(mask.T)
 
 
 def test_ties_go_to_the_first_label_at_the_first_difference() -> None:
@@ -193,13 +166,6 @@ def test_ties_go_to_the_first_label_at_the_first_difference() -> None:
 def test_spans_that_cannot_be(arguments: tuple[int, int, str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         lattice().span_probability(*arguments)
-
-
-def test_schemes_have_names() -> None:
-    with pytest.raises(OptionError, match="scheme 'xyz'"):
-        lattice().span_probability(0, 1, "X", scheme="xyz")
-    with pytest.raises(OptionError, match="the types are none"):
-        Lattice.from_arrays(("O",), [[0.0]]).span_probability(0, 1, "X")
 
 
 # --- No path -----------------------------------------------------------------------------------
@@ -256,14 +222,6 @@ def test_masks_that_leave_nothing() -> None:
     with pytest.raises(NoPathError) as caught:
         lattice().restrict(mask).best()
     assert caught.value.position == 2
-
-
-def test_what_can_be_said_without_a_path() -> None:
-    one = dead(1)
-    assert one.log_partition() == NEVER
-    assert one.score(["O"] * 4) == NEVER
-    assert one.probability(["O"] * 4) == 0.0
-    assert np.isneginf(one.max_marginals()).all()
 
 
 def test_the_position_on_a_sparse_topology() -> None:

@@ -6,13 +6,11 @@ import itertools
 import operator
 import pickle
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fstcrf import compose
 from fstcrf.constraints import at_least, at_most, before, bio, contiguous, never, pairs, start_with
@@ -32,7 +30,7 @@ from fstcrf.kernel.machines import MAX_AXES
 from fstcrf.lattices import Lattice, best, nbest, product
 from fstcrf.lattices.machines import lattice_machine
 from fstcrf.machines.grammar import Grammar
-from tests.support.compositions import random_acceptor, random_world
+from tests.support.compositions import random_acceptor
 
 BIO = ("O", "B-X", "I-X")
 TAGS = ("n", "v")
@@ -54,19 +52,6 @@ def rows(legal: str) -> Lattice:
 
 
 # --- What it looks like ------------------------------------------------------------------------
-
-
-def test_several_tapes() -> None:
-    two = tags() @ chunks()
-    assert two.tapes == ("tag", "chunk")
-    assert two.labels == (TAGS, BIO)
-    assert repr(two) == "<Lattice: 3 tokens, 2 tag × 3 chunk labels>"
-    assert len(two) == 3
-    assert two.log_partition() == pytest.approx(3 * np.log(6), rel=1e-12)
-    assert two.best().labels == (("n",) * 3, ("O",) * 3)
-    assert [part.shape for part in two.marginals()] == [(3, 2), (3, 3)]
-    assert [part.shape for part in two.arc_marginals()] == [(2, 2, 2), (2, 3, 3)]
-    assert two.score([["n"] * 3, ["O"] * 3]) == 0.0
 
 
 def test_tapes_of_one_name_are_numbered() -> None:
@@ -106,25 +91,6 @@ def test_weights_multiply_no_coupling_of_the_product() -> None:
 
 
 # --- Samples -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", [0, 8, 9, 11, 13, 14, 15, 19])
-def test_sample_frequencies(seed: int) -> None:
-    world = random_world(50_000 + seed, tapes=2, tokens=2, labels=2)
-    lattice = world.lattice()
-    legal = [labels for _, labels in world.ranking]
-    assert len(legal) > 3
-    n = 4000
-    drawn = Counter(lattice.sample(n, seed=seed))
-    assert set(drawn) <= set(legal)
-    expected = np.asarray([np.exp(s - world.log_z) for s, _ in world.ranking]) * n
-    seen = np.asarray([drawn[labels] for labels in legal], dtype=float)
-    common = expected >= 5
-    groups = [np.append(v[common], v[~common].sum()) for v in (seen, expected)]
-    kept = groups[1] > 0
-    if kept.sum() > 1:
-        assert stats.chisquare(groups[0][kept], groups[1][kept]).pvalue > 1e-4
-    assert seen[expected < 1e-3].sum() <= 1
 
 
 def test_a_seed_names_the_samples() -> None:
@@ -315,21 +281,6 @@ def test_constraints_that_contradict_each_other() -> None:
         chunks() & both
     assert "at_most(1" in str(caught.value)
     assert "at_least(2" in str(caught.value)
-
-
-def test_scores_of_accepting_at_all() -> None:
-    """A grammar of one state over two tapes that adds a score at the end of every sentence."""
-    rng = np.random.default_rng(1)
-    acceptor = random_acceptor(rng, [("tag", TAGS), ("chunk", BIO)], states=1, hard=True)
-    acceptor.final[0] = -0.75
-    for tokens in (1, 4):
-        two = tags(tokens) @ chunks(tokens)
-        known = Grammar.from_acceptor(acceptor).bound({"tag": TAGS, "chunk": BIO})
-        found = (two & Grammar.from_acceptor(acceptor)).best()
-        wanted = known.score(dict(zip(two.tapes, found.labels, strict=True)))
-        assert found.score == pytest.approx(wanted, abs=1e-12) == pytest.approx(-0.75, abs=1e-12)
-        scaled = (two & Grammar.from_acceptor(acceptor)).scale(-2.0)
-        assert scaled.best().score == pytest.approx(1.5, abs=1e-12)
 
 
 @pytest.mark.parametrize(

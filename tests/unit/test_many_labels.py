@@ -122,32 +122,6 @@ def test_partial_labels(
         assert gradient[place] == pytest.approx(slope, rel=1e-4, abs=1e-5)
 
 
-def test_central_differences(problem: Problem, space: ParameterSpace) -> None:
-    theta, likelihood = drawn(space), Likelihood(problem, space, l2=0.3)
-    _, gradient = likelihood(theta)
-    first, last = space.bounds[1], space.bounds[2]  # transitions
-    for place in np.random.default_rng(2).integers(first, last, 4).tolist():
-        step = np.zeros(space.size)
-        step[place] = 0.5
-        low, high = likelihood(theta - step)[0], likelihood(theta + step)[0]
-        wide = likelihood(theta + 2 * step)[0] - likelihood(theta - 2 * step)[0]
-        slope = (8 * (high - low) - wide) / (12 * 0.5)  # of fourth order
-        assert gradient[place] == pytest.approx(slope, rel=2e-2, abs=0.05)
-
-
-def test_threads(problem: Problem, space: ParameterSpace) -> None:
-    theta = drawn(space)
-    found = [Likelihood(problem, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
-    curved = [Likelihood(problem, space, l2=0.3, threads=n).curvature(theta) for n in (1, 2, 7)]
-    for k in (1, 2):
-        assert found[k][0] == found[0][0]
-        assert found[k][1].tobytes() == found[0][1].tobytes()
-        first, other = curved[0], curved[k]
-        assert first is not None
-        assert other is not None
-        assert other.tobytes() == first.tobytes()
-
-
 def two_epochs(problem: Problem, space: ParameterSpace, start: Floats) -> tuple[Floats, int]:
     """Weights, and how many sentences were done in float64."""
     one = asgd.ASGD(problem, space, start, asgd.ASGDSettings(l2=0.3), first_rate=0.05)
@@ -256,23 +230,6 @@ def test_training_over_blocks(narrow: Problem) -> None:
         np.testing.assert_allclose(diagonal, other, atol=2e-4 * other.max())
 
 
-def test_central_differences_over_blocks(narrow: Problem) -> None:
-    space = parameter_space(narrow)
-    theta, one = drawn(space), Likelihood(narrow, space, l2=0.3)
-    _, gradient = one(theta)
-    for part in range(len(space.bounds) - 1):
-        first, last = space.bounds[part], space.bounds[part + 1]
-        if first == last:
-            continue
-        for place in np.random.default_rng(part).integers(first, last, 2).tolist():
-            step = np.zeros(space.size)
-            step[place] = 0.5
-            low, high = one(theta - step)[0], one(theta + step)[0]
-            wide = one(theta + 2 * step)[0] - one(theta - 2 * step)[0]
-            slope = (8 * (high - low) - wide) / (12 * 0.5)  # of fourth order
-            assert gradient[place] == pytest.approx(slope, rel=2e-2, abs=0.05)
-
-
 def test_threads_over_blocks(narrow: Problem) -> None:
     space = parameter_space(narrow)
     theta = drawn(space)
@@ -343,12 +300,6 @@ def test_one_sentence_alone(
     assert [fresh.tag(corpus[k]) for k in range(LABELS, LABELS + 9)] == [
         tagger.tag(corpus[k]) for k in range(LABELS, LABELS + 9)
     ]
-
-
-def test_tags_are_those_of_sentences_alone(tagger: CRF, corpus: Corpus) -> None:
-    tags = tagger.tag_all(corpus)
-    for k in range(0, len(corpus), 17):
-        assert tags[k] == tagger.tag(corpus[k])
 
 
 # --- Lattices ------------------------------------------------------------------------------------

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import CRF, Corpus, Sentence, evaluate_tokens
+from fstcrf import CRF, Corpus, Sentence
 from fstcrf.errors import (
     DataError,
-    FstcrfError,
     LabelError,
     NoPathError,
     OptionError,
@@ -112,20 +111,11 @@ def test_observed_successions() -> None:
     assert lattice.score(("O", "B-X")) == -np.inf or lattice.score(("O", "O")) > -np.inf
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_threads_change_no_bit(any_model: CRF, threads: int) -> None:
-    data = Corpus.from_sentences(SENTENCES * 3)
-    assert any_model.tag_all(data, threads=threads) == any_model.tag_all(data)
-    ours, theirs = any_model.marginals_all(data, threads=threads), any_model.marginals_all(data)
-    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
-    assert any_model.paths_all(data, threads=threads) == any_model.paths_all(data)
-
-
 def test_batches_change_nothing(model: CRF, monkeypatch: pytest.MonkeyPatch) -> None:
     data: list[Any] = [*SENTENCES, {"word": []}, *SENTENCES, {"word": []}]
     forced = [[None] * len(s["word"]) for s in data]
     whole = model.tag_all(data, forced=forced), model.marginals_all(data)
-    monkeypatch.setattr("fstcrf.taggers.model.decoding._BATCH_TOKENS", 3)
+    monkeypatch.setattr("fstcrf.taggers.model.decoding.RUN_TOKENS", 3)
     assert model.tag_all(data, forced=forced) == whole[0]
     for threads in (1, 2):
         cut = model.marginals_all(data, threads=threads)
@@ -247,34 +237,6 @@ def test_forced_labels_that_cannot_be(
 def test_a_bias_that_cannot_be(model: CRF, bias: dict[str, float], error: type[Exception]) -> None:
     with pytest.raises(error):
         model.tag({"word": WORDS}, bias=bias)
-
-
-def test_threads_must_be_positive(model: CRF) -> None:
-    with pytest.raises(OptionError, match="threads is 0"):
-        model.tag_all(SENTENCES, threads=0)
-
-
-# --- Labels that training never saw -----------------------------------------------------------
-
-
-def test_a_gold_label_that_training_never_saw(model: CRF) -> None:
-    """An error in evaluation; where a label must be known it is refused."""
-    gold = [["B-X", "I-X", "I-LST", "O", "O"]]
-    report = evaluate_tokens(gold, model.tag_all([{"word": WORDS}]))
-    assert report.labels["I-LST"].correct == 0
-    assert report.labels["I-LST"].gold == 1
-    assert report.correct < report.tokens
-    lattice = model.lattice({"word": WORDS})
-    for ask in (lattice.score, lattice.probability):
-        with pytest.raises(LabelError, match="unknown label 'I-LST'"):
-            ask(gold[0])
-
-
-def test_errors_are_one_line(model: CRF) -> None:
-    for sentence in ({"token": WORDS}, [("a", "b", "c")], {"word": ["a"], "y": []}):
-        with pytest.raises(FstcrfError) as caught:
-            model.tag(sentence)
-        assert "\n" not in str(caught.value)
 
 
 def test_models_are_told_apart_by_identity(model: CRF) -> None:

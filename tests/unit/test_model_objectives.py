@@ -102,10 +102,11 @@ def test_a_saved_model_keeps_its_options(likely: fstcrf.CRF, data: Corpus, tmp_p
     assert (record.options["psi"], record.options["steepness"]) == (2.5, 0.5)
 
 
+@pytest.mark.parametrize("method", ["gpd", "quickprop"])
 def test_training_resumes_to_the_same_bits(
-    data: Corpus, likely: fstcrf.CRF, tmp_path: Path
+    method: str, data: Corpus, likely: fstcrf.CRF, tmp_path: Path
 ) -> None:
-    options: dict[str, Any] = {"objective": "mce-f", "method": "quickprop", "warm_start": likely}
+    options: dict[str, Any] = {"objective": "mce-f", "method": method, "warm_start": likely}
     state = tmp_path / "state"
     train(data, max_iterations=2, checkpoint=state, **options)
     resumed = train(data, max_iterations=4, checkpoint=state, resume=True, **options)

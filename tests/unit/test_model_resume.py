@@ -157,6 +157,8 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
     ("method", "options"),
     [
         *((method, {}) for method in METHODS),
+        ("lbfgs", {"l1": 0.05}),
+        ("lbfgs", {"dev": noisy(1, 10), "patience": 50}),
         *(
             pytest.param(method, options, marks=[pytest.mark.slow] * (method != "lbfgs"))
             for method in METHODS
@@ -169,20 +171,19 @@ def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
         "data": noisy(0, 30),
         "template": NOISY,
         "method": method,
-        "dev": noisy(1, 10),
-        "patience": 50,
         "max_iterations": 9,
         **({"gamma": 100.0} if method == "arow" else {}),  # else it is done too soon
         **options,
     }
-    whole = train(**common)
+    every: list[Progress] = []
+    whole = train(**common, report=every.append)
     path = tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
         train(**common, checkpoint=path, checkpoint_every=2, report=stop_at(5))
     told: list[Progress] = []
     resumed = train(**common, checkpoint=path, resume=True, report=told.append)
-    assert whole.record is not None
-    assert [p.iteration for p in told] == list(range(6, whole.record.iterations + 1))
+    steps = [[(p.iteration, p.value, p.dev) for p in run] for run in (told, every)]
+    assert steps[0] == steps[1][5:]
     assert np.array_equal(resumed.theta, whole.theta)
     assert resumed.record == whole.record
     again = train(**common, checkpoint=path, resume=True)

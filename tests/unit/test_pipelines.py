@@ -409,6 +409,8 @@ def test_how_sure_the_best_labels_are(trained: TrainedPipeline, decode: Decode) 
         assert sure.legal.middle == pytest.approx(1.0)
     bound = trained.constrained(at_most(1, "C1", tape="c"))
     assert any(s.legal.middle < 0.999 for s in bound.confidence_all(TEST, decode="joint"))
+    with pytest.raises(OptionError, match="no option 'forced', expected method, n, samples, level"):
+        trained.confidence_all(TEST, decode=decode, forced=[None] * len(TEST))
 
 
 def test_labels_that_the_predecessor_does_not_have(trained: TrainedPipeline) -> None:
@@ -794,6 +796,11 @@ def test_a_sentence_without_a_path_in_a_cascade(decode: Decode) -> None:
     free = model.decode(TEST[:3], forced=known, on_no_path="relax", n=2)
     assert free.changed.tolist() == ["", "forced", ""]
     alone = model.decode(TEST[:3], n=2)
+    assert model.nbest_all(TEST[:3], 2, forced=known) == [skipped.paths(b) for b in range(3)]
+    relaxed = model.nbest_all(TEST[:3], 2, forced=known, on_no_path="relax")
+    assert relaxed == [free.paths(b) for b in range(3)]
+    with pytest.raises(NoPathError, match=r"^sentence 1, token 1"):
+        model.paths_all(TEST[:3], forced=known, on_no_path="error")
     assert free.paths(1) == alone.paths(1)
     assert free.paths(2) == skipped.paths(2)
     assert np.array_equal(free.marginals("b")[1], alone.marginals("b")[1])

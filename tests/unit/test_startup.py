@@ -58,7 +58,7 @@ def test_a_loaded_tagger_imports_nothing_heavy(model: CRF, tmp_path: Path) -> No
 def test_threads_do_not_change_the_answer(
     model: CRF, corpus: fstcrf.Corpus, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fstcrf.taggers.model.decoding._BATCH_TOKENS", 500)
+    monkeypatch.setattr("fstcrf.taggers.model.decoding.RUN_TOKENS", 500)
     one, many = (model.marginals_all(corpus, threads=n) for n in (1, threads))
     assert all(np.array_equal(a, b) for a, b in zip(one, many, strict=True))
     assert model.tag_all(corpus, threads=1) == model.tag_all(corpus, threads=threads)

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
@@ -24,6 +25,7 @@ from fstcrf.ext.compat.pycrfsuite import Tagger, Trainer
 from fstcrf.ext.feedback import FeedbackLearner, untrained
 from fstcrf.ext.lexicon import Characters, Entry, Kind
 from fstcrf.kernel import Conjunction
+from fstcrf.kernel.native import Workers, mapped
 from fstcrf.lattices import Lattice
 from fstcrf.lazy import made_once, memoised
 from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline
@@ -224,6 +226,7 @@ import numpy as np
 import fstcrf
 from fstcrf.constraints import contiguous
 from fstcrf.kernel import Conjunction
+from fstcrf.kernel.native import Workers, mapped
 
 labels = [f"F{k}" for k in range(20)]
 rng = np.random.default_rng(1)
@@ -522,3 +525,29 @@ def test_the_variant_is_chosen_before_there_are_threads() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert (run.returncode, run.stdout.strip()) == (0, kernel.variant()), run.stderr[-2000:]
+
+
+# --- The runner of threads ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_parts_come_in_order_and_end_with_the_first_error(most: int | None) -> None:
+    workers, gate, begun = Workers(2), threading.Event(), []
+    assert list(workers.map(lambda k: k * k, range(50), most=most)) == [k * k for k in range(50)]
+    assert mapped(str, range(3), 8) == ["0", "1", "2"]
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number == 0:
+            gate.wait(60)
+            raise ValueError(number)
+        gate.set()
+        time.sleep(0.001)
+        return number
+
+    with pytest.raises(ValueError, match="0"):
+        list(workers.map(work, range(10_000), most=most))
+    assert len(begun) < 10_000
+    seen = len(begun)
+    assert list(workers.map(abs, [-1])) == [1]
+    assert len(begun) == seen, "a part of the call before was still to come"

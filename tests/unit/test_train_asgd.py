@@ -279,11 +279,6 @@ def test_small_corpora(n: int, l2: float) -> None:
         assert tagger.tag_all(SENTENCES[:n]) == [one["y"] for one in SENTENCES[:n]]
 
 
-def test_any_number_of_threads_gives_the_same_bits() -> None:
-    found = [train(threads=n).theta for n in (1, 2, 7)]
-    assert all(np.array_equal(found[0], one) for one in found)
-
-
 def test_an_l1_penalty_is_refused_by_name() -> None:
     with pytest.raises(OptionError, match="l1 needs method 'lbfgs', not 'asgd'"):
         train(l1=0.1)

@@ -18,12 +18,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, NumericError, OptionError
 from fstcrf.storage import write_arrays
 from fstcrf.training import (
-    L2SGD,
-    LBFGS,
-    AveragedPerceptron,
     Checkpoint,
-    Likelihood,
-    Optimiser,
     Outcome,
     Progress,
     Step,
@@ -31,9 +26,6 @@ from fstcrf.training import (
 )
 from fstcrf.training.course import Course
 from fstcrf.training.loop import KIND, VERSION, saved_iteration
-from fstcrf.training.online import PerceptronSettings
-from fstcrf.training.sgd import L2SGDSettings
-from tests.support.problems import Case, random_case
 
 
 class Counter:
@@ -243,56 +235,6 @@ def test_the_weights_kept_are_a_copy() -> None:
 
 
 # --- Checkpoints ------------------------------------------------------------------------------
-
-
-def make_lbfgs(case: Case) -> Optimiser:
-    return LBFGS(Likelihood(case.problem, case.space, l2=0.1), np.zeros(case.space.size))
-
-
-def make_sgd(case: Case) -> Optimiser:
-    return L2SGD(case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.1), seed=4)
-
-
-def make_perceptron(case: Case) -> Optimiser:
-    return AveragedPerceptron(
-        case.problem, case.space, np.zeros(case.space.size), PerceptronSettings(), seed=4
-    )
-
-
-@pytest.mark.parametrize("stop", [1, 5, 7])
-@pytest.mark.parametrize("make", [make_lbfgs, make_sgd, make_perceptron])
-@pytest.mark.parametrize("held_out", [False, True])
-def test_resuming_gives_the_same_bits(
-    make: Callable[[Case], Optimiser], stop: int, held_out: bool, tmp_path: Path
-) -> None:
-    case = random_case(3, lengths=(3, 1, 4, 2) * 4, ends=True, weights=True)
-    evaluate = (lambda theta: -abs(float(np.linalg.norm(theta)) - 1.0)) if held_out else None
-    path = tmp_path / "run"
-
-    def run(limit: int, checkpoint: Checkpoint | None) -> tuple[Any, list[float]]:
-        values: list[float] = []
-        outcome = fit(
-            make(case),
-            max_iterations=limit,
-            evaluate=evaluate,
-            patience=100,
-            report=lambda progress: values.append(progress.value),
-            checkpoint=checkpoint,
-        )
-        return outcome, values
-
-    whole, values = run(10, None)
-    run(stop, Checkpoint(path, fingerprint="f", every=3, resume=False))
-    resumed, rest = run(10, Checkpoint(path, fingerprint="f", every=3, resume=True))
-    assert rest == values[stop:]
-    assert np.array_equal(resumed.theta, whole.theta)
-    assert resumed.value == whole.value
-    assert (resumed.iterations, resumed.best_iteration, resumed.dev, resumed.reason) == (
-        whole.iterations,
-        whole.best_iteration,
-        whole.dev,
-        whole.reason,
-    )
 
 
 def test_a_killed_run_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:

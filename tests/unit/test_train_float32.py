@@ -184,38 +184,6 @@ def kinds(*kinds: tuple[str, ...]) -> Rows:
     return [[kind] * 64 for kind in kinds for _ in range(HALF // 64)]
 
 
-@pytest.fixture(params=["singles", "rows", "rest", "scheme", "classes", "order 2"])
-def sorted_by_label(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Example:
-    """2^16 tokens in one shard; first most of them are O, then hardly any; "b" is at each.
-
-    Attributes of two labels are single entries of a shard, others its rows.
-    """
-    kind = request.param
-    monkeypatch.setattr(shards, "N_SHARDS", 1)
-    scheme = "bio" if kind in {"scheme", "classes"} else None
-    other = "X" if scheme is None else "B-A"
-    rows = kinds(("a", "b", "O"), ("z", "b", other))
-    labels = {"rows": range(6), "rest": range(60), "scheme": "AC", "classes": "AC"}.get(kind, "")
-    tags = "L-" if scheme is None else "BI"
-    more = [[("w", "c", f"{t}-{k}") for k in labels for t in tags if t != "-"]]
-    order = 2 if kind == "order 2" else 1
-    case = example(
-        [*rows, *(one for one in more if one)],
-        "U0:%x[0,0]\nU1:%x[0,1]\n",
-        order=order,
-        scheme=scheme,
-    )
-    pairs = "all" if kind in {"singles", "rows", "scheme"} else "exceptions"
-    sweep_over(pairs, case, monkeypatch)
-    case.put(0, 0, "O", 8.0)
-    case.put(HALF, 0, other, float(np.log(1 / 7e-4)))
-    return case
-
-
-def test_small_posteriors_count_behind_large_sums(sorted_by_label: Example) -> None:
-    sorted_by_label.check()
-
-
 def test_sums_that_are_flushed_have_the_same_bits_for_any_number_of_threads() -> None:
     rows = kinds(("a", "b", "O"), ("z", "b", "X"))
     case = example(rows, "U0:%x[0,0]\nU1:%x[0,1]\nB\n")

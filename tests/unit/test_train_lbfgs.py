@@ -197,18 +197,6 @@ def test_misleading_memory_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fit(optimiser, max_iterations=200).theta == pytest.approx(goal, abs=1e-6)
 
 
-@pytest.mark.parametrize("after", [0, 1, 3, 15])
-def test_a_restored_state_goes_on_with_the_same_bits(after: int) -> None:
-    function, _ = quadratic(20)
-    one, other = (LBFGS(Counted(function, 20), np.zeros(20)) for _ in range(2))
-    for _ in range(after):
-        one.step()
-    other.restore({name: array.copy() for name, array in one.state().items()})
-    for _ in range(6):
-        assert one.step() == other.step()
-        assert np.array_equal(one.theta(), other.theta())
-
-
 @pytest.mark.parametrize("line_search", LINE_SEARCHES)
 @pytest.mark.parametrize("memory", [1, 3])
 def test_line_searches(line_search: LineSearch, memory: int) -> None:

@@ -263,21 +263,6 @@ def test_the_seed_decides_and_nothing_else(
     assert runs[0] != runs[2]
 
 
-@pytest.mark.parametrize("after", [0, 1, 4])
-@pytest.mark.parametrize("make", learners().values(), ids=learners())
-def test_a_restored_state_goes_on_with_the_same_bits(
-    make: Callable[[Case, int], Optimiser], after: int
-) -> None:
-    case = random_case(1, lengths=(3, 2, 4) * 5)
-    one, other = make(case, 3), make(case, 3)
-    for _ in range(after):
-        one.step()
-    other.restore({name: array.copy() for name, array in one.state().items()})
-    for _ in range(3):
-        assert np.array_equal(one.theta(), other.theta())
-        assert one.step() == other.step()
-
-
 @pytest.mark.parametrize("make", learners().values(), ids=learners())
 def test_what_needs_a_batch_objective(make: Callable[[Case, int], Optimiser]) -> None:
     with pytest.raises(OptionError, match=r"labels that are not known: train with .*'lbfgs'"):

@@ -84,25 +84,6 @@ def test_the_minimum_that_scipy_finds(l1: float) -> None:
     assert outcome.theta == pytest.approx(p - n, abs=1e-6)
 
 
-def test_a_restored_state_goes_on_with_the_same_bits() -> None:
-    case = random_case(3)
-
-    def make() -> OWLQN:
-        likelihood = Likelihood(case.problem, case.space, l2=0.05)
-        return OWLQN(likelihood, np.zeros(case.space.size), LBFGSSettings(l1=0.1))
-
-    whole, half = make(), make()
-    for _ in range(8):
-        whole.step()
-    for _ in range(4):
-        half.step()
-    again = make()
-    again.restore({name: array.copy() for name, array in half.state().items()})
-    for _ in range(4):
-        again.step()
-    assert np.array_equal(again.theta(), whole.theta())
-
-
 @pytest.mark.parametrize("l1", [-1.0, float("inf"), float("nan")])
 def test_l1_is_checked(l1: float) -> None:
     with pytest.raises(OptionError, match="l1"):

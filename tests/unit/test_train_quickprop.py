@@ -90,31 +90,6 @@ def test_a_task_that_can_be_learnt() -> None:
     assert objective(outcome.theta)[0] < objective(learnt)[0]
 
 
-def test_states_resume_with_the_same_bits() -> None:
-    case = span_case(2, "order 1", lengths=(3, 2, 4, 1, 3, 4))
-    start = np.zeros(case.space.size)
-
-    def gpd() -> GPD:
-        return GPD(
-            SegmentF(case.problem, case.space, l2=0.1),
-            case.space,
-            start,
-            GPDSettings(batch=2, first_rate=0.1),
-        )
-
-    def quickprop() -> QuickProp:
-        return QuickProp(SegmentF(case.problem, case.space, l2=0.1), start)
-
-    for make in (gpd, quickprop):
-        one, other = make(), make()
-        for _ in range(3):
-            one.step()
-        other.restore({name: array.copy() for name, array in one.state().items()})
-        for _ in range(3):
-            assert one.step().value == other.step().value
-        assert np.array_equal(one.theta(), other.theta())
-
-
 def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
     case = separable_case(sentences=10)
     start = np.ones(case.space.size)

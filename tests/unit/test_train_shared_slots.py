@@ -23,8 +23,8 @@ from fstcrf.training import (
     parameter_space,
 )
 from fstcrf.training.online import AROWSettings, PASettings, PerceptronSettings
-from fstcrf.training.problem import observed_counts
 from fstcrf.training.sgd import L2SGDSettings
+from fstcrf.training.support import observed_counts
 from tests.support.problems import random_case
 
 Made = tuple[Problem, ParameterSpace]

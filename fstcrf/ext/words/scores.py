@@ -237,7 +237,7 @@ class WordScores:
             score = score - costs * entries["cost"] / lexicon.unit
         left = self._contexts(found.left, entries["left"], self.classes.ends[0])
         right = self._contexts(found.right, entries["right"], self.classes.ends[1])
-        shift = np.repeat(begin, np.diff(row))
+        shift = Ragged(row).repeat(begin)
         shape, states = word_shapes(
             words["from"] + shift,
             words["end"] + shift,
