@@ -103,12 +103,10 @@ chain rule | sample, log_partition | ruled
     OptionError: sums under a grammar have no closed form
 chain rule | entropy, marginals, max_marginals, arc_marginals, to_fst and back, plan | *
     OptionError: sums over later tapes have no closed form
-chain rule | restrict, restrict to boundaries, scale, weighted | *
-    OptionError: it is no transducer
 chain rule | span_probability | alive, dead
     OptionError: sums over later tapes have no closed form
-chain rule | probable_spans, risks | *
-    OptionError: sums over later tapes have no closed form
+chain rule | restrict, restrict to boundaries, scale, weighted, probable_spans, risks | *
+    OptionError: it is no transducer
 chain rule | span_probabilities, without_grammar, to_att | *
     AttributeError: there is no such call
 words | marginals | *
