@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 
 import fstcrf
-from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.lattices.spans import known_probabilities
 from fstcrf.taggers import CRF, Composition, Tagger, load
 from fstcrf.taggers.pipelines import TrainedPipeline
 from fstcrf.taggers.search import ChainRule
@@ -115,18 +113,6 @@ def test_the_cascade() -> None:
     legal = [list(pair) for pair in zip(*(c.strings() for c in ruled), strict=True)]
     assert cells(result.stdout) == legal
     assert result.stderr == ""
-
-
-def test_product_and_chain_without_composing_again() -> None:
-    """The chain of a product with other weights than ones counts them, too."""
-    pos, field = fstcrf.load("pos"), fstcrf.load("field")
-    fstcrf.compose(pos, field, normalize="product").save("product")
-    assert done("tag", "product", "in.txt", "--decode", "chain") == done("tag", "chain", "in.txt")
-    whole = done("tag", "product", "in.txt", "--marginals")
-    assert done("tag", "chain", "in.txt", "--marginals", "--decode", "product") == whole
-    for way in ("cascade", "joint"):
-        wanted = done("tag", "joint", "in.txt", f"--{way}")
-        assert done("tag", "joint", "in.txt", "--decode", way) == wanted
 
 
 @pytest.mark.parametrize("way", ["cascade", "marginals"])
@@ -292,20 +278,6 @@ def test_probabilities_under_a_grammar_too_large_to_sum() -> None:
     )
 
 
-def test_a_bias_under_a_grammar() -> None:
-    test = corpus_path("test")
-    counts = [
-        done("tag", "field", test, "--grammar", "bio", "--bias", f"O={bias}").count(" O\n")
-        for bias in (-3, 0, 3)
-    ]
-    assert counts[0] < counts[1] < counts[2]
-    plain = done("tag", "field", test, "--bias", "O=-1", "--probabilities")
-    model = fstcrf.load("field")
-    assert isinstance(model, CRF)
-    path = model.lattice(fstcrf.read_columns(test, COLUMNS)[0], bias={"O": -1}).best()
-    assert plain.splitlines()[2] == f"# {path.probability:f}"
-
-
 @pytest.mark.parametrize("name", ["field", "joint", "chain"])
 def test_no_path_under_a_grammar(name: str) -> None:
     """The last sentence is too short for it."""
@@ -341,14 +313,6 @@ def test_no_path_in_a_chain_with_a_grammar_of_two_tapes() -> None:
     assert short.stderr.startswith("fstcrf: 2 sentences tagged _")
 
 
-def test_the_grammar_is_given_up_before_what_is_known() -> None:
-    text = "at PREP O\nhall NOUN I-HOST\n\n"
-    given = ["tag", "field", "--force", "field", "--on-no-path", "relax", "--grammar"]
-    result = run(*given, "bio", given=text)
-    assert cells(result.stdout) == [["O"], ["I-HOST"]]
-    assert result.stderr.startswith("fstcrf: 1 sentence tagged without the grammar: ")
-
-
 def test_what_is_known_is_given_up_where_the_model_itself_forbids_it() -> None:
     data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:100]
     template = "U:%x[0,word]\nB\n"
@@ -361,22 +325,6 @@ def test_what_is_known_is_given_up_where_the_model_itself_forbids_it() -> None:
     result = run(*given, "long.grm", given=text)
     assert result.stderr == "fstcrf: 1 sentence tagged without the grammar and the forced labels\n"
     assert cells(result.stdout) == cells(done("tag", "strict", given=text))
-
-
-def test_answers_that_are_not_proven_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = Composition.decoded
-
-    def unsure(self: Composition, *given: Any, **options: Any) -> Any:
-        found = decoded(self, *given, **options)
-        found.exact[:2] = False
-        return found
-
-    monkeypatch.setattr(Composition, "decoded", unsure)
-    result = run("tag", "chain", "in.txt")
-    assert result.exit_code == 0
-    assert result.stderr == (
-        "fstcrf: 2 sentences tagged with the best labels found, not proven to be the best\n"
-    )
 
 
 def test_searches_that_are_cut_short_are_counted() -> None:
@@ -478,24 +426,6 @@ def test_a_sentence_too_long_for_memory_is_named(
     assert refused.stderr.count("\n") == 1
     assert re.search(r"long\.txt:1: .*110 tokens, [\d,]+ states at each: .*GB", refused.stderr)
     assert "is a blank line missing between sentences?" in refused.stderr
-
-
-def test_spans_of_a_file_are_asked_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def heard(lattices: Any, *given: Any, **options: Any) -> Any:
-        asked.append(len(lattices))
-        return known_probabilities(lattices, *given, **options)
-
-    monkeypatch.setattr("fstcrf.lattices.distributions.known_probabilities", heard)
-    done("tag", "field", "in.txt", "--span-probabilities")
-    assert len(asked) == 1
-    assert asked[0] > 1
-
-
-def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    Outcomes().report()
-    assert capsys.readouterr().err == ""
 
 
 # --- Wrong usage ----------------------------------------------------------------------------

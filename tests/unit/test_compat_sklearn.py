@@ -26,24 +26,12 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from fstcrf.constraints import at_most
-from fstcrf.ext.compat.sklearn_crfsuite import CRF, metrics, scorers, utils
+from fstcrf.ext.compat.sklearn_crfsuite import CRF, metrics, scorers
 from fstcrf.ext.compat.sklearn_crfsuite.estimator import _PARAMETERS, _TRAINER_NAMES
 from fstcrf.ext.compat.sklearn_crfsuite.trainer import LinePerIterationTrainer
 
 GOLD: Any = [["x", "z", "y"], ["x", "x"]]
 FOUND = [["y", "z", "y"], ["x", "y"]]
-
-
-def test_scores_of_tokens() -> None:
-    assert metrics.flat_accuracy_score(GOLD, FOUND) == 3 / 5
-    assert metrics.flat_precision_score(GOLD, FOUND, average="micro") == 3 / 5
-    assert metrics.flat_recall_score(GOLD, FOUND, average="micro") == 3 / 5
-    assert metrics.flat_f1_score(GOLD, FOUND, average="macro") == pytest.approx(2 / 3)
-    assert metrics.flat_fbeta_score(GOLD, FOUND, beta=1, average="macro") == pytest.approx(2 / 3)
-    report = metrics.flat_classification_report(GOLD, FOUND, labels=["z"], output_dict=True)
-    assert report["z"]["f1-score"] == 1
-    assert "precision" in metrics.flat_classification_report(GOLD, FOUND)
-    assert utils.flatten(GOLD) == ["x", "z", "y", "x", "x"]
 
 
 def test_scores_of_sequences() -> None:

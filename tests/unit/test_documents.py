@@ -38,7 +38,6 @@ from fstcrf.ext.documents import (
 )
 from fstcrf.ext.documents.consistency import count_pairs
 from fstcrf.ext.documents.document import repeated_sequences
-from fstcrf.ext.documents.sampler import Sweeps
 from fstcrf.text.corpus import (
     ColumnWriter,
     Corpus,
@@ -548,32 +547,6 @@ def printed_labels(*arguments: str) -> list[str]:
 
 def labels_of(tagger: DocumentTagger, corpus: Corpus) -> list[str]:
     return [label for sentence in tagger.tag_all(corpus) for label in sentence]
-
-
-@pytest.mark.parametrize("draw", ["token", "sentence", "mixed"])
-def test_samples_in_the_shell(
-    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, draw: Sweeps
-) -> None:
-    tagger.save(tmp_path / "tagger.fstcrf")
-    model = Consistency([Violation("same", ("ORG", "PER"), -0.5)])
-    model.save(tmp_path / "names.json")
-    tag = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "text.txt"))
-    how = ("--schedule", "constant", "--draw", draw, "--start", "random", "--take", "last")
-    found = []
-    for seed in range(5):
-        more = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "2")
-        found.append(printed_labels(*tag, *more, *how, "--seed", str(seed)))
-        wanted = DocumentTagger(
-            tagger,
-            [model],
-            Annealing(2, "constant"),
-            sweeps=draw,
-            start="random",
-            take="last",
-            seed=seed,
-        )
-        assert found[-1] == labels_of(wanted, corpus)
-    assert len(set(map(tuple, found))) > 1
 
 
 @pytest.mark.parametrize(

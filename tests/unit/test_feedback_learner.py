@@ -20,12 +20,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, RecoveryWarning
 from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, completed, untrained
-from fstcrf.ext.feedback.folder import Journal, LearnerSettings, State, UniformDraws
+from fstcrf.ext.feedback.folder import Journal, LearnerSettings, State
 from fstcrf.taggers import CRF
 from tests.support.command import ROOT
 
@@ -85,14 +84,6 @@ def test_it_learns_what_is_rewarded(learner: FeedbackLearner) -> None:
     assert learner.rewards == 400
     assert learner.mean_reward > 0.5
     assert learner.pending == ()
-
-
-def test_pairs(folder: Path, start: CRF) -> None:
-    with FeedbackLearner.create(folder, start, aim=Aim("preference")) as one:
-        proposal = one.propose(SENTENCE)
-        assert len(proposal.other) == 4
-        one.feedback(proposal, 0.0)
-        assert weights(one).any()
 
 
 def test_logistic_pairs(folder: Path, start: CRF) -> None:
@@ -195,19 +186,6 @@ def test_late_answers_are_as_good_as_early_ones(
             one.feedback(2, 1.0)
             reached.append(weights(one))
     np.testing.assert_array_equal(reached[0], reached[1])
-
-
-def test_draws() -> None:
-    """They depend on the seed and the number alone, and are those of no other proposal."""
-    draws = UniformDraws(7)
-    first = draws(3, 50)
-    others = np.concatenate([draws(k, 50) for k in range(400)])
-    np.testing.assert_array_equal(draws(3, 50), first)
-    np.testing.assert_array_equal(UniformDraws(7)(3, 20), first[:20])
-    assert len(np.unique(others)) == len(others)
-    assert not np.isin(UniformDraws(8)(3, 50), first).any()
-    counts = np.histogram(others, bins=20, range=(0.0, 1.0))[0]
-    assert chisquare(counts).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 128])
@@ -425,30 +403,6 @@ def test_journals_of_the_first_format_go_on(folder: Path, start: CRF) -> None:
     assert path.read_bytes().startswith(b"fstcrf-feedback-journal 1\n")
     with FeedbackLearner.open(folder) as three:
         assert three.rewards == 3
-
-
-def test_damage_within_a_journal_is_refused(folder: Path, start: CRF) -> None:
-    one = FeedbackLearner.create(folder, start)
-    told(one, 3)
-    one.close()
-    path = folder / "journal-0"
-    data = bytearray(path.read_bytes())
-    data[len(data) // 3] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(ModelFileError, match=r"journal-0: damaged at byte \d+"):
-        FeedbackLearner.open(folder)
-    path.write_bytes(b"something else altogether")
-    with pytest.raises(ModelFileError, match="not a journal"):
-        FeedbackLearner.open(folder)
-
-
-def test_records_that_make_no_sense(folder: Path, start: CRF) -> None:
-    FeedbackLearner.create(folder, start).close()
-    for record in (b"\xc1", b"\x93\xa1r\x05\xcb" + bytes(8)):  # no message; a reward for nothing
-        with Journal(folder / "journal-0", new=True) as journal:
-            journal.append([record])
-        with pytest.raises(ModelFileError, match="record 0 makes no sense"):
-            FeedbackLearner.open(folder)
 
 
 def deadly(kind: Any, name: str, steps: list[str], last: tuple[Any, ...]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -25,9 +24,8 @@ from fstcrf.errors import (
 )
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.ext.tune import Range, Trial, Tuning, tune
-from fstcrf.ext.tune.study import Point, Pruner, Space, StepReport, Study, _Lock
+from fstcrf.ext.tune.study import Point, Pruner, Space, StepReport, Study
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.structure import order_of
 from fstcrf.text.corpus import Corpus
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
@@ -67,23 +65,12 @@ def space(**choices: Any) -> Space:
     return Space({"method": ("lbfgs",), **choices})
 
 
-def test_a_range_makes_the_space_infinite() -> None:
-    assert space(l2=(0.1, 1.0), order=(0, 1, 2)).size == 6
-    assert space(l2=(0.1, Range(1, 2))).size is None
-
-
 def test_points_say_nothing_of_options_that_the_method_does_not_read() -> None:
     both = Space({"method": ("lbfgs", "pa"), "l2": (0.1, 1.0), "aggressiveness": (0.5, 2.0)})
     points = list(both.points())
     assert len(points) == 4
     assert all(("l2" in p) == (p["method"] == "lbfgs") for p in points)
     assert all(("aggressiveness" in p) == (p["method"] == "pa") for p in points)
-
-
-def test_sides_show_every_value() -> None:
-    shown = list(space(l2=(0.1, 1.0, 3.0), order=(0, 1), ends=(True, False)).sides())
-    for name, values in {"l2": {0.1, 1.0, 3.0}, "order": {0, 1}, "ends": {True, False}}.items():
-        assert {point[name] for point in shown} == values
 
 
 def test_a_search_begins_at_the_defaults_of_training() -> None:
@@ -147,11 +134,6 @@ def searched(
     for _ in range(trials):
         made.run(evaluate)
     return made
-
-
-def test_a_search_finds_what_chance_does_not() -> None:
-    best = max(t.score or 0.0 for t in searched(40).trials)
-    assert best > 0.98
 
 
 def test_a_seed_repeats_a_search_and_another_does_not() -> None:
@@ -289,15 +271,6 @@ def test_a_journal_of_which_only_a_part_of_the_first_line_is_there(
     again = study(journal=journal, resume=True)
     again.run(bowl)
     assert timeless(again.trials) == timeless(searched(1).trials)
-
-
-def test_a_holder_that_was_killed_does_not_hold_the_journal(tmp_path: Path) -> None:
-    journal = tmp_path / "search.log"
-    searched(1, journal=journal)
-    lock = _Lock(journal)
-    assert lock.acquire()
-    assert [path.name for path in tmp_path.iterdir()] == ["search.log"]  # nothing stays behind
-    lock.release()
 
 
 def test_a_journal_is_not_written_over_by_chance(tmp_path: Path) -> None:
@@ -470,13 +443,6 @@ def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) ->
         tune(data, "field", SMALL, dev=dev, **{**given, "warm_start": other}, **journal)
 
 
-def test_orders_of_models_without_a_record(data: Corpus) -> None:
-    for order in (0, 1, 2):
-        trained = CRF.train(data[:20], "field", SMALL, order=order, max_iterations=1)
-        bare = replace(trained, record=None)
-        assert order_of(bare) == order_of(trained) == order
-
-
 def test_attribute_lists_need_no_template() -> None:
     sentences = [[["w=a"], ["w=b"]], [["w=b"]], [["w=a"]], [["w=b"], ["w=a"]]] * 3
     labels = [["A" if token == ["w=a"] else "B" for token in s] for s in sentences]
@@ -640,10 +606,3 @@ def test_optuna_is_as_talkative_as_before(data: Corpus, dev: Corpus) -> None:
     before = optuna.logging.get_verbosity()
     quick(data, dev=dev, trials=1)
     assert optuna.logging.get_verbosity() == before
-
-
-def test_a_journal_is_lines_of_json(tmp_path: Path) -> None:
-    journal = tmp_path / "search.log"
-    searched(2, journal=journal)
-    assert all(isinstance(json.loads(line), dict) for line in journal.read_text().splitlines())
-    assert sorted(tmp_path.iterdir()) == [journal]
