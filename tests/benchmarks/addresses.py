@@ -3,11 +3,6 @@
 ``python -m tests.benchmarks.addresses WORK JSON`` does one piece of work in a process of its own
 and prints a JSON object.
 
-===========  =====================================================================
-parsed       strings to labels, usaddress.tag and ours in turns; lazy search alone
-adversarial  labels that alternate, which no grammar of runs can have
-===========  =====================================================================
-
 Lazy search alone starts from potentials and ends with the arrays that `fstcrf.best` gives. Answers
 are looked at after the clock has stopped; Python's search for circular garbage rests while it runs.
 """
@@ -29,8 +24,6 @@ from fstcrf.constraints import contiguous
 from fstcrf.ext.addresses import AddressParser
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import Peer, raises, read_addresses, seconds_of, timed
-
-__all__ = ["adversarial", "parsed"]
 
 ALTERNATING, TOKENS, LABELS = 2, 200, 29
 

@@ -33,8 +33,6 @@ from tests.benchmarks.report import table
 from tests.benchmarks.running import in_turns
 from tests.benchmarks.taggers import CHUNKS, COLUMNS, POS, words_of
 
-__all__ = ["ENTITIES", "SENTENCES", "Measured", "chained", "held_out", "measured"]
-
 SENTENCES = 250  # of each kind of text that are decoded
 EARLIER = 64  # labellings that were looked at by default before
 ROUNDS = 15

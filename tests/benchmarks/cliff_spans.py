@@ -2,13 +2,6 @@
 
 ``python -m tests.benchmarks.cliff_spans WORK JSON`` does one piece of work, with the arguments of a
 JSON object, in a process of its own and prints another. Times are of the processor.
-
-========  ==========================================================================
-spans     all spans with a probability above 0.01, against the marginals
-long      a sentence under a joint machine in blocks, against whole: time and memory
-tag       ``fstcrf tag --span-probabilities`` of 10,000 tokens in one sentence,
-          against plain ``tag``: of the folder's CoNLL-2000, one tagger and two
-========  ==========================================================================
 """
 
 from __future__ import annotations
@@ -28,8 +21,6 @@ import numpy as np
 
 from fstcrf.kernel import blocks
 from fstcrf.lattices import Lattice
-
-__all__ = ["long", "spans", "tag"]
 
 ABOVE = 0.01
 

@@ -2,11 +2,6 @@
 
 ``python -m tests.benchmarks.cliffs WORK JSON`` does one piece of work in a process of its own and
 prints a JSON object.
-
-==========  ======================================================================
-searches    best and n-best paths under drawn grammars: default, lazily, expanded
-grammars    a grammar object for each lattice, and one for all
-==========  ======================================================================
 """
 
 from __future__ import annotations
@@ -29,8 +24,6 @@ import fstcrf
 from fstcrf import Budget, Grammar, Lattice, constraints
 from fstcrf.arrays import Floats
 from fstcrf.errors import InexactWarning, NoPathError, TooLargeError
-
-__all__ = ["Case", "drawn", "grammars", "measured", "searches"]
 
 SEED = 20_26
 """Of the family that is reported; another one draws another family."""

@@ -3,14 +3,6 @@
 ``python -m tests.benchmarks.composed WORK JSON`` does one piece of work in a process of its own and
 prints a JSON object.
 
-===========  =====================================================================
-constrained  best paths of 22 labels under BIO, one type at most once
-joint        two tapes: best paths, marginals, log Z
-ranked       n best paths of 22 labels, log Z
-train        POS tagger and chunker of CoNLL-2000, saved
-decoders     cascade, product and chain in turns, from words to labels
-===========  =====================================================================
-
 Lattices are queried through ``fstcrf.best`` and its kin, on one thread; answers are looked at after
 the clock has stopped. The first call of each kind is not measured.
 """
@@ -29,16 +21,6 @@ from fstcrf import Corpus, Lattice, constraints
 from tests.benchmarks.running import in_turns
 from tests.benchmarks.synthetic import ONCE, Chain, Pair, labels_22
 from tests.benchmarks.taggers import COLUMNS, chunker, pos_tagger, words_of
-
-__all__ = [
-    "constrained",
-    "decoders",
-    "joint",
-    "once_lattices",
-    "pair_lattices",
-    "ranked",
-    "train",
-]
 
 REPEATS = 5
 

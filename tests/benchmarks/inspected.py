@@ -3,10 +3,6 @@
 ``python -m tests.benchmarks.inspected WORK JSON`` does one piece of work in a process of its own
 and prints a JSON object.
 
-===========  =====================================================================
-serve        questions about sentences of 40 tokens, one by one and 50 at a time
-===========  =====================================================================
-
 Clients are threads of a process of their own; times are those that the server says of itself, in
 its header ``Server-Timing``.
 """
@@ -30,8 +26,6 @@ import numpy as np
 from fstcrf import Composition, compose
 from fstcrf.ext.inspect import Access, Workbench, server
 from tests.benchmarks.chained import chained, held_out
-
-__all__ = ["serve"]
 
 TOKENS = 40
 TOGETHER = 50

@@ -7,12 +7,6 @@ the labellings that were found.
 What does not depend on the sentence is compiled beforehand. A sentence is written as the bytes of
 an OpenFst file by NumPy, which is some 40 times as fast as adding arcs, composed with
 ``connect=False``, and searched; then its labels are read off the path.
-
-============  ====================================================================
-constrained   sausage ∘ (transitions ∘ BIO ∘ a type at most once)
-cascade       lattice of the first tagger ∘ (second tagger, reading it ∘ its sausage)
-interleaved   a sausage in which the two take turns ∘ the product, one tagger a step
-============  ====================================================================
 """
 
 from __future__ import annotations
@@ -31,9 +25,6 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from tests.benchmarks.synthetic import ONCE, TOKENS, TYPES, Chain, Pair, labels_22
-
-__all__ = ["cascade", "constrained", "interleaved"]
-
 
 Pairs = list[tuple[int, int]]
 

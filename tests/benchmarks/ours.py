@@ -2,19 +2,6 @@
 
 ``python -m tests.benchmarks.ours WORK JSON`` does one piece in a process of its own and prints a
 JSON object.
-
-=============  ==================================================================
-evaluate       seconds per evaluation, after some iterations of L-BFGS
-score          objective in float64 and F of a saved model
-weights        a hash of them
-predictions    F of a file whose last column is a prediction
-throughput     tagging in memory, on growing corpora
-threads        do results depend on the number of threads
-variants       do they depend on the instruction set
-prepare        column files for other numbers of labels
-steps          seconds of each kind of step of a training, and of an evaluation
-rich           of an evaluation, a tagger and lattices, over all pairs of labels and over exceptions
-=============  ==================================================================
 """
 
 from __future__ import annotations
@@ -40,8 +27,6 @@ if TYPE_CHECKING:
     from fstcrf.taggers.model.weights import Weights
     from fstcrf.text.features import FeatureIndex
     from fstcrf.training import ParameterSpace, Problem
-
-__all__ = ["evaluate", "prepare", "problem_of", "score", "threads", "throughput"]
 
 
 def _corpus(task: Task, copies: int = 1) -> Corpus:

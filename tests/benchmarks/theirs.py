@@ -2,11 +2,6 @@
 
 ``python -m tests.benchmarks.theirs WORK JSON`` does one piece of work in a process of its own and
 prints a JSON object.
-
-=====  ==========================================================
-train  file to saved model, with what CRFsuite logged
-tag    column file in, column file out
-=====  ==========================================================
 """
 
 from __future__ import annotations
@@ -22,8 +17,6 @@ import pycrfsuite
 
 from tests.benchmarks.crfsuite_peer import ATTRIBUTES, read_sentences
 from tests.benchmarks.tasks import L2, Task
-
-__all__ = ["tag", "train"]
 
 
 def train(

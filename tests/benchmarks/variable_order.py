@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from fstcrf.recipes.corpora import DataSplit
     from fstcrf.training import ParameterSpace
 
-__all__ = ["main"]
 
 PAGE = PAGES / "benchmarks-variable-order.md"
 END = "__BOS_EOS__"  # VO-CRF's label before and behind a sentence
