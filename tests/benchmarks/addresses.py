@@ -9,11 +9,8 @@ are looked at after the clock has stopped; Python's search for circular garbage 
 
 from __future__ import annotations
 
-import json
 import resource
-import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +21,7 @@ from fstcrf.constraints import contiguous
 from fstcrf.ext.addresses import AddressParser
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import Peer, raises, read_addresses, seconds_of, timed
+from tests.benchmarks.work import answer
 
 ALTERNATING, TOKENS, LABELS = 2, 200, 29
 
@@ -78,14 +76,5 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"adversarial": adversarial, "parsed": parsed}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

@@ -6,7 +6,6 @@ JSON object, in a process of its own and prints another. Times are of the proces
 
 from __future__ import annotations
 
-import json
 import resource
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import numpy as np
 
 from fstcrf.kernel import blocks
 from fstcrf.lattices import Lattice
+from tests.benchmarks.work import answer
 
 ABOVE = 0.01
 
@@ -150,5 +150,4 @@ def peak() -> float:
 
 
 if __name__ == "__main__":
-    works: dict[str, Callable[..., Any]] = {"spans": spans, "long": long, "tag": tag}
-    print(json.dumps(works[sys.argv[1]](**json.loads(sys.argv[2]))))
+    answer(globals())

@@ -6,9 +6,7 @@ prints a JSON object.
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,6 +22,7 @@ import fstcrf
 from fstcrf import Budget, Grammar, Lattice, constraints
 from fstcrf.arrays import Floats
 from fstcrf.errors import InexactWarning, NoPathError, TooLargeError
+from tests.benchmarks.work import answer
 
 SEED = 20_26
 """Of the family that is reported; another one draws another family."""
@@ -339,14 +338,5 @@ def grammars(lattices: int, rounds: int = 5) -> dict[str, Any]:
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"grammars": grammars, "searches": searches}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

@@ -11,9 +11,7 @@ an OpenFst file by NumPy, which is some 40 times as fast as adding arcs, compose
 
 from __future__ import annotations
 
-import json
 import struct
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +23,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from tests.benchmarks.synthetic import ONCE, TOKENS, TYPES, Chain, Pair, labels_22
+from tests.benchmarks.work import answer
 
 Pairs = list[tuple[int, int]]
 
@@ -255,18 +254,5 @@ def interleaved(sentences: int, labels: tuple[int, int]) -> dict[str, Any]:
     )
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {
-    "cascade": cascade,
-    "constrained": constrained,
-    "interleaved": interleaved,
-}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

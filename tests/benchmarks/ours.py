@@ -7,9 +7,7 @@ JSON object.
 from __future__ import annotations
 
 import hashlib
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -19,6 +17,7 @@ from unittest import mock
 import fstcrf
 from fstcrf.taggers import CRF
 from tests.benchmarks.tasks import L2, TEMPLATES, Task
+from tests.benchmarks.work import answer
 
 if TYPE_CHECKING:
     from fstcrf import CRF, Corpus
@@ -366,26 +365,5 @@ def _morphology(source: str) -> Corpus:
     return corpus.with_interned("word", corpus.column("form"))
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {
-    "evaluate": evaluate,
-    "predictions": predictions,
-    "prepare": prepare,
-    "rich": rich,
-    "score": score,
-    "steps": steps,
-    "threads": threads,
-    "throughput": throughput,
-    "variants": variants,
-    "weights": weights,
-}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    task = Task.from_plain(given.pop("task"))
-    print(json.dumps(WORK[work](task, **given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())
