@@ -118,15 +118,6 @@ def test_bad_compositions(arguments: list[str], status: int, message: str) -> No
     assert not Path("joint").exists()
 
 
-def test_label_sets_that_do_not_match() -> None:
-    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)
-    data = data.with_column("pos", [[f"x{label}" for label in s] for s in data.column_lists("pos")])
-    CRF.train(data[:20], "pos", TEMPLATE, max_iterations=2).save("odd")
-    line = failure("compose", "odd", "field.fstcrf", "-o", "joint", status=2)
-    assert "'field'" in line
-    assert "'xADJ'" in line
-
-
 def test_outputs_that_cannot_be() -> None:
     line = failure("compose", "pos.fstcrf", "field.fstcrf", "-o", "pos.fstcrf", status=2)
     assert line.startswith("--output pos.fstcrf would overwrite an input")
@@ -297,15 +288,6 @@ def test_eval_where_nothing_is_legal(joint: str) -> None:
     )
 
 
-def test_a_constrained_tagger_is_scored_like_a_tagger() -> None:
-    done("compose", "gold.fstcrf", "-o", "legal", "--grammar", "bio")
-    legal = fstcrf.load("gold.fstcrf") & fstcrf.Grammar.shipped("bio")
-    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
-    report = fstcrf.evaluate_spans(data.column_lists("field"), legal.tag_all(data))
-    given = ["eval", "legal", corpus_path("test"), "--target", "field"]
-    assert done(*given).startswith(str(report))
-
-
 @pytest.mark.thorough
 def test_some_tapes_alone(joint: str) -> None:
     def columns(*options: object) -> list[list[str]]:
@@ -406,15 +388,3 @@ def test_taggers_of_different_columns() -> None:
     assert line.startswith("--columns is missing: the taggers were trained on different columns")
     named = ["--columns", "word,pos,x"]
     assert done("tag", "both", *named, given="at PREP PREP\n\n").startswith("at PREP PREP ")
-
-
-def test_a_product_that_is_too_large() -> None:
-    """Six tapes of twelve labels have three million joint states; a chain needs none of them."""
-    pos = fstcrf.load("pos.fstcrf")
-    assert isinstance(pos, CRF)
-    names = [f"m{k}" for k in range(8)]
-    for name in names:
-        replace(pos, tape=name).save(name)
-    line = failure("compose", *names, "-o", "joint")
-    assert "429,981,696" in line
-    assert not Path("joint").exists()

@@ -264,13 +264,6 @@ def test_bad_data(field: str, content: bytes, message: str) -> None:
     assert sorted(p.name for p in Path.cwd().iterdir()) == ["in.txt"]
 
 
-def test_other_columns_than_those_named(field: str) -> None:
-    text = failure("tag", field, "--columns", "word,pos", given="a b c\n")
-    assert text.endswith("'a b c'; if the text has 3 columns, name them all: --columns")
-    printed = done("tag", field, "--columns", "word,pos,more", given="a b c\n")
-    assert printed.startswith("a b c ")
-
-
 def test_fewer_columns_may_be_enough(tmp_path: Path) -> None:
     corpus = fstcrf.read_columns(corpus_path("train"), ("a", "word", "field"))[:50]
     path = tmp_path / "second.fstcrf"
@@ -278,22 +271,6 @@ def test_fewer_columns_may_be_enough(tmp_path: Path) -> None:
     text = failure("tag", path, given="hall\n")
     assert text.endswith("'hall'; if the text has 1 column, name them all: --columns")
     assert done("tag", path, "--columns", "word", given="hall\n").startswith("hall ")
-
-
-def test_bad_models(field: str, models: Path) -> None:
-    whole = Path(field).read_bytes()
-    for name, content in (
-        ("cut", whole[: len(whole) // 2]),
-        ("start", whole[:5]),
-        ("empty", b""),
-        ("text", TEXT.encode()),
-        ("flipped", whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]),
-    ):
-        Path(name).write_bytes(content)
-        assert failure("tag", name, "in.txt").startswith(f"{name}: "), name
-    assert failure("tag", "none", "in.txt") == "none: No such file or directory"
-    line = failure("tag", models / "literal.fstcrf", "in.txt")
-    assert line.startswith("in.txt:1: no line has attributes, expected LABEL")
 
 
 def test_where_the_output_cannot_go(field: str) -> None:

@@ -435,23 +435,6 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"a b c\nd e\n", "bad.txt:2: 2 columns, expected 3 (word, pos, field): 'd e'"),
-        (b"", "bad.txt: holds no sentences"),
-        (b"\n\n", "bad.txt: holds no sentences"),
-        (b"a b c\nd \xff e\n", "bad.txt:2: byte 0xff is not UTF-8; convert the file to UTF-8"),
-        (b"\x1f\x8b\x08\x00", "bad.txt: damaged gzip file"),
-    ],
-)
-def test_bad_data(folder: Path, content: bytes, message: str) -> None:
-    Path("bad.txt").write_bytes(content)
-    line = failure("train", "bad.txt", "-o", "m", *ROWS, "--template", "pos.tpl")
-    assert line.startswith(message)
-    assert not Path("m").exists()
-
-
-@pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--f-gamma", 2], "--f-gamma needs --objective 'mce-f', not 'likelihood'"),
@@ -496,19 +479,6 @@ def test_words_that_are_no_options_stay() -> None:
     ):
         worded = message.replace("method 'x'", "--method 'x'").replace("min_count", "--min-count")
         assert spoken(message, command) == worded
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "x"])
-def test_a_value_that_is_no_number(folder: Path, value: str) -> None:
-    Path("v.txt").write_text(f"a 1.5 N\nb {value} V\n\n")
-    Path("v.tpl").write_text("U0:%v[0,height]\n")
-    line = failure(
-        *("train", "v.txt", "-o", "m", "--columns", "word,height,pos"),
-        *("--target", "pos", "--template", "v.tpl"),
-    )
-    assert (
-        line == f"v.txt:2: column 'height' is '{value}', expected a finite number for %v[0,height]"
-    )
 
 
 def test_bad_templates_and_columns(folder: Path) -> None:

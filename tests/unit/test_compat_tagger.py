@@ -172,6 +172,14 @@ def test_a_model_that_does_not_open_leaves_the_old_one(tagger: Tagger) -> None:
     assert tagger.labels() == list(LABELS)
 
 
+def test_a_dump_is_parsed(tagger: Tagger, capsys: pytest.CaptureFixture[str]) -> None:
+    tagger.dump()
+    parser = CRFsuiteDumpParser()
+    for line in capsys.readouterr().out.splitlines(keepends=True):
+        parser.feed(line)
+    assert vars(parser.result) == vars(tagger.info())
+
+
 def test_names_that_break_the_text_do_not_break_info() -> None:
     names = ["a\nb", "c --> d", "e: 1.0"]
     rows = [(STATE, i, 0, 1.0 + i) for i in range(3)]

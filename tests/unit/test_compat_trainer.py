@@ -16,37 +16,6 @@ from fstcrf.taggers.model.options import checked_options
 from tests.support.compat_data import WEATHER, sequences
 
 
-def fitted(path: Path, name: str = "lbfgs", /, **params: Any) -> Tagger:
-    trainer = Trainer(name, params, verbose=False)
-    for items, labels in zip(*sequences(2), strict=True):
-        trainer.append(items, labels)
-    trainer.train(str(path))
-    tagger = Tagger()
-    tagger.open(path)
-    return tagger
-
-
-def test_threads_do_not_matter(tmp_path: Path) -> None:
-    class Two(Trainer):
-        threads = 2
-
-    files = []
-    for cls in (Trainer, Two):
-        trainer = cls("lbfgs", {"max_iterations": 10}, verbose=False)
-        for items, labels in zip(*sequences(3), strict=True):
-            trainer.append(items, labels)
-        trainer.train(tmp_path / cls.__name__)
-        files.append((tmp_path / cls.__name__).read_bytes())
-    assert files[0] == files[1]
-
-
-def test_l1_leaves_few_weights(tmp_path: Path) -> None:
-    sparse = fitted(tmp_path / "a", c1=2.0, c2=0.0).info()
-    dense = fitted(tmp_path / "b").info()
-    assert 0 < len(sparse.state_features) < len(dense.state_features) / 2
-    assert set(sparse.attributes) == {attribute for attribute, _ in sparse.state_features}
-
-
 def test_held_out_sequences_are_not_trained_on(tmp_path: Path) -> None:
     files = []
     for held_out in (True, False):

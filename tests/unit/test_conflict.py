@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,10 +9,10 @@ import pytest
 
 from fstcrf import constraints as c
 from fstcrf.arrays import Floats
-from fstcrf.errors import ContradictionError, GrammarError, NoPathError
+from fstcrf.errors import ContradictionError, NoPathError
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Lattice, product
-from fstcrf.machines.grammar import Grammar, contradiction_error, contradictory
+from fstcrf.machines.grammar import Grammar, contradictory
 from fstcrf.machines.plans import Program
 from fstcrf.machines.plans.conflict import check_consistent, conflict, no_path_error
 
@@ -126,21 +125,6 @@ def test_a_large_acceptor_of_which_a_sentence_sees_little() -> None:
 # --- Sentences of any length --------------------------------------------------------------------
 
 
-def test_contradictions_of_any_length() -> None:
-    grammar = c.contiguous() & c.before("L1", "L2") & c.start_with("L2") & c.at_least(2, "L1")
-    with pytest.raises(ContradictionError) as caught:
-        check_consistent(under(sentence(1, MANY), grammar)[0])
-    names = ('before("L1", "L2")', 'start_with("L2")', 'at_least(2, "L1")')
-    assert caught.value.constraints == names
-    assert str(caught.value) == (
-        f"{names[0]}, {names[1]} and {names[2]} contradict each other: together they accept "
-        "nothing that the taggers can say; leave out any one of them, and the rest can be satisfied"
-    )
-    assert isinstance(caught.value, GrammarError)
-    assert isinstance(caught.value, NoPathError)
-    assert (caught.value.position, caught.value.line) == (None, None)
-
-
 def test_contradictions_with_the_structure() -> None:
     never_b = np.zeros((3, 3))
     never_b[:, 1] = -np.inf
@@ -161,31 +145,10 @@ def test_consistent_ones_pass() -> None:
     assert contradictory(program.conjuncts) is None
 
 
-def test_the_error_of_acceptors_alone() -> None:
-    (one,), (two,), (three,) = (
-        g.bind(ABC) for g in (c.never("A"), c.at_most(1, "B"), c.exactly(1, "A"))
-    )
-    error = contradiction_error([one, two, three])
-    assert error.constraints == ('never("A")', 'exactly(1, "A")')
-    assert str(error) == (
-        'never("A") and exactly(1, "A") contradict each other: together they accept nothing; leave '
-        "out any one of them, and the rest can be satisfied"
-    )
-
-
 def test_the_same_constraint_twice() -> None:
     never, some = c.never("A"), c.start_with("A")
     found = conflict(*under(sentence(2), never & some & never))
     assert found == ('never("A")', 'start_with("A")')
-
-
-def test_errors_survive_pickling() -> None:
-    error = no_path_error(*under(sentence(1), c.at_least(2, "A")), position=0, sentence=3)
-    again = pickle.loads(pickle.dumps(error))
-    assert str(again) == str(error)
-    assert (again.constraints, again.sentence) == (error.constraints, 3)
-    both = pickle.loads(pickle.dumps(ContradictionError("no", constraints=("a", "b"))))
-    assert (str(both), both.constraints) == ("no", ("a", "b"))
 
 
 # --- What a lazy search does not find out -------------------------------------------------------

@@ -34,42 +34,9 @@ def model(write: Writer, **changes: Any) -> bytes:
 
 
 @pytest.mark.parametrize("write", WRITERS)
-def test_answers_by_hand(write: Writer) -> None:
-    tagger = fstcrf.load_crfpp(model(write))
-    # AA 2·2·3, AB 2, BA 5·2, BB 5
-    assert tagger.labels == ("A", "B")
-    lattice = tagger.lattice([("a",), ("a",)])
-    assert lattice.log_partition() == pytest.approx(log(29), abs=1e-6)
-    assert lattice.marginals() == pytest.approx(np.array([[14, 15], [22, 7]]) / 29, abs=1e-6)
-    assert tagger.tag([("a",), ("a",)]) == ["A", "A"]
-    assert tagger.tag([("a",)]) == ["B"]
-    assert tagger.tag([]) == []
-
-
-@pytest.mark.parametrize("write", WRITERS)
 def test_the_cost_factor_multiplies(write: Writer) -> None:
     tagger = fstcrf.load_crfpp(model(write, factor=2))
     assert tagger.lattice([("a",)]).log_partition() == pytest.approx(log(4 + 25), abs=1e-6)
-
-
-@pytest.mark.parametrize("write", WRITERS)
-def test_it_is_a_tagger_like_any_other(write: Writer, tmp_path: Path) -> None:
-    tagger = fstcrf.load_crfpp(model(write), columns=("word",), tape="tag")
-    assert (tagger.tape, tagger.columns) == ("tag", ("word", "tag"))
-    tagger.save(tmp_path / "m.fstcrf")
-    again = fstcrf.load(tmp_path / "m.fstcrf")
-    assert isinstance(again, fstcrf.CRF)
-    sentences = [{"word": list("aba")}, {"word": list("b")}, {"word": list("aa")}]
-    assert again.tag_all(sentences) == tagger.tag_all(sentences)
-    for one, two in zip(*(t.marginals_all(sentences) for t in (again, tagger)), strict=True):
-        assert np.array_equal(one, two)
-    at_most = fstcrf.constraints.at_most(1, "A", tape="tag")
-    assert (tagger & at_most).tag({"word": ["a", "a"]}) == ["B", "A"]
-    reader = fstcrf.CRF.train(
-        [{"word": ["a"], "tag": ["A"], "x": ["X"]}], "x", "U:%x[0,tag]", max_iterations=2
-    )
-    joint = fstcrf.compose(tagger, reader, normalize="chain")
-    assert joint.tag({"word": ["a", "a"], "tag": ["A", "A"]}) == (["A", "A"], ["X", "X"])
 
 
 def test_both_ways_to_write_a_model_say_the_same() -> None:

@@ -209,25 +209,6 @@ def test_case_and_incomplete_spans_are_options(corpus: Corpus, tmp_path: Path) -
         Fields.load(fields)
 
 
-def test_documents_are_decided_apart(corpus: Corpus, tagger: fstcrf.CRF) -> None:
-    model = Consistency.estimate(corpus, "ner")
-    together = DocumentTagger(tagger, [model], Annealing(20)).tag_all(corpus)
-    assert [len(labels) for labels in together] == [2, 2, 5, 2]
-    first = DocumentTagger(tagger, [model], Annealing(20)).tag_all(corpus[:2])
-    assert first == together[:2]
-
-
-def test_strong_penalties_make_labels_agree(tagger: fstcrf.CRF) -> None:
-    corpus = Corpus.from_sentences(
-        [{"word": ["Rotor", "Volgograd"]}, {"word": ["Rotor", "Volgograd", "met"]}]
-    )
-    model = Consistency(
-        [Violation("same", ("PER", "ORG"), -50.0), Violation("within", ("PER", "ORG"), -50.0)]
-    )
-    found = DocumentTagger(tagger, [model], sweeps="mixed", chains=2).tag_all(corpus)
-    assert found[0] == found[1][:2]
-
-
 def test_sentences_without_tokens_stay(tagger: fstcrf.CRF) -> None:
     corpus = Corpus.from_sentences([{"word": []}, {"word": ["Rotor"]}, {"word": []}], ["word"])
     assert [len(x) for x in DocumentTagger(tagger).tag_all(corpus)] == [0, 1, 0]
@@ -278,28 +259,6 @@ def test_the_tape_of_a_model_is_checked_at_once(corpus: Corpus, tagger: fstcrf.C
     model = Consistency([Violation("same", ("ORG", "PER"), -1.0)], tape="chunk")
     with pytest.raises(OptionError, match=r"no tape 'chunk': give it tape= .* one of ner"):
         DocumentTagger(tagger, [model])
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        Consistency([Violation("same", ("ORG", "PER"), -2)]),
-        Fields([Differing("ORG", "text", -2)]),
-        Fields([Unlabelled("ORG", -2)]),
-    ],
-)
-def test_penalties_may_be_whole_numbers(
-    corpus: Corpus, tagger: fstcrf.CRF, model: Consistency | Fields
-) -> None:
-    assert type(model.violations[0].penalty) is float
-    assert len(labels_of(DocumentTagger(tagger, [model], Annealing(5)), corpus)) == 11
-
-
-def test_batches_hold_whole_documents(corpus: Corpus) -> None:
-    batches = [corpus[:1], corpus[1:3], corpus[3:]]
-    found = list(whole_documents(batches))
-    assert [len(batch) for batch in found] == [2, 2]
-    assert [len(batch.document_slices()) for batch in found] == [1, 1]
 
 
 @pytest.mark.parametrize("tokens", range(1, 12))

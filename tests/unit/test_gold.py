@@ -261,46 +261,6 @@ def test_in_the_shell() -> None:
     assert "--scheme 'iob9', expected one of iob1, iob2, bio" in done.stderr
 
 
-@pytest.mark.usefixtures("files")
-def test_eval_knows_the_names_of_the_library() -> None:
-    Path("pred.txt").write_text("a B-A B-A\nb I-A I-A\n")
-    given = ("eval", "--pred", "pred.txt", "--columns", "word,y,p", "--target", "y")
-    outputs = [
-        program.run(*given, "--pred-column", "p", "--strict", "--scheme", name)
-        for name in ("bio", "iob2")
-    ]
-    assert [done.exit_code for done in outputs] == [0, 0]
-    assert outputs[0].stdout == outputs[1].stdout
-    done = program.run(*given, "--pred-column", "p", "--scheme", "iob9")
-    assert done.exit_code == 2
-
-
-@pytest.mark.usefixtures("files")
-def test_in_toml() -> None:
-    text = '[task.y]\ndata = "{}"\ncolumns = ["word", "y"]\ntemplate = "t.tpl"\n'
-    Path("p.toml").write_text(text.format("bad.txt") + 'scheme = "bio"\n')
-    done = program.run("pipeline", "train", "p.toml", "-o", "p")
-    assert done.exit_code == 1
-    assert "bad.txt:4: task 'y': 'I-B' after 'O' is no iob2, the first of 1" in done.stderr
-    Path("p.toml").write_text(text.format("bad.txt") + 'scheme = "bio"\non_illegal = "skip"\n')
-    done = program.run("pipeline", "train", "p.toml", "-o", "p")
-    assert done.exit_code == 0
-    assert "left out 1 of 2 sentences" in done.stderr
-    Path("p.toml").write_text(text.format("iob1.txt") + 'scheme = "iob1:bioes"\n')
-    assert program.run("pipeline", "train", "p.toml", "-o", "q").exit_code == 0
-
-
-@pytest.mark.usefixtures("files")
-def test_tune_takes_it() -> None:
-    pytest.importorskip("optuna", reason="optuna is not installed")
-    done = program.run(
-        *("tune", "iob1.txt", "--dev", "iob1.txt", *SHELL, "--scheme", "iob1:iob2"),
-        *("--on-illegal", "skip", "--trials", "2"),
-    )
-    assert done.exit_code == 0, done.stderr
-    assert "--scheme iob1:iob2 --on-illegal skip" in done.stdout
-
-
 def test_a_column_that_is_not_there() -> None:
     with pytest.raises(DataError, match="no column 'z'"):
         CRF.train(corpus(IOB1), "z", TEMPLATE, scheme="iob1:iob2")

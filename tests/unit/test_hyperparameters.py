@@ -19,13 +19,13 @@ from fstcrf.errors import (
     MissingDependencyError,
     NumericError,
     OptionError,
-    RecoveryWarning,
     TemplateError,
 )
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.ext.tune import Range, Trial, Tuning, tune
 from fstcrf.ext.tune.study import Point, Pruner, Space, StepReport, Study
 from fstcrf.taggers import CRF
+from fstcrf.taggers.model.structure import order_of
 from fstcrf.text.corpus import Corpus
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
@@ -234,33 +234,6 @@ def test_a_search_that_goes_on_is_one_in_one_go(tmp_path: Path, pruner: Pruner) 
     assert timeless(third.trials) == timeless(whole.trials)
 
 
-def test_a_line_that_a_crash_cut_off_is_forgotten(tmp_path: Path) -> None:
-    journal = tmp_path / "search.log"
-    searched(4, journal=journal)
-    journal.write_bytes(journal.read_bytes()[:-20])
-    again = study(journal=journal, resume=True)
-    assert len(again.trials) == 3
-    again.run(bowl)
-    assert timeless(again.trials) == timeless(searched(4).trials)
-    assert len(study(journal=journal, resume=True).trials) == 4
-
-
-def test_a_line_of_which_the_end_reached_the_disk_first_is_forgotten(tmp_path: Path) -> None:
-    journal = tmp_path / "search.log"
-    searched(4, journal=journal)
-    data = journal.read_bytes()
-    start = data.rindex(b"\n", 0, -1) + 1
-    torn = data[:start] + bytes(10) + data[start + 10 :]
-    journal.write_bytes(torn)
-    with pytest.warns(RecoveryWarning, match="search.log: the last "):
-        again = study(journal=journal, resume=True)
-    assert len(again.trials) == 3
-    journal.write_bytes(torn + data[start:])
-    with pytest.raises(DataError, match=r"search.log:\d+: is damaged, and more follows"):
-        study(journal=journal, resume=True)
-    assert journal.read_bytes() == torn + data[start:]
-
-
 @pytest.mark.parametrize("left", [0, 5, 40])
 def test_a_journal_of_which_only_a_part_of_the_first_line_is_there(
     tmp_path: Path, left: int
@@ -296,11 +269,6 @@ def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path, content: 
     with pytest.raises(DataError, match="is no journal of a search"):
         study(journal=journal, resume=True)
     assert journal.read_bytes() == content
-
-
-def test_a_journal_in_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        study(journal=tmp_path / "none" / "search.log")
 
 
 # --- Taggers ----------------------------------------------------------------------------------
@@ -441,6 +409,12 @@ def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) ->
     other = CRF.train(data, "field", SMALL, l2=0.2, order=2, max_iterations=3)
     with pytest.raises(OptionError, match="another search: where trials start was"):
         tune(data, "field", SMALL, dev=dev, **{**given, "warm_start": other}, **journal)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_orders_of_models_without_a_record(data: Corpus, order: int) -> None:
+    trained = CRF.train(data[:20], "field", SMALL, order=order, max_iterations=1)
+    assert order_of(replace(trained, record=None)) == order_of(trained) == order
 
 
 def test_attribute_lists_need_no_template() -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -88,29 +86,6 @@ def test_the_rules_of_python_crfsuite() -> None:
             "prev:deep:n": 2,
         }
     ]
-
-
-def random_token(rng: random.Random, depth: int = 0) -> dict[str, Any]:
-    makers: list[Callable[[], Any]] = [
-        lambda: rng.choice(["x", "", "a:b", "é"]),
-        lambda: rng.random() < 0.5,
-        lambda: rng.randint(-3, 3),
-        lambda: rng.uniform(-1, 1),
-        lambda: [f"i{k}" for k in range(rng.randint(0, 3))],
-        lambda: {f"s{k}" for k in range(rng.randint(0, 3))},
-        lambda: random_token(rng, depth + 1) if depth < 2 else "leaf",
-    ]
-    return {f"k{k}": rng.choice(makers)() for k in range(rng.randint(0, 4))}
-
-
-def test_dicts_give_what_python_crfsuite_makes_of_them() -> None:
-    pycrfsuite = pytest.importorskip("pycrfsuite")
-    rng = random.Random(7)
-    sentence = [random_token(rng) for _ in range(300)]
-    index, design = LiteralIndex.build([sentence])
-    theirs = pycrfsuite.ItemSequence(sentence).items()
-    for ours, expected in zip(decoded(index, design), theirs, strict=True):
-        assert ours == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e39])
