@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.taggers import CRF, Composition, Tagger, load
 from fstcrf.taggers.pipelines import TrainedPipeline
-from fstcrf.taggers.search import ChainRule
 from tests.support.command import done, failure, into_folder_with, run
 
 TEXT = """\
@@ -235,20 +233,6 @@ def test_marginals_of_every_tape() -> None:
             assert spans == ("_" if p is None else f"{p:f}")
 
 
-def test_probabilities_of_the_n_best() -> None:
-    """The label's own probability, whichever path it is on."""
-    text = done("tag", "field", "in.txt", "--nbest", 2, "--probabilities")
-    first, second = blocks(text)[:2]
-    model, data = fstcrf.load("field"), corpus()
-    assert isinstance(model, CRF)
-    marginals = model.lattice(data[0]).marginals()
-    for number, block in enumerate((first, second)):
-        assert block[0].startswith(f"# {number} ")
-        for t, line in enumerate(block[1:]):
-            label, _, p = line.split()[-1].rpartition("/")
-            assert p == f"{marginals[t, model.labels.index(label)]:f}"
-
-
 # --- What is known beforehand, and what is not possible ----------------------------------------
 
 
@@ -383,37 +367,6 @@ def test_time_of_a_chain(more: tuple[object, ...]) -> None:
     assert len([line for line in cut.stdout.splitlines() if line[:1] not in ("#", "")]) >= 110
 
 
-@pytest.mark.parametrize(
-    ("more", "what"),
-    [
-        ((), "2 sentences, the longest of 110 tokens (line 1)"),
-        (("--nbest", 2), "sentence 1 of 2, of 110 tokens (line 1)"),
-    ],
-)
-def test_a_long_search_says_what_it_works_on(
-    monkeypatch: pytest.MonkeyPatch, more: tuple[object, ...], what: str
-) -> None:
-    """The search goes on when something has been said."""
-    said, lines = threading.Event(), []
-
-    def heard(line: str) -> None:
-        lines.append(line)
-        said.set()
-
-    gain = ChainRule.heuristic
-
-    def late(self: ChainRule, k: int, lengths: Any) -> Any:
-        assert said.wait(30)
-        return gain(self, k, lengths)
-
-    monkeypatch.setattr("fstcrf.cli.reporting._SOON", 1e-3)
-    monkeypatch.setattr("fstcrf.cli.reporting.say", heard)
-    monkeypatch.setattr(ChainRule, "heuristic", late)
-    Path("long.txt").write_text(f"{LONG}\nMeet\n")
-    assert run("tag", "chain", "long.txt", "--columns", "word", *more).exit_code == 0
-    assert lines[0] == f"working on {what}: 0.001 s so far"
-
-
 @pytest.mark.parametrize("model", ["joint", "chain"])
 @pytest.mark.parametrize("more", [(), ("--nbest", 2)])
 def test_a_sentence_too_long_for_memory_is_named(
@@ -471,11 +424,6 @@ def test_span_probabilities_need_spans() -> None:
     fstcrf.compose(pos, other).save("two")
     line = failure("tag", "two", "in.txt", "--span-probabilities", status=2)
     assert line.startswith("--span-probabilities: no tape has labels of spans")
-
-
-def test_a_label_forced_on_the_wrong_tape() -> None:
-    line = failure("tag", "joint", "in.txt", "--force", "pos=field")
-    assert line.startswith("in.txt:3: 'O' in column 'field' is no label of the model; the labels")
 
 
 # --- Another kind of decision, when tagging ---------------------------------------------------

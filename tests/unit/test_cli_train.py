@@ -446,22 +446,10 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
             ),
         ),
         (
-            ["--method", "gpd"],
-            (
-                "--objective 'likelihood' is trained by 'lbfgs', 'cg', 'preconditioned-cg', "
-                "'mixed-cg', 'gis', 'quickprop', 'l2sgd', 'asgd', 'ap', 'pa', 'arow', "
-                "'perceptron', not 'gpd', which is for --objective 'mce' or 'mce-f'"
-            ),
-        ),
-        (["--no-averaging"], "--no-averaging needs --method 'pa', not 'lbfgs'"),
-        (
             ["--error-insensitive", "--method", "ap"],
             "--error-insensitive needs --method 'pa', not 'ap'",
         ),
-        (["--method", "cg", "--l1", 1], "--l1 needs --method 'lbfgs', not 'cg'"),
-        (["--candidates", 3], "--candidates needs --passing 'nbest', not 'best'"),
         (["--jackknife", 3], "--jackknife is for the taggers of --reads, and there are none"),
-        (["--passing", "nbest"], "--passing is for the taggers of --reads, and there are none"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_a_file_is_read(

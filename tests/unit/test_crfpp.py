@@ -102,19 +102,6 @@ def test_a_model_without_label_pairs() -> None:
     assert tagger.tag([("a",), ("b",)]) == ["B", "A"]
 
 
-def test_another_encoding() -> None:
-    word = "日本"
-    labels = ["詞".encode("euc-jp"), b"B"]
-    weights = {b"U:" + word.encode("euc-jp"): [1.0, 0.0]}
-    data = crfpp_text(labels, [b"U:%x[0,0]"], weights)
-    assert fstcrf.load_crfpp(data, encoding="euc-jp").tag([(word,)]) == ["詞"]
-    for file, what in ((data, "label"), (crfpp_text(LABELS, [b"U:%x[0,0]"], weights), "attribute")):
-        with pytest.raises(ModelFileError, match=f"{what} .* is not utf-8: give the model's enc"):
-            fstcrf.load_crfpp(file)
-    with pytest.raises(OptionError, match="encoding is 'eucjq'"):
-        fstcrf.load_crfpp(data, encoding="eucjq")
-
-
 def test_names_of_columns() -> None:
     data = model(crfpp_text, columns=2)
     tagger = fstcrf.load_crfpp(data)

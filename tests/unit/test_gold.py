@@ -100,14 +100,6 @@ def test_skip_leaves_the_sentences_out_with_all_that_is_in_them() -> None:
         train([["I-A"], ["NN"]], scheme="iob2", on_illegal="skip")
 
 
-def test_attribute_lists_too() -> None:
-    data = [[["a"]] * len(one) for one in ILLEGAL]
-    with pytest.raises(SchemeError, match="sentence 1, token 1"):
-        CRF.train(data, ILLEGAL, scheme="iob2")
-    with pytest.warns(LabelWarning, match="left out 1 of 4"):
-        assert CRF.train(data, ILLEGAL, scheme="iob2", on_illegal="skip").labels[0] == "B-A"
-
-
 def test_another_scheme_is_converted_with_the_held_out_labels() -> None:
     wanted = [convert(one, "iob1", "bioes") for one in IOB1]
     assert gold(IOB1, scheme="iob1:bioes") == (wanted, [True] * 3)

@@ -367,22 +367,6 @@ def test_any_option_of_training_can_be_searched(data: Corpus, dev: Corpus) -> No
     assert found.varied == ("min_count", "features")
 
 
-def test_methods_with_strengths_of_their_own(data: Corpus, dev: Corpus) -> None:
-    found = quick(
-        data,
-        dev=dev,
-        method=["perceptron", "pa", "arow"],
-        aggressiveness=Range(0.1, 10.0),
-        gamma=[0.5, 2.0],
-        trials=6,
-        max_iterations=2,
-    )
-    assert found.varied == ("method", "aggressiveness", "gamma")
-    for trial in found.trials:
-        assert "l2" not in trial.options
-        assert ("aggressiveness" in trial.options) == (trial.options["method"] == "pa")
-
-
 def test_other_objectives_have_no_l1(data: Corpus, dev: Corpus) -> None:
     found = quick(data, dev=dev, objective="mce", trials=2, max_iterations=2)
     assert found.varied == ("l2",)

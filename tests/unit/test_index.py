@@ -87,19 +87,6 @@ def test_values_must_fit() -> None:
         FeatureIndex.build(data, parse_template("U:%v[0,n]"))
 
 
-def test_attributes_of_transitions_start_at_the_second_token() -> None:
-    templates = parse_template("U:%x[0,word]\nB1:%x[-1,pos]/%x[0,pos]\nB")
-    index, design = FeatureIndex.build(DATA, templates)
-    assert decoded(index, design.arc, arc=True) == [[], ["B1:DT/NN"], ["B1:NN/VB"], []]
-    assert index.n_arc_rows == 2
-    assert index.row("B1:DT/NN", arc=True) == 0
-    assert index.row("B1:DT/NN") is None
-    assert index.templates.has_transitions
-    without, design = FeatureIndex.build(DATA, parse_template("U:%x[0,word]\nB"))
-    assert design.arc is None
-    assert without.n_arc_rows == 0
-
-
 def test_column_numbers_are_resolved_on_building() -> None:
     index, design = FeatureIndex.build(DATA, parse_template("U:%x[0,1]"))
     assert str(index.templates) == "U:%x[0,pos]\n"
@@ -114,14 +101,6 @@ def test_a_missing_column() -> None:
         index.design(data)
     with pytest.raises(TemplateError, match=r"x\.tpl:1: .*'tag'; the corpus has 'word', 'pos'"):
         FeatureIndex.build(DATA, parse_template("U:%x[0,tag]", source="x.tpl"))
-
-
-def test_strings_that_do_not_occur_are_no_part_of_the_index() -> None:
-    many = corpus(*(f"w{i}/X" for i in range(100)))
-    for part, words in ((many[3:4], ["w3"]), (many[10:60], [f"w{i}" for i in range(10, 60)])):
-        index, _ = FeatureIndex.build(part, parse_template("U:%x[0,word]"))
-        assert index.attributes(range(index.n_node_rows)) == [f"U:{w}" for w in words]
-        assert index.row("U:w99") is None
 
 
 def test_a_corpus_without_sentences() -> None:
@@ -363,16 +342,6 @@ def test_damaged_metadata(change: dict[str, Any], message: str) -> None:
     index, _ = FeatureIndex.build(DATA, parse_template("U0:%x[0,word]\nU1:%x[0,pos]"))
     with pytest.raises(ModelFileError, match=message):
         FeatureIndex.from_arrays(index.arrays(), index.metadata() | change)
-
-
-def test_lists_are_saved_with_the_index() -> None:
-    text = 'U:%x[0,member(word,"pets")]'
-    templates = parse_template(text, lists={"pets": ["cat", "dog"]})
-    index, design = FeatureIndex.build(DATA, templates)
-    assert decoded(index, design.node) == [["U:0"], ["U:1"], ["U:0"], ["U:1"]]
-    loaded = FeatureIndex.from_arrays(index.arrays(), json.loads(json.dumps(index.metadata())))
-    assert loaded.templates == index.templates
-    assert decoded(loaded, loaded.design(corpus("dog/X")).node) == [["U:1"]]
 
 
 def test_places_of_the_sentence() -> None:

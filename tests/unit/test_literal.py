@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError
+from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features import Design, LiteralIndex, is_literal
 
@@ -134,21 +133,6 @@ def test_what_is_literal() -> None:
     assert not is_literal(3)
 
 
-def test_minimum_counts() -> None:
-    index, design = LiteralIndex.build(SENTENCES, min_count=2)
-    assert index.attribute_strings == ("w=the", "first", "w=cat")
-    assert len(design.node.index) == 6
-
-
-def test_a_base_keeps_its_rows() -> None:
-    base, _ = LiteralIndex.build(SENTENCES)
-    index, design = LiteralIndex.build([[["new", "first", "rare"]], [["new"]]], base=base)
-    assert index.attribute_strings == (*base.attribute_strings, "new", "rare")
-    assert design.node.index.tolist() == [4, 1, 5, 4]
-    index, _ = LiteralIndex.build([[["new", "rare"]], [["new"]]], base=base, min_count=2)
-    assert index.attribute_strings == (*base.attribute_strings, "new")
-
-
 def test_hashed_rows() -> None:
     index, design = LiteralIndex.build(SENTENCES, hash_bits=10)
     assert index.n_node_rows == 1024
@@ -157,23 +141,6 @@ def test_hashed_rows() -> None:
     assert index.collisions(SENTENCES).attributes == 4
     again = LiteralIndex.from_arrays(index.arrays(), index.metadata())
     assert np.array_equal(again.design(SENTENCES).node.index, design.node.index)
-
-
-def test_renumbering() -> None:
-    index, design = LiteralIndex.build(SENTENCES)
-    order = np.array([2, 0, 3, 1], dtype=np.int32)
-    other = index.renumbered(order)
-    assert np.array_equal(other.design(SENTENCES).node.index, order[design.node.index])
-    with pytest.raises(ShapeError, match="permutation of 4 rows"):
-        index.renumbered(np.zeros(4, dtype=np.int32))
-
-
-def test_save_and_load() -> None:
-    index, design = LiteralIndex.build([[["é", "", "中"], ["a\nb"]]])
-    metadata = json.loads(json.dumps(index.metadata()))
-    again = LiteralIndex.from_arrays(index.arrays(), metadata)
-    assert again.attribute_strings == index.attribute_strings
-    assert np.array_equal(again.design([[["é", "", "中"], ["a\nb"]]]).node.index, design.node.index)
 
 
 def test_damaged_arrays() -> None:
