@@ -195,6 +195,7 @@ def test_rows_of_strings_that_hold_the_separator() -> None:
     assert index.n_node_rows == 2
     assert index.attributes([0, 1]) == ["U:a/b/c"] * 2
     assert index.row("U:a/b/c") in (0, 1)
+    assert [index.row(text) for text in ("U:a/b", "U:a/b/d", "V", "", "U:a/b/c/")] == [None] * 5
 
 
 def test_renumbering() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.errors import DataError, ModelFileError, OptionError
+from fstcrf.errors import DataError, ModelFileError, OptionError, ShapeError
 from fstcrf.text.corpus.corpus import Sentence
 from fstcrf.text.features import Design, LiteralIndex, is_literal
 
@@ -141,6 +141,15 @@ def test_hashed_rows() -> None:
     assert index.collisions(SENTENCES).attributes == 4
     again = LiteralIndex.from_arrays(index.arrays(), index.metadata())
     assert np.array_equal(again.design(SENTENCES).node.index, design.node.index)
+
+
+def test_renumbering() -> None:
+    index, design = LiteralIndex.build(SENTENCES)
+    order = np.array([2, 0, 3, 1], dtype=np.int32)
+    other = index.renumbered(order)
+    assert np.array_equal(other.design(SENTENCES).node.index, order[design.node.index])
+    with pytest.raises(ShapeError, match="permutation of 4 rows"):
+        index.renumbered(np.zeros(4, dtype=np.int32))
 
 
 def test_damaged_arrays() -> None:
