@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fstcrf.ext.compat.pycrfsuite import Trainer
-from fstcrf.ext.compat.pycrfsuite.log import LabelScore, TrainLogParser
+from fstcrf.ext.compat.pycrfsuite.log import Evaluation, LabelScore, TrainLogParser
 from tests.support.compat_data import WEATHER, sequences
 
 ALGORITHMS = ("lbfgs", "l2sgd", "ap", "pa", "arow")
@@ -78,6 +79,20 @@ def test_events_in_their_order(algorithm: str, tmp_path: Any) -> None:
     texts = [log.log[first:end] for _, first, end in log.events]
     assert [*itertools.chain.from_iterable(texts)] == trainer.messages
     assert all(message.count("\n") <= 1 for message in trainer.messages)
+
+
+def test_counts_by_label() -> None:
+    gold = np.array([0, 0, 1, 2, 2], dtype=np.int32)
+    predicted = np.array([0, 1, 1, 2, 3], dtype=np.int32)
+    found = Evaluation.of(gold, predicted, np.array([0, 2, 3, 5]), 4)
+    assert found.match.tolist() == [1, 1, 1, 0]
+    assert found.model.tolist() == [1, 2, 1, 1]
+    assert found.ref.tolist() == [2, 1, 2, 0]
+    assert (found.sequences, found.right) == (3, 1)
+    third = [2 / 3] * 3
+    assert found.rates[:, 0].tolist() == [1, 0.5, 1, 0]
+    assert found.rates[:, 1].tolist() == [0.5, 1, 0.5, 0]
+    assert found.rates[:3, 2] == pytest.approx(third)
 
 
 def test_a_label_that_the_data_does_not_have() -> None:

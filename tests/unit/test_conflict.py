@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -149,6 +150,15 @@ def test_the_same_constraint_twice() -> None:
     never, some = c.never("A"), c.start_with("A")
     found = conflict(*under(sentence(2), never & some & never))
     assert found == ('never("A")', 'start_with("A")')
+
+
+def test_errors_survive_pickling() -> None:
+    error = no_path_error(*under(sentence(1), c.at_least(2, "A")), position=0, sentence=3)
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error)
+    assert (again.constraints, again.sentence) == (error.constraints, 3)
+    both = pickle.loads(pickle.dumps(ContradictionError("no", constraints=("a", "b"))))
+    assert (str(both), both.constraints) == ("no", ("a", "b"))
 
 
 # --- What a lazy search does not find out -------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -180,6 +181,16 @@ check_writable(sys.argv[1])
         subprocess.run([sys.executable, "-c", probing, tmp_path / "a"], check=False)
     assert len(names(tmp_path)) == 1
     check_writable(tmp_path / "a")
+    assert names(tmp_path) == set()
+
+
+def test_a_failing_sync_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"), atomic_write(tmp_path / "a") as file:
+        file.write(b"x")
     assert names(tmp_path) == set()
 
 

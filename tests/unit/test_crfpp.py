@@ -34,6 +34,19 @@ def model(write: Writer, **changes: Any) -> bytes:
 
 
 @pytest.mark.parametrize("write", WRITERS)
+def test_answers_by_hand(write: Writer) -> None:
+    tagger = fstcrf.load_crfpp(model(write))
+    # AA 2·2·3, AB 2, BA 5·2, BB 5
+    assert tagger.labels == ("A", "B")
+    lattice = tagger.lattice([("a",), ("a",)])
+    assert lattice.log_partition() == pytest.approx(log(29), abs=1e-6)
+    assert lattice.marginals() == pytest.approx(np.array([[14, 15], [22, 7]]) / 29, abs=1e-6)
+    assert tagger.tag([("a",), ("a",)]) == ["A", "A"]
+    assert tagger.tag([("a",)]) == ["B"]
+    assert tagger.tag([]) == []
+
+
+@pytest.mark.parametrize("write", WRITERS)
 def test_the_cost_factor_multiplies(write: Writer) -> None:
     tagger = fstcrf.load_crfpp(model(write, factor=2))
     assert tagger.lattice([("a",)]).log_partition() == pytest.approx(log(4 + 25), abs=1e-6)

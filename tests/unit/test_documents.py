@@ -284,6 +284,21 @@ def test_whole_documents_are_written_as_they_were(tmp_path: Path, tokens: int, h
     assert all(not one & other for one, other in itertools.combinations(first, 2))
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        Consistency([Violation("same", ("ORG", "PER"), -2)]),
+        Fields([Differing("ORG", "text", -2)]),
+        Fields([Unlabelled("ORG", -2)]),
+    ],
+)
+def test_penalties_may_be_whole_numbers(
+    corpus: Corpus, tagger: fstcrf.CRF, model: Consistency | Fields
+) -> None:
+    assert type(model.violations[0].penalty) is float
+    assert len(labels_of(DocumentTagger(tagger, [model], Annealing(5)), corpus)) == 11
+
+
 @pytest.mark.parametrize("tokens", [1, 4, 1000])
 def test_labels_do_not_depend_on_batches(
     corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, tokens: int

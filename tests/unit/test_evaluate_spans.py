@@ -53,6 +53,13 @@ def test_gold_spans_that_strict_rules_drop_are_counted() -> None:
     assert report.overall.gold == 2  # the first B-A of the second sentence is one by itself
 
 
+def test_beta_weighs_recall() -> None:
+    report = evaluate_spans(GOLD, PREDICTED, beta=2)
+    p, r = 1 / 3, 1 / 4
+    assert report.f == pytest.approx(5 * p * r / (4 * p + r), rel=1e-15)
+    assert "FB2:  26.32" in str(report)
+
+
 def test_dictionary_is_json() -> None:
     report = evaluate_spans(GOLD, PREDICTED)
     again = json.loads(json.dumps(report.to_dict()))

@@ -24,7 +24,7 @@ import pytest
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, RecoveryWarning
 from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, completed, untrained
-from fstcrf.ext.feedback.folder import Journal, State
+from fstcrf.ext.feedback.folder import Journal, LearnerSettings, State
 from fstcrf.taggers import CRF
 from tests.support.command import ROOT
 
@@ -101,6 +101,15 @@ def test_logistic_pairs(folder: Path, start: CRF) -> None:
             )
             one.feedback(proposal, 0.5 * (1 + (first > second) - (first < second)))
         assert one.model().tag(SENTENCE) == list(wanted)
+
+
+def test_settings_that_an_older_version_wrote() -> None:
+    """What was not there yet is as it was."""
+    aim = {"objective": "preference", "control": "mean", "clip": 0.0, "temperature": 1.0}
+    rule = {"name": "constant", "rate": 0.1}
+    text = msgspec.json.encode({"aim": aim, "rule": rule, "seed": 3})
+    known = msgspec.json.decode(text, type=LearnerSettings)
+    assert known == LearnerSettings(Aim("preference", control="mean"), Rule(rate=0.1), 3)
 
 
 # --- Opened again ---------------------------------------------------------------------------------

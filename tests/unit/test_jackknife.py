@@ -7,12 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus
 from fstcrf.errors import DataError, OptionError
+from fstcrf.taggers.model.model import TrainingRecord
+from fstcrf.taggers.model.options import options_of, stored_options
 from fstcrf.taggers.model.reads import FoldProgress, folds, with_labels
 from fstcrf.taggers.model.reads import jackknifed as jackknifed_by
 from fstcrf.taggers.model.training import retrained
@@ -219,6 +222,20 @@ def test_taggers_that_cannot_be_trained_again(pos: CRF) -> None:
     renamed = Corpus(columns, DATA.offsets)
     with pytest.raises(DataError, match=r"tape 'pos' again, on column 'pos'; .* word, tag, y"):
         attempt(pos, renamed)
+
+
+def test_records_of_earlier_versions_are_read(pos: CRF) -> None:
+    assert pos.record is not None
+    old = msgspec.to_builtins(pos.record)
+    del old["target"], old["class_weights"], old["options"]["jackknife"]
+    read = msgspec.convert(old, TrainingRecord)
+    known = {name: v for name, v in pos.record.options.items() if name != "jackknife"}
+    assert read == msgspec.structs.replace(pos.record, target=None, options=known)
+    assert stored_options(known) == stored_options(pos.record.options)
+    flat = {**known, "l2": 0.5, "gamma": 1.0, "epsilon": None, "max_iterations": None}
+    assert stored_options(flat).named().keys() == stored_options(known).named().keys()
+    assert options_of({"method": "ap", "l2": 0.5, "seed": 3}) == {"method": "ap", "seed": 3}
+    assert pos.record.target == "pos"
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

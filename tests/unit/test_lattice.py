@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import NumericError, OptionError, ShapeError
-from fstcrf.lattices import Lattice
+from fstcrf.lattices import Lattice, Path
 
 LABELS = ("O", "B-X", "I-X")
+NEVER = float("-inf")
 
 
 def lattice(tokens: int = 3, **arguments: Any) -> Lattice:
@@ -41,6 +42,16 @@ def test_arrays_are_copied() -> None:
         array[...] = np.nan
     assert one.log_partition() == pytest.approx(3 * np.log(3), rel=1e-14)
     assert np.isfinite(one.marginals()).all()
+
+
+def test_transitions_that_move() -> None:
+    transitions = np.full((2, 3, 3), NEVER)
+    transitions[0, 0, 1] = 1.0
+    transitions[1, 1, 2] = 2.0
+    one = lattice(transitions=transitions)
+    assert one.best() == Path(("O", "B-X", "I-X"), 3.0, 1.0, exact=True, bound=3.0)
+    alone = lattice(1, transitions=np.zeros((0, 3, 3)))
+    assert alone.log_partition() == pytest.approx(np.log(3), rel=1e-14)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,17 @@ def test_tapes_of_one_name_are_numbered() -> None:
     assert four.log_partition() == pytest.approx(12 * np.log(2), rel=1e-12)
 
 
+def test_weights_leave_grammars_alone() -> None:
+    soft = never("B-X", weight=-2.0)
+    one = Lattice.from_arrays(BIO, [[1.0, 3.0, NEVER]], tape="chunk") & soft
+    for weight in (0.0, 0.5, 2.0):
+        whole = product([one], weights=[weight])
+        assert whole.score(["B-X"]) == pytest.approx(3.0 * weight - 2.0, abs=1e-12)
+        assert whole.score(["I-X"]) == NEVER
+        assert one.weighted(weight).score(["B-X"]) == whole.score(["B-X"])
+        assert one.scale(weight).score(["B-X"]) == pytest.approx(weight, abs=1e-12)
+
+
 # --- What is refused ---------------------------------------------------------------------------
 
 
