@@ -357,3 +357,10 @@ def test_a_reader_that_has_had_enough(field: str) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert process.returncode == 1
+
+
+def test_tagging_is_the_same_for_any_number_of_threads(field: str) -> None:
+    outputs = {
+        done("tag", field, corpus_path("test"), "--marginals", "--threads", n) for n in (1, 2, 7)
+    }
+    assert len(outputs) == 1

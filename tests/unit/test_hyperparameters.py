@@ -396,7 +396,7 @@ def test_trials_start_from_a_model(data: Corpus, dev: Corpus, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])
-def test_orders_of_models_without_a_record(data: Corpus, order: int) -> None:
+def test_orders_of_models_without_a_record(data: Corpus, order: Any) -> None:
     trained = CRF.train(data[:20], "field", SMALL, order=order, max_iterations=1)
     assert order_of(replace(trained, record=None)) == order_of(trained) == order
 
