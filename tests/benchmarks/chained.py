@@ -136,7 +136,6 @@ class Measured:
 
     @property
     def cells(self) -> list[str]:
-        """The cells of a row."""
         return [
             f"{self.taggers} taggers, {self.text}",
             f"{self.sentences:,}",

@@ -101,7 +101,6 @@ class Case:
         )
 
     def labels(self, tape: int) -> list[str]:
-        """Return the labels of a tape."""
         parts = "BI" if self.scheme == "bio" else "BIES"
         return ["O", *(f"{part}-{_type(k)}" for k in range(self.types[tape]) for part in parts)]
 
@@ -131,7 +130,6 @@ class Case:
         return [names[label] for label in gold]
 
     def grammar(self) -> Grammar:
-        """Return its grammar."""
         schemes = [
             constraints.tagging_scheme(self.scheme, tape=f"tape{tape}")
             for tape in range(len(self.types))
@@ -191,7 +189,6 @@ def _drawn_rule(rng: np.random.Generator, types: Sequence[int]) -> tuple[str, in
 
 
 def _within(rule: tuple[str, int, int, int], types: Sequence[int]) -> tuple[str, int, int, int]:
-    """Return a rule about types that there are."""
     name, tape, a, b = rule
     most = types[tape]
     if name == "contiguous":

@@ -113,7 +113,6 @@ class Pair:
     allowed: float = ALLOWED
 
     def add(self, side: Literal["old", "new"], line: dict[str, Any]) -> None:
-        """Add a run."""
         if line["ours"]:
             getattr(self, side).append(line["ours"])
         elif line["error"] or line["skipped"]:

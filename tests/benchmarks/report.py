@@ -211,7 +211,6 @@ class Report:
         return json.dumps(content, indent=1) + "\n"
 
     def markdown(self) -> str:
-        """Return the page."""
         head = ["work", "ratio", "must", "aim", "reached", "fstcrf", "peer"]
         sections = [
             "# Benchmarks",

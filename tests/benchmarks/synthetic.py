@@ -34,7 +34,6 @@ class Chain:
         return cls(rng.normal(size=(sentences, TOKENS, labels)), arc)
 
     def score(self, sentence: int, ids: Longs) -> float:
-        """Return the score of a labelling."""
         node = self.node[sentence, np.arange(len(ids)), ids].sum()
         return float(node + self.arc[ids[:-1], ids[1:]].sum())
 

@@ -222,7 +222,6 @@ def theirs(program: str, data: Path, extent: Extent, to: Path) -> tuple[dict[str
 
 
 def rows(program: str, data: Path) -> Iterator[list[str]]:
-    """Yield the rows of the table."""
     for extent in EXTENTS:
         with tempfile.TemporaryDirectory() as scratch:
             to = Path(scratch)

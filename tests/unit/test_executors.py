@@ -78,7 +78,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> CorpusFiles:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[ProcessExecutor]:
-    """Two processes."""
     with ProcessExecutor(2) as executor:
         yield executor
 
@@ -287,7 +286,6 @@ def test_keys_are_counted_exactly_in_files(tmp_path: Path, budget: int) -> None:
 
 
 def count(counter: counting.KeyCounter, drawn: list[list[int]], rng: np.random.Generator) -> None:
-    """Draw keys and count them."""
     for _ in range(30):
         found = []
         for family in range(2):

@@ -419,8 +419,8 @@ def deadly(kind: Any, name: str, steps: list[str], last: tuple[Any, ...]) -> Non
     setattr(kind, name, step)
 
 
-def dies(folder: Path, start: CRF, act: str, *last: Any) -> None:
-    """An act ends with a kill before or after a step: 1 begins a journal, 2 writes a state."""
+def dies(folder: Path, start: CRF, *last: Any) -> None:
+    """It ends with a kill before or after a step: 1 begins a journal, 2 writes a state."""
     child = os.fork()
     if child:
         assert os.waitpid(child, 0)[1] == signal.SIGKILL
@@ -429,10 +429,7 @@ def dies(folder: Path, start: CRF, act: str, *last: Any) -> None:
         steps: list[str] = []
         deadly(Journal, "_write", steps, last)
         deadly(State, "save", steps, last)
-        if act == "create":
-            FeedbackLearner.create(folder, start)
-        else:
-            FeedbackLearner.open(folder).save()
+        FeedbackLearner.create(folder, start)
     finally:
         os._exit(1)  # it lives
 
@@ -440,29 +437,8 @@ def dies(folder: Path, start: CRF, act: str, *last: Any) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", [1, 2])
-def test_a_death_in_the_midst_of_saving(folder: Path, start: CRF, step: int, when: str) -> None:
-    one = FeedbackLearner.create(folder, start)
-    told(one, 4)
-    late = one.propose(SENTENCE)
-    before = weights(one)
-    one.close()
-    dies(folder, start, "save", step, when)
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 4
-        np.testing.assert_allclose(weights(two), before, rtol=1e-12)
-        two.feedback(late, 0.5)
-        two.save()
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 5
-        assert two.pending == ()
-    assert sum(path.name != "lock" for path in folder.iterdir()) == 3
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", [1, 2])
 def test_a_death_in_the_midst_of_beginning(folder: Path, start: CRF, step: int, when: str) -> None:
-    dies(folder, start, "create", step, when)
+    dies(folder, start, step, when)
     if (step, when) == (2, "after"):  # it had begun
         FeedbackLearner.open(folder).close()
         with pytest.raises(OptionError, match=r"is not empty; FeedbackLearner\.open goes on"):

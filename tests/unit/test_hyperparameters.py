@@ -73,13 +73,6 @@ def test_points_say_nothing_of_options_that_the_method_does_not_read() -> None:
     assert all(("aggressiveness" in p) == (p["method"] == "pa") for p in points)
 
 
-def test_a_search_begins_at_the_defaults_of_training() -> None:
-    start = space(l2=(Range(0.01, 10),), l1=(Range(0.1, 1), 0.0), order=(2, 1)).start()
-    assert start == {"method": "lbfgs", "l2": 0.5, "l1": 0.0, "order": 1}
-    elsewhere = space(l2=(Range(1.0, 100.0),), order=(0, 2)).start()
-    assert elsewhere == {"method": "lbfgs", "l2": 10.0, "order": 0}
-
-
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
@@ -199,17 +192,6 @@ def test_divergence_is_an_outcome() -> None:
     assert all((t.score is None) == (t.outcome == "diverged") for t in found)
 
 
-def test_other_errors_end_the_search() -> None:
-    made = searched(2)
-
-    def fails(_: Point, __: StepReport) -> tuple[float, int]:
-        raise DataError("no such column")
-
-    with pytest.raises(DataError, match="no such column"):
-        made.run(fails)
-    assert len(made.trials) == 2
-
-
 # --- Journals -------------------------------------------------------------------------------------
 
 
@@ -251,13 +233,6 @@ def test_a_journal_is_not_written_over_by_chance(tmp_path: Path) -> None:
     searched(1, journal=journal)
     with pytest.raises(OptionError, match="exists: resume goes on"):
         study(journal=journal)
-
-
-def test_a_journal_of_another_search_is_refused(tmp_path: Path) -> None:
-    journal = tmp_path / "search.log"
-    searched(1, journal=journal)
-    with pytest.raises(OptionError, match="another search: seed was 0, is 1"):
-        study(journal=journal, seed=1, resume=True)
 
 
 @pytest.mark.parametrize(
