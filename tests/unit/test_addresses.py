@@ -32,6 +32,20 @@ from fstcrf.taggers import CRF
 ATTRIBUTES = TokenAttributes({"n", "s"}, {"st", "ave"})
 
 
+@pytest.mark.parametrize(
+    ("address", "tokens"),
+    [
+        ("", []),
+        (" ,; ", []),
+        ("12 N. Elm St., Apt #5;", ["12", "N.", "Elm", "St.,", "Apt", "#", "5;"]),
+        ("Elm&amp;Oak &#38; ((Ash))", ["Elm", "&", "Oak", "&", "((Ash))"]),
+        ("a\n\nb,\nc", ["a\n\n", "b,\n", "c"]),
+    ],
+)
+def test_tokens(address: str, tokens: list[str]) -> None:
+    assert tokens_of(address) == tokens
+
+
 # --- Labels put together -------------------------------------------------------------------------
 
 
