@@ -1,15 +1,5 @@
 """Cliffs: ordinary inputs beside the benchmark's own, the worst ratio first.
 
-===========  =======================================================================
-searches     drawn sentences under drawn grammars: the default against either way
-chains       two and three taggers by the chain rule against their cascades
-spans        all probable spans against the marginals; `tag --span-probabilities`
-long         a sentence too long for a pass at once
-grammars     a grammar object for each lattice against one for all
-worst_first  the lines in the order of what they exceed
-section      the worst of them as tables of a report
-===========  =======================================================================
-
 What is measured here is what a default loses on the worst ordinary input, not what it takes on the
 usual one. Seconds are those of the processor.
 """
@@ -26,8 +16,6 @@ from typing import Any
 
 from tests.benchmarks.report import LIMITS, Line, number, table
 from tests.benchmarks.running import Bench, in_turns, median_of
-
-__all__ = ["chains", "grammars", "long", "searches", "section", "spans", "worst_first"]
 
 CASES, FEW = 80, 12
 SHOWN = 10

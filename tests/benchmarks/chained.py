@@ -33,8 +33,6 @@ from tests.benchmarks.report import table
 from tests.benchmarks.running import in_turns
 from tests.benchmarks.taggers import CHUNKS, COLUMNS, POS, words_of
 
-__all__ = ["ENTITIES", "SENTENCES", "Measured", "chained", "held_out", "measured"]
-
 SENTENCES = 250  # of each kind of text that are decoded
 EARLIER = 64  # labellings that were looked at by default before
 ROUNDS = 15
@@ -138,7 +136,6 @@ class Measured:
 
     @property
     def cells(self) -> list[str]:
-        """The cells of a row."""
         return [
             f"{self.taggers} taggers, {self.text}",
             f"{self.sentences:,}",

@@ -79,7 +79,6 @@ class Setting:
     chunk: CRF
 
     def product(self, weight: float) -> Decoder:
-        """Return the product with a weight of the chunker."""
         return compose(self.pos, self.chunk, weights=(1.0, weight)).tag_columns
 
     def tuned(self, dev: Corpus) -> float:
@@ -89,7 +88,6 @@ class Setting:
         return tuned.weights[1]
 
     def chain(self) -> Composition:
-        """Return the chain rule."""
         return compose(self.pos, self.chunk, normalize="chain")
 
     def unproven(self, corpus: Corpus) -> int:
@@ -97,7 +95,6 @@ class Setting:
         return self.chain().decide(words_of(corpus))[2]
 
     def decoders(self, weight: float) -> dict[str, Decoder]:
-        """Return the decoders that are compared."""
         return {
             "cascade": compose(self.pos, self.chunk).cascade,
             "product, λ = 1": self.product(1.0),
@@ -107,7 +104,6 @@ class Setting:
 
 
 def settings(train: Corpus, iterations: int | None) -> list[Setting]:
-    """Train the taggers of all settings."""
     every = np.arange(len(train))
     pos = pos_tagger(train, max_iterations=iterations)
     jackknifed = chunker(train, pos, jackknife=FOLDS, max_iterations=iterations)
@@ -268,7 +264,6 @@ def page(
     seconds: Sequence[float],
     machine: Machine,
 ) -> str:
-    """Write the page."""
     first = outcomes[0]
     train, dev, test = sizes
     tests = 2 * sum(len(o.test) - 1 for o in outcomes)

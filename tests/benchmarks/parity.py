@@ -1,13 +1,6 @@
 """Is it the same model? python-crfsuite and fstcrf trained side by side on CoNLL-2000.
 
 The template is that of CRFsuite's chunking tutorial, with c2 = l2 = 0.5.
-
-========  ==========================================================
-Result    what one of the two reached
-ours      train and evaluate fstcrf
-theirs    train and evaluate python-crfsuite
-failures  what is not as it must be
-========  ==========================================================
 """
 
 from __future__ import annotations
@@ -23,8 +16,6 @@ from fstcrf.evaluate import evaluate_spans
 from tests.benchmarks.crfsuite_peer import read_sentences, tutorial_attributes
 from tests.benchmarks.tasks import L2, TUTORIAL
 
-__all__ = ["FEATURES", "MIN_F1", "TOLERANCE", "Result", "failures", "ours", "theirs"]
-
 FEATURES = 452_755
 TOLERANCE = 1e-4
 MIN_F1 = 93.70
@@ -34,27 +25,15 @@ COLUMNS = ("word", "pos", "chunk")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one of the two reached.
-
-    Parameters
-    ----------
-    program : str
-    features : int
-        Weights that are trained.
-    objective : float
-        Negative log-likelihood plus penalty at the end.
-    iterations : int
-    precision, recall, f1 : float
-        Of chunks in the test part, in percent.
-    """
+    """What one of the two reached."""
 
     program: str
-    features: int
-    objective: float
+    features: int  # weights that are trained
+    objective: float  # negative log-likelihood plus penalty at the end
     iterations: int
-    precision: float
-    recall: float
-    f1: float
+    precision: float  # of chunks in the test part, in percent
+    recall: float  # of chunks in the test part, in percent
+    f1: float  # of chunks in the test part, in percent
 
 
 def ours(folder: Path, *, threads: int = 1) -> Result:

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from fstcrf.recipes.corpora import DataSplit
     from fstcrf.training import ParameterSpace
 
-__all__ = ["main"]
 
 PAGE = PAGES / "benchmarks-variable-order.md"
 END = "__BOS_EOS__"  # VO-CRF's label before and behind a sentence
@@ -223,7 +222,6 @@ def theirs(program: str, data: Path, extent: Extent, to: Path) -> tuple[dict[str
 
 
 def rows(program: str, data: Path) -> Iterator[list[str]]:
-    """Yield the rows of the table."""
     for extent in EXTENTS:
         with tempfile.TemporaryDirectory() as scratch:
             to = Path(scratch)

@@ -55,12 +55,6 @@ def test_nothing(text: str) -> None:
     assert one.scale(2.0).log_partition() == NEVER
 
 
-def test_what_is_on_no_path_does_not_matter() -> None:
-    """A cycle, a transducer's arc, an unknown label: none of them on a path."""
-    off = "0 5 1 1\n5 5 0 0\n6 3 1 2\n7 3 9 9\n"
-    assert lattice(TEXT + off).nbest(9) == lattice().nbest(9)
-
-
 # --- What is no lattice ------------------------------------------------------------------------
 
 
@@ -242,35 +236,6 @@ def test_table_of_several_tapes() -> None:
 
 
 # --- The kernel --------------------------------------------------------------------------------
-
-
-def flat(**changes: Any) -> acyclic.Acyclic:
-    fields: dict[str, Any] = {
-        "row": np.asarray([0, 2, 3, 3]),
-        "target": ints(1, 2, 2),
-        "score": np.zeros(3),
-        "final": np.asarray([NEVER, NEVER, 0.0]),
-    }
-    return acyclic.Acyclic(**{**fields, **changes})
-
-
-def test_states_that_are_not_reached() -> None:
-    one = flat(row=np.asarray([0, 1, 1, 1]), target=ints(2), score=np.ones(1))
-    assert [x.tolist() for x in one.lengths()] == [[0, -1, 1], [0, -1, 1]]
-    assert one.best_scores() == one.log_partitions() == [1.0]
-    assert one.marginals()[0].tolist() == [1.0, 0.0, 1.0]
-    with pytest.raises(ShapeError, match="label is"):
-        one.lengths(ints(1, 2))
-
-
-def test_no_path_in_the_kernel() -> None:
-    one = flat(final=np.full(3, NEVER))
-    (arcs, _), (score,) = one.best_paths(), one.best_scores()
-    assert (arcs.tolist(), score) == ([], NEVER)
-    assert one.nbest(4).score.tolist() == []
-    assert [x.tolist() for x in one.marginals()] == [[0.0] * 3] * 2
-    assert one.max_marginals().tolist() == [NEVER] * 3
-    assert (one.sample(2, [np.random.default_rng(0)]) == -1).all()
 
 
 def test_order_of_states() -> None:

@@ -72,6 +72,10 @@ def test_output_comes_without_standard_error(folder: Path) -> None:
     [
         ("F --help > /dev/full", "<stdout>: No space left on device"),
         ("F info m.fstcrf > /dev/full", "No space left on device"),
+        (
+            "PYTHONUNBUFFERED=1 F tag m.fstcrf t.txt > /dev/full",
+            "<stdout>: No space left on device",
+        ),
         ("F --help >&-", "<stdout>: Bad file descriptor"),
         ("F tag m.fstcrf t.txt >&-", "<stdout>: Bad file descriptor"),
         ("F tag m.fstcrf - <&-", "<stdin>: Bad file descriptor"),

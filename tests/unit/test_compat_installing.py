@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from fstcrf.errors import OptionError
 from fstcrf.ext.compat import install
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def run(code: str) -> str:
@@ -64,48 +60,3 @@ def test_importing_installs_nothing() -> None:
         "print('pycrfsuite' in sys.modules)\n"
     )
     assert said == "[]\nFalse\n"
-
-
-SUITES = {
-    "passing": """\
-import pycrfsuite
-def test_which():
-    assert pycrfsuite.__name__ == "fstcrf.ext.compat.pycrfsuite"
-""",
-    "failing": "def test_it():\n    assert False\n",
-    "replacing": """\
-import sys, types
-def test_it():  # another package in their place
-    sys.modules["pycrfsuite"] = types.ModuleType("p")
-""",
-}
-
-
-def foreign(folder: Path, *names: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.foreign", str(folder), *names]
-    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    return subprocess.run(
-        command, cwd=REPOSITORY, env=alone, capture_output=True, text=True, check=False
-    )
-
-
-@pytest.mark.thorough
-def test_the_runner_runs_suites_against_the_drop_ins(tmp_path: Path) -> None:
-    for name, code in SUITES.items():
-        (tmp_path / name / "tests").mkdir(parents=True)
-        (tmp_path / name / "tests" / "test_it.py").write_text(code)
-    (tmp_path / "no-suite").mkdir()
-    done = foreign(tmp_path)
-    assert done.returncode == 1
-    for name in SUITES:
-        verdict = "passed" if name == "passing" else "FAILED (1)"
-        assert f"{name:<24} {verdict}\n" in done.stdout
-    assert "no-suite" not in done.stdout
-    assert foreign(tmp_path, "passing").returncode == 0
-
-
-def test_the_runner_says_what_is_missing(tmp_path: Path) -> None:
-    done = foreign(tmp_path, "absent")
-    assert done.returncode == 1
-    assert "expected" in done.stderr
-    assert str(tmp_path / "absent" / "tests") in done.stderr

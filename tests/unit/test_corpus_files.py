@@ -6,7 +6,6 @@ import errno
 import gzip
 import io
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -134,21 +133,6 @@ def test_a_failure_leaves_the_old_file(error: type[BaseException], tmp_path: Pat
         fail()
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == {"a"}
-
-
-@pytest.mark.parametrize("size", [100_000, 5_000])
-def test_a_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
-    # A limit on file sizes fails like a full disk: in write() or, for the rest, in flush().
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    path = tmp_path / "a"
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, old[1]))
-        with pytest.raises(OSError) as raised, atomic_write(path) as file:  # noqa: PT011
-            file.write(b"x" * size)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    assert raised.value.errno == errno.EFBIG
-    assert names(tmp_path) == set()
 
 
 @pytest.mark.parametrize("name", ["a" * 250, "漢" * 80, "é" * 120, "a\udcff" * 60])

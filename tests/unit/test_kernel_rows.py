@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
-from fstcrf.kernel import SparseRows, padded
+from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import lib
 
 INDPTR = np.asarray([0, 2, 2, 3])
@@ -18,40 +17,6 @@ VALUE = np.asarray([1.0, -2.0, 0.5], dtype=np.float32)
 def rows(**changes: Any) -> SparseRows:
     fields: dict[str, Any] = {"indptr": INDPTR, "index": INDEX, "value": VALUE, "n_columns": 4}
     return SparseRows(**{**fields, **changes})
-
-
-@pytest.mark.parametrize(("width", "expected"), [(0, 8), (1, 8), (8, 8), (9, 16), (64, 64)])
-def test_padded(width: int, expected: int) -> None:
-    assert padded(width) == expected
-
-
-def test_product_and_views(variant: str) -> None:
-    table = np.arange(32.0).reshape(4, 8)
-    product = rows().times(table)
-    assert product.tolist() == [
-        (table[0] - 2.0 * table[3]).tolist(),
-        [0.0] * 8,
-        (0.5 * table[1]).tolist(),
-    ]
-    assert rows(value=None).times(table)[0].tolist() == (table[0] + table[3]).tolist()
-    out = np.full((3, 8), np.nan)
-    assert rows().times(table, out=out) is out
-    assert out.tolist() == product.tolist()
-    assert len(rows()) == 3
-    assert rows().slice(1, 3).times(table).tolist() == product[1:].tolist()
-    assert len(rows().slice(2, 2)) == 0
-
-
-def test_transpose() -> None:
-    turned = rows().transposed()
-    assert turned.indptr.tolist() == [0, 1, 2, 2, 3]
-    assert turned.index.tolist() == [0, 2, 0]
-    assert turned.value is not None
-    assert turned.value.tolist() == [1.0, 0.5, -2.0]
-    assert turned.n_columns == 3
-    again = turned.transposed()
-    assert again.indptr.tolist() == INDPTR.tolist()
-    assert again.index.tolist() == INDEX.tolist()
 
 
 def test_nothing_at_all(variant: str) -> None:
