@@ -14,24 +14,21 @@ import pytest
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
-from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows, decoding
+from fstcrf.kernel import Learner, Parameters, Posterior, SparseRows, decoding
 from fstcrf.kernel.sweep import VectorStore
 from fstcrf.lattices import Lattice
-from fstcrf.machines.topology import chain_topology
 from tests.laws.asking import QUESTIONS
 from tests.laws.kinds import chain
 from tests.oracle import (
     test_kernel_domains,
-    test_kernel_enumeration,
-    test_kernel_online,
     test_kernel_rows,
-    test_kernel_sweep,
     test_spans,
 )
 from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
 from tests.support.machine_strategies import Bounds, random_case
 from tests.support.machines import answers
 from tests.support.oracles import assert_close
+from tests.unit import test_train_online
 
 Run = Callable[[], object]
 
@@ -128,31 +125,6 @@ def test_wrong_results(
     must_fail(run)
 
 
-@pytest.mark.parametrize(
-    ("function", "change"),
-    [
-        ("forward_backward", lambda p: p._replace(log_z=nudged(p.log_z))),
-        ("forward_backward", lambda p: p._replace(node=nudged(p.node))),
-        ("viterbi", lambda found: (found[0], nudged(found[1]))),
-        ("viterbi", lambda found: ((found[0] + 3) % 6, found[1])),
-        ("max_marginals", lambda found: found * (1.0 + NUDGE)),
-    ],
-)
-def test_wrong_results_over_an_order_2_topology(
-    monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any]
-) -> None:
-    topology = chain_topology(("a", "b"), 2)
-    drawn = [0.125, eighths(1, topology.n_arc_slots), eighths(2, 3, 8)]
-
-    def run() -> None:
-        test = body(test_kernel_enumeration.test_orders)
-        test("", topology, Drawn(*drawn), 3, per_token=False)
-
-    run()
-    wrong(monkeypatch, function, change)
-    must_fail(run)
-
-
 # --- Long sentences ----------------------------------------------------------------------------
 
 
@@ -236,33 +208,10 @@ def test_wrong_vectors(monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
     must_fail(run)
 
 
-def online_runs() -> tuple[Run, Run]:
-    rows, states = 3, 2
-    learner = Learner(
-        graph=Graph(np.zeros(states), np.zeros(states), np.zeros(states**2)),
-        offsets=np.asarray([0, 2, 5]),
-        design=SparseRows(np.arange(6), np.asarray([0, 1, 2, 0, 1], dtype=np.int32), None, rows),
-        slots=np.asarray([[0], [1]], dtype=np.int32),
-        mask=np.ones((rows, 8), dtype=np.uint8),
-        arc_mask=np.ones(4, dtype=np.uint8),
-        ends=True,
-        gold=np.asarray([0, 1, 1, 1, 0], dtype=np.int32),
-        weight=np.asarray([1.0, 0.5]),
-    )
-
-    def start() -> Parameters:
-        return Parameters(eighths(3, rows, 8), eighths(4, 4), eighths(5, 2), eighths(6, 2))
-
-    return (
-        lambda: body(test_kernel_online.test_perceptron)("", Drawn(learner, start(), [0, 1], 1)),
-        lambda: body(test_kernel_online.test_sgd)(
-            "", Drawn(learner, start(), [1, 0], 0.25, 0.25, 0.125, 1.0)
-        ),
-    )
-
-
 @pytest.mark.parametrize("part", ["table", "arc", "initial", "final"])
 def test_wrong_online_learning(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    module, case = test_train_online, test_train_online.KINDS["ends and weights"]
+    runs: list[Run] = [lambda: module.test_perceptron(case, ""), lambda: module.test_sgd(case, "")]
     perceptron, sgd = Learner.perceptron_epoch, Learner.sgd_epoch
 
     def off_perceptron(learner: Learner, order: Longs, theta: Parameters, *rest: Any) -> Any:
@@ -275,38 +224,12 @@ def test_wrong_online_learning(monkeypatch: pytest.MonkeyPatch, part: str) -> No
         getattr(theta, part)[...] = nudged(getattr(theta, part))
         return found
 
-    for run in online_runs():
+    for run in runs:
         run()
     monkeypatch.setattr(Learner, "perceptron_epoch", off_perceptron)
     monkeypatch.setattr(Learner, "sgd_epoch", off_sgd)
-    for run in online_runs():
+    for run in runs:
         must_fail(run)
-
-
-@pytest.mark.parametrize("part", ["loss", "arc", "begin", "end", "gradient"])
-def test_wrong_sweeps(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    """In float32 a part in ten thousand is what can be seen."""
-    sweep, collect = kernel.Shard.sweep, kernel.Shard.collect
-
-    def run() -> None:
-        test_kernel_sweep.test_sweep("", 9, direct=True, values=False)
-
-    def off(shard: kernel.Shard, *rest: Any) -> kernel.Sweep:
-        found = sweep(shard, *rest)
-        if part == "loss":
-            return found._replace(loss=found.loss * (1.0 + 100 * NUDGE))
-        return found._replace(**{part: getattr(found, part) * (1.0 + 200 * NUDGE)})
-
-    def off_gradient(shard: kernel.Shard, space: kernel.SweepWorkspace, out: Floats) -> None:
-        collect(shard, space, out)
-        out *= 1.0 + 200 * NUDGE
-
-    run()
-    if part == "gradient":
-        monkeypatch.setattr(kernel.Shard, "collect", off_gradient)
-    else:
-        monkeypatch.setattr(kernel.Shard, "sweep", off)
-    must_fail(run)
 
 
 # --- Lattices ----------------------------------------------------------------------------------
