@@ -125,20 +125,17 @@ def test_wrong_results(
     must_fail(run)
 
 
-# --- Long sentences ----------------------------------------------------------------------------
+# --- Domains -----------------------------------------------------------------------------------
 
 
 def domain_runs() -> dict[str, Run]:
     module = test_kernel_domains
     return {
-        "large": lambda: module.test_large_sentences("", "dense", 8, 500, 1e4),
-        "linear": lambda: module.test_ordinary_potentials_stay_in_the_linear_domain("", "sparse"),
         "strangers": lambda: module.test_states_that_never_meet("", "per-token", 20),
         "alternating": lambda: module.test_alternating_leads_are_no_trouble("", "dense"),
         "forward": lambda: module.test_only_the_forward_rows_are_lost("", "dense"),
         "among others": lambda: module.test_a_lost_sentence_among_others(""),
         "ends": lambda: module.test_ends_that_no_scale_fits(""),
-        "independent": lambda: module.test_independent_tokens("", 1000),
     }
 
 
