@@ -29,11 +29,12 @@ from fstcrf.training import (
 )
 from fstcrf.training.online import APSettings, AROWSettings, PASettings
 from fstcrf.training.sgd import L2SGDSettings, calibrated_rate
-from tests.oracle.test_crfsuite import Tokens, data
+from tests.support.crfsuite_models import random_sentences
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
 Orders = Callable[[int], Longs]
+Tokens = list[Any]
 
 SEED = 7
 LABELS = "ABCDE"
@@ -55,9 +56,21 @@ class TheirOrders:
         return self._now.copy()
 
 
+def data(seed: int, n: int = 60) -> tuple[list[Tokens], list[list[str]]]:
+    """Words that tell labels in part, and labels that follow each other in part."""
+
+    def token(rng: np.random.Generator, label: int) -> tuple[Any, str]:
+        word = int(label * 3 + rng.integers(6))
+        # Positive: CRFsuite drops features whose values sum to less than 0.
+        names = dict.fromkeys((f"w={word}", f"s={word % 4}", "bias"), 1.0)
+        return {**names, "n": float(rng.exponential())}, LABELS[label]
+
+    return random_sentences(seed, n, token)
+
+
 def corpus() -> tuple[list[Tokens], list[list[str]]]:
     """Labels appear in alphabetical order first: CRFsuite numbers them so, and breaks ties so."""
-    sentences, target = data(3, values=True)
+    sentences, target = data(3)
     first = [{f"w={label}": 1.0, "n": 0.3} for label in LABELS]
     return [first, *sentences], [list(LABELS), *target]
 

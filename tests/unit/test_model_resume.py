@@ -25,7 +25,7 @@ SENTENCES = [
 TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
 
 METHODS = [
-    *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
+    *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis", "quickprop"),
     *("l2sgd", "asgd", "ap", "pa", "arow", "perceptron"),
 ]
 
@@ -158,6 +158,8 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
     [
         *((method, {}) for method in METHODS),
         ("lbfgs", {"l1": 0.05}),
+        ("gpd", {"objective": "mce"}),
+        ("quickprop", {"objective": "mce"}),
         ("lbfgs", {"dev": noisy(1, 10), "patience": 50}),
         *(
             pytest.param(method, options, marks=[pytest.mark.slow] * (method != "lbfgs"))

@@ -188,22 +188,37 @@ def test_sgd(options: dict[str, Any], variant: str) -> None:
     assert optimiser.theta() == pytest.approx(expected, abs=1e-9)
 
 
+STOCHASTIC: dict[str, tuple[Callable[[Case, Floats], Optimiser], float]] = {
+    "sgd": (lambda c, start: L2SGD(c.problem, c.space, start, L2SGDSettings(**WEAK)), 0.005),
+    "asgd": (lambda c, start: ASGD(c.problem, c.space, start, ASGDSettings(**WEAK)), 0.03),
+}
+WEAK: dict[str, Any] = {"l2": 0.5, "delta": 0.0}
+
+
 @pytest.mark.thorough
+@pytest.mark.parametrize("method", STOCHASTIC)
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_sgd_comes_close_to_the_optimum(options: dict[str, Any]) -> None:
-    """Of scipy; what is left shrinks with the epochs."""
+def test_more_epochs_come_closer_to_the_optimum(method: str, options: dict[str, Any]) -> None:
+    """Of scipy; the mean of the weights, or the last ones."""
     case = random_case(9, lengths=(1, 2, 3, 4) * 8, **options)
-    start = np.zeros(case.space.size)
+    start, (make, close) = np.zeros(case.space.size), STOCHASTIC[method]
     best = minimize(
         lambda theta: case.objective(theta, l2=0.5), start, jac=True, method="L-BFGS-B"
     ).fun
     left = []
-    for epochs in (20, 200):
-        learner = L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.5, delta=0.0))
-        found = fit(learner, max_iterations=epochs)
+    for epochs in (10, 100):
+        found = fit(make(case, start), max_iterations=epochs)
         left.append(case.objective(found.theta, l2=0.5)[0] / best - 1.0)
-    assert -1e-9 <= left[1] < left[0]
-    assert left[1] < 0.005
+    assert -1e-6 <= left[1] < max(left[0], 1e-4)
+    assert left[1] < close
+
+
+@pytest.mark.parametrize(("method", "far"), [("sgd", 1e290), ("asgd", 1e39)])
+def test_no_step_size_converges(method: str, far: float) -> None:
+    case = random_case(0, values=True)
+    wanted = "no step size converges, .* lower calibration_rate or l2"
+    with np.errstate(all="ignore"), pytest.raises(NumericError, match=wanted):
+        STOCHASTIC[method][0](case, np.full(case.space.size, far))
 
 
 def test_separable_data_is_learnt() -> None:
@@ -222,8 +237,9 @@ def test_separable_data_is_learnt() -> None:
     assert margins.reason == "the mean loss is below 1e-06"
     assert arow.reason == "the mean loss is no more than 0"
     sgd = fit(L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.01)), max_iterations=30)
+    mean = fit(ASGD(case.problem, case.space, start, ASGDSettings(l2=0.01)), max_iterations=30)
     batch = fit(LBFGS(Likelihood(case.problem, case.space, l2=0.01), start), max_iterations=50)
-    for outcome in (perceptron, rates, margins, arow, sgd, batch):
+    for outcome in (perceptron, rates, margins, arow, sgd, mean, batch):
         for b in range(case.n_sentences):
             if np.diff(case.problem.offsets)[b] < 5:
                 assert case.best(b, outcome.theta) == case.gold(b)
@@ -270,14 +286,6 @@ def test_what_needs_a_batch_objective(make: Callable[[Case, int], Optimiser]) ->
         make(random_case(0, arcs=True), 0)
 
 
-def test_no_step_size_converges() -> None:
-    case = random_case(0, values=True)
-    start = np.full(case.space.size, 1e290)
-    wanted = "no step size converges, .* lower calibration_rate or l2"
-    with np.errstate(all="ignore"), pytest.raises(NumericError, match=wanted):
-        L2SGD(case.problem, case.space, start, L2SGDSettings(l2=0.5))
-
-
 def test_sgd_that_diverges_says_so() -> None:
     case = random_case(0, values=True)
     optimiser = L2SGD(
@@ -299,50 +307,6 @@ def test_the_start_counts_and_is_copied() -> None:
     perceptron.step()
     sgd.step()
     assert np.array_equal(start, kept)
-
-
-@pytest.mark.parametrize("variant", STEPS)
-def test_a_passive_aggressive_update_reaches_its_margin(variant: Any) -> None:
-    """Or goes as far as C lets it: the gold path is then still behind by what is missing."""
-    case = random_case(2, lengths=(4,), values=True, transitions="all")
-    start = np.random.default_rng(1).normal(size=case.space.size)
-    right, best = case.gold(0), case.best(0, start)
-    wrong = sum(i != j for i, j in zip(right, best, strict=True))
-    assert wrong
-    change = case.features(0, right) - case.features(0, best)
-    for c in (0.001, 0.1, 10.0):
-        optimiser = PassiveAggressive(
-            case.problem,
-            case.space,
-            start,
-            PASettings(pa_variant=variant, aggressiveness=c, averaging=False),
-        )
-        loss = optimiser.step().value
-        moved = optimiser.theta() - start
-        ahead = change @ optimiser.theta()
-        if variant == "PA" or (variant == "PA-I" and loss / (change @ change) < c):
-            assert ahead == pytest.approx(np.sqrt(wrong))
-        elif variant == "PA-I":
-            assert moved == pytest.approx(c * change)
-        else:  # the slack of PA-II is tau / (2 C)
-            tau = moved @ change / (change @ change)
-            assert np.sqrt(wrong) - ahead == pytest.approx(tau / (2 * c))
-
-
-def test_variances_never_rise() -> None:
-    case = random_case(4, lengths=(3, 2, 4) * 6, values=True)
-    optimiser = AROW(
-        case.problem, case.space, np.zeros(case.space.size), AROWSettings(variance=0.7)
-    )
-    before = optimiser.variance()
-    assert (before == 0.7).all()
-    for _ in range(5):
-        optimiser.step()
-        now = optimiser.variance()
-        assert (now <= before).all()
-        assert (now > 0).all()
-        before = now
-    assert (before < 0.7).any()
 
 
 @pytest.mark.parametrize("best", [0.0003, 0.05, 0.1, 0.7, 30.0])
