@@ -13,7 +13,7 @@ from fstcrf import CRF, Corpus, Grammar, kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, contiguous
 from fstcrf.errors import OptionError
-from fstcrf.lattices import JointLattice, Lattice, product
+from fstcrf.lattices import Lattice
 from fstcrf.machines import topology
 from fstcrf.machines.topology import chain_topology, rests, sparse_pays
 from fstcrf.taggers.model import structure
@@ -30,7 +30,6 @@ from fstcrf.training import (
     parameter_space,
     shards,
 )
-from fstcrf.training.preconditioning import DiagonalHessian
 from fstcrf.training.shards import sparse_background
 
 LABELS = 150
@@ -80,19 +79,6 @@ def test_the_sweep_goes_over_exceptions(problem: Problem, space: ParameterSpace)
     found = sparse_background(problem, space)
     assert found is not None
     assert len(found.source) == len(space.transitions)
-
-
-def test_objective_and_gradient(
-    problem: Problem, space: ParameterSpace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    theta = drawn(space)
-    value, gradient = Likelihood(problem, space, l2=0.3)(theta)
-    with monkeypatch.context() as patch:
-        patch.setattr(likelihood, "sparse_pays", lambda *_args: False)
-        dense = Likelihood(problem, space, l2=0.3, precision="float64")
-    wanted, slope = dense(theta)
-    assert value == pytest.approx(wanted, rel=1e-6)
-    np.testing.assert_allclose(gradient, slope, atol=2e-5 * np.abs(slope).max())
 
 
 def test_partial_labels(
@@ -213,32 +199,6 @@ def test_blocks_of_a_topology(narrow: Problem) -> None:
         np.testing.assert_array_equal(block | rest, arcs)
 
 
-def test_training_over_blocks(narrow: Problem) -> None:
-    space = parameter_space(narrow)
-    background = sparse_background(narrow, space)
-    assert background is not None
-    assert background.cover is not None
-    for theta in (drawn(space), np.zeros(space.size)):
-        one = Likelihood(narrow, space, l2=0.3)
-        value, gradient = one(theta)
-        exact = Likelihood(narrow, space, l2=0.3, precision="float64")
-        wanted, slope = exact(theta)
-        assert value == pytest.approx(wanted, rel=1e-6)
-        np.testing.assert_allclose(gradient, slope, atol=2e-5 * np.abs(slope).max())
-        diagonal, other = one.curvature(theta), DiagonalHessian(narrow, space, l2=0.3)(theta)
-        assert diagonal is not None
-        np.testing.assert_allclose(diagonal, other, atol=2e-4 * other.max())
-
-
-def test_threads_over_blocks(narrow: Problem) -> None:
-    space = parameter_space(narrow)
-    theta = drawn(space)
-    found = [Likelihood(narrow, space, l2=0.3, threads=n)(theta) for n in (1, 2, 7)]
-    for value, gradient in found[1:]:
-        assert value == found[0][0]
-        assert gradient.tobytes() == found[0][1].tobytes()
-
-
 def test_stochastic_steps_over_blocks(narrow: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     space = parameter_space(narrow)
     monkeypatch.setattr(asgd, "alone_cost", lambda _states, _arcs: 0.0)
@@ -346,33 +306,6 @@ def test_lattices(
         np.testing.assert_allclose(mine.marginals(), its.marginals(), rtol=1e-9, atol=1e-13)
         np.testing.assert_array_equal(mine.max_marginals(), its.max_marginals())
         assert mine.entropy() == pytest.approx(its.entropy(), rel=1e-9)
-        assert mine.sample(5, seed=2) == its.sample(5, seed=2)
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_compositions(
-    tagger: CRF, copied: CRF, corpus: Corpus, monkeypatch: pytest.MonkeyPatch, *, first: bool
-) -> None:
-    """Another tape beside the labels, before or behind them."""
-    rng = np.random.default_rng(0)
-    for k in (LABELS, LABELS + 5):
-        scores = rng.normal(size=(len(corpus[k]), 3)), rng.normal(size=(3, 3))
-
-        def made(one: CRF, sentence: int, scores: tuple[Floats, Floats]) -> JointLattice:
-            few = Lattice.from_arrays(("a", "b", "c"), *scores, tape="few")
-            many = one.lattice(corpus[sentence])
-            return product((few, many) if first else (many, few))
-
-        with monkeypatch.context() as patch:
-            patch.setattr(rests, "sparse_pays", lambda *_args, **_options: False)
-            its = made(copied, k, scores)
-            assert {axis.kind for axis in its.plan().axes} == {"dense"}
-        mine = made(tagger, k, scores)
-        assert {axis.kind for axis in mine.plan().axes} == {"dense", "rest"}
-        assert mine.best().labels == its.best().labels
-        np.testing.assert_allclose(mine.log_partition(), its.log_partition(), rtol=1e-12)
-        for one, other in zip(mine.marginals(), its.marginals(), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-13)
         assert mine.sample(5, seed=2) == its.sample(5, seed=2)
 
 

@@ -81,16 +81,6 @@ def test_the_best_iteration_on_held_out_data_is_kept(method: str) -> None:
     assert correct / sum(len(s["y"]) for s in dev) == pytest.approx(max(scores), rel=1e-12)
 
 
-def test_early_stopping() -> None:
-    told: list[Progress] = []
-    model = train(
-        noisy(0, 40), "y", NOISY, dev=noisy(1, 60), report=told.append, patience=2, l2=1e-6
-    )
-    assert model.record is not None
-    assert model.record.reason == "no better score on held-out data for 2 iterations"
-    assert model.record.iterations == model.record.best_iteration + 2
-
-
 def test_the_score_of_spans_is_f() -> None:
     told: list[Progress] = []
     dev = [{"word": ["the", "dog"], "y": ["B-X", "I-X"]}, {"word": ["ran"], "y": ["B-X"]}]
@@ -208,14 +198,6 @@ def test_resume_of_stochastic_epochs_and_what_follows(stop: int, tmp_path: Path)
     resumed = train(**common, checkpoint=path, resume=True)
     assert np.array_equal(resumed.theta, whole.theta)
     assert resumed.record == whole.record
-
-
-def test_resuming_a_run_that_converged(tmp_path: Path) -> None:
-    path = tmp_path / "state"
-    first = train(checkpoint=path)
-    again = train(checkpoint=path, resume=True)
-    assert np.array_equal(first.theta, again.theta)
-    assert first.record == again.record
 
 
 OTHER_RUNS: dict[str, dict[str, Any]] = {
