@@ -88,12 +88,3 @@ def test_every_attribute_of_every_token(train: Corpus, test: Corpus) -> None:
     ours, theirs = index.design(other).node, renumbered.design(tutorial_strings(other)).node
     assert np.array_equal(ours.indptr, theirs.indptr)
     assert np.array_equal(ours.index, theirs.index)
-
-
-def test_one_sentence_is_read_as_in_the_corpus(train: Corpus, test: Corpus) -> None:
-    index, _ = FeatureIndex.build(train, parse_template(TUTORIAL + "U5:%x[0,ngrams(word,2,3)]"))
-    whole = index.design(test[:50]).node
-    for number in (0, 7, 49):
-        start, end = whole.indptr[test.offsets[number : number + 2]].tolist()
-        alone = index.design(test[number : number + 1]).node
-        assert np.array_equal(alone.index, whole.index[start:end])

@@ -110,7 +110,9 @@ def test_a_scheduler_that_dies_ends_the_run_and_another_goes_on(
 
     def report(progress: Any) -> None:
         if progress.iteration == 5:
-            hand.processes.pop(0).kill()
+            scheduler = hand.processes.pop(0)
+            scheduler.kill()
+            scheduler.wait()
 
     with (
         DaskExecutor(hand.address, seconds=60) as executor,
