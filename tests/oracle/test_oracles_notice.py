@@ -17,8 +17,6 @@ from fstcrf.arrays import Floats, Longs
 from fstcrf.kernel import Learner, Parameters, Posterior, SparseRows, decoding
 from fstcrf.kernel.sweep import VectorStore
 from fstcrf.lattices import Lattice
-from tests.laws.asking import QUESTIONS
-from tests.laws.kinds import chain
 from tests.oracle import (
     test_kernel_domains,
     test_kernel_rows,
@@ -207,8 +205,9 @@ def test_wrong_vectors(monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
 
 @pytest.mark.parametrize("part", ["table", "arc", "initial", "final"])
 def test_wrong_online_learning(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    module, case = test_train_online, test_train_online.KINDS["ends and weights"]
-    runs: list[Run] = [lambda: module.test_perceptron(case, ""), lambda: module.test_sgd(case, "")]
+    case = test_train_online.KINDS["ends and weights"]
+    law = test_train_online.test_epochs_are_those_of_the_plain_version
+    runs: list[Run] = [lambda: law("perceptron", case, ""), lambda: law("sgd", case, "")]
     perceptron, sgd = Learner.perceptron_epoch, Learner.sgd_epoch
 
     def off_perceptron(learner: Learner, order: Longs, theta: Parameters, *rest: Any) -> Any:
@@ -237,33 +236,17 @@ def lattice() -> Lattice:
     return Lattice.from_arrays(names, eighths(7, 3, 3), eighths(8, 2, 3, 3), *eighths(9, 2, 3))
 
 
-LATTICE_RUNS: dict[str, Run] = {
-    **{
-        name: lambda name=name: QUESTIONS[name].check(chain(np.random.default_rng(3), 3))  # type: ignore[misc]
-        for name in ("log_partition", "marginals", "max_marginals", "score", "probability")
-    },
-    "best": lambda: QUESTIONS["best"].check(chain(np.random.default_rng(3), 3)),
-    "spans": lambda: test_spans.check_all(lattice(), "iob2"),
-}
+def all_spans() -> None:
+    test_spans.check_all(lattice(), "iob2")
 
 
-@pytest.mark.parametrize(
-    ("method", "noticed"),
-    [
-        *((n, n) for n in ("log_partition", "marginals", "max_marginals", "score", "probability")),
-        ("span_probability", "spans"),
-    ],
-)
-def test_wrong_lattices(monkeypatch: pytest.MonkeyPatch, method: str, noticed: str) -> None:
-    right = getattr(Lattice, method)
-
-    def off(one: Lattice, *a: Any, **k: Any) -> Any:
-        found = right(one, *a, **k)
-        return nudged(found) if isinstance(found, np.ndarray) else found * (1.0 + NUDGE)
-
-    LATTICE_RUNS[noticed]()
-    monkeypatch.setattr(Lattice, method, off)
-    must_fail(LATTICE_RUNS[noticed])
+def test_wrong_probabilities_of_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Lattice.span_probability
+    all_spans()
+    monkeypatch.setattr(
+        Lattice, "span_probability", lambda one, *a, **k: right(one, *a, **k) * (1.0 + NUDGE)
+    )
+    must_fail(all_spans)
 
 
 @pytest.mark.parametrize("change", ["probability", "lost", "moved"])
@@ -276,22 +259,11 @@ def test_wrong_spans(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
         ),
         "moved": lambda f: replace(f, start=np.maximum(f.start - 1, 0)),
     }
-    LATTICE_RUNS["spans"]()
+    all_spans()
     monkeypatch.setattr(
         Lattice, "probable_spans", lambda one, *a, **k: changes[change](right(one, *a, **k))
     )
-    must_fail(LATTICE_RUNS["spans"])
-
-
-def test_wrong_best_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    best = Lattice.best
-    changes: list[Callable[[Any], Any]] = [
-        lambda path: replace(path, labels=("I-X", *path.labels[:-1])),
-        lambda path: replace(path, score=path.score * (1.0 + NUDGE)),
-    ]
-    for change in changes:
-        monkeypatch.setattr(Lattice, "best", lambda one, change=change: change(best(one)))
-        must_fail(LATTICE_RUNS["best"])
+    must_fail(all_spans)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])

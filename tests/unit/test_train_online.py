@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -43,27 +45,21 @@ def orders(case: Case, seed: int, epochs: int) -> list[list[int]]:
     return [np.random.default_rng((seed, e)).permutation(n).tolist() for e in range(epochs)]
 
 
-def plain_perceptron(case: Case, epochs: int, *, seed: int) -> Floats:
+def mistake(case: Case, b: int, theta: Floats) -> tuple[int, Floats]:
+    """Wrong labels of the best path of a sentence, and the features that it lacks."""
+    right, best = case.gold(b), case.best(b, theta)
+    wrong = sum(i != j for i, j in zip(right, best, strict=True))
+    return wrong, case.features(b, right) - case.features(b, best)
+
+
+def plain_perceptron(case: Case, epochs: int) -> tuple[Floats, None]:
     theta = np.zeros(case.space.size)
     history = [theta.copy()]
-    for order in orders(case, seed, epochs):
+    for order in orders(case, 5, epochs):
         for b in order:
-            right, best = case.gold(b), case.best(b, theta)
-            change = case.features(b, right) - case.features(b, best)
-            theta = theta + case.problem.weight[b] * change
+            theta = theta + case.problem.weight[b] * mistake(case, b, theta)[1]
             history.append(theta)
-    return np.asarray(np.mean(history, axis=0))
-
-
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_perceptron(options: dict[str, Any], variant: str) -> None:
-    case = random_case(2, **options)
-    optimiser = AveragedPerceptron(
-        case.problem, case.space, np.zeros(case.space.size), PerceptronSettings(), seed=5
-    )
-    for _ in range(3):
-        optimiser.step()
-    assert optimiser.theta() == pytest.approx(plain_perceptron(case, 3, seed=5), abs=1e-9)
+    return np.asarray(np.mean(history, axis=0)), None
 
 
 STEPS: dict[str, Callable[[float, float], float]] = {
@@ -71,13 +67,6 @@ STEPS: dict[str, Callable[[float, float], float]] = {
     "PA-I": lambda loss, norm2: min(0.3, loss / norm2),
     "PA-II": lambda loss, norm2: loss / (norm2 + 1 / 0.6),
 }
-
-
-def mistake(case: Case, b: int, theta: Floats) -> tuple[int, Floats]:
-    """Wrong labels of the best path of a sentence, and the features that it lacks."""
-    right, best = case.gold(b), case.best(b, theta)
-    wrong = sum(i != j for i, j in zip(right, best, strict=True))
-    return wrong, case.features(b, right) - case.features(b, best)
 
 
 def plain_passive_aggressive(
@@ -99,33 +88,9 @@ def plain_passive_aggressive(
     return (np.asarray(np.mean(history, axis=0)) if averaging else theta), losses
 
 
-@pytest.mark.parametrize("way", STEPS)
-@pytest.mark.parametrize(("sensitive", "averaging"), [(True, True), (False, False)])
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_passive_aggressive(
-    options: dict[str, Any], way: Any, sensitive: bool, averaging: bool, variant: str
-) -> None:
-    case = random_case(2, **options)
-    optimiser = PassiveAggressive(
-        case.problem,
-        case.space,
-        np.zeros(case.space.size),
-        PASettings(
-            pa_variant=way, aggressiveness=0.3, error_sensitive=sensitive, averaging=averaging
-        ),
-        seed=5,
-    )
-    values = [optimiser.step().value for _ in range(3)]
-    wanted, losses = plain_passive_aggressive(
-        case, 3, way, sensitive=sensitive, averaging=averaging
-    )
-    assert values == pytest.approx(losses, abs=1e-9)
-    assert optimiser.theta() == pytest.approx(wanted, abs=1e-9)
-
-
 def plain_arow(
     case: Case, epochs: int, *, variance: float, gamma: float
-) -> tuple[Floats, Floats, list[float]]:
+) -> tuple[Floats, list[float]]:
     theta, spread = np.zeros(case.space.size), np.full(case.space.size, variance)
     losses = []
     for order in orders(case, 5, epochs):
@@ -138,29 +103,14 @@ def plain_arow(
                 theta = theta + loss / (gamma + spread @ change**2) * spread * change
                 spread = 1 / (1 / spread + change**2 / gamma)
                 losses[-1] += weight * loss
-    return theta, spread, losses
+    return theta, losses
 
 
-@pytest.mark.parametrize(("variance", "gamma"), [(1.0, 1.0), (0.25, 3.0)])
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_arow(options: dict[str, Any], variance: float, gamma: float, variant: str) -> None:
-    case = random_case(2, **options)
-    start = np.zeros(case.space.size)
-    optimiser = AROW(
-        case.problem, case.space, start, AROWSettings(variance=variance, gamma=gamma), seed=5
-    )
-    values = [optimiser.step().value for _ in range(3)]
-    theta, spread, losses = plain_arow(case, 3, variance=variance, gamma=gamma)
-    assert values == pytest.approx(losses, abs=1e-9)
-    assert optimiser.theta() == pytest.approx(theta, abs=1e-9)
-    assert optimiser.variance() == pytest.approx(spread, abs=1e-9)
-
-
-def plain_sgd(case: Case, epochs: int, *, seed: int, l2: float, first: float) -> Floats:
-    theta = np.zeros(case.space.size)
-    decay = 2 * l2 / case.n_sentences
+def plain_sgd(case: Case, epochs: int) -> tuple[Floats, None]:
+    theta, first = np.zeros(case.space.size), 0.2
+    decay = 2 * 0.3 / case.n_sentences
     step = 0
-    for order in orders(case, seed, epochs):
+    for order in orders(case, 5, epochs):
         for b in order:
             rate = 1 / (decay * (1 / (decay * first) + step))
             counts = np.stack([case.features(b, path) for path in case.paths(b)])
@@ -168,24 +118,60 @@ def plain_sgd(case: Case, epochs: int, *, seed: int, l2: float, first: float) ->
             slope = share @ counts / share.sum() - case.features(b, case.gold(b))
             theta = (1 - rate * decay) * theta - rate * case.problem.weight[b] * slope
             step += 1
-    return theta
+    return theta, None
 
 
+Start = tuple[Any, Any, Floats]
+
+
+def passive_aggressive(way: Any, both: bool, start: Start) -> Optimiser:
+    """Of a cost by errors and averaged, or neither."""
+    settings = PASettings(pa_variant=way, aggressiveness=0.3, error_sensitive=both, averaging=both)
+    return PassiveAggressive(*start, settings, seed=5)
+
+
+def arow(variance: float, gamma: float, start: Start) -> Optimiser:
+    return AROW(*start, AROWSettings(variance=variance, gamma=gamma), seed=5)
+
+
+Plain = Callable[[Case, int], tuple[Floats, list[float] | None]]
+METHODS: dict[str, tuple[Callable[[Start], Optimiser], Plain]] = {
+    "perceptron": (
+        lambda start: AveragedPerceptron(*start, PerceptronSettings(), seed=5),
+        plain_perceptron,
+    ),
+    **{
+        f"{way}, {both}": (
+            partial(passive_aggressive, way, both),
+            partial(plain_passive_aggressive, variant=way, sensitive=both, averaging=both),
+        )
+        for way, both in product(STEPS, (True, False))
+    },
+    **{
+        f"arow, {gamma}": (
+            partial(arow, variance, gamma),
+            partial(plain_arow, variance=variance, gamma=gamma),
+        )
+        for variance, gamma in ((1.0, 1.0), (0.25, 3.0))
+    },
+    "sgd": (
+        lambda start: L2SGD(*start, L2SGDSettings(l2=0.3), seed=5, first_rate=0.2),
+        plain_sgd,
+    ),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_sgd(options: dict[str, Any], variant: str) -> None:
-    case = random_case(2, **options)
-    optimiser = L2SGD(
-        case.problem,
-        case.space,
-        np.zeros(case.space.size),
-        L2SGDSettings(l2=0.3),
-        seed=5,
-        first_rate=0.2,
-    )
-    for _ in range(3):
-        optimiser.step()
-    expected = plain_sgd(case, 3, seed=5, l2=0.3, first=0.2)
-    assert optimiser.theta() == pytest.approx(expected, abs=1e-9)
+def test_epochs_are_those_of_the_plain_version(
+    method: str, options: dict[str, Any], variant: str
+) -> None:
+    case, (make, plain) = random_case(2, **options), METHODS[method]
+    optimiser = make((case.problem, case.space, np.zeros(case.space.size)))
+    values = [optimiser.step().value for _ in range(3)]
+    wanted, losses = plain(case, 3)
+    assert losses is None or values == pytest.approx(losses, abs=1e-9)
+    assert optimiser.theta() == pytest.approx(wanted, abs=1e-9)
 
 
 STOCHASTIC: dict[str, tuple[Callable[[Case, Floats], Optimiser], float]] = {
