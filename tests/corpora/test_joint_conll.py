@@ -96,15 +96,6 @@ def test_no_decoder_beats_another_at_its_own_game(pair: tuple[CRF, CRF], words: 
     assert exact >= 0.8 * len(words)
 
 
-def test_a_zero_or_tiny_weight_is_the_first_tagger(pair: tuple[CRF, CRF], words: Corpus) -> None:
-    alone = pair[0].tag_all(words)
-    for weight in (0.0, 1e-6):
-        found = compose(*pair, weights=(1, weight)).tag_all(words)
-        assert [labels[0] for labels in found] == alone
-    tiny = compose(*pair, weights=(1, 1e-6)).tag_all(words)
-    assert tiny == split(compose(*pair).cascade(words), words.offsets.tolist())
-
-
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_under_grammars(pair: tuple[CRF, CRF], words: Corpus, normalize: Any) -> None:
     free = compose(*pair, normalize=normalize)

@@ -34,6 +34,7 @@ from tests.support.crfsuite_models import random_sentences
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
 Orders = Callable[[int], Longs]
+Make = Callable[..., Optimiser]
 Tokens = list[Any]
 
 SEED = 7
@@ -142,48 +143,51 @@ def orders(made: Problem) -> Orders:
     return lambda epoch: drawn[epoch]
 
 
-PA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "default": ({}, {}),
-    "PA": ({"type": 0}, {"pa_variant": "PA"}),
-    "PA-I, small C": ({"type": 1, "c": 0.03}, {"pa_variant": "PA-I", "aggressiveness": 0.03}),
-    "PA-II": ({"type": 2, "c": 0.1}, {"pa_variant": "PA-II", "aggressiveness": 0.1}),
-    "constant cost": ({"error_sensitive": 0}, {"error_sensitive": False}),
-    "not averaged": ({"averaging": 0}, {"averaging": False}),
+def passive_aggressive(**options: Any) -> Make:
+    return lambda *start, **more: PassiveAggressive(*start, PASettings(**options), **more)
+
+
+def arow(**options: float) -> Make:
+    return lambda *start, **more: AROW(*start, AROWSettings(**options), **more)
+
+
+METHODS: dict[str, tuple[str, dict[str, Any], Make]] = {
+    "pa": ("pa", {}, passive_aggressive()),
+    "PA": ("pa", {"type": 0}, passive_aggressive(pa_variant="PA")),
+    "PA-I, small C": (
+        "pa",
+        {"type": 1, "c": 0.03},
+        passive_aggressive(pa_variant="PA-I", aggressiveness=0.03),
+    ),
+    "PA-II": (
+        "pa",
+        {"type": 2, "c": 0.1},
+        passive_aggressive(pa_variant="PA-II", aggressiveness=0.1),
+    ),
+    "constant cost": ("pa", {"error_sensitive": 0}, passive_aggressive(error_sensitive=False)),
+    "not averaged": ("pa", {"averaging": 0}, passive_aggressive(averaging=False)),
+    **{
+        f"arow {both}": ("arow", both, arow(**both))
+        for both in (
+            {"variance": 1.0, "gamma": 1.0},
+            {"variance": 0.2, "gamma": 3.0},
+            {"variance": 10.0, "gamma": 0.5},
+        )
+    },
+    "ap": (
+        "ap",
+        {},
+        lambda *start, **more: AveragedPerceptron(*start, APSettings(epsilon=0.0), **more),
+    ),
 }
 
 
-@pytest.mark.parametrize(("params", "options"), PA.values(), ids=PA)
-def test_passive_aggressive(
-    params: dict[str, Any], options: dict[str, Any], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("algorithm", "params", "make"), METHODS.values(), ids=METHODS)
+def test_online_methods(algorithm: str, params: dict[str, Any], make: Make, tmp_path: Path) -> None:
     index, made = problem()
     space = parameter_space(made)
-    theirs = Theirs(tmp_path / "model", "pa", max_iterations=EPOCHS, **params)
-    ours = PassiveAggressive(
-        made, space, np.zeros(space.size), PASettings(**options), orders=orders(made)
-    )
-    check(theirs, ours, index, made, EPOCHS)
-
-
-@pytest.mark.parametrize(("variance", "gamma"), [(1.0, 1.0), (0.2, 3.0), (10.0, 0.5)])
-def test_arow(variance: float, gamma: float, tmp_path: Path) -> None:
-    index, made = problem()
-    space = parameter_space(made)
-    params = {"variance": variance, "gamma": gamma, "max_iterations": EPOCHS}
-    theirs = Theirs(tmp_path / "model", "arow", **params)
-    start = np.zeros(space.size)
-    ours = AROW(
-        made, space, start, AROWSettings(variance=variance, gamma=gamma), orders=orders(made)
-    )
-    check(theirs, ours, index, made, EPOCHS)
-
-
-def test_averaged_perceptron(tmp_path: Path) -> None:
-    index, made = problem()
-    space = parameter_space(made)
-    theirs = Theirs(tmp_path / "model", "ap", max_iterations=EPOCHS)
-    start = np.zeros(space.size)
-    ours = AveragedPerceptron(made, space, start, APSettings(epsilon=0.0), orders=orders(made))
+    theirs = Theirs(tmp_path / "model", algorithm, max_iterations=EPOCHS, **params)
+    ours = make(made, space, np.zeros(space.size), orders=orders(made))
     check(theirs, ours, index, made, EPOCHS)
 
 

@@ -18,6 +18,7 @@ from fstcrf.training import ASGD, L2SGD, fit
 from fstcrf.training.asgd import ASGDSettings, stochastic_learner
 from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import Case, iob2, random_case
+from tests.unit.test_train_online import plain_steps
 
 BIO = ("B-X", "I-X", "O")
 KINDS: dict[str, dict[str, Any]] = {
@@ -42,23 +43,12 @@ def plain(
     case: Case, epochs: int, *, seed: int, l2: float, first: float, start: Floats | None = None
 ) -> tuple[Floats, list[float]]:
     """Every step on all weights, in float64; the mean of those after each, by its definition."""
-    theta = zeros(case) if start is None else start
-    decay, history, losses, done = 2 * l2 / case.n_sentences, [], [], 0
-    for epoch in range(epochs):
-        losses.append(0.0)
-        for b in np.random.default_rng((seed, epoch)).permutation(case.n_sentences).tolist():
-            rate = first / (1 + decay * first * done) ** 0.75
-            counts = np.stack([case.features(b, path) for path in case.paths(b)])
-            gold, scores = case.features(b, case.gold(b)), counts @ theta
-            share = np.exp(scores - scores.max())
-            log_z = scores.max() + np.log(share.sum())
-            losses[-1] += case.problem.weight[b] * (log_z - gold @ theta)
-            slope = share @ counts / share.sum() - gold
-            theta = (1 - rate * decay) * theta - rate * case.problem.weight[b] * slope
-            done += 1
-            if epoch:
-                history.append(theta)
-    return (np.mean(history, axis=0) if history else theta), losses
+    decay, theta = 2 * l2 / case.n_sentences, zeros(case) if start is None else start
+    history, losses = plain_steps(
+        case, epochs, lambda k: first / (1 + decay * first * k) ** 0.75, decay, theta, seed
+    )
+    averaged = [one for epoch in history[1:] for one in epoch]
+    return (np.mean(averaged, axis=0) if averaged else history[-1][-1]), losses
 
 
 def check(case: Case, *, seed: int = 5, l2: float = 0.3, first: float = 0.2) -> None:

@@ -230,19 +230,6 @@ def test_bad_options(options: dict[str, Any], words: str) -> None:
 # --- The diagonal of the Hessian -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("options", BIO_CASES.values(), ids=BIO_CASES)
-def test_it_is_exact_where_tokens_are_alone(options: dict[str, Any]) -> None:
-    """Sentences of one token: central differences of the gradient."""
-    case = without_repeats(random_case(2, lengths=(1,) * 8, **options))
-    theta = np.random.default_rng(1).normal(size=case.space.size)
-    objective, h = likelihood(case, 0.3), 1e-5
-    slopes = [
-        (objective(theta + h * unit)[1] - objective(theta - h * unit)[1]) @ unit / (2 * h)
-        for unit in np.eye(len(theta))
-    ]
-    assert curvature(case, 0.3)(theta) == pytest.approx(slopes, rel=1e-6)
-
-
 def without_repeats(case: Case) -> Case:
     """An attribute twice at a token counts as two, which is only about right."""
     rows = case.problem.node

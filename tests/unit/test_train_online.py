@@ -106,19 +106,34 @@ def plain_arow(
     return theta, losses
 
 
-def plain_sgd(case: Case, epochs: int) -> tuple[Floats, None]:
-    theta, first = np.zeros(case.space.size), 0.2
-    decay = 2 * 0.3 / case.n_sentences
-    step = 0
-    for order in orders(case, 5, epochs):
+def plain_steps(
+    case: Case, epochs: int, rate: Callable[[int], float], decay: float, theta: Floats, seed: int
+) -> tuple[list[list[Floats]], list[float]]:
+    """The weights after every step of each epoch in float64, and the losses of the epochs."""
+    history: list[list[Floats]] = []
+    losses: list[float] = []
+    for order in orders(case, seed, epochs):
+        history.append([])
+        losses.append(0.0)
         for b in order:
-            rate = 1 / (decay * (1 / (decay * first) + step))
+            r, weight = rate(sum(map(len, history))), case.problem.weight[b]
             counts = np.stack([case.features(b, path) for path in case.paths(b)])
-            share = np.exp(counts @ theta - np.max(counts @ theta))
-            slope = share @ counts / share.sum() - case.features(b, case.gold(b))
-            theta = (1 - rate * decay) * theta - rate * case.problem.weight[b] * slope
-            step += 1
-    return theta, None
+            gold, scores = case.features(b, case.gold(b)), counts @ theta
+            share = np.exp(scores - scores.max())
+            losses[-1] += weight * (scores.max() + np.log(share.sum()) - gold @ theta)
+            slope = share @ counts / share.sum() - gold
+            theta = (1 - r * decay) * theta - r * weight * slope
+            history[-1].append(theta)
+    return history, losses
+
+
+def plain_sgd(case: Case, epochs: int) -> tuple[Floats, None]:
+    decay, first = 2 * 0.3 / case.n_sentences, 0.2
+    start = np.zeros(case.space.size)
+    history, _ = plain_steps(
+        case, epochs, lambda k: 1 / (decay * (1 / (decay * first) + k)), decay, start, 5
+    )
+    return history[-1][-1], None
 
 
 Start = tuple[Any, Any, Floats]
