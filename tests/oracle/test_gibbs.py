@@ -309,7 +309,7 @@ def test_a_product_of_two_tapes(kind: Sweeps, slow: bool) -> None:
         chain.sweep(np.full(5 if slow else 20, 1.0), kind)
         found[tuple(chain.labels())] += 1
     p = np.exp(np.array(list(score.values())) - logsumexp(list(score.values())))
-    assert p_value(found, dict(zip(score, p.tolist(), strict=True))) > 1e-4  # type: ignore[arg-type]
+    assert p_value(found, dict(zip(score, p.tolist(), strict=True))) > 1e-4
 
 
 class TwoTapes(Recounted):
