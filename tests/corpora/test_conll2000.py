@@ -66,23 +66,3 @@ def test_the_number_of_features(train: Corpus) -> None:
 
 def test_the_perceptron(perceptron: CRF, test: Corpus) -> None:
     assert f1(perceptron, test) > 93.0
-
-
-def test_a_scheme_forbids_what_the_model_would_say(train: Corpus, test: Corpus) -> None:
-    part = train[:1500]
-    free, bound = (
-        CRF.train(
-            part,
-            "chunk",
-            TUTORIAL,
-            boundary="skip",
-            scheme=scheme,
-            method="perceptron",
-            max_iterations=3,
-        )
-        for scheme in (None, "iob2")
-    )
-    for labels in bound.tag_all(test):
-        for before, after in zip(["O", *labels], labels, strict=False):
-            assert after[:2] != "I-" or before[2:] == after[2:]
-    assert f1(bound, test) > f1(free, test) - 0.3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -41,16 +40,6 @@ def test_the_counts_of_the_tutorial_template(train: Corpus) -> None:
     assert FeatureIndex.build(train, plain, boundary="skip")[0].n_node_rows == 335_672
     assert FeatureIndex.build(train, ends, boundary="skip")[0].n_node_rows == 335_674
     assert FeatureIndex.build(train, plain, boundary="pad")[0].n_node_rows == 338_551
-
-
-def test_the_time_it_takes(train: Corpus) -> None:
-    templates = parse_template(TUTORIAL)
-    seconds = []
-    for _ in range(3):
-        start = time.process_time()
-        FeatureIndex.build(train, templates, boundary="skip")
-        seconds.append(time.process_time() - start)
-    assert min(seconds) <= 0.6
 
 
 def tutorial_strings(corpus: Corpus) -> list[list[list[str]]]:

@@ -345,7 +345,7 @@ LARGE: dict[str, Callable[[], Task]] = {
     "order 2, sentences": functools.partial(sentences, tuple("AB"), order=2),
 }
 
-LONGER = ("rest, sentences", "order 2, sentences")
+LONGER = ("rest, sentences", "order 2, sentences", "classes, sentences", "scheme, sentences")
 LARGE_CELLS = [
     pytest.param(name, marks=[pytest.mark.slow] if name in LONGER else []) for name in LARGE
 ]
