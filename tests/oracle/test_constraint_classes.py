@@ -93,9 +93,9 @@ def random_names(rng: np.random.Generator, labels: tuple[str, ...]) -> Named:
             parts.append(
                 (names, f'spans["{name}"]' if kind == "spans" else f'"{name}"', [], [name])
             )
-    names = parts[0][0] if len(parts) == 1 else [cast("str", part[0]) for part in parts]
+    alone = parts[0][0] if len(parts) == 1 else [cast("str", part[0]) for part in parts]
     return Named(
-        names,
+        alone,
         " | ".join(text for _, text, _, _ in parts),
         frozenset(label for _, _, its, _ in parts for label in its),
         frozenset(kind for *_, its in parts for kind in its),

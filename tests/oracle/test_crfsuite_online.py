@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.arrays import Longs
+from fstcrf.arrays import Floats, Longs
 from fstcrf.machines.topology import chain_topology
 from fstcrf.text.features import LiteralIndex
 from fstcrf.training import (
@@ -22,6 +22,7 @@ from fstcrf.training import (
     L2SGD,
     AveragedPerceptron,
     Optimiser,
+    ParameterSpace,
     PassiveAggressive,
     Problem,
     frequent,
@@ -34,7 +35,7 @@ from tests.support.crfsuite_models import random_sentences
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
 Orders = Callable[[int], Longs]
-Make = Callable[..., Optimiser]
+Make = Callable[[Problem, ParameterSpace, Floats, Orders], Optimiser]
 Tokens = list[Any]
 
 SEED = 7
@@ -144,11 +145,18 @@ def orders(made: Problem) -> Orders:
 
 
 def passive_aggressive(**options: Any) -> Make:
-    return lambda *start, **more: PassiveAggressive(*start, PASettings(**options), **more)
+    return lambda made, space, start, drawn: PassiveAggressive(
+        made, space, start, PASettings(**options), orders=drawn
+    )
 
 
-def arow(**options: float) -> Make:
-    return lambda *start, **more: AROW(*start, AROWSettings(**options), **more)
+def arow(variance: float, gamma: float) -> Make:
+    settings = AROWSettings(variance=variance, gamma=gamma)
+    return lambda made, space, start, drawn: AROW(made, space, start, settings, orders=drawn)
+
+
+def averaged(made: Problem, space: ParameterSpace, start: Floats, drawn: Orders) -> Optimiser:
+    return AveragedPerceptron(made, space, start, APSettings(epsilon=0.0), orders=drawn)
 
 
 METHODS: dict[str, tuple[str, dict[str, Any], Make]] = {
@@ -174,11 +182,7 @@ METHODS: dict[str, tuple[str, dict[str, Any], Make]] = {
             {"variance": 10.0, "gamma": 0.5},
         )
     },
-    "ap": (
-        "ap",
-        {},
-        lambda *start, **more: AveragedPerceptron(*start, APSettings(epsilon=0.0), **more),
-    ),
+    "ap": ("ap", {}, averaged),
 }
 
 
@@ -187,7 +191,7 @@ def test_online_methods(algorithm: str, params: dict[str, Any], make: Make, tmp_
     index, made = problem()
     space = parameter_space(made)
     theirs = Theirs(tmp_path / "model", algorithm, max_iterations=EPOCHS, **params)
-    ours = make(made, space, np.zeros(space.size), orders=orders(made))
+    ours = make(made, space, np.zeros(space.size), orders(made))
     check(theirs, ours, index, made, EPOCHS)
 
 
