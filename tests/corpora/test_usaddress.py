@@ -76,6 +76,7 @@ def test_none_raises_and_what_was_legal_stays(
             assert obedient.tag(text) == usaddress.tag(text)
 
 
+@pytest.mark.slow
 def test_the_recipe(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timed = usaddress_recipe.timed
     monkeypatch.setattr(usaddress_recipe, "timed", lambda a, b, c, _: timed(a, b, c, 1))

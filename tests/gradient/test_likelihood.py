@@ -182,6 +182,7 @@ LARGER: dict[str, dict[str, Any]] = {
     "partial": {"partial": True},
     "arcs": {"arcs": True, "labels": "ABC"},
     "order 2": {"order": 2, "labels": "ABCD"},
+    "many labels": {"labels": [f"l{k}" for k in range(300)]},
 }
 
 

@@ -81,16 +81,6 @@ def check_answers(tagger: CRF, theirs: Any, sentences: list[Tokens]) -> None:
         np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_all_algorithms(algorithm: str, tmp_path: Path) -> None:
-    path = tmp_path / "m.crfsuite"
-    theirs = trained(path, algorithm)
-    tagger = load_crfsuite(path)
-    assert list(tagger.labels) == theirs.labels()
-    unseen, _ = data(2)
-    check_answers(tagger, theirs, unseen)
-
-
 @pytest.mark.parametrize(
     "params",
     [
@@ -143,6 +133,30 @@ def test_repeated_features(tmp_path: Path) -> None:
     model = CRFsuiteModel.of(["A", "B"], ["x"], features(rows))
     theirs = written(tmp_path / "m.crfsuite", model)
     check_answers(load_crfsuite(write_model(model)), theirs, [[["x"], ["x"], []], [["y"], ["x"]]])
+
+
+def test_dicts_mean_the_same(tmp_path: Path) -> None:
+    """python-crfsuite's ItemSequence and our index make the same attributes of a dict."""
+
+    def token(i: int) -> dict[str, Any]:
+        return {
+            "word": f"w{i}",
+            "title": i % 2 == 0,
+            "length": i * 0.5,
+            "in": [f"a{i % 3}", "b"],
+            "prev": {"word": f"w{i - 1}", "deep": {"x": 1.5}},
+        }
+
+    sentences: list[Tokens] = [[token(i) for i in range(k, k + 4)] for k in range(6)]
+    target = [["XY"[i % 2] for i in range(k, k + 4)] for k in range(6)]
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    for tokens, labels in zip(sentences, target, strict=True):
+        trainer.append(tokens, labels)
+    trainer.train(str(tmp_path / "theirs"))
+    ours, theirs = CRF.train(sentences, target), opened(tmp_path / "theirs")
+    attributes = {ours.index.attribute(r) for r in range(ours.index.n_node_rows)}
+    assert attributes == set(theirs.info().attributes)
+    check_answers(load_crfsuite(tmp_path / "theirs"), theirs, sentences)
 
 
 def test_strings_of_every_length(tmp_path: Path) -> None:

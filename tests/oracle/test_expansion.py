@@ -5,26 +5,21 @@ from __future__ import annotations
 import itertools
 import signal
 import warnings
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-import fstcrf
-from fstcrf import Grammar, kernel
+from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import (
-    at_most,
-    before,
     bioes,
     contiguous,
-    if_present,
 )
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.kernel import Budget, lazy, native
 from fstcrf.lattices import Lattice, best, nbest
-from fstcrf.machines.plans import Program, decoder, gathered, program, warn_unproven
+from fstcrf.machines.plans import Program, decoder, gathered, warn_unproven
 from fstcrf.machines.plans.decoder import CELLS, Expansion
 
 
@@ -111,88 +106,7 @@ def test_time_is_over_before_the_product(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(path is not None and path.score < path.bound for path in found)
 
 
-# --- Every way against all labellings -------------------------------------------------------------
-
-LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
-RULES = ("contiguous", "soft", "at most", "order")
-
-
-def enumerated(lattices: list[Lattice], grammar: Grammar) -> list[tuple[float, Any]]:
-    """Return every legal labelling of all tapes with its score, best first."""
-    grammar = grammar.bound({"t0": LABELS})
-    words = [list(product(LABELS, repeat=len(lattice))) for lattice in lattices]
-    found = []
-    for labels in product(*words):
-        score = grammar.score({"t0": labels[0]})
-        for lattice, word in zip(lattices, labels, strict=True):
-            ids = [LABELS.index(label) for label in word]
-            score += lattice.values[0][range(len(ids)), ids].sum()
-        if score > -np.inf:
-            found.append((float(score), labels if len(labels) > 1 else labels[0]))
-    return sorted(found, key=lambda one: -one[0])
-
-
-@pytest.mark.parametrize("tapes", [1, 2])
-@pytest.mark.parametrize("name", RULES)
-def test_every_way_finds_what_enumeration_finds(
-    name: str, tapes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The default, its product (as if nothing had been found), lazily, expanded; n best paths."""
-    monkeypatch.setattr(program, "LAZY_FROM", 0.0)
-    for seed in range(3):
-        rng = np.random.default_rng([seed, tapes])
-        parts = [
-            Lattice.from_arrays(LABELS, rng.normal(size=(5 - 2 * tapes, 5)), tape=f"t{k}")
-            for k in range(tapes)
-        ]
-        free = parts[0] if tapes == 1 else fstcrf.compose(*parts)
-        grammar = rules(name)
-        wanted = enumerated(parts, grammar)
-        for n in (1, 2, 7):
-            for way in ("auto", "product", "lazy", "expanded"):
-                with monkeypatch.context() as patch:
-                    if way == "product":
-                        hand_over(patch)
-                    search = "auto" if way == "product" else way
-                    paths = nbest([free.constrained(grammar, search=search)], n)[0]  # type: ignore[arg-type]
-                assert [p.labels for p in paths] == [labels for _, labels in wanted[:n]], way
-                assert [p.score for p in paths] == pytest.approx([s for s, _ in wanted[:n]])
-                assert all(p.exact for p in paths)
-
-
-def hand_over(patch: pytest.MonkeyPatch) -> None:
-    """Leave every search to the product as soon as the best labels are not legal."""
-    never = kernel.Allowance(-1, -1)
-    patch.setattr(Expansion, "first", lambda *_: never)
-    patch.setattr(Expansion, "counted", lambda *_: (never, 1 << 40))
-
-
-def rules(name: str, tape: str = "t0") -> Grammar:
-    """Return the rules of a name, said of a tape."""
-    return {
-        "contiguous": contiguous(["X", "Y"], tape=tape),
-        "soft": contiguous(["X", "Y"], weight=-0.7, tape=tape),
-        "at most": at_most(1, "X", tape=tape) & at_most(2, "Y", weight=-0.3, tape=tape),
-        "order": before("X", "Y", tape=tape)
-        & if_present("X", "Y", tape=tape)
-        & at_most(1, "Y", tape=tape),
-    }[name]
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "wrong", "rule"),
-    [
-        (kernel.Conjunction, "scores", property(lambda _: False), "soft"),
-        (Expansion, "machine", property(lambda self: self._free), "contiguous"),
-    ],
-    ids=["scores left out", "a product without the grammar"],
-)
-def test_the_oracle_notices(
-    where: type, name: str, wrong: Any, rule: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(where, name, wrong)
-    with pytest.raises(AssertionError):
-        test_every_way_finds_what_enumeration_finds(rule, 1, monkeypatch)
+# --- Company, budgets -----------------------------------------------------------------------------
 
 
 def test_any_number_of_threads_and_any_company() -> None:

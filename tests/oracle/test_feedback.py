@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.ext.feedback.bandit import gold_judge
 from fstcrf.ext.feedback.descent import Aim, Controls, Noise, Rule
+from tests.support.document_cases import p_value
 from tests.support.feedback_cases import STILL, Bandits, bandits, shares, span_f
 from tests.support.problems import iob2
 
@@ -36,17 +37,7 @@ SAMPLES = 4000
 
 
 def frequencies_agree(seen: Counter[Any], paths: list[Any], share: Floats) -> bool:
-    """Pearson's statistic; paths that are expected rarely count as one."""
-    total = sum(seen.values())
-    expected = total * share
-    found = np.asarray([seen.pop(path, 0) for path in paths])
-    assert not seen, "a path that is not legal"
-    rare = expected < 5
-    cells = np.append(expected[~rare], expected[rare].sum())
-    counts = np.append(found[~rare], found[rare].sum())
-    if cells[-1] < 5 and len(cells) > 1:
-        cells, counts = (np.append(x[:-2], x[-2:].sum()) for x in (cells, counts))
-    return len(cells) == 1 or float(stats.chisquare(counts, cells).pvalue) > 1e-5
+    return p_value(seen, dict(zip(paths, share.tolist(), strict=True))) > 1e-5
 
 
 @pytest.mark.thorough
@@ -232,50 +223,46 @@ def dense_steps(one: Bandits, rule: Rule, gradients: list[Floats]) -> Floats:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize("supported", [False, True])
-def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, supported: bool) -> None:
+@pytest.mark.parametrize(
+    ("rule", "labels", "features"),
+    [
+        *((rule, 3, features) for rule in RULES for features in ("complete", "supported")),
+        # Rows of half a register, one, one and a half, two and more.
+        *(
+            (rule, labels, "complete")
+            for rule in (RULES[3], RULES[5])
+            for labels in (7, 10, 14, 20)
+        ),
+    ],
+    ids=str,
+)
+def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, labels: int, features: str) -> None:
     """Rows that wait for many steps, and tokens of a sentence that share rows, change nothing."""
-    extent = "supported" if supported else "complete"
+    lengths, steps = ((1, 3, 2, 1, 2), 60) if labels == 3 else ((1, 2, 1), 20)
     one = bandits(
-        7, lengths=(1, 3, 2, 1, 2), attributes=12, features=extent, transitions="all", ends=True
+        7,
+        labels=tuple("ABCDEFGHIJKLMNOPQRST"[:labels]),
+        lengths=lengths,
+        attributes=12,
+        features=features,
+        transitions="all",
+        ends=True,
     )
-    order = np.random.default_rng(0).integers(5, size=60)
-    aim, controls = Aim(), Controls.of(5)
-    reward, gradients = np.random.default_rng(1).random(60), []
-    for k in range(0, 60, 4):  # four proposals at a time, from the same weights
+    order = np.random.default_rng(0).integers(len(lengths), size=steps)
+    aim, controls = Aim(), Controls.of(len(lengths))
+    reward, gradients = np.random.default_rng(1).random(steps), []
+    for k in range(0, steps, 4):  # four proposals at a time, from the same weights
         some = order[k : k + 4]
         made = one.propose(some, aim, seed=k, rule=rule)
         now = settled(one, rule)
         cuts = np.cumsum(one.batch.lengths[some])[:-1]
         for b, path, g in zip(some, np.split(made.path, cuts), reward[k : k + 4], strict=True):
-            paths, features = one.paths(int(b))
-            share = shares(features, now)
-            gradients.append((1 - g) * (features[paths.index(one.labels(path))] - share @ features))
+            paths, counts = one.paths(int(b))
+            share = shares(counts, now)
+            gradients.append((1 - g) * (counts[paths.index(one.labels(path))] - share @ counts))
         one.feedback.reinforce(one.batch, made, aim, rule, controls, reward[k : k + 4])
         wanted = dense_steps(one, rule, gradients)
         np.testing.assert_allclose(settled(one, rule), wanted, atol=1e-9)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("rule", [RULES[3], RULES[5]], ids=str)
-@pytest.mark.parametrize("labels", [3, 7, 10, 14, 20])
-def test_rows_of_any_width(variant: str, rule: Rule, labels: int) -> None:
-    """Rows of half a register, one, one and a half, two and more."""
-    one = bandits(
-        8, labels=tuple("ABCDEFGHIJKLMNOPQRST"[:labels]), lengths=(1, 2, 1), features="complete"
-    )
-    aim, controls, order = Aim(), Controls.of(3), np.random.default_rng(0).integers(3, size=20)
-    reward, gradients = np.random.default_rng(1).random(20), []
-    for b, g in zip(order.tolist(), reward, strict=True):
-        made = one.propose(np.asarray([b]), aim, seed=b, rule=rule)
-        paths, features = one.paths(b)
-        share = shares(features, settled(one, rule))
-        gradients.append(
-            (1 - g) * (features[paths.index(one.labels(made.path))] - share @ features)
-        )
-        one.feedback.reinforce(one.batch, made, aim, rule, controls, np.asarray([g]))
-    np.testing.assert_allclose(settled(one, rule), dense_steps(one, rule, gradients), atol=1e-9)
 
 
 def settled(one: Bandits, rule: Rule) -> Floats:

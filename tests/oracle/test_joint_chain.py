@@ -1,4 +1,7 @@
-"""The chain rule: budgets, bounds, and what it refuses; its answers: `test_joint_product`."""
+"""The chain rule: budgets, bounds, and what it refuses.
+
+Its answers: `tests/property/test_joint_laws.py`.
+"""
 
 from __future__ import annotations
 

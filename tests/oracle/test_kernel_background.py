@@ -25,7 +25,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
 @pytest.mark.parametrize("rest", [0.0, -3.0, 5.0])
-@pytest.mark.parametrize("states", [1, 2, 3, 7, 8, 17, 33, 70])
+@pytest.mark.parametrize("states", [1, 2, 3, 7, 8, 9, 16, 17, 33, 70])
 def test_sweep(variant: str, states: int, rest: float) -> None:
     for classes, arcs in product((None, 1, 2, 6), (0.0, 0.1, 0.6, 1.0)):
         # Where the rest of classes is large, all but nothing may lie on paths that can end.

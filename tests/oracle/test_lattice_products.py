@@ -10,7 +10,6 @@ import pytest
 from fstcrf.errors import GrammarError, NoPathError
 from fstcrf.lattices import Lattice
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.topology import chain_topology
 from tests.support.compositions import Tape, World, first_dead_token, random_acceptor, random_world
 from tests.support.oracles import largest
 
@@ -197,38 +196,6 @@ def conjunct(rng: np.random.Generator, *tapes: Tape) -> Grammar:
     return Grammar.from_acceptor(random_acceptor(rng, [(t.name, t.labels) for t in tapes]))
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(25))
-def test_the_algebra_is_closed(seed: int) -> None:
-    """However it is put together, it is the same composition."""
-    rng = np.random.default_rng(seed)
-    tapes = random_world(seed, tapes=3, limit=400).tapes
-    x, y, z = (tape.lattice() for tape in tapes)
-    a, b, c = tapes
-    g, h, k = conjunct(rng, a), conjunct(rng, b, a), conjunct(rng, c)
-    both = [part for one in (g, h, k) for part in one.bind({t.name: t.labels for t in tapes})]
-    world = World(tapes, {}, tuple(both))
-    ways = [
-        (((x & g) @ y) & h) @ (z & k),
-        (x & g) @ y @ z & h & k,
-        (x @ y @ z) & (g & h & k),
-        (x @ (y @ z)) & k & h & g,
-        ((x & g) @ y @ (z & k)) & h,
-        ((x @ y) & (h & g)) @ z & k,
-    ]
-    for way in ways:
-        assert way.tapes == ("t0", "t1", "t2")
-        try:
-            found = way.log_partition()
-        except GrammarError:
-            found = -np.inf
-        close(found, world.log_z, scale_of(world))
-        if found > -np.inf:
-            close(
-                [p.score for p in way.nbest(5)], [s for s, _ in world.ranking[:5]], scale_of(world)
-            )
-
-
 @pytest.mark.parametrize("seed", range(10))
 def test_couplings_by_any_key(seed: int) -> None:
     """(0, 1) and (1, 0) are the same coupling, transposed; static and per-token may be mixed."""
@@ -241,30 +208,3 @@ def test_couplings_by_any_key(seed: int) -> None:
     for couplings in (turned, moved, dict(reversed(list(world.couplings.items())))):
         again = World(world.tapes, couplings, (), world.weights)
         close(again.lattice().log_partition(), world.log_z, scale_of(world))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_ties_of_products(seed: int) -> None:
-    """The smaller labels win at the first token where the best differ, the first tape first."""
-    rng = np.random.default_rng(seed)
-    tokens, sizes = 1 + seed % 3, (2, 3)
-    tapes = tuple(
-        Tape(
-            f"t{k}",
-            chain_topology("abc"[:size]),
-            rng.integers(-1, 2, (tokens, size)).astype(float),
-            rng.integers(-1, 2, size * size).astype(float),
-            np.zeros(size),
-            np.zeros(size),
-        )
-        for k, size in enumerate(sizes)
-    )
-    world = World(tapes, {(0, 1): rng.integers(-1, 2, sizes).astype(float)})
-    top = world.ranking[0][0]
-    winners = [labels for score, labels in world.ranking if score == top]
-    lattice = world.lattice()
-    assert lattice.best().labels == min(
-        winners, key=lambda labels: tuple(zip(*labels, strict=True))
-    )
-    assert lattice.nbest(1)[0].labels == lattice.best().labels
-    assert {p.labels for p in lattice.nbest(len(winners))} == set(winners)

@@ -103,8 +103,10 @@ def penalty(tagger: CRF, l2: float, rule_l2: float) -> Floats:
     return np.repeat([l2, rule_l2], [tagger.space.size, len(OPEN)])
 
 
-@pytest.mark.parametrize("scale", [0.5, 12.0])
-def test_objective_and_gradients_are_those_of_enumeration(tagger: CRF, scale: float) -> None:
+@pytest.mark.parametrize("scale", [0.5, 12.0, 300.0])
+def test_objective_and_gradients_are_those_of_enumeration(
+    tagger: CRF, scale: float, variant: str
+) -> None:
     data, wanted = enumerated(tagger)
     found = objective(tagger, data, l2=0.2, rule_l2=0.7)
     theta = scale * np.random.default_rng(1).normal(size=found.size)

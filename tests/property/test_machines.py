@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from fstcrf.arrays import Floats
 from fstcrf.kernel import Graph, decoding
 from fstcrf.kernel.decoding import Ranked
 from fstcrf.kernel.machines import Axis, Machine
-from tests.support.machine_strategies import Bounds, machine_cases
+from tests.support.machine_strategies import LONG, WIDE, Bounds, machine_cases, random_case
 from tests.support.machines import (
     Case,
     assert_near,
@@ -36,6 +38,16 @@ def node_table(case: Case) -> Floats:
 @each_variant
 @given(case=machine_cases(CHAINS))
 def test_one_axis_is_a_chain(variant: str, case: Case) -> None:
+    check_chain(case)
+
+
+@pytest.mark.parametrize("bounds", [WIDE, LONG])
+def test_one_axis_of_many_states_or_tokens_is_a_chain(variant: str, bounds: Bounds) -> None:
+    for seed in range(8):
+        check_chain(random_case(seed, replace(bounds, axes=(1,), residuals=("none",))))
+
+
+def check_chain(case: Case) -> None:
     machine, (axis,) = case.machine, case.machine.axes
     context = 0 if axis.place is None else int(axis.place[0])
     score = case.per_token[-1] if axis.score is None else axis.score

@@ -63,29 +63,6 @@ def test_training_data_is_learnt(any_model: CRF) -> None:
     assert [any_model.tag(s) for s in SENTENCES] == [s["y"] for s in SENTENCES]
 
 
-def test_all_label_sequences(any_model: CRF) -> None:
-    """best, log Z, marginals and probability agree with the scores of all sequences."""
-    lattice = any_model.lattice({"word": WORDS[:4]})
-    paths = list(itertools.product(any_model.labels, repeat=4))
-    scores = np.asarray([lattice.score(path) for path in paths])
-    share = np.exp(scores - scores.max())
-    share /= share.sum()
-    assert lattice.best().labels == paths[int(scores.argmax())]
-    assert tuple(any_model.tag({"word": WORDS[:4]})) == lattice.best().labels
-    log_z = float(scores.max() + np.log(np.exp(scores - scores.max()).sum()))
-    assert lattice.log_partition() == pytest.approx(log_z, rel=1e-12)
-    found = any_model.marginals_all([{"word": WORDS[:4]}])[0]
-    for t, j in itertools.product(range(4), range(3)):
-        mass = sum(p for p, path in zip(share, paths, strict=True) if path[t] == BIO[j])
-        assert found[t, j] == pytest.approx(mass, abs=1e-12)
-    (path,) = any_model.paths_all([{"word": WORDS[:4]}])
-    assert path is not None
-    assert path.labels == lattice.best().labels
-    assert path.score == pytest.approx(scores.max(), rel=1e-12)
-    assert path.probability == pytest.approx(share.max(), rel=1e-9)
-    assert path.probability == pytest.approx(lattice.probability(path.labels), rel=1e-9)
-
-
 def test_a_scheme_is_never_broken() -> None:
     """No probability at all on O I-X, whatever is forced around it."""
     for order in (1, 2):
@@ -140,20 +117,6 @@ def test_every_form_of_a_sentence(model: CRF) -> None:
     corpus = Corpus.from_sentences(forms[:1])
     assert model.tag_all(corpus) == [expected]
     assert model.tag(corpus[0]) == expected
-
-
-@pytest.mark.parametrize("empty", [[], {}, {"word": []}, Sentence({"word": []}), Sentence({})])
-def test_an_empty_sentence(any_model: CRF, empty: Any) -> None:
-    assert any_model.tag(empty) == []
-    assert any_model.tag(empty, forced=[]) == []
-    assert any_model.tag_all([empty, SENTENCES[0], empty]) == [[], SENTENCES[0]["y"], []]
-    lattice = any_model.lattice(empty)
-    assert len(lattice) == 0
-    assert lattice.best().labels == ()
-    assert any_model.marginals_all([empty])[0].shape == (0, 3)
-    (path,) = any_model.paths_all([empty])
-    assert path is not None
-    assert (path.labels, path.score, path.probability) == ((), 0.0, 1.0)
 
 
 def test_no_sentences(model: CRF) -> None:

@@ -71,16 +71,7 @@ def test_terms(model: CRF) -> None:
     assert model.bind() is bound
 
 
-def test_some_tapes_open_and_others_given(model: CRF) -> None:
-    data = [{**s, "ent": ["O"] * len(s["word"])} for s in TEST]
-    found = model.potentials(data, labels={"pos": ["N", "V", "D"]})
-    assert [t.context for t in found.node] == [(), ("pos",)]
-    assert [t.context for t in found.arc] == [(), ("pos",)]
-    whole = model.potentials(TEST)
-    axis = [model.reads[0].labels.index(label) for label in ("N", "V", "D")]
-    other = model.reads[1].labels.index("O")
-    wanted = whole.node[1].values[:, axis] + whole.node[2].values[:, axis, other]
-    assert np.allclose(found.node[1].values, wanted, rtol=0, atol=1e-12)
+def test_labels_of_other_tapes_that_are_not_given(model: CRF) -> None:
     with pytest.raises(DataError, match="labels of tape 'ent'"):
         model.potentials(TEST, labels={"pos": ["N"]})
     with pytest.raises(DataError, match="tape 'ent' has the label 'X'"):

@@ -160,13 +160,19 @@ def test_text_and_comments_stay(tagger: CRF, data: fstcrf.Corpus) -> None:
     assert (tagger & learned.grammar).tag(SENTENCES[1])
 
 
-def test_in_the_shell(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def files(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Model, text and rules in the folder of the test, and the output's name."""
     monkeypatch.chdir(tmp_path)
     tagger.save("model")
     lines = ["\n".join(map(" ".join, zip(*s.values(), strict=True))) for s in SENTENCES]
     Path("gold.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
     Path("rules.grm").write_text(RULE, "utf-8")
-    result = run("rules", "model", "gold.txt", "rules.grm", "learned.grm", "--l2", "0.5")
+    return ["model", "gold.txt", "rules.grm", "learned.grm"]
+
+
+def test_in_the_shell(files: list[str]) -> None:
+    result = run("rules", *files, "--l2", "0.5")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.split()[:5] == ["rule", "weight", "gold", "tagger", "with"]
     assert "3 sentences" in result.stderr
@@ -261,17 +267,6 @@ def test_ctrl_c_leaves_a_state_to_go_on_from(
 
 
 # --- The command ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def files(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Model, text and rules in the folder of the test, and the output's name."""
-    monkeypatch.chdir(tmp_path)
-    tagger.save("model")
-    lines = ["\n".join(map(" ".join, zip(*s.values(), strict=True))) for s in SENTENCES]
-    Path("gold.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
-    Path("rules.grm").write_text(RULE, "utf-8")
-    return ["model", "gold.txt", "rules.grm", "learned.grm"]
 
 
 def test_training_in_the_shell(tagger: CRF, data: fstcrf.Corpus, files: list[str]) -> None:

@@ -237,32 +237,6 @@ def test_the_weights_kept_are_a_copy() -> None:
 # --- Checkpoints ------------------------------------------------------------------------------
 
 
-def test_a_killed_run_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
-    def kill(progress: Progress) -> None:
-        if progress.iteration == 6:
-            raise SystemExit
-
-    path = tmp_path / "run"
-    with pytest.raises(SystemExit):
-        fit(
-            Counter(),
-            max_iterations=9,
-            evaluate=scores(0.1, 0.9, 0.2, 0.3, 0.4, 0.5),
-            report=kill,
-            checkpoint=Checkpoint(path, fingerprint="f", every=2, resume=False),
-        )
-    told: list[Progress] = []
-    outcome = fit(
-        Counter(),
-        max_iterations=6,
-        evaluate=scores(0.1, 0.9, 0.2, 0.3, 0.4, 0.5),
-        report=told.append,
-        checkpoint=Checkpoint(path, fingerprint="f", resume=True),
-    )
-    assert [p.iteration for p in told] == [5, 6]
-    assert (outcome.theta.tolist(), outcome.best_iteration, outcome.dev) == ([2.0], 2, 0.9)
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"evaluate": scores(0.3, *[0.2] * 20), "patience": 4}], ids=["done", "patience"]
 )
@@ -301,24 +275,30 @@ def test_without_resume_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("every", [None, 1, 4, 10])
-@pytest.mark.parametrize("stop", [1, 3, 5])
-def test_an_interrupt_saves_the_state_of_its_iteration(
-    every: int | None, stop: int, tmp_path: Path
+@pytest.mark.parametrize("every", [None, 1, 2, 4, 10])
+@pytest.mark.parametrize("stop", [1, 3, 6])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_a_run_that_is_ended_goes_on_from_the_last_state(
+    every: int | None, stop: int, end: type[BaseException], tmp_path: Path
 ) -> None:
-    path = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        fit(
-            Counter(),
-            max_iterations=9,
-            report=interrupt_at(stop),
-            checkpoint=Checkpoint(path, fingerprint="f", every=every, resume=False),
-        )
+    """An interrupt saves that of its iteration; what is killed has the last checkpoint."""
+
+    def report(progress: Progress) -> None:
+        if progress.iteration == stop:
+            raise end
+
+    def run(tell: Callable[[Progress], None], *, resume: bool) -> Outcome:
+        state = Checkpoint(tmp_path / "run", fingerprint="f", every=every, resume=resume)
+        held_out = scores(0.1, 0.9, *[0.2] * 9)
+        return fit(Counter(), max_iterations=9, evaluate=held_out, report=tell, checkpoint=state)
+
+    with pytest.raises(end):
+        run(report, resume=False)
     told: list[Progress] = []
-    state = Checkpoint(path, fingerprint="f", every=every, resume=True)
-    outcome = fit(Counter(), max_iterations=9, report=told.append, checkpoint=state)
-    assert [p.iteration for p in told] == list(range(stop + 1, 10))
-    assert outcome.theta.tolist() == [9.0]
+    outcome = run(told.append, resume=True)
+    saved = stop if end is KeyboardInterrupt else (stop - 1) // every * every if every else 0
+    assert [p.iteration for p in told] == list(range(saved + 1, 10))
+    assert (outcome.theta.tolist(), outcome.best_iteration, outcome.dev) == ([2.0], 2, 0.9)
 
 
 class Signalled(Counter):

@@ -139,11 +139,11 @@ def slow(*options: str) -> list[object]:
 @pytest.mark.parametrize(
     "options",
     [
-        "max_iterations=14, l1=1.0, l2=0.0",
-        "max_iterations=14, l2=0.5, stochastic_epochs=0, threads=2",
+        "max_iterations=8, l2=0.5, stochastic_epochs=0, threads=2",
         "max_iterations=4, l2=0.5, method='asgd'",
-        "max_iterations=3, order=2, stochastic_epochs=0",
         *slow(
+            "max_iterations=14, l1=1.0, l2=0.0",
+            "max_iterations=3, order=2, stochastic_epochs=0",
             "max_iterations=14, l2=0.5, stochastic_epochs=0",
             "max_iterations=2, method='perceptron'",
             "max_iterations=2, method='ap'",
