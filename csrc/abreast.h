@@ -129,6 +129,12 @@ static inline void node_lanes(const side_by_side *w, tensor *m, semiring K, grou
     rows_into_lanes(n, P, none(K), w->rows, lanes);
 }
 
+/* Is a sum a number, or is its lane done again, because something underflowed? */
+static inline int sound(const group *g, int64_t l, double sum) {
+    SETTLE();
+    return !isnan(sum) || g->lost[l] || underflown();
+}
+
 /* G = x (x) node, where sums are taken scaled to one. */
 static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t, const double *x,
                                 const double *node, const double *shifts, double *G) {
@@ -142,6 +148,7 @@ static inline void suffix_lanes(const tensor *m, semiring K, group *g, int64_t t
     for (int64_t k = 0; k < cells; k++) G[k] = x[k] * node[k];
     sum_lanes(m->P, G, sum);
     for (int64_t l = 0; l < FC_LANES; l++) {
+        FC_ASSERT(sound(g, l, sum[l]));
         by[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
         if (l < g->n && t < g->T[l])
             fc_add(g->total + l, (t + 1 < g->T[l] ? step : 0.0) + (shifts[l] + log(sum[l])));
@@ -316,7 +323,10 @@ static inline void read_lanes_on(const side_by_side *w, const tensor *m, semirin
         for (int64_t j = 0; t + 1 == g->T[l] && j < m->P; j++) w->x[j * FC_LANES + l] = none(K);
     if (K == MAX_PLUS) return;
     sum_lanes(m->P, w->x, sum);
-    for (int64_t l = 0; l < FC_LANES; l++) sum[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
+    for (int64_t l = 0; l < FC_LANES; l++) {
+        FC_ASSERT(sound(g, l, sum[l]));
+        sum[l] = sum[l] > 0.0 ? 1.0 / sum[l] : 0.0;
+    }
     for (int64_t j = 0; j < m->P; j++)
         for (int64_t l = 0; l < FC_LANES; l++) w->x[j * FC_LANES + l] *= sum[l];
 }
@@ -347,7 +357,6 @@ static inline void forward_lanes(const side_by_side *w, tensor *m, semiring K, g
     const int64_t cells = m->P * FC_LANES;
     double scale[FC_LANES], top[FC_LANES];
     int64_t best[FC_LANES];
-    int faint = 0;
     for (int64_t j = 0; j < m->P; j++)
         for (int64_t l = 0; l < FC_LANES; l++)
             w->x[j * FC_LANES + l] = l < g->n ? m->initial[j] : none(K);
@@ -362,9 +371,9 @@ static inline void forward_lanes(const side_by_side *w, tensor *m, semiring K, g
         step_lanes(m, K, FORWARD, w->x, w->y, top, best);
         memcpy(w->x, w->y, (size_t)(m->S * FC_LANES) * sizeof *w->x);
         SETTLE();
-        faint |= K == SUM_TIMES && underflown();
+        if (K == SUM_TIMES && underflown())
+            for (int64_t l = 0; l < g->n; l++) g->lost[l] = 1;
     }
-    for (int64_t l = 0; l < g->n; l++) g->lost[l] |= faint;
 }
 
 /* Sums over lanes times the weights of the arcs, [E], onto `sum`. */

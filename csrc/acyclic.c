@@ -395,6 +395,7 @@ static int64_t drawn(const fc_acyclic *m, const double *stop, const double *shar
     int64_t last = STOP;
     if (sum > u) return last;
     for (int64_t a = m->row[s]; a < m->row[s + 1]; a++) {
+        FC_ASSERT(!isnan(share[a]));
         if (!(share[a] > 0.0)) continue;
         sum += share[a];
         last = a;

@@ -210,7 +210,10 @@ static inline void clear_never(int64_t n, double *best) {
 
 /* y = best + log y */
 static inline void finish_log(int64_t n, const double *best, double *y) {
-    for (int64_t j = 0; j < n; j++) y[j] = y[j] > 0.0 ? best[j] + log(y[j]) : FC_NEVER;
+    for (int64_t j = 0; j < n; j++) {
+        FC_ASSERT(!isnan(y[j]));
+        y[j] = y[j] > 0.0 ? best[j] + log(y[j]) : FC_NEVER;
+    }
 }
 
 /* One axis, one step. */

@@ -220,6 +220,7 @@ static void expect_token(counting *v, const double *F, const double *node, doubl
         }
         for (int64_t s = 0; s < P; s++) p[s] = fc_exp(f[s] + G[s] - log_z);
         for (int64_t s = 0; s < S; s++) {
+            FC_ASSERT(!isnan(p[s]));
             if (!(p[s] > 0.0)) continue;
             out->read[row + m->label[s]] += p[s];
             if (state != NULL) state[s] += p[s];

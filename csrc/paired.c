@@ -351,6 +351,7 @@ static void pass(const fc_paired *m, const node *v, const double *p, const doubl
     for (int64_t x = 0; x < v->exits; x++) {
         const int64_t slot = v->x + x;
         end[slot] = 0.0;
+        FC_ASSERT(!isnan(p[slot]));
         if (!(p[slot] > 0.0)) continue;
         if (m->final[slot] > FC_NEVER) end[slot] = p[slot] * fc_exp(m->final[slot] - exit[slot]);
         const double gap = c + m->top - exit[slot];

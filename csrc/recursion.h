@@ -49,7 +49,7 @@ static inline double normalise(const tensor *m, semiring K, double *x) {
         return top;
     }
     const double sum = fc_sum(m->full, x);
-    if (!(sum > 0.0)) return FC_NEVER;
+    if (!(sum > 0.0)) return FC_NEVER; /* NaN, too: a caller tells of weights that diverge */
     fc_scale(m->full, 1.0 / sum, x);
     return log(sum);
 }
@@ -227,6 +227,7 @@ static inline void axis_arcs(const tensor *m, semiring K, int64_t c, int64_t t, 
     }
     arc_masses(m, K, K, a, top, F, G, row);
     for (int64_t k = 0; k < a->arcs; k++) sum += row[k];
+    FC_ASSERT(!isnan(sum) || any_lost(m));
     const double by = sum > 0.0 ? out->weight / sum : 0.0;
     for (int64_t k = 0; k < a->arcs; k++) row[k] *= by;
     for (int64_t k = 0; out->sum[c] != NULL && k < a->arcs; k++) out->sum[c][k] += row[k];
@@ -323,6 +324,7 @@ static inline double row_entropy(semiring K, int64_t cells, double *row) {
         sum += row[j];
         mean += row[j] > 0.0 ? row[j] * log(row[j]) : 0.0;
     }
+    FC_ASSERT(!isnan(sum));
     return sum > 0.0 ? log(sum) - mean / sum : 0.0;
 }
 
@@ -333,6 +335,7 @@ static inline double next_entropy(tensor *m, semiring K, int64_t first, int64_t 
     load_arcs(m, K, first + t + 1);
     for (int64_t cell = 0; cell < m->full; cell++) {
         const double p = m->row[cell];
+        FC_ASSERT(!isnan(p) || any_lost(m));
         if (!(p > 0.0)) continue;
         const int64_t q = next_state(m, cell / m->plane, cell % m->plane);
         if (q < 0) continue;

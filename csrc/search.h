@@ -384,6 +384,7 @@ static inline int64_t drawn(int64_t cells, const double *row, double u) {
     const double wanted = u * total;
     int64_t last = -1;
     for (int64_t j = 0; j < cells; j++) {
+        FC_ASSERT(!isnan(row[j]));
         if (!(row[j] > 0.0)) continue;
         sum += row[j];
         last = j;

@@ -188,6 +188,7 @@ static double read_row(tensor *m, semiring K, const double *node) {
     move_residual(m, K);
     if (K != SUM_TIMES) return 0.0;
     const double sum = fc_sum(m->full, m->x);
+    FC_ASSERT(!isnan(sum) || any_lost(m));
     if (!(sum > 0.0)) return 1.0;
     fc_scale(m->full, 1.0 / sum, m->x);
     return 1.0 / sum;

@@ -98,8 +98,8 @@ def real_array(values: ArrayLike, name: str, *, error: type[FstcrfError] = Shape
     if type(values) is np.ndarray and values.dtype is _DOUBLE:
         return values.copy(order="C")
     try:
-        given = np.asarray(values)
-        numbers = given if given.dtype.kind != "O" else _plain(given)
+        array = np.asarray(values)
+        numbers = array if array.dtype.kind != "O" else _plain(array)
     except (TypeError, ValueError, OverflowError) as problem:
         raise error(f"{name} is no array of numbers: {problem}") from None
     if numbers.dtype.kind == "c":

@@ -30,8 +30,8 @@ def distinct(*several: NDArray[_T]) -> NDArray[_T]:
     Values that stand in order, or in a few pieces that do, take linear time.
     """
     flat = [values.ravel() for values in several]
-    found = np.concatenate(flat) if len(flat) > 1 else flat[0].copy()
-    found.sort(kind="stable")
-    first = np.ones(len(found), dtype=np.bool_)
-    np.not_equal(found[1:], found[:-1], out=first[1:])
-    return found[first]
+    ordered = np.concatenate(flat) if len(flat) > 1 else flat[0].copy()
+    ordered.sort(kind="stable")
+    first = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]

@@ -282,8 +282,9 @@ def transitions(
         Pairs (label, next label): all that may touch. None is the start, as first, and the end, as
         second; where no pair has it, every label may begin (end) a sentence. A mapping from a
         label to those that may follow it restricts only the labels that are its keys. A callable
-        is asked about every pair, those with None included. Pickle needs one that is defined with
-        ``def`` in a module.
+        is asked about every pair, those with None included. Pickle keeps its answers over the
+        labels that it was asked about, of a lambda, too; for others, it needs a function that is
+        defined with ``def`` in a module.
     tape, weight
         As everywhere here.
 

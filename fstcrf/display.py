@@ -94,7 +94,7 @@ def _shade(share: float) -> str:
 def sequences(rows: Mapping[str, Sequence[str]]) -> str:
     """Return label sequences of equal length, one below the other; at most `MOST_TOKENS` tokens."""
     length = max(map(len, rows.values()), default=0)
-    found = "".join(
+    body = "".join(
         f'<tr><td style="{_NAME}">{html.escape(name)}</td>'
         + "".join(
             f'<td style="{_CELL}">{html.escape(label)}</td>' for label in labels[:MOST_TOKENS]
@@ -103,7 +103,7 @@ def sequences(rows: Mapping[str, Sequence[str]]) -> str:
         for name, labels in rows.items()
     )
     numbers = _numbers(min(length, MOST_TOKENS))
-    return f'<table style="{_TABLE}">{numbers}{found}</table>{_cut_tokens(length)}'
+    return f'<table style="{_TABLE}">{numbers}{body}</table>{_cut_tokens(length)}'
 
 
 def heat_map(name: str, labels: Sequence[str], shares: Floats, best: Sequence[str]) -> str:

@@ -33,6 +33,9 @@ Target: TypeAlias = str | os.PathLike[str] | BinaryIO
 BOM = b"\xef\xbb\xbf"
 """The byte order mark that editors put before text."""
 
+LINE_BYTES = 1 << 26
+"""Of a line, at most: those of a text are far shorter, and a small file may unpack to gigabytes."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _OPEN = ("/dev/fd", "/proc/self/fd")  # where open files have names
 _LINKS = 40  # that are followed, as systems do
@@ -92,10 +95,43 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
 
 def _check_ends(file: BinaryIO, name: str) -> None:
     """Refuse a device such as ``/dev/zero``; one may be empty, or a terminal."""
-    found = os.fstat(file.fileno())
+    status = os.fstat(file.fileno())
     empty = Path(os.devnull).stat().st_rdev
-    if stat.S_ISCHR(found.st_mode) and found.st_rdev != empty and not file.isatty():
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev != empty and not file.isatty():
         raise DataError("a device, expected a file", path=name)
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuse devices and pipes where a file is read in pieces, or more than once."""
+    if not stat.S_ISREG(Path(path).stat().st_mode):
+        raise DataError(
+            "no regular file, expected one that can be read again", path=os.fspath(path)
+        )
+
+
+def too_long(path: str, line: int | None) -> DataError:
+    """Return the error of a line that is longer than any text has."""
+    return DataError(
+        f"more than {LINE_BYTES >> 20} MB without the end of a line, expected text",
+        path=path,
+        line=line,
+    )
+
+
+def read_line(file: BinaryIO, path: str, number: int | None = None) -> bytes:
+    """Return the next line, with its end; DataError of one that is too long."""
+    line = file.readline(LINE_BYTES + 1)
+    if len(line) > LINE_BYTES:
+        raise too_long(path, number)
+    return line
+
+
+def read_lines(file: BinaryIO, path: str) -> Iterator[bytes]:
+    """Yield the lines of a file, with their ends; DataError of one that is too long."""
+    number = 1
+    while line := read_line(file, path, number):
+        yield line
+        number += 1
 
 
 @contextmanager
@@ -395,10 +431,10 @@ def _removed(temporary: Path) -> bool:
 
 def sweep(folder: Path, names: Collection[str]) -> None:
     """Remove what dead writers of files of these names have left in a folder."""
-    known = {_beside(folder / name, "0").name.removesuffix("0.tmp") for name in names}
+    heads = {_beside(folder / name, "0").name.removesuffix("0.tmp") for name in names}
     for path in folder.glob(".*.tmp"):
         head, _, number = path.name.removesuffix(".tmp").rpartition(".")
-        if number.isdigit() and f"{head}." in known:
+        if number.isdigit() and f"{head}." in heads:
             _removed(path)
 
 
@@ -560,5 +596,5 @@ def _take(file: int, refusal: str) -> None:
     """Lock an open file; OptionError where another process has it."""
     if not taken(file):
         owner = os.read(file, 200).decode(errors="replace")
-        known = f" ({owner})" if owner else ""
-        raise OptionError(f"{refusal}{known}: wait for its end, or give another name")
+        by = f" ({owner})" if owner else ""
+        raise OptionError(f"{refusal}{by}: wait for its end, or give another name")

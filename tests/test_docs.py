@@ -13,11 +13,13 @@ the line before a block changes that:
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
 import os
 import pkgutil
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -30,6 +32,7 @@ import pytest
 
 import fstcrf
 from fstcrf.ext.compat import DROP_INS
+from tests.support import command as program
 
 ROOT = Path(__file__).resolve().parent.parent
 QUICK = {"templates.md"}  # pages of a second
@@ -47,6 +50,11 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<language>\w*)[^`]*$")
 _COMMENT = re.compile(r"^\s*<!--\s*(.*?)\s*-->\s*$")
+_LASTING = re.compile(r"^(\w+=|export |set )|&& *cd |OLDPWD")
+_FOLDER = re.compile(r"cd ([\w./$-]+)")
+_PLAIN = re.compile(
+    r"fstcrf ([^|&;<>`(){}*?!~\n]+?)(?: > ([\w./-]+)| \| ((?!.*fstcrf).+))?\s*(?:#.*)?"
+)
 _HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 
 
@@ -73,10 +81,7 @@ def blocks(page: str) -> list[Block]:
             i += 1
             continue
         indent, ticks = len(fence["indent"]), fence["ticks"]
-        end = next(
-            (k for k in range(i + 1, len(lines)) if lines[k].strip() == ticks),
-            None,
-        )
+        end = next((k for k in range(i + 1, len(lines)) if lines[k].strip() == ticks), None)
         assert end is not None, f"line {i + 1}: the block is not closed"
         text = "\n".join(line[min(indent, len(line)) :] for line in lines[i + 1 : end])
         found.append(Block(fence["language"], i + 2, text, **_marks(lines, i)))
@@ -99,7 +104,7 @@ def _marks(lines: list[str], fence: int) -> dict[str, bool]:
     return marks
 
 
-def commands(block: Block) -> str:
+def commands(block: Block) -> list[str]:
     """Return the commands of a console block: prompts and printed lines removed."""
     lines = iter(block.text.splitlines())
     kept: list[str] = []
@@ -112,9 +117,9 @@ def commands(block: Block) -> str:
         here = _HERE.search("\n".join(command))
         while here and command[-1].strip() != here[2]:
             command.append(next(lines))
-        kept.extend(command)
+        kept.append("\n".join(command))
     assert kept, f"line {block.line}: no line starts with '$ '; mark the block or give it one"
-    return "\n".join(kept)
+    return kept
 
 
 def run(page: Path, selected: Iterable[Block]) -> None:
@@ -131,10 +136,35 @@ def run(page: Path, selected: Iterable[Block]) -> None:
 
 
 def _run_commands(page: Path, block: Block) -> None:
+    """Run lines in turn: a plain ``fstcrf …`` here, as a process takes long to start."""
+    given = commands(block)
+    if any(_LASTING.search(command) for command in given):
+        given = ["\n".join(given)]
+    with contextlib.chdir(Path.cwd()):  # where the next block begins, too
+        for command in given:
+            if folder := _FOLDER.fullmatch(command):
+                os.chdir(os.path.expandvars(folder[1]))
+                continue
+            plain = _PLAIN.fullmatch(command.replace("\\\n", " "))
+            code, told = _in_bash(command) if plain is None else _here(*plain.groups())
+            if code:
+                pytest.fail(f"{page.name}:{block.line}: {command}: exit {code}\n{told}")
+
+
+def _here(arguments: str, file: str | None, then: str | None) -> tuple[int, str]:
+    done = program.run(*shlex.split(os.path.expandvars(arguments), comments=True))
+    if file is not None:
+        Path(file).write_bytes(done.stdout_bytes)
+    if then is not None and not done.exit_code:
+        return _in_bash(then, done.stdout)
+    return done.exit_code, done.output
+
+
+def _in_bash(command: str, given: str = "") -> tuple[int, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", commands(block)],
-        stdin=subprocess.DEVNULL,
+        ["bash", "-euo", "pipefail", "-c", command],
+        input=given,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "PATH": path},
@@ -142,8 +172,7 @@ def _run_commands(page: Path, block: Block) -> None:
         check=False,
         text=True,
     )
-    if done.returncode:
-        pytest.fail(f"{page.name}:{block.line}: exit {done.returncode}\n{done.stdout}")
+    return done.returncode, done.stdout
 
 
 def _run_session(page: Path, block: Block, namespace: dict[str, Any]) -> None:
@@ -254,12 +283,12 @@ def test_blocks_carry_their_marks_and_lines() -> None:
     assert (first.needs_data, first.slow, first.not_run) == (True, True, False)
     assert (first.line, first.text) == (4, "x = 1")
     assert second.not_run
-    assert commands(third) == "echo one \\\ntwo\ncat > f <<'EOF'\ninside\nEOF"
+    assert commands(third) == ["echo one \\\ntwo", "cat > f <<'EOF'\ninside\nEOF"]
 
 
 def test_a_failing_command_fails_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(pytest.fail.Exception, match=r"page\.md:7: exit 3"):
+    with pytest.raises(pytest.fail.Exception, match=r"page\.md:7: exit 3: exit 3"):
         run(Path("page.md"), [Block("sh", 7, "$ exit 3")])
 
 

@@ -6,7 +6,7 @@
  *   score = sum of its arcs' scores + final[where it ends]
  *
  * States are numbered in topological order: every arc leads to a state above its own. Rows share no
- * states that lie on paths. */
+ * states that lie on paths, but perhaps one where all paths end. */
 typedef struct {
     int64_t S, A, B;
     const int64_t *begins; /* [B] */

@@ -13,7 +13,7 @@ import click
 from fstcrf.cli.models import load_model, taggers, tape_columns
 from fstcrf.cli.options import SCHEME, input_options, threads_option
 from fstcrf.cli.progress import progress, progress_option
-from fstcrf.cli.reporting import say
+from fstcrf.cli.reporting import say, warnings_to
 from fstcrf.cli.segmented import is_segment_model, load_segmented, read_segmented
 from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_input
 from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
@@ -154,7 +154,10 @@ class _Style:
         if not self.spans(values):
             return evaluate_tokens(labels.gold, labels.predicted)
         if self.strict:
-            return evaluate_spans(labels.gold, labels.predicted, scheme=self.scheme, strict=True)
+            with warnings_to(lambda line: say(f"warning: {line}")):
+                return evaluate_spans(
+                    labels.gold, labels.predicted, scheme=self.scheme, strict=True
+                )
         predicted, schemes = written_alike(labels.gold, labels.predicted)
         if schemes is not None:
             say(

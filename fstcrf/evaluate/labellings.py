@@ -104,10 +104,10 @@ def counted(names: Counter[str], most: int = 5) -> str:
 
 def unseen(gold: Iterable[Iterable[str]], known: Iterable[str]) -> Counter[str]:
     """Return the gold labels that are none of the known ones, with how many tokens have them."""
-    found = Counter(label for labels in gold for label in labels)
+    counts = Counter(label for labels in gold for label in labels)
     for label in known:
-        del found[label]
-    return found
+        del counts[label]
+    return counts
 
 
 def warn_of_unseen(
@@ -187,10 +187,10 @@ def _well_formed(column: Column, offsets: Longs, scheme: str) -> float:
     strict = span_arrays(column, offsets, scheme, illegal="drop")
     if not len(read.start):
         return 1.0
-    _, mine, other = np.intersect1d(
+    _, repaired, other = np.intersect1d(
         read.start, strict.start, assume_unique=True, return_indices=True
     )
-    alike = (read.end[mine] == strict.end[other]) & (read.type[mine] == strict.type[other])
+    alike = (read.end[repaired] == strict.end[other]) & (read.type[repaired] == strict.type[other])
     return int(alike.sum()) / len(read.start)  # types of one column are numbered alike
 
 
@@ -258,10 +258,10 @@ def label_share(gold: Mapping[str, int], predicted: Mapping[str, int]) -> float:
 
 def _said(labels: Mapping[str, int]) -> Counter[tuple[bool, str]]:
     """Count types of spans, and other labels."""
-    found: Counter[tuple[bool, str]] = Counter()
+    counts: Counter[tuple[bool, str]] = Counter()
     for label, tokens in labels.items():
         letter, kind = split_label(label, named_scheme("conlleval"))
         if label != OUTSIDE and tokens:
             span = bool(kind) and letter != "?"
-            found[span, kind if span else label] += tokens
-    return found
+            counts[span, kind if span else label] += tokens
+    return counts

@@ -142,9 +142,9 @@ class SpanCounts:
         count = int(groups.max(initial=-1)) + 1
 
         def summed(one: Longs) -> Longs:
-            found = np.zeros((*one.shape[:-1], count), dtype=np.int64)
-            np.add.at(found.T, groups, one.T)
-            return found
+            sums = np.zeros((*one.shape[:-1], count), dtype=np.int64)
+            np.add.at(sums.T, groups, one.T)
+            return sums
 
         return SpanCounts(summed(self.right), summed(self.found), summed(self.wanted))
 
@@ -470,7 +470,7 @@ def compare(
     one, two = span_counts(gold, first), span_counts(gold, second)
     sides = [paired(gold, labels) for labels in (first, second)]
     tokens = [side.right for side in sides]
-    filled = np.flatnonzero(np.diff(sides[0].offsets))
+    filled = np.flatnonzero(Ragged(sides[0].offsets).lengths)
     starts = sides[0].offsets[:-1][filled]
     whole = [np.logical_and.reduceat(right, starts) for right in tokens]
     if documents is not None:

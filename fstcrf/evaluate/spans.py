@@ -5,6 +5,8 @@ A span is correct when its start, its end and its type are.
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,8 +15,9 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arrays import Bools, Longs
-from fstcrf.errors import OptionError, ShapeError
-from fstcrf.evaluate.labellings import LabelPairs, paired
+from fstcrf.errors import LabelWarning, OptionError, ShapeError
+from fstcrf.evaluate.labellings import LabelPairs, counted, paired
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import Scheme, SpanArrays, named_scheme, span_arrays
 
 
@@ -225,6 +228,11 @@ def evaluate_spans(
         Another number of sentences, or of labels in a sentence; names the sentence.
     OptionError
         No such scheme; `strict` without one, or one without `strict`; `beta` that is not positive.
+
+    Warns
+    -----
+    LabelWarning
+        Gold spans, as conlleval reads them, that are none in the scheme.
     """
     if not 0 < beta < float("inf"):
         raise OptionError(f"beta={beta}, expected a positive number")
@@ -237,11 +245,34 @@ def evaluate_spans(
         )
     pairs = paired(gold, predicted)
     illegal: Literal["drop", "repair"] = "drop" if strict else "repair"
-    wanted, found = (
+    wanted, tagged = (
         span_arrays(column, pairs.offsets, table, illegal=illegal)
         for column in (pairs.gold, pairs.predicted)
     )
-    return _report(pairs, wanted, found, beta)
+    if strict:
+        _tell_of_dropped(pairs, wanted, table.name)
+    return _report(pairs, wanted, tagged, beta)
+
+
+def _tell_of_dropped(pairs: LabelPairs, wanted: SpanArrays, scheme: str) -> None:
+    """Count the gold spans that are none in the scheme, in one warning."""
+    read, known = (
+        [
+            (start, end, found.types[kind])
+            for start, end, kind in zip(
+                found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True
+            )
+        ]
+        for found in (span_arrays(pairs.gold, pairs.offsets), wanted)
+    )
+    kept = set(known)
+    dropped = Counter(span[2] for span in read if span not in kept)
+    if dropped:
+        warnings.warn(
+            f"gold spans that are not well formed in {scheme} count as none: {counted(dropped)}",
+            LabelWarning,
+            stacklevel=3,
+        )
 
 
 def _report(pairs: LabelPairs, wanted: SpanArrays, found: SpanArrays, beta: float) -> SpanReport:
@@ -449,7 +480,7 @@ def _unknown(
     lengths = [len(sentence) for sentence in words]
     if len(lengths) != pairs.n_sentences:
         raise ShapeError(f"{pairs.n_sentences} sentences of labels, {len(lengths)} of words")
-    wrong = np.flatnonzero(np.asarray(lengths, dtype=np.int64) != np.diff(pairs.offsets))
+    wrong = np.flatnonzero(np.asarray(lengths, dtype=np.int64) != Ragged(pairs.offsets).lengths)
     if len(wrong):
         number = int(wrong[0])
         labels = int(pairs.offsets[number + 1] - pairs.offsets[number])
@@ -476,8 +507,8 @@ def _confusions(pairs: LabelPairs) -> dict[tuple[str, str], int]:
     wrong = ~pairs.right
     keys = pairs.gold.ids[wrong].astype(np.int64) * len(values) + pairs.predicted.ids[wrong]
     distinct, counts = np.unique(keys, return_counts=True)
-    found = {
+    confusions = {
         (values[key // len(values)], values[key % len(values)]): count
         for key, count in zip(distinct.tolist(), counts.tolist(), strict=True)
     }
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(confusions.items(), key=lambda item: (-item[1], item[0])))

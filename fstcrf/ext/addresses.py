@@ -22,6 +22,7 @@ from fstcrf.lattices.many import found_best
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import gathered, no_path_error, warn_unproven
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.taggers.model.tokenwise import TokenPotentials
 
@@ -150,29 +151,22 @@ class AddressParser:
 
     def _searched(self, tokens: list[list[str]], budget: Budget | None) -> tuple[Parses, list[int]]:
         """Return what is found, and the numbers of the addresses for which nothing is."""
-        full = np.flatnonzero(np.fromiter(map(len, tokens), np.int64, len(tokens)))
         program, decoder = self.model.program, self.model.program.decoder
-        parses = Parses.blank(tokens, program.empty_score)
-        none = np.fromiter((not words for words in tokens), bool, len(tokens))
-        refused = np.flatnonzero(none & np.isneginf(parses.score)).tolist()
-        if not len(full):
-            return parses, refused
-        offsets, node = self.potentials.node([tokens[i] for i in full.tolist()])
+        offsets, node = self.potentials.node(tokens)
         bound = kernel.Bound(decoder.machine, offsets, program.per_token((node,)))
-        found = decoder.paths(bound, 1, budget)
-        without = full[found.found == 0].tolist()
-        states = decoder.machine.axis_states(found.path[0])[0]
-        names = self._state_names[states].tolist()
-        bounds = offsets.tolist()
-        for number, a, b in zip(full.tolist(), bounds, bounds[1:], strict=False):
-            parses.labels[number] = names[a:b]
-        parses.score[full] = found.score[:, 0]
-        parses.exact[full] = found.proven > 0
-        parses.popped[full] = found.popped
-        for number in without:
-            parses.labels[number] = []
-        warn_unproven(int(((found.proven < 1) & (found.found > 0)).sum()), len(tokens))
-        return parses, sorted(without + refused)
+        best = decoder.paths(bound, 1, budget)
+        states = decoder.machine.axis_states(np.maximum(best.path[0], 0))[0]
+        legal = best.found > 0
+        labels = [
+            names.tolist() if any_path else []
+            for names, any_path in zip(
+                Ragged(offsets).split(self._state_names[states]), legal.tolist(), strict=True
+            )
+        ]
+        exact = best.proven > 0
+        warn_unproven(int((~exact & legal).sum()), len(tokens))
+        parses = Parses(tokens, labels, best.score[:, 0], exact, best.popped)
+        return parses, np.flatnonzero(~legal).tolist()
 
     def _no_labels(
         self, tokens: list[str], number: int | None = None, budget: Budget | None = None
@@ -212,21 +206,17 @@ class AddressParser:
             constraints that contradict each other.
         """
         tokens = tokens_of(address)
-        if not tokens:
-            if self.model.program.empty_score == -np.inf:
-                raise self._no_labels(tokens)
-            return []
         _, node = self.potentials.node([tokens])
-        found = self.model.program.decoder.sentence_machine().best(node[:, None], _SOON)
-        if not found.proven:
+        best = self.model.program.decoder.sentence_machine().best(node[:, None], _SOON)
+        if not best.proven:
             parses, without = self._searched([tokens], None)
             if without:
                 raise self._no_labels(tokens)
             return list(zip(tokens, parses.labels[0], strict=True))
-        if not found.path:
+        if best.score == -np.inf:
             raise self._no_labels(tokens)
         names = self._names
-        return list(zip(tokens, [names[state] for state in found.path], strict=True))
+        return list(zip(tokens, [names[state] for state in best.path], strict=True))
 
     def tag(
         self, address: str, tag_mapping: Mapping[str, str] | None = None
@@ -256,21 +246,6 @@ class Parses(NamedTuple):
     score: Floats  # [B] natural log, not normalised
     exact: Bools  # [B] the labels are proven to be the best
     popped: Longs  # [B] states that a lazy search took; 0 where the grammar was expanded
-
-    @classmethod
-    def blank(cls, tokens: list[list[str]], score: float = 0.0) -> Self:
-        """Return what is known before a search: addresses without tokens have no labels.
-
-        `score` is theirs.
-        """
-        size = len(tokens)
-        return cls(
-            tokens,
-            [[] for _ in tokens],
-            np.full(size, score),
-            np.ones(size, dtype=np.bool),
-            np.zeros(size, dtype=np.int64),
-        )
 
 
 def _check_several(addresses: object) -> None:

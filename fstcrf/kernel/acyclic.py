@@ -75,7 +75,7 @@ class Acyclic:
     target: Ints  # [A] above the state that the arc leaves
     score: Floats  # [A] at most 1e300
     final: Floats  # [S] −inf: no path ends here
-    begins: Longs = field(default_factory=lambda: _FIRST)  # [B] where rows begin, which share none
+    begins: Longs = field(default_factory=lambda: _FIRST)  # [B] where rows begin
 
     def __post_init__(self) -> None:
         if not len(self.final):

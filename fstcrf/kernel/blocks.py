@@ -18,6 +18,7 @@ from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import NumericError
 from fstcrf.kernel.machines import Bound, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.ragged import Ragged
 
 LONG_BYTES = 128_000_000
 """Scratch of one sentence from which on it is taken in blocks."""
@@ -40,7 +41,7 @@ def portions(batch: Bound) -> Iterator[tuple[slice, slice, Bound | LongSentence]
         yield slice(0, batch.n_sentences), slice(0, batch.n_tokens), batch
         return
     bounds = batch.bounds
-    long = [is_long(batch, n) for n in np.diff(bounds).tolist()]
+    long = [is_long(batch, n) for n in Ragged(bounds).lengths.tolist()]
     first = 0
     while first < len(long):
         end = first + 1
@@ -95,9 +96,9 @@ class LongSentence:
     def sums(self, domains: tuple[int, ...] | None = None) -> Suffixes:
         """Return the sums of a sentence, in the first domain that holds them."""
         for kind in domains or (lib.FC_SUM, lib.FC_LOGS):
-            found = self.suffixes(kind)
-            if found is not None:
-                return found
+            suffixes = self.suffixes(kind)
+            if suffixes is not None:
+                return suffixes
         raise NumericError("the linear domain cannot hold a sentence")
 
     def marginals(

@@ -220,10 +220,10 @@ def axis_posterior(
         own = tuple(a[tokens] for a in node)
         into = tuple(None if a is None else a[tokens] for a in arc)
         if isinstance(portion, LongSentence):
-            found = portion.marginals(own, into, entropy=entropy, domains=_DOMAINS[domain])
-            log_z[sentences] = found[0]
+            sums = portion.marginals(own, into, entropy=entropy, domains=_DOMAINS[domain])
+            log_z[sentences] = sums[0]
             if nats is not None:
-                nats[sentences] = found[1]
+                nats[sentences] = sums[1]
             continue
         status = lib.fc_machine_marginals(
             *portion.inputs,
@@ -366,16 +366,16 @@ def sample_paths(batch: Bound, uniform: Floats) -> Ints:
         if isinstance(portion, LongSentence):
             path[:, tokens] = portion.sample(own)
             continue
-        drawn = np.empty(own.shape, dtype=np.int32)
+        samples = np.empty(own.shape, dtype=np.int32)
         status = lib.fc_machine_sample(
             *portion.inputs,
             shape[0],
             array_in(own, np.float64, own.shape, "uniform"),
-            array_out(drawn),
+            array_out(samples),
             portion.scratch(),
         )
         check(status, "sample")
-        path[:, tokens] = drawn
+        path[:, tokens] = samples
     return path
 
 

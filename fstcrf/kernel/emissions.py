@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.arrays import Array, Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import KernelError, NumericError
 from fstcrf.kernel.machines import allocated
-from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, mapped, settle, settled
 from fstcrf.ragged import Ragged
 
 MOST_EMITTERS = int(lib.FC_MAX_EMITTERS)
@@ -235,13 +235,13 @@ class EmissionRows:
         NumericError
             A score that is NaN, +inf or beyond 1e300.
         """
-        found = _Sums(self, posteriors=posteriors)
+        out = _Sums(self, posteriors=posteriors)
         shards = list(self._shards())
         states = len(self.emitter.label)
         parts = np.zeros((len(shards), states, states + 2)) if arcs else None
 
         def ask(first: int, last: int, where: Any, shard: int) -> Any:
-            view = found.view(None if parts is None else parts[shard])
+            view = out.view(None if parts is None else parts[shard])
             work = self._work(first, last)
             return lib.fc_emission_total(
                 self._emitter, self._view, first, last, view[0], work, where
@@ -251,8 +251,8 @@ class EmissionRows:
             self._run(ask, [(*shard, k) for k, shard in enumerate(shards)])
         else:
             self._run(ask, [(*portion, 0) for portion in self._portions(self.threads)])
-        found.log_z[self.lengths == 0] = self.emitter.empty
-        return found.result(parts)
+        out.log_z[self.lengths == 0] = self.emitter.empty
+        return out.result(parts)
 
     def given(self, tags: Ints, sums: Sums) -> Floats:
         """Return the scores of given labels, and take their path off the sums.
@@ -270,7 +270,7 @@ class EmissionRows:
             −inf where the labels are not legal; then nothing is taken off.
         """
         score = np.empty(self.n_sentences)
-        found = _Sums(self, posteriors=False, node=sums.node, left=sums.left)
+        out = _Sums(self, posteriors=False, node=sums.node, left=sums.left)
         states = len(self.emitter.label)
         part = np.zeros((states, states + 2)) if sums.arc.size else None
         place = np.arange(self.n_sentences, dtype=np.int64) * self.width
@@ -281,7 +281,7 @@ class EmissionRows:
         )
 
         def ask(first: int, last: int, where: Any) -> Any:
-            view = found.view(part)
+            view = out.view(part)
             work = self._work(first, last)
             return lib.fc_emission_given(
                 *(self._emitter, self._view, first, last, *inputs, view[0], work, where)
@@ -305,8 +305,8 @@ class EmissionRows:
             A score that is NaN, +inf or beyond 1e300.
         """
         tokens = int(self.offsets[-1])
-        found = _Sums(self, posteriors=False)
-        view = found.view(None)
+        sums = _Sums(self, posteriors=False)
+        view = sums.view(None)
         ends = np.zeros(self.n_sentences + 1, dtype=np.int64)
         span, probability = np.empty((tokens, 3), dtype=np.int32), np.empty(tokens)
         table, keep = reading.view()
@@ -336,7 +336,7 @@ class EmissionRows:
             span, probability = span[kept], probability[kept]
             ends = Ragged.from_lengths(count).offsets
         total = int(ends[-1])
-        return PathSpans(ends, span[:total], probability[:total], found.left.astype(bool))
+        return PathSpans(ends, span[:total], probability[:total], sums.left.astype(bool))
 
     # --- How it is asked ----------------------------------------------------------------------
 
@@ -368,14 +368,7 @@ class EmissionRows:
             first, last, *rest = part
             return ask(first, last, where, *rest), int(where[0])
 
-        if self.threads == 1 or len(parts) < 2:
-            statuses = [one(part) for part in parts]
-        else:
-            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-            with ThreadPoolExecutor(self.threads) as pool:
-                statuses = list(pool.map(one, parts))
-        for status, where in statuses:
+        for status, where in mapped(one, parts, self.threads):
             if status == lib.FC_ENUMERIC:
                 raise NumericError(f"sentence {where}: a score is NaN, +inf or beyond 1e300")
             check(status, "scores: sentence", where)

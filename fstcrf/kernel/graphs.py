@@ -75,6 +75,8 @@ class Graph:
     classes : pair of Classes, optional
         With a rest, for training alone: it is that of the pairs of states whose first has the same
         class in the first as its second in the second; no others but arcs.
+    empty : float
+        Score of a sentence without tokens; −inf: it has no path.
 
     Raises
     ------
@@ -91,6 +93,7 @@ class Graph:
     target: Ints | None = None
     rest: float | None = field(default=None, kw_only=True)
     classes: tuple[Classes, Classes] | None = field(default=None, kw_only=True)
+    empty: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.rest is not None and not math.isfinite(self.rest):
@@ -157,7 +160,7 @@ def log_partition(graph: Graph, offsets: Longs, node: Floats, *, domain: Domain 
     Raises
     ------
     ShapeError
-        Sizes or dtypes that disagree; an empty sentence.
+        Sizes or dtypes that disagree.
     NumericError
         NaN or +inf; or ``domain="linear"`` and a sentence that it cannot represent.
     OptionError
@@ -343,7 +346,7 @@ class GraphCall:
         if graph.per_token and len(graph.score) != n:
             raise ShapeError(f"arc potentials of {len(graph.score)} tokens for {n} tokens")
         rows = array_in(node, np.float64, (n, graph.n_states), "node")
-        lengths = np.diff(offsets)
+        lengths = Ragged(offsets).lengths
         if offsets[0] != 0 or (lengths < 0).any():
             raise ShapeError("offsets fall or do not start at 0")
         place = first_invalid(node)
@@ -411,5 +414,6 @@ def graph_view(graph: Graph, node: Any = None, *, classed: bool = False) -> tupl
         factor["value"] = node
     parts = ffi.new("fc_axis *", axis), ffi.new("fc_factor *", factor)
     sizes = {"axes": 1, "factors": int(node is not None), "outer": 1, "S": states}
-    view = ffi.new("fc_machine *", {**sizes, "axis": parts[0], "factor": parts[1], **ends})
+    sums = {**ends, "empty": graph.empty}
+    view = ffi.new("fc_machine *", {**sizes, "axis": parts[0], "factor": parts[1], **sums})
     return view, [*axis.values(), *ends.values(), *parts, node, *kept]

@@ -16,6 +16,7 @@ from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel.machines import Bound, Machine, allocated
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
 from fstcrf.lazy import made_once, making
+from fstcrf.ragged import Ragged
 
 BEAM = 64
 """States of a token that are followed when a search is given up."""
@@ -115,6 +116,8 @@ class LazyAcceptor:
 
     def __post_init__(self) -> None:
         states = len(self.final)
+        if self.final.ndim != 1:
+            raise ShapeError(f"final is {list(self.final.shape)}, expected [states]")
         if self.target.ndim != 2 or len(self.target) != states:
             raise ShapeError(f"target is {list(self.target.shape)}, expected [{states}, classes]")
         settle(self, "place", "target")
@@ -210,11 +213,11 @@ class Conjunction:
 
         Pages that a system hands out anew cost as much as what is written to them.
         """
-        found: Floats | None = getattr(self._spare, "scratch", None)
-        if found is None or len(found) < size:
-            found = allocated(size, what, tokens)
-        self._spare.scratch = found if len(found) <= _MOST_SPARE else None
-        return found
+        space: Floats | None = getattr(self._spare, "scratch", None)
+        if space is None or len(space) < size:
+            space = allocated(size, what, tokens)
+        self._spare.scratch = space if len(space) <= _MOST_SPARE else None
+        return space
 
     def _made(self, longest: int) -> tuple[Any, list[Any]]:
         keep: list[Any] = []
@@ -365,7 +368,7 @@ def lazy_paths(
     batch.check_paths(n)
     size = batch.n_sentences
     counts = [np.zeros(size, dtype=np.int64) for _ in range(3)]
-    found = SearchResult(
+    result = SearchResult(
         found=counts[0],
         proven=counts[1],
         score=np.full((size, n), -np.inf),
@@ -375,8 +378,8 @@ def lazy_paths(
     )
     arena = grammar.arena(batch.n_sentences)
     product = _Handover(batch, grammar, n, limit, arena, allowance, stand_in)
-    _run(batch, grammar, n, limit, beam, found, product)
-    return found
+    _run(batch, grammar, n, limit, beam, result, product)
+    return result
 
 
 def path_scores(batch: Bound, grammar: Conjunction | None, path: Ints, count: Longs) -> Floats:
@@ -514,7 +517,7 @@ class _Handover:
 
     def _give(self, machine: Machine) -> None:
         batch = self._batch.over(machine)
-        lengths = np.diff(batch.bounds)
+        lengths = Ragged(batch.bounds).lengths
         longest = int(lengths[lengths <= self._longest].max(initial=1))
         cells = machine.outer * machine.width * machine.n_residual
         what = f"a sentence of {longest:,} tokens, {cells:,} states at each"

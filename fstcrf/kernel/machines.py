@@ -353,7 +353,7 @@ class Bound:
         self.machine = machine
         self.n_sentences, self.n_tokens = len(offsets) - 1, int(offsets[-1])
         self.offsets = array_in(offsets, np.int64, offsets.shape, "offsets")
-        lengths = np.diff(offsets)
+        lengths = Ragged(offsets).lengths
         if offsets[0] != 0 or (lengths < 0).any():
             raise ShapeError("offsets fall or do not start at 0")
         shapes = machine.per_token_shapes(self.n_tokens)
@@ -382,9 +382,9 @@ class Bound:
         ShapeError
             The machine has other axes or potentials.
         """
-        mine = self.machine
-        if mine.shape != machine.shape or len(mine.factors) != len(machine.factors):
-            raise ShapeError(f"a machine of shape {machine.shape}, expected {mine.shape}")
+        own = self.machine
+        if own.shape != machine.shape or len(own.factors) != len(machine.factors):
+            raise ShapeError(f"a machine of shape {machine.shape}, expected {own.shape}")
         other = object.__new__(Bound)
         other.__dict__.update(vars(self), machine=machine)  # copy() takes five times as long
         other.view = ffi.new("fc_machine *", self.view[0])

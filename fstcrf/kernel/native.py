@@ -1,4 +1,4 @@
-"""The gate to the compiled module: arrays as pointers, statuses as exceptions, variants.
+"""The gate to the compiled module: arrays as pointers, statuses as exceptions, variants, threads.
 
 ``ENTRY`` and ``SLOT`` are C structures as dtypes: entries of packed rows, slots of hash tables.
 """
@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -17,15 +20,21 @@ from fstcrf._kernel import __file__ as built_file
 from fstcrf._kernel import ffi, lib
 from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 __all__ = [
     "ENTRY",
+    "SERIAL",
     "SLOT",
+    "Workers",
     "array_in",
     "array_out",
     "check",
     "check_built",
     "ffi",
     "lib",
+    "mapped",
     "settle",
     "settled",
     "use",
@@ -176,3 +185,70 @@ def variants() -> tuple[str, ...]:
 # Tried once, before there are threads: trying a variant is using it.
 _VARIANTS = tuple(n for n in ("base", "v3", "v4") if lib.fc_use(n.encode()) == lib.FC_OK)
 use(os.environ.get("FSTCRF_KERNEL", "auto"))
+
+
+# --- Threads: NumPy and the kernel let others run while they compute ------------------------------
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers:
+    """Maps over parts, in order, on a fixed number of threads.
+
+    After the first error, in the order of the parts, and after Ctrl-C no further part is begun.
+
+    Parameters
+    ----------
+    threads : int
+    """
+
+    def __init__(self, threads: int = 1) -> None:
+        self.threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        if threads > 1:
+            from concurrent import futures  # noqa: PLC0415 (it imports logging)
+
+            self._pool, self._wait = futures.ThreadPoolExecutor(threads), futures.wait
+
+    def begun(self, function: Callable[..., R], *given: Any) -> Future[R] | None:
+        """Begin to call a function; None where there is no other thread."""
+        return None if self._pool is None else self._pool.submit(function, *given)
+
+    def each(self, function: Callable[[T], None], parts: Iterable[T]) -> None:
+        """Call the function for each part."""
+        for _ in self.map(function, parts):
+            pass
+
+    def stream(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
+        """Do as `map` does, but begin only a few parts ahead: values may be large."""
+        return self.map(function, parts, most=2 * self.threads)
+
+    def map(
+        self, function: Callable[[T], R], parts: Iterable[T], *, most: int | None = None
+    ) -> Iterator[R]:
+        """Yield the function's value for each part, in order; `most` are begun ahead."""
+        if self._pool is None:
+            yield from map(function, parts)
+            return
+        left = iter(parts)
+        futures = deque(self._pool.submit(function, part) for part in islice(left, most))
+        try:
+            while futures:
+                yield futures[0].result()
+                futures.popleft()
+                futures.extend(self._pool.submit(function, part) for part in islice(left, 1))
+        finally:
+            # Also after an error: the next call would meet them at its parts.
+            self._wait([future for future in futures if not future.cancel()])
+
+
+SERIAL = Workers()
+
+
+def mapped(function: Callable[[T], R], parts: Iterable[T], threads: int) -> list[R]:
+    """Return the function's value for each part, in order, on at most so many threads."""
+    if threads == 1:
+        return list(map(function, parts))
+    every = list(parts)
+    return list(Workers(min(threads, len(every))).map(function, every))

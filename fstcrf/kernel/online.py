@@ -12,6 +12,7 @@ from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, check, ffi, lib, settle, settled
 from fstcrf.kernel.rows import SparseRows, padded
+from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ class _Call:
             "index": array_in(design.index, np.int32, design.index.shape, "index"),
             "mask": array_in(learner.mask, np.uint8, (design.n_columns, rows[1]), "mask"),
             "arc_slot": array_in(learner.arc_slots, np.int32, (graph.n_arcs,), "arc_slot"),
-            "arc_mask": array_in(learner.arc_mask, np.uint8, learner.arc_mask.shape, "arc_mask"),
+            "arc_mask": array_in(learner.arc_mask, np.uint8, (len(learner.arc_mask),), "arc_mask"),
             "label": array_in(learner.state_labels, np.int32, (graph.n_states,), "label"),
         }
         if value is not None:
@@ -115,7 +116,7 @@ class _Call:
         self.gold = array_in(learner.gold, np.int32, (n,), "gold")
         self.weight = array_in(learner.weight, np.float64, (sentences,), "weight")
         self.where = ffi.new("int64_t *")
-        self._longest = int(np.diff(learner.offsets).max(initial=0))
+        self._longest = Ragged(learner.offsets).longest
         self._shape = learner.mask.shape, len(learner.arc_mask), graph.n_states
 
     def parameters(self, p: Parameters) -> Any:

@@ -113,14 +113,14 @@ def ascending(key: Longs) -> Longs:
 def _slots(key: Longs, size: int) -> tuple[Longs, Longs]:
     """Return the distinct keys below `size`, ascending, and which of them each one is."""
     if size > 8 * len(key) + 4096:
-        found, number = np.unique(key, return_inverse=True)
-        return found.astype(np.int64), number.reshape(-1).astype(np.int64)
+        keys, number = np.unique(key, return_inverse=True)
+        return keys.astype(np.int64), number.reshape(-1).astype(np.int64)
     there = np.zeros(size, dtype=bool)
     there[key] = True
-    found = np.flatnonzero(there)
+    keys = np.flatnonzero(there)
     number = np.empty(size, dtype=np.int64)
-    number[found] = np.arange(len(found))
-    return found, number[key]
+    number[keys] = np.arange(len(keys))
+    return keys, number[key]
 
 
 def _runs(key: Longs) -> Longs:

@@ -104,8 +104,6 @@ class SentenceGraph:
         All belong to one call: threads may ask at once.
         """
         rows = array_in(node, np.float64, (len(node), self._states), "node")
-        if not len(node):
-            raise ShapeError("a sentence without tokens")
         if lib.fc_first_invalid(node.size, rows) >= 0:
             check(lib.FC_ENUMERIC, "potentials of the sentence")
         offsets = ffi.new("int64_t[2]", [0, len(node)])
@@ -178,7 +176,7 @@ class SentenceMachine:
         self._offsets = ffi.new("int64_t[2]")
         self._arena = None if grammar is None else lazy.Arena(grammar.words)
         self._usual = lazy.Budget()
-        self._room = 0
+        self._room = -1  # tokens that there is scratch memory for
 
     def best(self, values: Floats, budget: Budget | None = None) -> SentencePath:
         """Return the best path.
@@ -186,7 +184,7 @@ class SentenceMachine:
         Parameters
         ----------
         values : float64 [T, rows, width]
-            Of the per-token factor; T at least 1.
+            Of the per-token factor.
         budget : Budget, optional
             Its states count; seconds do not.
 
@@ -196,8 +194,6 @@ class SentenceMachine:
             As for `Bound`.
         """
         tokens = len(values)
-        if not tokens:
-            raise ShapeError("the sentence is empty")
         pointer = array_in(values, np.float64, (tokens, *self._shape), "potentials")
         place = lib.fc_first_invalid(values.size, pointer)
         if place >= 0:

@@ -122,7 +122,7 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
     """
     if not 0.0 <= floor <= 1.0:
         raise OptionError(f"spans above {floor}: expected a probability, 0 to 1")
-    found: list[tuple[Ints, Floats]] = []
+    pieces: list[tuple[Ints, Floats]] = []
     counts, log_z = np.zeros(batch.n_sentences, dtype=np.int64), np.empty(batch.n_sentences)
     for sentences, run in _runs(batch, labels, floor):
         lanes = _lanes(floor, run.longest)
@@ -131,19 +131,19 @@ def probable_spans(batch: Bound, labels: SpanLabels, floor: float) -> FoundSpans
             is_long(run, run.longest) or _room(run.longest, labels, floor) > _ROOM
         ):
             parts, log_z[sentences] = search.long(_block_size(run, labels, floor))
-            found += parts
+            pieces += parts
             counts[sentences] = sum(len(p) for _, p in parts)
             continue
         span, probability, ends, log_z[sentences] = search.found(
-            sum(_room(n, labels, floor) for n in np.diff(run.bounds).tolist())
+            sum(_room(n, labels, floor) for n in Ragged(run.bounds).lengths.tolist())
         )
-        found.append((span, probability))
+        pieces.append((span, probability))
         counts[sentences] = np.diff(ends, prepend=0)
     bounds = Ragged.from_lengths(counts).offsets
-    if len(found) == 1:
-        return FoundSpans(bounds, *found[0], log_z)
-    span = np.concatenate([np.empty((0, 3), dtype=np.int32), *(s for s, _ in found)])
-    return FoundSpans(bounds, span, np.concatenate([np.empty(0), *(p for _, p in found)]), log_z)
+    if len(pieces) == 1:
+        return FoundSpans(bounds, *pieces[0], log_z)
+    span = np.concatenate([np.empty((0, 3), dtype=np.int32), *(s for s, _ in pieces)])
+    return FoundSpans(bounds, span, np.concatenate([np.empty(0), *(p for _, p in pieces)]), log_z)
 
 
 def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Floats, Floats]:
@@ -166,8 +166,8 @@ def asked_spans(batch: Bound, labels: SpanLabels, asked: AskedSpans) -> tuple[Fl
     ShapeError
         A span behind the end of its sentence.
     """
-    counts = np.diff(asked.bounds)
-    length = np.repeat(np.diff(batch.bounds), counts)
+    counts = Ragged(asked.bounds).lengths
+    length = np.repeat(Ragged(batch.bounds).lengths, counts)
     if (asked.span[:, 1] > length).any():
         raise ShapeError("a span ends behind its sentence")
     probability, log_z = np.zeros(len(asked.span)), np.empty(batch.n_sentences)
@@ -224,17 +224,17 @@ def _block_size(batch: Bound, labels: SpanLabels, floor: float) -> int | None:
 
 def _runs(batch: Bound, labels: SpanLabels, floor: float | None) -> Iterator[tuple[slice, Bound]]:
     """Yield runs of sentences that one call takes; sentences to be taken in blocks are alone."""
-    lengths = np.diff(batch.bounds).tolist()
+    lengths = Ragged(batch.bounds).lengths.tolist()
     room = [0 if floor is None else _room(n, labels, floor) for n in lengths]
-    alone = [r > _ROOM or is_long(batch, n) for r, n in zip(room, lengths, strict=True)]
-    if not any(alone) and sum(room) <= _ROOM:
+    in_blocks = [r > _ROOM or is_long(batch, n) for r, n in zip(room, lengths, strict=True)]
+    if not any(in_blocks) and sum(room) <= _ROOM:
         if lengths:
             yield slice(0, len(lengths)), batch
         return
     first = 0
     while first < len(lengths):
         end, total = first + 1, room[first]
-        while not alone[first] and end < len(lengths) and not alone[end]:
+        while not in_blocks[first] and end < len(lengths) and not in_blocks[end]:
             total += room[end]
             if total > _ROOM:
                 break
@@ -354,9 +354,9 @@ class _Search:
             suffixes = sentence.suffixes(kind)
             if suffixes is None:
                 continue
-            found = self._blocks(sentence, suffixes, span, probability)
-            if found is not None:
-                return found, suffixes.total
+            blocks = self._blocks(sentence, suffixes, span, probability)
+            if blocks is not None:
+                return blocks, suffixes.total
         raise NumericError("no domain holds the sentence")
 
     def _blocks(
@@ -375,7 +375,7 @@ class _Search:
             span, probability = np.empty((room, 3), dtype=np.int32), np.empty(room)
         search, _keep = self._fields(span, probability)
         search.asked = len(span) if self.mode == lib.FC_ASKED else 0
-        work, found = self.work(sentence.size), []
+        work, blocks = self.work(sentence.size), []
         for block in sentence.blocks(suffixes):
             search.found = 0
             status = lib.fc_block_segments(
@@ -386,5 +386,5 @@ class _Search:
             check(status, "spans")
             if search.found:
                 n = int(search.found)
-                found.append((span[:n].copy(), probability[:n].copy()))
-        return found
+                blocks.append((span[:n].copy(), probability[:n].copy()))
+        return blocks

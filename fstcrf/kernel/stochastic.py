@@ -252,6 +252,6 @@ def _slot_bits(layout: Layout, rows: Ints, width: int) -> Bytes | None:
     row = Ragged.from_lengths(count).rows()
     slot = layout.slot[Ragged(layout.ptr).entries(rows)]
     for k in range(8):
-        mine = slot % 8 == k
-        bits[row[mine], slot[mine] // 8] |= np.uint8(1 << k)
+        of_bit = slot % 8 == k
+        bits[row[of_bit], slot[of_bit] // 8] |= np.uint8(1 << k)
     return bits

@@ -188,8 +188,8 @@ def read_lines(
     for column, view in zip(strings, columns, strict=True):
         column.view.count = view.count
     if status == lib.FC_EROW:
-        found, n_fields = state.found, len(strings)
-        wrong, empty = (found, None) if found >= 0 else (n_fields, ~found)
+        count, n_fields = state.found, len(strings)
+        wrong, empty = (count, None) if count >= 0 else (n_fields, ~count)
         raise RowError(state.line, wrong, empty=empty, row=state.tokens)
     check(status, "reading lines", state.line)
     tokens, sentences = state.tokens, state.sentences
@@ -234,8 +234,8 @@ def located_forms(
     """
     n, chars = len(opens), np.empty((int(starts[-1]), 2), dtype=np.int32)
     begin, size = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-    given, own = list(texts), Ragged.from_lengths(map(len, texts.values()))
-    begin[given], size[given] = own.offsets[:-1], own.lengths
+    sentences, own = list(texts), Ragged.from_lengths(map(len, texts.values()))
+    begin[sentences], size[sentences] = own.offsets[:-1], own.lengths
     room = Ragged.from_lengths(forms.size + 1).offsets
     longest = int(np.max(np.diff(np.take(room, forms.offsets, mode="clip")), initial=0))
     text, scratch = b"".join(texts.values()), np.empty(longest, dtype=np.uint8)

@@ -13,6 +13,7 @@ from fstcrf.arrays import Floats, Ints, Longs, Singles
 from fstcrf.errors import ShapeError
 from fstcrf.kernel.graphs import Graph, graph_view
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, settled
+from fstcrf.ragged import Ragged
 
 _CACHE_LINE = 64
 
@@ -323,7 +324,7 @@ def shard_view(
         "R": len(own.rows),
         "M": len(own.singles),
         "P": width,
-        "longest": int(np.diff(offsets).max(initial=0)),
+        "longest": Ragged(offsets).longest,
         "K": 0 if state_slots is None else state_slots.shape[1],
     }
     layout_fields = {

@@ -378,14 +378,16 @@ class Answer:
         The labels of each tape.
     offsets : int64 [B + 1]
         Sentence b owns the tokens ``offsets[b] : offsets[b + 1]``; empty sentences own none.
-    scores : float64 [B] for n = 1, else [B, n]
+    scores : float64 [B, n], or [B] for n = 1
         Sum of potentials of each path, falling (natural log); −inf: no such path.
     probabilities : float64 of the shape of `scores`, or a callable that returns it
         exp(score − log Z); NaN where it cannot be had. A callable is asked once, when needed.
-    exact : bool of the shape of `scores`
-        Proven: only the paths before it score more.
-    bounds : float64 of the shape of `scores`
-        Beside the paths before it none scores more than this (natural log).
+    exact : bool of the shape of `scores`, optional
+        Proven: only the paths before it score more. All are when absent.
+    bounds : float64 of the shape of `scores`, optional
+        Beside the paths before it none scores more than this (natural log); `scores` when absent.
+    log_z : callable, optional
+        Returns log Z, float64 [B], which says the probabilities; asked once, when needed.
     changed : sequence of B str, optional
         What was given up for a sentence so that it has a path: ``""``, ``"grammar"``,
         ``"forced"`` or ``"both"``.
@@ -415,9 +417,10 @@ class Answer:
         offsets: Longs,
         *,
         scores: Floats,
-        probabilities: Floats | Callable[[], Floats],
-        exact: Bools,
-        bounds: Floats,
+        probabilities: Floats | Callable[[], Floats] | None = None,
+        exact: Bools | None = None,
+        bounds: Floats | None = None,
+        log_z: Callable[[], Floats] | None = None,
         changed: Sequence[Change] | None = None,
         posterior: Callable[[], Distribution] | None = None,
         width: int | None = None,
@@ -425,14 +428,19 @@ class Answer:
         size = len(offsets) - 1
         self.n = 1 if scores.ndim == 1 else int(scores.shape[1])
         wanted = (size,) if self.n == 1 else (size, self.n)
+        exact = np.ones(scores.shape, dtype=bool) if exact is None else exact
+        bounds = scores if bounds is None else bounds
         for name, array in (("scores", scores), ("exact", exact), ("bounds", bounds)):
-            if array.shape != wanted:
+            if array.shape not in (wanted, (size, self.n)):
                 raise ShapeError(f"{name} are {list(array.shape)}, expected {list(wanted)}")
         self.tapes = tuple(flat)
         self.label_sets = {tape: tuple(label_sets[tape]) for tape in self.tapes}
         self.offsets = offsets
-        self.scores, self.exact, self.bounds = scores, exact, bounds
-        self._probabilities, self._posterior = probabilities, posterior
+        self.scores, self.bounds = scores.reshape(wanted), bounds.reshape(wanted)
+        self.exact: Bools = exact.reshape(wanted)
+        own = self.scores
+        self._probabilities = (lambda: shares(own.T, log_z()).T) if log_z else probabilities
+        self._posterior = posterior
         there = scores.reshape(size, self.n) > -np.inf
         self._counts: Longs = there.sum(axis=1, dtype=np.int64)
         self.dead: Bools = self._counts == 0
@@ -490,15 +498,15 @@ class Answer:
                 parts = path.labels if len(label_sets) > 1 else (path.labels,)
                 for tape, labels in zip(label_sets, parts, strict=True):
                     flat[tape][k, offsets[b] : offsets[b + 1]] = [number[tape][x] for x in labels]
-        one = (slice(None), 0) if n == 1 else ...
+        chances = chances if n > 1 else chances[:, 0]
         return cls(
             flat,
             label_sets,
             offsets,
-            scores=scores[one],
-            probabilities=chances[one],
-            exact=exact[one],
-            bounds=bounds[one],
+            scores=scores,
+            probabilities=chances,
+            exact=exact,
+            bounds=bounds,
         )
 
     def with_part(self, where: Longs, part: Answer, change: Change) -> Answer:
@@ -530,29 +538,19 @@ class Answer:
             both[where, : part.n] = others.reshape(-1, part.n)[alive]
             return both if shape[1] > 1 else both[:, 0]
 
-        scores = joined(self.scores, part.scores, -np.inf)
-        exact = joined(self.exact, part.exact, missing=True)
-        bounds = joined(self.bounds, part.bounds, -np.inf)
         changed = self.changed.copy()
         changed[where] = change
-
-        def probabilities() -> Floats:
-            found: Floats = joined(self.probabilities, part.probabilities, 0.0)
-            return found
-
-        def posterior() -> Distribution:
-            return self.posterior.with_part(asked, part.posterior)
 
         return Answer(
             flat,
             self.label_sets,
             self.offsets,
-            scores=scores,
-            probabilities=probabilities,
-            exact=exact,
-            bounds=bounds,
+            scores=joined(self.scores, part.scores, -np.inf),
+            probabilities=lambda: joined(self.probabilities, part.probabilities, 0.0),
+            exact=joined(self.exact, part.exact, missing=True),
+            bounds=joined(self.bounds, part.bounds, -np.inf),
             changed=changed.tolist(),
-            posterior=posterior,
+            posterior=lambda: self.posterior.with_part(asked, part.posterior),
             width=self.width,
         )
 
@@ -623,11 +621,11 @@ class Answer:
             The decoder gave another shape than that of the scores.
         """
         given = self._probabilities
-        found = given() if callable(given) else given
-        if found.shape != self.scores.shape:
-            shapes = list(found.shape), list(self.scores.shape)
+        values = given() if callable(given) else given
+        if values is None or values.shape != self.scores.shape:
+            shapes = None if values is None else list(values.shape), list(self.scores.shape)
             raise ShapeError(f"probabilities are {shapes[0]}, expected {shapes[1]}")
-        return found
+        return values
 
     def paths(self, sentence: int) -> list[Path]:
         """Return the paths of a sentence, best first, at most n; [] where it is dead.

@@ -198,7 +198,7 @@ class ArcAnswers(Questions[Any, Any]):
 
     # --- Paths --------------------------------------------------------------------------------
 
-    def counted(self, n: int, least: int = 0) -> int:  # noqa: ARG002
+    def counted(self, n: int) -> int:
         """Return how many paths are asked for, checked; none may be."""
         if n < 0:
             raise OptionError(f"n is {n}, expected 0 or more")

@@ -18,6 +18,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
+from fstcrf.kernel.native import mapped
 from fstcrf.lattices.answer import Labels, LabelsT_co, Path
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.questions import ArrayT_co, Questions, refuse_options
@@ -133,12 +134,7 @@ def answered(
         group.engine.forget()
         return found
 
-    if threads == 1 or len(groups) < 2:
-        return [(group, once(group)) for group in groups]
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(zip(groups, pool.map(once, groups), strict=True))
+    return list(zip(groups, mapped(once, groups, threads), strict=True))
 
 
 # --- Best paths -----------------------------------------------------------------------------------
@@ -423,9 +419,7 @@ def sample(
     OptionError
         A negative n or seed.
     """
-    n = whole_number(n, "n", narrow=True)
-    if seed < 0:
-        raise OptionError(f"seed is {seed}, expected at least 0")
+    n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
 
     def ask(group: Group) -> Runs:
         if not isinstance(group.engine, Dense):

@@ -107,9 +107,9 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         """Return the error that says where all paths have died, if that is known."""
         raise NotImplementedError
 
-    def counted(self, n: int, least: int = 1) -> int:
+    def counted(self, n: int) -> int:
         """Return how many paths are asked for, checked."""
-        return whole_number(n, "n", least=least, narrow=True)
+        return whole_number(n, "n", least=1, narrow=True)
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Any, Runs]:
         """Return an engine and the n best paths that it finds."""
@@ -217,9 +217,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         NoPathError
             There is no path.
         """
-        n = self.counted(n, 0)
-        if seed < 0:
-            raise OptionError(f"seed is {seed}, expected at least 0")
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         self.check_alive()
         return self.drawn(self.engine, self.engine.sample(n, [np.random.default_rng(seed)]))
 

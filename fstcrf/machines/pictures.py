@@ -208,11 +208,11 @@ def _border(centre: Point, toward: Point, half: float, distance: float) -> Point
     x, y = x / long, y / long
     straight = half - _RADIUS  # half of what is not round
     if abs(y) * straight >= abs(x) * _RADIUS and y:
-        reach = _RADIUS / abs(y)
+        radius = _RADIUS / abs(y)
     else:  # the round end: |t (x, y) − (±straight, 0)| = radius
         along = abs(x) * straight
-        reach = along + (along * along - straight * straight + _RADIUS * _RADIUS) ** 0.5
-    return centre[0] + (reach + distance) * x, centre[1] + (reach + distance) * y
+        radius = along + (along * along - straight * straight + _RADIUS * _RADIUS) ** 0.5
+    return centre[0] + (radius + distance) * x, centre[1] + (radius + distance) * y
 
 
 def _marker(colour: str) -> str:
@@ -390,7 +390,7 @@ def probabilities(
     wrap, most : int
         Tokens of a table, and of all.
     """
-    found: list[Table] = []
+    tables: list[Table] = []
     for start in range(0, min(len(tokens), most), wrap):
         end = min(start + wrap, most, len(tokens))
         shown = [
@@ -410,7 +410,7 @@ def probabilities(
             if best[t] == labels[k]
         }
         where = f", tokens {start} to {end - 1}" if len(tokens) > wrap else ""
-        found.append(
+        tables.append(
             Table(
                 name + where,
                 tokens[start:end],
@@ -421,7 +421,7 @@ def probabilities(
                 "; ".join(said),
             )
         )
-    return found
+    return tables
 
 
 def scores(
@@ -584,7 +584,7 @@ def _merged(arcs: Sequence[Arc]) -> dict[tuple[int, int], str]:
     labels: dict[tuple[int, int], list[str]] = defaultdict(list)
     for arc in arcs:
         labels[arc.source, arc.target].append(arc.label)
-    return {ends: ", ".join(found) for ends, found in labels.items()}
+    return {ends: ", ".join(texts) for ends, texts in labels.items()}
 
 
 def _layers(one: Diagram, arcs: Sequence[tuple[int, int]]) -> list[list[int]]:
@@ -622,6 +622,6 @@ def _settle(layer: list[int], beside: Sequence[int], near: Mapping[int, Sequence
     place = {state: i for i, state in enumerate(beside)}
     middle: dict[int, float] = {}
     for i, state in enumerate(layer):
-        mine = [place[n] for n in near.get(state, ()) if n in place]
-        middle[state] = sum(mine) / len(mine) if mine else i
+        neighbours = [place[n] for n in near.get(state, ()) if n in place]
+        middle[state] = sum(neighbours) / len(neighbours) if neighbours else i
     layer.sort(key=lambda state: (middle[state], state))

@@ -283,7 +283,7 @@ class _Part:
 
         about = self.features, choice, BY_HAND, SWEEPS, ORDER
         found = self.setting.kept(self.name, make, Fold, about)
-        self.setting.rows(f"{self.name}, scores", partial(_of_fold, self.name, found), found)
+        self.setting.told(_of_fold(self.name, found))
         return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -109,25 +109,20 @@ def sentence_counts(
 _SENTENCES, _LINES = "sentences right, test, %", "sentences right, with document lines, test, %"
 
 
+@dataclass(frozen=True, slots=True)
 class _Tested:
     """A task whose settings are chosen, with its test part."""
 
-    def __init__(
-        self,
-        trainer: given.TaskTrainer,
-        choices: Mapping[str, given.Choice],
-        systems: Sequence[given.System],
-        test: Corpus,
-        setting: Setting,
-    ) -> None:
-        self.trainer, self.task, self.choices, self.systems = (
-            trainer,
-            trainer.task,
-            choices,
-            systems,
-        )
-        self.test, self.setting = test, setting
-        self.found: dict[str, list[Measured]] = {}
+    trainer: given.TaskTrainer
+    choices: Mapping[str, given.Choice]
+    systems: Sequence[given.System]
+    test: Corpus
+    setting: Setting
+    found: dict[str, list[Measured]] = field(default_factory=dict)
+
+    @property
+    def task(self) -> given.LabellingTask:
+        return self.trainer.task
 
     def seeds(self, system: given.System) -> range:
         first = self.setting.seed
@@ -169,10 +164,7 @@ class _Tested:
         result = Result()
         for system in self.systems:
             mine = self.found[system.name] = [next(runs) for _ in self.seeds(system)]
-            name = f"{self.task.name}, {system.name}, rows"
-            result.rows.extend(
-                self.setting.rows(name, partial(self._rows, system, mine), self.about(system))
-            )
+            result.rows.extend(self.setting.told(self._rows(system, mine)))
             result.headline.extend(self._headline(system, mine))
         result.sections.extend([self._choices(), self._significance(), self._probabilities()])
         return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -107,56 +107,30 @@ PAPER_WITHIN = ((1941, 5, 2, 3), (0, 167, 6, 63), (22, 328, 819, 191), (14, 224,
 
 
 def run(setting: Setting) -> Result:
-    train, dev = read(setting, "train"), read(setting, "testa")
-    counts = setting.section(_counts(count_pairs(train, ENTITY, scheme=SCHEME)))
-    protocol = Protocol(RECIPE.name, setting)
-    setting.course.until(0.5)
-    systems = _systems(protocol, train, dev, setting)
-    chosen = {one: _penalties(protocol, one, train, dev, setting) for one in systems}
-    setting.course.until(0.6)
+    study = _Study(Protocol(RECIPE.name, setting), setting, read(setting, "train"))
+    dev, protocol, course = read(setting, "testa"), study.protocol, setting.course
+    counts = setting.section(_counts(count_pairs(study.train, ENTITY)))
+    course.until(0.5)
+    systems = study.systems(dev)
+    chosen = {one: study.penalties(one, dev) for one in systems}
+    course.until(0.6)
     messages = announcements.chosen(protocol, setting)
-    models = {one: consistency(train, settings) for one, settings in chosen.items()}
+    models = {one: consistency(study.train, settings) for one, settings in chosen.items()}
     protocol.freeze()
-    test = protocol.test(lambda: read(setting, "testb"))
-    setting.course.until(0.8 if setting.full else 0.9)
-    rows, headline = _table1(train, test, setting), []
-    for one in setting.course.each(systems):
-        more, lines = _table5(one, models[one], train, test, setting)
+    study.test = protocol.test(lambda: read(setting, "testb"))
+    course.until(0.8 if setting.full else 0.9)
+    rows, headline = study.table1(), []
+    for one in course.each(systems):
+        more, lines = study.table5(one, models[one])
         rows += more
         headline += lines
-    make = partial(_between, systems, train, test, setting)
-    rows += setting.rows("features compared", make, tuple(systems))
-    rows += _exact(systems[-1 if not setting.full else 1], models, train, test, setting)
-    setting.course.until(1.0)
+    rows += setting.told(study.between(systems))
+    solved = systems[-1 if not setting.full else 1]
+    rows += study.exact(solved, models[solved])
+    course.until(1.0)
     more, lines = announcements.results(protocol, messages, setting)
-    return Result(
-        [*rows, *more],
-        [_reading(setting), protocol.section(), counts],
-        headline=[*headline, *lines],
-    )
-
-
-def _systems(protocol: Protocol, train: Corpus, dev: Corpus, setting: Setting) -> list[Local]:
-    def of(settings: Settings) -> Local:
-        words = ", ".join(f"{key} {value}" for key, value in settings.items())
-        return _local(f"dev, {words}", settings)
-
-    def best(name: str, candidates: Sequence[Settings], given: Settings, quick: str) -> Settings:
-        def held_out(own: Settings) -> float:
-            return _f(of({**given, **own}).trained(train, setting), dev)
-
-        about = dict(given) if given else None
-        own = protocol.choose(name, candidates, held_out, about, quick=QUICK.get(quick))
-        return {**given, **own}
-
-    features = best("features", FACTORIAL, {}, "features")
-    kinds = best("labels and prior", LABELS, features, "labels and prior")
-    plain = best(f"{PLAIN}, labels and prior", LABELS, {}, "labels and prior")
-    kinds = best("label pairs", PAIRS, kinds, "label pairs")
-    found = [_local(PLAIN, plain), _local(CHOSEN, kinds)]
-    if setting.full:
-        found.append(_local(MORE, best(f"{MORE}, prior", PRIORS, {**kinds, "more": True}, "")))
-    return found
+    sections = [_reading(setting), protocol.section(), counts]
+    return Result([*rows, *more], sections, headline=[*headline, *lines])
 
 
 def _local(name: str, settings: Settings) -> Local:
@@ -164,30 +138,140 @@ def _local(name: str, settings: Settings) -> Local:
     return Local(name, LocalFeatures.of(settings), **given)
 
 
-def _penalties(
-    protocol: Protocol, one: Local, train: Corpus, dev: Corpus, setting: Setting
-) -> Settings:
-    settings: dict[str, Any] = {}
-    seeds = range(setting.seed, setting.seed + (SEEDS if setting.full else 1))
+@dataclass(slots=True)
+class _Study:
+    """A run with its data; `test` is there when settings are frozen."""
 
-    def held_out(given: Settings) -> float:
-        tagger = one.trained(train, setting)
-        model = consistency(train, {**QUICK["weights"], **settings, **given})
-        return statistics.fmean(_f(_documents(tagger, model, seed=k), dev) for k in seeds)
+    protocol: Protocol
+    setting: Setting
+    train: Corpus
+    test: Corpus = field(init=False)
 
-    for name, candidates in (("strings", STRINGS), ("weights", WEIGHTS)):
-        about = (one, dict(settings), len(seeds))
-        settings |= protocol.choose(
-            f"{one.name}, {name}", candidates, held_out, about, quick=QUICK[name]
-        )
-    return settings
+    def tagger(self, one: Local) -> CRF:
+        return one.trained(self.train, self.setting)
+
+    def systems(self, dev: Corpus) -> list[Local]:
+        def of(settings: Settings) -> Local:
+            words = ", ".join(f"{key} {value}" for key, value in settings.items())
+            return _local(f"dev, {words}", settings)
+
+        def best(name: str, candidates: Sequence[Settings], given: Settings, kind: str) -> Settings:
+            def held_out(own: Settings) -> float:
+                return _f(self.tagger(of({**given, **own})), dev)
+
+            about, quick = dict(given) if given else None, QUICK.get(kind)
+            own = self.protocol.choose(name, candidates, held_out, about, quick=quick)
+            return {**given, **own}
+
+        features = best("features", FACTORIAL, {}, "features")
+        kinds = best("labels and prior", LABELS, features, "labels and prior")
+        plain = best(f"{PLAIN}, labels and prior", LABELS, {}, "labels and prior")
+        kinds = best("label pairs", PAIRS, kinds, "label pairs")
+        found = [_local(PLAIN, plain), _local(CHOSEN, kinds)]
+        if self.setting.full:
+            found.append(_local(MORE, best(f"{MORE}, prior", PRIORS, {**kinds, "more": True}, "")))
+        return found
+
+    def penalties(self, one: Local, dev: Corpus) -> Settings:
+        settings: dict[str, Any] = {}
+        first = self.setting.seed
+        seeds = range(first, first + (SEEDS if self.setting.full else 1))
+
+        def held_out(given: Settings) -> float:
+            tagger = self.tagger(one)
+            model = consistency(self.train, {**QUICK["weights"], **settings, **given})
+            return statistics.fmean(_f(_documents(tagger, model, seed=k), dev) for k in seeds)
+
+        for kind, candidates in (("strings", STRINGS), ("weights", WEIGHTS)):
+            about, name = (one, dict(settings), len(seeds)), f"{one.name}, {kind}"
+            quick = QUICK[kind]
+            settings |= self.protocol.choose(name, candidates, held_out, about, quick=quick)
+        return settings
+
+    def _sampled(
+        self, name: str, tagger: Callable[[int], DocumentTagger], about: object
+    ) -> list[Scored]:
+        """Return some runs from several seeds."""
+
+        def make(seed: int) -> Scored:
+            self.setting.say(f"consistency: {name}, seed {seed}")
+            return _scored(tagger(seed), self.test)
+
+        runs = RUNS_FULL if self.setting.full else RUNS
+        return over_seeds(self.setting, name, make, Scored, seeds=runs, about=about)
+
+    def table1(self) -> list[Row]:
+        """Sample without penalties.
+
+        Labels can change one at a time here: under IOB1 and IO, every one may follow every other.
+        """
+        locally = [Local(scheme.upper(), scheme=scheme) for scheme in ("iob1", "io")]
+        found = map(self._without_penalties, locally)
+        return self.setting.told(itertools.chain.from_iterable(found))
+
+    def _without_penalties(self, one: Local) -> Iterator[Row]:
+        tagger, name = self.tagger(one), f"{one.name}, Viterbi"
+        viterbi = self.setting.kept(name, lambda: _scored(tagger, self.test), Scored, one)
+        yield Row(name, "F, test, %", viterbi.f, 85.51, viterbi.seconds)
+        for kind, sweeps in _TABLE1 if self.setting.full else _TABLE1[:1]:
+            name = f"{one.name}, Gibbs without penalties, {sweeps} sweeps of {kind}s"
+            options: dict[str, Any] = {"sweeps": kind, "start": "random", "take": "last"}
+            made = partial(_without_models, tagger, annealing=Annealing(sweeps), **options)
+            runs = self._sampled(name, made, (one, kind, sweeps))
+            scores = [run.f for run in runs]
+            yield Row(name, "F, test, %: mean", statistics.fmean(scores), 85.51, runs[0].seconds)
+            yield Row(name, "F, test, %: standard deviation", statistics.stdev(scores), 0.01)
+            apart = statistics.fmean(scores) - viterbi.f
+            yield Row(name, "F, test, %: mean less Viterbi's", apart, 0.0)
+
+    def table5(self, one: Local, model: Consistency) -> tuple[list[Row], list[Headline]]:
+        tagger, viterbi = self.tagger(one), self._locally(one)
+        plain, name = f"{one.name}, Viterbi", f"{one.name}, Gibbs, penalties weighted on dev"
+        runs = self._sampled(name, lambda k: _documents(tagger, model, seed=k), (one, model))
+        rows = self.setting.told(_by_type(plain, [viterbi], VITERBI, SECONDS[0]))
+        rows += self.setting.told(_by_type(name, runs, NON_LOCAL, SECONDS[1]))
+        rows += self.setting.told(_against(name, viterbi, runs))
+        lines = []
+        for row, several, paper in (
+            (plain, [viterbi], VITERBI[-1]),
+            (f"{one.name}, with consistency", runs, NON_LOCAL[-1]),
+        ):
+            counts = [each.counts for each in several]
+            lines.append(Headline.of_f(row, "F, test, %", counts, paper))
+        return rows, lines
+
+    def _locally(self, one: Local) -> Scored:
+        def make() -> Scored:
+            tagger = self.tagger(one)
+            several = [_scored(tagger, self.test) for _ in range(_PASSES)]
+            seconds = statistics.median(each.seconds for each in several)
+            return msgspec.structs.replace(several[0], seconds=seconds)
+
+        return self.setting.kept(f"{one.name}, Viterbi", make, Scored, one)
+
+    def between(self, systems: Sequence[Local]) -> Iterator[Row]:
+        for fewer, more in itertools.pairwise(systems):
+            one, other = map(self._locally, (more, fewer))
+            name = f"{more.name}, Viterbi, less {fewer.name}"
+            yield Row(name, "F, test, %", one.f - other.f)
+            margin = Margin.of([one.counts], [other.counts])
+            yield from margin.ends(name, "F, test, %: ", "documents")
+
+    def exact(self, one: Local, model: Consistency) -> list[Row]:
+        tagger, setting = self.tagger(one), self.setting
+        small = [part for part in documents(self.test) if 0 < len(part) <= SMALL]
+        some = small if setting.full else small[:FEW]
+        make = partial(_solved_all, tagger, model, some, setting)
+        about = (one, model, SMALL, len(some))
+        found = setting.kept("exact answers", make, list[SolvedDocument], about)
+        name = f"{one.name}, exact answers of {len(some)} of {len(small)} small documents"
+        return setting.told(_of_solved(name, found))
 
 
 def consistency(train: Corpus, settings: Settings) -> Consistency:
     model = Consistency.estimate(
         train,
         ENTITY,
-        scheme=SCHEME,
         ignore_case=settings["ignore_case"],
         incomplete=settings["incomplete"] > 0,
     )
@@ -226,101 +310,11 @@ def _scored(tagger: CRF | DocumentTagger, test: Corpus) -> Scored:
     return Scored(100 * report.overall.f, by_type, seconds, counts)
 
 
-def _sampled(
-    name: str,
-    tagger: Callable[[int], DocumentTagger],
-    test: Corpus,
-    setting: Setting,
-    about: object,
-) -> list[Scored]:
-    """Return some runs from several seeds."""
-
-    def make(seed: int) -> Scored:
-        setting.say(f"consistency: {name}, seed {seed}")
-        return _scored(tagger(seed), test)
-
-    runs = RUNS_FULL if setting.full else RUNS
-    return over_seeds(setting, name, make, Scored, seeds=runs, about=about)
-
-
-# --- Table 1: sampling without penalties ----------------------------------------------------------
-
-
-def _table1(train: Corpus, test: Corpus, setting: Setting) -> list[Row]:
-    """Labels can change one at a time here: under IOB1 and IO, every one may follow every other."""
-    locally = [Local(scheme.upper(), scheme=scheme) for scheme in ("iob1", "io")]
-    rows = [row for one in locally for row in _without_penalties(one, train, test, setting)]
-    return setting.rows("table 1", lambda: rows, rows)
-
-
-def _without_penalties(one: Local, train: Corpus, test: Corpus, setting: Setting) -> Iterator[Row]:
-    tagger = one.trained(train, setting)
-    viterbi = setting.kept(f"{one.name}, Viterbi", lambda: _scored(tagger, test), Scored, one)
-    yield Row(f"{one.name}, Viterbi", "F, test, %", viterbi.f, 85.51, viterbi.seconds)
-    for kind, sweeps in _TABLE1 if setting.full else _TABLE1[:1]:
-        name = f"{one.name}, Gibbs without penalties, {sweeps} sweeps of {kind}s"
-        options: dict[str, Any] = {"sweeps": kind, "start": "random", "take": "last"}
-        made = partial(_without_models, tagger, annealing=Annealing(sweeps), **options)
-        runs = _sampled(name, made, test, setting, (one, kind, sweeps))
-        scores = [run.f for run in runs]
-        yield Row(name, "F, test, %: mean", statistics.fmean(scores), 85.51, runs[0].seconds)
-        yield Row(name, "F, test, %: standard deviation", statistics.stdev(scores), 0.01)
-        apart = statistics.fmean(scores) - viterbi.f
-        yield Row(name, "F, test, %: mean less Viterbi's", apart, 0.0)
-
-
 def _without_models(tagger: CRF, seed: int, **options: Any) -> DocumentTagger:
     return DocumentTagger(tagger, [], seed=seed, **options)
 
 
-def _table5(
-    one: Local, model: Consistency, train: Corpus, test: Corpus, setting: Setting
-) -> tuple[list[Row], list[Headline]]:
-    tagger, about = one.trained(train, setting), (one, model)
-    viterbi = _locally(one, train, test, setting)
-    name = f"{one.name}, Gibbs, penalties weighted on dev"
-    made = partial(_documents, tagger, model)
-    runs = _sampled(name, lambda seed: made(seed=seed), test, setting, about)
-    rows = setting.rows(
-        f"{one.name}, rows",
-        lambda: [
-            *_by_type(f"{one.name}, Viterbi", [viterbi], VITERBI, SECONDS[0]),
-            *_by_type(name, runs, NON_LOCAL, SECONDS[1]),
-            *_against(name, viterbi, runs),
-        ],
-        (about, viterbi, runs),
-    )
-    lines = []
-    for row, several, paper in (
-        (f"{one.name}, Viterbi", [viterbi], VITERBI[-1]),
-        (f"{one.name}, with consistency", runs, NON_LOCAL[-1]),
-    ):
-        counts = [each.counts for each in several]
-        lines.append(Headline.of_f(row, "F, test, %", counts, paper))
-    return rows, lines
-
-
 _PASSES = 5  # passes over the test file, of whose seconds the median is that of Viterbi
-
-
-def _locally(one: Local, train: Corpus, test: Corpus, setting: Setting) -> Scored:
-    def make() -> Scored:
-        tagger = one.trained(train, setting)
-        several = [_scored(tagger, test) for _ in range(_PASSES)]
-        seconds = statistics.median(each.seconds for each in several)
-        return msgspec.structs.replace(several[0], seconds=seconds)
-
-    return setting.kept(f"{one.name}, Viterbi", make, Scored, one)
-
-
-def _between(
-    systems: Sequence[Local], train: Corpus, test: Corpus, setting: Setting
-) -> Iterator[Row]:
-    for fewer, more in itertools.pairwise(systems):
-        one, other = (_locally(system, train, test, setting) for system in (more, fewer))
-        name = f"{more.name}, Viterbi, less {fewer.name}"
-        yield Row(name, "F, test, %", one.f - other.f)
-        yield from Margin.of([one.counts], [other.counts]).ends(name, "F, test, %: ", "documents")
 
 
 def _by_type(
@@ -361,23 +355,6 @@ class SolvedDocument(msgspec.Struct, frozen=True):
     sampled: float
     agree: bool
     seconds: float
-
-
-def _exact(
-    one: Local,
-    models: Mapping[Local, Consistency],
-    train: Corpus,
-    test: Corpus,
-    setting: Setting,
-) -> list[Row]:
-    tagger, model = one.trained(train, setting), models[one]
-    small = [part for part in documents(test) if 0 < len(part) <= SMALL]
-    some = small if setting.full else small[:FEW]
-    make = partial(_solved_all, tagger, model, some, setting)
-    about = (one, model, SMALL, len(some))
-    found = setting.kept("exact answers", make, list[SolvedDocument], about)
-    name = f"{one.name}, exact answers of {len(some)} of {len(small)} small documents"
-    return setting.rows("exact answers, rows", lambda: _of_solved(name, found), (name, found))
 
 
 def _solved_all(

@@ -278,16 +278,16 @@ class Setting:
     # Parts of the work: what is finished is kept, and shown, before the rest begins.
 
     def rows(self, name: str, make: Callable[[], Iterable[Row]], about: object = None) -> list[Row]:
-        """Return rows, told one by one as they come; as for `kept`, and `make` yields them."""
+        """Return rows that take long: told one by one as they come, and kept as by `kept`."""
         with self.parts.claimed(name, about):
             try:
                 known: Iterable[Row] = self.parts.get(name, list[Row], about)
             except KeyError:
-                rows = self._told(make())
+                rows = self.told(make())
                 self.parts.put(name, rows, about)
                 return rows
         self.say(f"{name}: from an earlier run")
-        return self._told(known)
+        return self.told(known)
 
     def kept(self, name: str, make: Callable[[], T], kind: type[T], about: object = None) -> T:
         """Return a part of a kind that JSON has a form for: of an earlier run, else made and kept.
@@ -347,7 +347,8 @@ class Setting:
         self.found.sections.append(text)
         return text
 
-    def _told(self, rows: Iterable[Row]) -> list[Row]:
+    def told(self, rows: Iterable[Row]) -> list[Row]:
+        """Return rows, each shown as it comes: for those that cost nothing to make again."""
         told = []
         for row in rows:
             told.append(row)

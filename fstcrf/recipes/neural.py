@@ -11,7 +11,6 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, cast
 
 import msgspec
@@ -166,7 +165,7 @@ def _f(corpus: Corpus, labels: Sequence[Sequence[str]]) -> float:
 
 def consistency(data: EntityData, size: int, settings: Mapping[str, Any]) -> Consistency:
     """Return the model of entities that agree in so many training sentences, weighted."""
-    model = Consistency.estimate(data.train[:size], corpora.ENTITY, scheme=SCHEME)
+    model = Consistency.estimate(data.train[:size], corpora.ENTITY)
     return model.scaled(settings["same"], "same").scaled(settings["within"], "within")
 
 
@@ -243,7 +242,7 @@ def run(setting: Setting) -> Result:
         if one.seed == setting.seed
     }
     courses = {one: trained(one, data, setting)[1] for one in runs}
-    rows = setting.rows("all", partial(_rows, found, courses), (runs, penalties))
+    rows = setting.told(_rows(found, courses))
     sections = [_reading(sizes), *_tables(found, sizes), _grammar_in_training(found, sizes)]
     sections += [_probabilities(probabilities), protocol.section()]
     return Result(rows, sections, headline=_headline(found, sizes[-1]))

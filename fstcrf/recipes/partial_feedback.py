@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.evaluate.significance import SpanCounts, span_counts
-from fstcrf.ext.feedback.bandit import Bandit
-from fstcrf.ext.feedback.descent import Aim, Control, Rule, RuleName
-from fstcrf.ext.feedback.folder import Sync
-from fstcrf.ext.feedback.kernel import Proposals
-from fstcrf.ext.feedback.learner import FeedbackLearner
-from fstcrf.ext.feedback.simulation import problem_of
 from fstcrf.recipes import rewarded_systems as ways
 from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting
@@ -46,13 +37,6 @@ SEEDS_OF_LONG = 3  # seeds of those whose samples are many times those of others
 
 MARKS = (1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)
 """Ratings after which F on the dev part is looked at, for the curve."""
-
-_STEADY: dict[tuple[Control, RuleName], tuple[float, ...]] = {  # rates whose seeds are compared
-    ("none", "constant"): (0.03, 0.02, 0.01, 0.005),
-    ("none", "momentum"): (0.002, 0.001, 0.0005),
-    ("mean", "constant"): (0.5, 0.1, 0.02),
-    ("mean", "momentum"): (0.01, 0.001),
-}
 
 _CURVES = (
     "expected loss",
@@ -81,49 +65,42 @@ Runs = Mapping[str, Sequence[ways.LearningRun]]  # by name of the system, a run 
 
 
 def run(setting: Setting) -> Result:
-    data = ways.read(setting)
-    every = (
-        *ways.SYSTEMS,
-        *((*ways.LONGER, *ways.PUBLISHED, *ways.CLIPPED) if setting.full else ()),
-    )
-    protocol = Protocol(RECIPE.name, setting)
-    setting.course.until(0.2 if setting.full else 0.01)
+    full, course = setting.full, setting.course
+    study = _Study(setting, ways.read(setting), Protocol(RECIPE.name, setting))
+    data, protocol = study.data, study.protocol
+    more = (*ways.LONGER, *ways.PUBLISHED, *ways.CLIPPED) if full else ()
+    course.until(0.2 if full else 0.01)
     chosen: dict[str, ways.RewardedSystem] = {}
-    for one in setting.course.each(every):
+    for one in course.each((*ways.SYSTEMS, *more)):
         like = chosen.get(ways.SHARED_RATE.get(one.name, ""))
-        at = _chosen(protocol, one, data) if like is None else _at(one, like.rule.rate)
-        chosen[one.name] = at
+        chosen[one.name] = study.chosen(one) if like is None else _at(one, like.rule.rate)
     systems = list(chosen.values())
-    l2 = _penalty(protocol, data, setting)
+    l2 = study.penalty()
     protocol.freeze()
     test = protocol.test(lambda: noun_phrase_file(setting, "test"))
-    setting.course.until(0.25 if setting.full else 0.1)
-    full = _informed(data, l2, setting)
-    best = ways.f_of(full, data.dev)
-    counts = span_counts(test.column_lists(PHRASE), full.tag_all(test))
+    course.until(0.25 if full else 0.1)
+    informed = study.informed(l2)
+    best = ways.f_of(informed, data.dev)
+    counts = span_counts(test.column_lists(PHRASE), informed.tag_all(test))
     rows = [
         Row("full information", "F, test, %", 100.0 * counts.f, 93.5),
         Row("full information", "F, dev, %", best),
     ]
-    setting.course.until(0.8)
-    runs = {one.name: _runs(one, data, test, setting) for one in setting.course.each(systems)}
+    course.until(0.8)
+    runs = {one.name: study.runs(one, test) for one in course.each(systems)}
     for system in systems:
         rows += _rows(system, runs[system.name], len(data.train))
     rows += _beginnings(systems, data, test)
-    setting.course.until(0.9)
-    curves = {
-        one.name: _curve(one, data, setting)
-        for one in setting.course.each([s for s in systems if s.name in _CURVES])
-    }
-    setting.course.until(0.95 if setting.full else 1.0)
-    rows += setting.rows("speed", partial(_timed, data))
+    course.until(0.9)
+    shown = [one for one in systems if one.name in _CURVES]
+    curves = {one.name: study.curve(one) for one in course.each(shown)}
+    course.until(0.95 if full else 1.0)
     sections = [
-        _reading(data, test, setting),
+        study.reading(len(test)),
         protocol.section(),
         _ratings(curves, best),
-        *([_stability(data, setting)] if setting.full else []),
         _differences(systems, runs, counts, len(data.train)),
-        *([_clippings(systems, runs)] if setting.full else []),
+        *([_clippings(systems, runs)] if full else []),
         _failures(runs),
         _signals(runs),
         _collisions(runs),
@@ -138,47 +115,80 @@ def run(setting: Setting) -> Result:
     return Result(rows, sections, setting.drawn("partial-feedback.svg", plot), headline)
 
 
-# --- The choice of rates, on the dev part alone ---------------------------------------------------
-#
 # Every rate of every system learns from a share of the samples, with two seeds that no table of
 # results uses; those with more samples than others have three times as many here, and one seed. The
 # rate with the best mean F on the dev part is the system's: a full run chooses so, and freezes what
 # it chose before it reads the test part; a quick one has the rates of the table of systems.
-
 RATE_PASSES, LONG_RATE_PASSES = 20, 60
 RATE_SEEDS = (100, 101)
 
 
-def _chosen(
-    protocol: Protocol, system: ways.RewardedSystem, data: ways.RewardedSentences
-) -> ways.RewardedSystem:
-    rates = grid(rate=system.rates or (system.rule.rate,))
+@dataclass(frozen=True, slots=True)
+class _Study:
+    """A run with its data: what it chooses and trains."""
 
-    def held_out(settings: Settings) -> float:
-        return float(np.mean(tried(_at(system, settings["rate"]), data)))
+    setting: Setting
+    data: ways.RewardedSentences
+    protocol: Protocol
 
-    about = (replace(system, rates=()), RATE_PASSES, RATE_SEEDS)
-    quick = {"rate": system.rule.rate}
-    found = protocol.choose(system.name, rates, held_out, about, quick=quick)
-    return _at(system, found["rate"])
+    def chosen(self, system: ways.RewardedSystem) -> ways.RewardedSystem:
+        def held_out(settings: Settings) -> float:
+            return float(np.mean(tried(_at(system, settings["rate"]), self.data)))
 
+        rates, quick = grid(rate=system.rates or (system.rule.rate,)), {"rate": system.rule.rate}
+        about = (replace(system, rates=()), RATE_PASSES, RATE_SEEDS)
+        found = self.protocol.choose(system.name, rates, held_out, about, quick=quick)
+        return _at(system, found["rate"])
 
-def _penalty(protocol: Protocol, data: ways.RewardedSentences, setting: Setting) -> float:
-    def held_out(settings: Settings) -> float:
-        return ways.f_of(_informed(data, settings["l2"], setting), data.dev)
+    def penalty(self) -> float:
+        def held_out(settings: Settings) -> float:
+            return ways.f_of(self.informed(settings["l2"]), self.data.dev)
 
-    l2: float = protocol.choose(
-        "full information", grid(l2=ways.L2S), held_out, quick={"l2": ways.L2S[3]}
-    )["l2"]
-    return l2
+        candidates, quick = grid(l2=ways.L2S), {"l2": ways.L2S[3]}
+        found = self.protocol.choose("full information", candidates, held_out, quick=quick)
+        return float(found["l2"])
 
+    def informed(self, l2: float) -> CRF:
+        def make() -> CRF:
+            self.setting.say(f"partial-feedback: full information, l2 {l2:g}")
+            return ways.informed(self.data.train, l2=l2, dev=self.data.dev)
 
-def _informed(data: ways.RewardedSentences, l2: float, setting: Setting) -> CRF:
-    def make() -> CRF:
-        setting.say(f"partial-feedback: full information, l2 {l2:g}")
-        return ways.informed(data.train, l2=l2, dev=data.dev)
+        return self.setting.tagger(f"full information, l2 {l2:g}", make, l2)
 
-    return setting.tagger(f"full information, l2 {l2:g}", make, l2)
+    def runs(self, system: ways.RewardedSystem, test: Corpus) -> list[ways.LearningRun]:
+        passes, seeds = (FULL, seeds_of(system)) if self.setting.full else (QUICK, 1)
+        start = ways.beginning(system, self.data)
+
+        def one(seed: int) -> ways.LearningRun:
+            found = ways.trained(system, start, self.data, test, passes, seed)
+            of = f"{system.name}, seed {seed}"
+            self.setting.say(f"partial-feedback: {of}: F {found.dev:.2f} on the dev part")
+            return found
+
+        about = (replace(system, rates=()), passes)
+        kind = ways.LearningRun
+        return over_seeds(self.setting, system.name, one, kind, seeds=seeds, about=about)
+
+    def curve(self, system: ways.RewardedSystem) -> Floats:
+        start, seeds = ways.beginning(system, self.data), SEEDS if self.setting.full else 1
+        one = partial(ways.shares_by_ratings, system, start, self.data, MARKS)
+        about, name = (replace(system, rates=()), MARKS), f"{system.name}, curve"
+        found = over_seeds(self.setting, name, one, list[float], seeds=seeds, about=about)
+        return np.asarray(found)
+
+    def reading(self, test: int) -> str:
+        full = self.setting.full
+        passes, train = FULL if full else QUICK, len(self.data.train)
+        return prose(
+            "partial-feedback/reading",
+            train=train,
+            test=test,
+            samples=passes * train,
+            passes=passes,
+            longer=prose("partial-feedback/longer", longer=ways.LONGER[0].longer) if full else "",
+            seeds=f"{SEEDS} seeds, {SEEDS_OF_LONG} of those with more" if full else "1 seed",
+            rate_passes=RATE_PASSES,
+        )
 
 
 def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[float]:
@@ -187,45 +197,17 @@ def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[flo
     few = system.has_more
     passes, seeds = (LONG_RATE_PASSES, RATE_SEEDS[:1]) if few else (RATE_PASSES, RATE_SEEDS)
     system = replace(system, samples=None)
-    return [_dev(system, start, data, passes, seed) for seed in seeds]
+    ends = (ways.learnt(system, start, data, passes, seed)[1] for seed in seeds)
+    return [100.0 * (end.dev or 0.0) for end in ends]
 
 
 def _at(system: ways.RewardedSystem, rate: float) -> ways.RewardedSystem:
     return replace(system, rule=replace(system.rule, rate=rate))
 
 
-def _runs(
-    system: ways.RewardedSystem, data: ways.RewardedSentences, test: Corpus, setting: Setting
-) -> list[ways.LearningRun]:
-    passes, seeds = (FULL, seeds_of(system)) if setting.full else (QUICK, 1)
-    start = ways.beginning(system, data)
-
-    def one(seed: int) -> ways.LearningRun:
-        found = ways.trained(system, start, data, test, passes, seed)
-        of = f"{system.name}, seed {seed}"
-        setting.say(f"partial-feedback: {of}: F {found.dev:.2f} on the dev part")
-        return found
-
-    about = (replace(system, rates=()), passes)
-    return over_seeds(setting, system.name, one, ways.LearningRun, seeds=seeds, about=about)
-
-
 def seeds_of(system: ways.RewardedSystem) -> int:
     """Return from how many seeds a system learns in a full run."""
     return min(SEEDS, SEEDS_OF_LONG) if system.has_more else SEEDS
-
-
-def _curve(system: ways.RewardedSystem, data: ways.RewardedSentences, setting: Setting) -> Floats:
-    start, seeds = ways.beginning(system, data), SEEDS if setting.full else 1
-    found = over_seeds(
-        setting,
-        f"{system.name}, curve",
-        lambda seed: ways.shares_by_ratings(system, start, data, MARKS, seed),
-        list[float],
-        seeds=seeds,
-        about=(replace(system, rates=()), MARKS),
-    )
-    return np.asarray(found)
 
 
 def _rows(
@@ -276,14 +258,6 @@ def _beginnings(
         yield Row(name, "F, dev, %", ways.f_of(start, data.dev))
 
 
-def _timed(data: ways.RewardedSentences) -> Iterator[Row]:
-    blank = ways.unlearned(data)
-    for way, rate in _speeds(blank, data.train, 5).items():
-        yield Row("speed", f"updates a second: {way}", rate)
-    for call, wait in _latencies(blank, data.dev).items():
-        yield Row("FeedbackLearner", f"µs a call: {call}", wait)
-
-
 def _draw(
     systems: Sequence[ways.RewardedSystem],
     runs: Runs,
@@ -311,22 +285,6 @@ def _draw(
         Panel("share of full information's F, mean of seeds, %", early, bottom=0, top=100),
     ]
     draw(path, panels, "samples, each with one reward", size=(8, 10), log=True)
-
-
-def _reading(data: ways.RewardedSentences, test: Corpus, setting: Setting) -> str:
-    passes = FULL if setting.full else QUICK
-    seeds = f"{SEEDS} seeds, {SEEDS_OF_LONG} of those with more" if setting.full else "1 seed"
-    longer = prose("partial-feedback/longer", longer=ways.LONGER[0].longer) if setting.full else ""
-    return prose(
-        "partial-feedback/reading",
-        train=len(data.train),
-        test=len(test),
-        samples=passes * len(data.train),
-        passes=passes,
-        longer=longer,
-        seeds=seeds,
-        rate_passes=RATE_PASSES,
-    )
 
 
 def _ratings(curves: Mapping[str, Floats], best: float) -> str:
@@ -357,30 +315,6 @@ def _failures(runs: Runs) -> str:
     ]
     head = ["## Runs that stood still or diverged\n", f"{_FAILURE}\n"]
     return "\n".join([*head, *(lines or ["None."])])
-
-
-def _stability(data: ways.RewardedSentences, setting: Setting) -> str:
-    start, cells = ways.unlearned(data), []
-    setting.course.until(1.0)
-    for (control, rule), rates in setting.course.each(_STEADY.items()):
-        for rate in setting.course.each(rates):
-            name = f"stability, control {control}, {rule}, rate {rate:g}"
-            setting.say(f"partial-feedback: {name}")
-            system = ways.RewardedSystem("", Aim(control=control), Rule(rule, rate=rate), passes=20)
-            one = partial(_dev, system, start, data, 40)
-            cells.append(
-                [control, rule, f"{rate:g}", *map(number, over_seeds(setting, name, one, float))]
-            )
-    head = ["control", "rule", "rate", *(f"seed {setting.seed + seed}" for seed in range(SEEDS))]
-    return "## Rates and seeds\n\nF on the dev part, expected loss, 40 passes.\n\n" + table(
-        head, cells
-    )
-
-
-def _dev(
-    system: ways.RewardedSystem, start: CRF, data: ways.RewardedSentences, passes: int, seed: int
-) -> float:
-    return 100.0 * (ways.learnt(system, start, data, passes, seed)[1].dev or 0.0)
 
 
 def _clippings(systems: Sequence[ways.RewardedSystem], runs: Runs) -> str:
@@ -461,71 +395,6 @@ def _needed(samples: Sequence[int | None]) -> str:
         return "not reached"
     few = "" if len(known) == len(samples) else f" ({len(known)} of {len(samples)} runs)"
     return f"{float(np.mean(known)):,.0f}{few}"
-
-
-# --- How many samples a second, on one core -------------------------------------------------------
-
-_BATCH = 512
-_CALLS = 300
-
-
-def _speeds(start: CRF, train: Corpus, passes: int) -> dict[str, float]:
-    problem = problem_of(start, train, PHRASE)
-    gold = problem.states
-
-    def from_python(made: Proposals) -> Floats:
-        """Give the share of right states, in NumPy: a reward that the kernel knows nothing of."""
-        lengths = np.diff(problem.offsets)[made.order]
-        starts = np.cumsum(lengths) - lengths
-        tokens = np.repeat(problem.offsets[made.order] - starts, lengths) + np.arange(
-            len(made.path)
-        )
-        right = np.add.reduceat((gold[tokens] == made.path).astype(np.float64), starts)
-        return np.asarray(right / lengths)
-
-    aim, pair, rule = Aim(control="mean"), Aim("preference", control="mean"), Rule(rate=0.1)
-    space, theta = start.space, start.theta
-    adadelta = Rule("adadelta", rate=0.1)
-    ways: dict[str, Callable[[], Bandit]] = {
-        "one by one": lambda: Bandit(problem, space, theta, aim=aim, rule=rule),
-        f"rewards for {_BATCH} at a time": lambda: Bandit(
-            problem, space, theta, aim=aim, rule=rule, batch=_BATCH
-        ),
-        f"rewards for {_BATCH} at a time, from Python": lambda: Bandit(
-            problem, space, theta, aim=aim, rule=rule, batch=_BATCH, rewards=from_python
-        ),
-        "pairs, one by one": lambda: Bandit(problem, space, theta, aim=pair, rule=rule),
-        "ADADELTA, one by one": lambda: Bandit(problem, space, theta, aim=aim, rule=adadelta),
-    }
-    return {name: _speed(make(), passes) for name, make in ways.items()}
-
-
-def _latencies(start: CRF, sentences: Corpus) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for sync in get_args(Sync):
-        asked, told = [], []
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            FeedbackLearner.create(Path(folder) / "learner", start, sync=sync) as learner,
-        ):
-            for sentence in sentences[:_CALLS]:
-                began = time.perf_counter()
-                proposal = learner.propose(sentence)
-                between = time.perf_counter()
-                learner.feedback(proposal, 0.5)
-                asked.append(between - began)
-                told.append(time.perf_counter() - between)
-        found[f"propose, sync={sync}"] = 1e6 * float(np.median(asked))
-        found[f"feedback, sync={sync}"] = 1e6 * float(np.median(told))
-    return found
-
-
-def _speed(bandit: Bandit, passes: int) -> float:
-    bandit.step()
-    began = time.process_time()
-    for _ in range(passes):
-        bandit.step()
-    return passes * bandit.samples / (time.process_time() - began)
 
 
 RECIPE = Recipe(

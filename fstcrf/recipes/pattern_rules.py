@@ -163,7 +163,7 @@ def run(setting: Setting) -> Result:
             name, about = f"{one.name}: {system}", (settings, RULES)
             make = partial(_tested, one, system, settings, test)
             found[system] = setting.kept(f"{name}, test", make, RuleRun, about)
-            rows += setting.rows(f"{name}, rows", partial(_rows, name, found[system]), about)
+            rows += setting.told(_rows(name, found[system]))
     size = len(train), len(held_out)
     return Result(
         rows,

@@ -119,12 +119,13 @@ _CLIPPED = Aim("cross-entropy", clip=0.01)
 def _fixed(
     name: str,
     aim: Aim,
-    rate: float,
+    rate: float | Rule,
     rates: tuple[float, ...] = (),
     paper: tuple[float | None, int | None] = NOTHING,
     **more: Any,
 ) -> RewardedSystem:
-    return RewardedSystem(name, aim, Rule(rate=rate), paper, rates=rates, **more)
+    rule = rate if isinstance(rate, Rule) else Rule(rate=rate)
+    return RewardedSystem(name, aim, rule, paper, rates=rates, **more)
 
 
 _MEAN = Aim(control="mean")
@@ -138,6 +139,13 @@ _MEDIUM = (0.01, *_LONG)
 _WIDER = (0.003, *_MEDIUM)
 _LOW = (1e-4, 2e-4, 5e-4, 1e-3)
 _LESS_CLIPPED = Aim("cross-entropy", clip=0.05, control="sentence")
+
+_LESS_CLIPPED_MEAN = replace(_LESS_CLIPPED, control="mean")
+_MOMENTUM = Rule("momentum", rate=0.001, momentum=0.9)
+_ADADELTA, _SLOW = Rule("adadelta", rate=0.01), Rule("adadelta", rate=0.01, rho=0.9999)
+_COOLING = Schedule(annealing=True)
+_LOGGED: dict[str, Any] = {"warm": 200, "logged": True, "passes": 1}
+_LOG_RATES = (5e-6, 1e-5, 2e-5, 5e-5, *_LOW)
 
 _OTHERS = Aim(control="leave-one-out", draws=4)
 _LOGISTIC = Aim("logistic")
@@ -159,37 +167,14 @@ SYSTEMS = (
     _fixed("cross-entropy", _CLIPPED, 1e-5, _TINY, CROSS_ENTROPY),
     _fixed("cross-entropy, control: mean", replace(_CLIPPED, control="mean"), 3e-5, (*_TINY, 1e-4)),
     _fixed("cross-entropy, control: sentence", _LESS_CLIPPED, 0.0005, _LOW),
-    RewardedSystem(
-        "expected loss, momentum",
-        Aim(),
-        Rule("momentum", rate=0.001, momentum=0.9),
-        rates=(0.0002, 0.0005, 0.001, 0.002),
-    ),
-    RewardedSystem(
-        "expected loss, ADADELTA", Aim(), Rule("adadelta", rate=0.01), rates=(0.001, 0.01, 0.1)
-    ),
-    RewardedSystem(
-        "expected loss, ADADELTA, control: mean",
-        _MEAN,
-        Rule("adadelta", rate=0.1, rho=0.9999),
-        rates=_LONG,
-    ),
-    _fixed(
-        "expected loss, annealed",
-        Aim(temperature=1.0),
-        0.01,
-        schedule=Schedule(annealing=True),
-        passes=1,
-    ),
-    RewardedSystem("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
+    _fixed("expected loss, momentum", Aim(), _MOMENTUM, (0.0002, 0.0005, 0.001, 0.002)),
+    _fixed("expected loss, ADADELTA", Aim(), _ADADELTA, (0.001, 0.01, 0.1)),
+    _fixed("expected loss, ADADELTA, control: mean", _MEAN, replace(_SLOW, rate=0.1), _LONG),
+    _fixed("expected loss, annealed", Aim(temperature=1.0), 0.01, schedule=_COOLING, passes=1),
+    _fixed("expected loss, L2", Aim(), Rule(rate=0.01, decay=1e-6)),
     _fixed("expected loss, hashed", Aim(), 0.01, hash_bits=19),
     _fixed("expected loss, warm start", Aim(), 0.01, warm=200),
-    RewardedSystem(
-        "expected loss, ADADELTA, rho 0.9999",
-        Aim(),
-        Rule("adadelta", rate=0.01, rho=0.9999),
-        rates=(0.001, 0.01, 0.1),
-    ),
+    _fixed("expected loss, ADADELTA, rho 0.9999", Aim(), _SLOW, (0.001, 0.01, 0.1)),
     _fixed("cross-entropy, clip 0.05", Aim("cross-entropy", clip=0.05), 1e-4, (*_TINY, *_LOW)),
     _fixed("expected loss, leave one out of 4", _OTHERS, 0.1, _LONG),
     _fixed("logistic", _LOGISTIC, 0.1, _WIDER),
@@ -197,24 +182,8 @@ SYSTEMS = (
     _fixed("expected loss, control: mean, noisy raters", _MEAN, 0.03, (0.01, *_LONG), rater=_STARS),
     _fixed("preference, binary, same, noisy raters", _SAME, 0.01, _SHORT, rater=_STARS),
     _fixed("logistic, noisy raters", _LOGISTIC, 0.1, (0.01, *_LONG), rater=_STARS),
-    _fixed(
-        "expected loss, log",
-        Aim(control="mean", cap=5.0),
-        0.03,
-        (0.01, *_LONG),
-        warm=200,
-        logged=True,
-        passes=1,
-    ),
-    _fixed(
-        "cross-entropy, log",
-        replace(_LESS_CLIPPED, control="mean"),
-        0.0002,
-        (5e-6, 1e-5, 2e-5, 5e-5, *_LOW),
-        warm=200,
-        logged=True,
-        passes=1,
-    ),
+    _fixed("expected loss, log", Aim(control="mean", cap=5.0), 0.03, (0.01, *_LONG), **_LOGGED),
+    _fixed("cross-entropy, log", _LESS_CLIPPED_MEAN, 0.0002, _LOG_RATES, **_LOGGED),
 )
 
 
@@ -249,41 +218,26 @@ LONGER = (  # those of the paper with 5 times the samples, nearer to how many th
     _longer("cross-entropy", 3e-6, (1e-6, 3e-6, 1e-5)),
 )
 
-_EXPECTED_LOSS = Aim()
-
 
 def _as_published(begin: Beginning, text: str) -> tuple[RewardedSystem, ...]:
     aims = (
-        ("expected loss", _EXPECTED_LOSS, Rule(rate=1e-4), EXPECTED_LOSS),
-        ("preference, binary", _PAIRS, Rule(rate=1e-4), PREFERENCE),
+        ("expected loss", Aim(), 1e-4, EXPECTED_LOSS),
+        ("preference, binary", _PAIRS, 1e-4, PREFERENCE),
         ("cross-entropy", _CLIPPED, Rule(rate=1e-6, decay=1e-6), CROSS_ENTROPY),
     )
+    more: dict[str, Any] = {"passes": 10, "begin": begin}
     return tuple(
-        RewardedSystem(
-            f"{name}, the paper's rate, {text}",
-            aim,
-            rule,
-            paper,
-            passes=10,
-            samples=paper[1],
-            begin=begin,
-        )
+        _fixed(f"{name}, the paper's rate, {text}", aim, rule, (), paper, samples=paper[1], **more)
         for name, aim, rule, paper in aims
     )
 
 
+_SAMPLES: dict[str, Any] = {"passes": 10, "samples": PREFERENCE[1]}
+_RATES = (1e-5, 1e-4, 1e-3)
 PUBLISHED = (  # the paper's learners with its rates, L2, numbers of samples, and both beginnings
     *_as_published("zeros", "from zeros"),
     *_as_published("ones", "from supported weights of 1"),
-    _fixed(
-        "preference, binary, the paper's samples",
-        _PAIRS,
-        0.0001,
-        (1e-5, 1e-4, 1e-3),
-        PREFERENCE,
-        passes=10,
-        samples=PREFERENCE[1],
-    ),
+    _fixed("preference, binary, the paper's samples", _PAIRS, 1e-4, _RATES, PREFERENCE, **_SAMPLES),
 )
 
 # Rate, clip, and what the write-up of ChRisF says of them: F on the test part and share of samples

@@ -189,8 +189,7 @@ def run(setting: Setting) -> Result:
             about = task.template, task.columns, chosen[system]
             make = partial(measured, task, system, chosen[system], test)
             one = setting.kept(f"{task.name}, {system}", make, SegmentRun, about)
-            name = f"{task.name}, {system}, rows"
-            rows += setting.rows(name, partial(_rows, task, one, test.n_tokens), (about, one.f))
+            rows += setting.told(_rows(task, one, test.n_tokens))
             found.append(one)
         sections.append(_significance(task, test, found, setting.seed))
         headline += [_headline(task, test, one) for one in found]

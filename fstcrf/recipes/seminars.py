@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +12,9 @@ import numpy as np
 from fstcrf.arrays import Floats
 from fstcrf.evaluate.significance import resampled_t
 from fstcrf.recipes import seminars_systems as systems
-from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, mean_f, scored
-from fstcrf.recipes.entity_readers import readers
+from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, scored
 from fstcrf.recipes.experiment import Recipe, Setting
-from fstcrf.recipes.message_features import LABELS, MORE, PAGE, PAPER, Features
+from fstcrf.recipes.message_features import MORE, PAPER
 from fstcrf.recipes.news_transfer import transfer
 from fstcrf.recipes.protocol import Protocol
 from fstcrf.recipes.report import (
@@ -32,7 +30,6 @@ from fstcrf.recipes.report import (
     table,
 )
 from fstcrf.taggers.pipelines import Pipeline, Task
-from fstcrf.text.corpus import Corpus
 
 SPLITS, SPLITS_FULL = 2, 10
 
@@ -95,9 +92,6 @@ def run(setting: Setting) -> Result:
     ]
     plots: list[str] = []
     if setting.full:
-        setting.course.until(0.8)
-        sections.append(readers(first, found, lambda one: choices[one.name], common, protocol))
-        sections.append(ablation(setting, common))
         setting.course.until(1.0)
         section, plots = _curve(setting, common)
         sections.append(section)
@@ -117,8 +111,7 @@ def _split(
     for one in several:
         outcome = one.measured(protocol, choices[one.name])
         found[one.features.name] = outcome
-        make = partial(_of_split, one.name, outcome)
-        one.setting.rows(f"{one.name}, scores", make, about=outcome)
+        one.setting.told(_of_split(one.name, outcome))
     return found
 
 
@@ -249,91 +242,8 @@ def _choices(found: Sequence[systems.Measured], protocol: Protocol) -> str:
 
 
 def _notes(setting: Setting, count: int) -> str:
-    extent = (
-        ""
-        if setting.full
-        else " `--full` takes ten, and adds the learning curve and what features bring."
-    )
+    extent = "" if setting.full else " `--full` takes ten, and adds the learning curve."
     return prose("seminars/notes", count=count, seed=setting.seed, extent=extent)
-
-
-GRAMMAR, POLICY = "no place 1.5, no speaker 3", "frequent"
-
-_IOB2 = {**MORE.options, "scheme": "iob2"}
-_PAPER = {**PAPER.options, "max_iterations": MORE.options["max_iterations"]}
-
-
-@dataclass(frozen=True, slots=True)
-class FieldVariant:
-    """Features of the field tagger, alone or joined with the entity tagger."""
-
-    name: str
-    features: Features
-    joint: bool = False
-
-
-_FEW = replace(PAPER, options=_PAPER)
-_MANY = replace(MORE, options=_IOB2)
-_LINES = PAPER.alone.removesuffix(LABELS) + PAGE + LABELS
-
-VARIANTS = (
-    FieldVariant("of the paper", _FEW),
-    FieldVariant("+ lines, rooms, runs, elsewhere", replace(_MANY, alone=_LINES)),
-    FieldVariant("+ parts of words, neighbours, windows", _MANY),
-    FieldVariant("the same, order 2", replace(_MANY, options={**_IOB2, "order": 2})),
-    FieldVariant("the same, order 1, BIOES", MORE),
-    FieldVariant("the same, with the entity label, joint", MORE, joint=True),
-    FieldVariant("of the paper, with the entity label, joint", _FEW, joint=True),
-)
-
-
-def ablation(setting: Setting, common: systems.Shared) -> str:
-    """Cross-validate all variants on the training half of the first split."""
-    half = systems.split(len(common.messages), setting.seed, 0).train
-    messages = common.messages.select(half)
-    rows = []
-    for variant in setting.course.each(VARIANTS):
-        make = partial(_validated, setting, common, messages, variant)
-        about = (variant, GRAMMAR, POLICY, systems.declared(variant.features))
-        found = setting.kept(f"ablation, {variant.name}", make, dict[str, float], about)
-        rows.append([variant.name, *(f"{100 * value:.1f}" for value in found.values())])
-    return (
-        "## What the features bring\n\n"
-        f"F, one field a message, {systems.FOLDS}-fold cross-validation "
-        f"within the training half of the first split, under the grammar *{GRAMMAR}*, value "
-        f"*{POLICY}*, {MORE.options['max_iterations']} iterations.\n\n"
-        + table(["features", "location", "speaker", "overall"], rows)
-    )
-
-
-def _validated(
-    setting: Setting, common: systems.Shared, messages: Corpus, variant: FieldVariant
-) -> dict[str, float]:
-    setting.say(f"seminars: cross-validation, features {variant.name}")
-    words: list[Sequence[str]] = []
-    gold: list[Sequence[str]] = []
-    labels: list[Sequence[str]] = []
-    for train, held in systems.folded(messages):
-        words += held.column_lists("word")
-        gold += held.column_lists("field")
-        labels += _decided(variant, common, train, held)
-    found = scored(words, gold, labels, POLICY)
-    return {"location": found["location"].f, "speaker": found["speaker"].f, "all": mean_f(found)}
-
-
-def _decided(
-    variant: FieldVariant, common: systems.Shared, train: Corpus, held: Corpus
-) -> list[Sequence[str]]:
-    features, options = variant.features, variant.features.options
-    train = features.prepared(train)
-    if variant.joint:
-        task = Task("field", train, features.transfer, reads=["ner"], options=options)
-        pipeline = Pipeline([common.entities(features), task], normalize="product")
-    else:
-        pipeline = Pipeline([Task("field", train, features.alone, options=options)])
-    trained = pipeline.train().constrained(systems.grammars()[GRAMMAR])
-    answers = trained.tag_all(held, decode="joint")
-    return [fields for _, fields in answers] if variant.joint else list(answers)
 
 
 SIZES = (50, 100, 150, 200, 242)

@@ -510,9 +510,9 @@ class MessageSplit:
     def say(self, what: str) -> None:
         self.setting.say(f"seminars: split {self.number + 1}: {self.features.name}, {what}")
 
-    def taggers(self, ner: CRF | None = None) -> SplitTaggers:
-        """Return the taggers of the training half, reading another entity tagger or their own."""
-        ner = self.common.entities(self.features) if ner is None else ner
+    def taggers(self) -> SplitTaggers:
+        """Return the taggers of the training half."""
+        ner = self.common.entities(self.features)
         return SplitTaggers(self.features, self._half("train"), ner, self._place)
 
     def chosen(self, protocol: Protocol) -> SplitChoice:
@@ -527,22 +527,6 @@ class MessageSplit:
 
         name = f"{self.name}, by message"
         return self.setting.kept(name, make, SplitOutcome, about=(*self._about, choice))
-
-    def reading(self, name: str, ner: CRF, protocol: Protocol, choice: SplitChoice) -> SplitOutcome:
-        """Score cascade and joint decoding where the field tagger reads another entity tagger."""
-
-        def make() -> SplitOutcome:
-            self.say(f"reading an entity tagger of {name}")
-            study = SplitScores(self.features, protocol.test(lambda: self._half("test")))
-            taggers = self.taggers(ner)
-            pipeline = taggers.trained(f"reading {name}", taggers.train)
-            study.score("cascaded", pipeline, "cascade")
-            study.score("joint, λ = 1", pipeline, "joint")
-            study.found.chosen = choice.report()
-            return study.found
-
-        part = f"{self.name}, reading {name}"
-        return self.setting.kept(part, make, SplitOutcome, about=(*self._about, choice))
 
     def unproven(self, protocol: Protocol) -> list[int]:
         """Return how many answers by the chain rule are not proven, and how many there are."""

@@ -153,8 +153,8 @@ def run(setting: Setting) -> Result:
     others, watched = _others(data, like, setting)
     held_out.append(watched)
     setting.course.until(1.0)
-    rows = setting.rows("table 3", lambda: _table3(whole), whole)
-    rows += setting.rows("table 2", lambda: _table2(others), others)
+    rows = setting.told(_table3(whole))
+    rows += setting.told(_table2(others))
     fields: dict[str, list[chunkers.ChunkerRun]] = {}
     for features in setting.course.each(_FEATURES):
         converged = partial(_converged, data, features)
@@ -166,7 +166,7 @@ def run(setting: Setting) -> Result:
         fields[name] = over_seeds(
             setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=epochs
         )
-    rows += setting.rows("chosen", partial(_chosen_rows, fields), (choices, _seeds(setting)))
+    rows += setting.told(_chosen_rows(fields))
     fields["MEMM"] = others[:1]
     systems = {"CRF": fields["CRF, complete"], "MEMM": fields["MEMM"]}
     systems["perceptron"] = fields["averaged perceptron, supported"]

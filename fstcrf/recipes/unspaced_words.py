@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -242,21 +241,6 @@ def trained_run(
     return WordRun(name, spans, model.record.weights, seconds, speed)
 
 
-def exported(task: WordTask, options: WordOptions) -> tuple[int, int]:
-    """Return on how many texts MeCab finds the words of a trained model, and how many there are."""
-    model = _trained(task, task.dev, options)
-    ours = _spans_of(model, task.texts)
-    fugashi = optional("fugashi", "pip install fugashi unidic-lite")
-    with tempfile.TemporaryDirectory() as folder:
-        model.export(folder, compiled=True)
-        tagger = fugashi.GenericTagger(f"-d {folder} -r {os.devnull}")
-        same = 0
-        for text, words in zip(task.texts, ours, strict=True):
-            nodes = [(node.surface, node.feature_raw) for node in tagger.parseToNodeList(text)]
-            same += _placed(text, nodes) == words
-    return same, len(ours)
-
-
 # --- What is known in part ------------------------------------------------------------------------
 
 
@@ -289,7 +273,7 @@ def run(setting: Setting) -> Result:
     return run_on(setting, japanese(setting))
 
 
-def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Result:
+def run_on(setting: Setting, task: WordTask) -> Result:
     protocol = Protocol(RECIPE.name, setting)
     setting.course.until(0.4)
     top, nothing = choose(protocol, task)
@@ -301,20 +285,11 @@ def run_on(setting: Setting, task: WordTask, *, mecab_runs: bool = True) -> Resu
     for name, make in setting.course.each(_systems(task, top, nothing).items()):
         setting.say(f"words: {name}")
         one = setting.kept(name, make, WordRun, (TEMPLATES, top, nothing))
-        rows += setting.rows(f"{name}, rows", partial(_rows, task, one), (TEMPLATES, top, nothing))
+        rows += setting.told(_rows(task, one))
         runs.append(one)
     sections = [prose("words/reading", learnt=LEARNT, threads=THREADS)]
     sections += [protocol.section(), _coverage(task)]
     sections += [_significance(task, runs, setting.seed), _curve(setting, task, top, runs)]
-    if setting.full and mecab_runs:
-        setting.say("words: MeCab with the learnt costs")
-        make_export = partial(exported, task, top)
-        same, there = setting.kept("exported", make_export, tuple[int, int], (TEMPLATES, top))
-        sections.append(
-            "## Run by MeCab\n\nWritten as a dictionary, the model learnt on MeCab's costs was run "
-            f"by MeCab itself: on {same} of {there} texts it finds the same words with the same "
-            "labels. Costs are whole numbers there."
-        )
     headline = [_headline(task, one, labels=own) for one in runs for own in (False, True)]
     return Result(rows, sections, headline=headline)
 

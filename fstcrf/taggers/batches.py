@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.errors import DataError, NoPathError
+from fstcrf.arrays import Bools, Floats, Ints
+from fstcrf.errors import DataError
 from fstcrf.lattices import Answer, Lattice
-from fstcrf.lattices.answer import shares
 from fstcrf.lattices.paths import nbest_of_tapes
 from fstcrf.machines.plans import Program, no_path_error, warn_unproven
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Known, Request
@@ -30,16 +27,13 @@ from fstcrf.text.features.surroundings import with_surroundings
 from fstcrf.text.features.template import tape_column
 
 
-def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corpus]:
-    """Return the lengths of sentences, and a corpus of those that are not empty.
+def as_corpus(composition: JointModel, sentences: Data) -> Corpus:
+    """Return sentences as a corpus.
 
     Rows of strings have the columns that the taggers were trained on, all of them on the same.
     """
     if isinstance(sentences, Corpus):
-        sizes = np.diff(sentences.offsets)
-        sentences = surrounded(composition, sentences)
-        full = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
-        return sizes.tolist(), full
+        return surrounded(composition, sentences)
     taggers = composition.taggers
     columns = max((tagger.columns for tagger in taggers), key=len)
     if any(tagger.columns != columns[: len(tagger.columns)] for tagger in taggers):
@@ -47,10 +41,10 @@ def as_corpus(composition: JointModel, sentences: Data) -> tuple[list[int], Corp
     parsed = as_sentences(sentences, columns)
     words = [s for s in parsed if len(s)]
     if not words:
-        return [0] * len(parsed), _no_tokens(taggers)
+        return _no_tokens(taggers, len(parsed))
     # What is missing somewhere is missing: the tagger that needs it will say so.
     names = [n for n in words[0].columns if all(n in s for s in words)]
-    return [len(s) for s in parsed], surrounded(composition, Corpus.from_sentences(words, names))
+    return surrounded(composition, Corpus.from_sentences(parsed, names))
 
 
 def surrounded(composition: JointModel, corpus: Corpus) -> Corpus:
@@ -61,14 +55,21 @@ def surrounded(composition: JointModel, corpus: Corpus) -> Corpus:
     return corpus
 
 
-def _no_tokens(taggers: Sequence[Model]) -> Corpus:
-    """Return a corpus without sentences, with all columns that taggers may ask for."""
+def with_tokens(corpus: Corpus) -> tuple[list[int], Corpus]:
+    """Return the lengths of sentences, and a corpus of those that have tokens."""
+    lengths = Ragged(corpus.offsets).lengths
+    full = corpus if lengths.all() else corpus.select(np.flatnonzero(lengths))
+    return lengths.tolist(), full
+
+
+def _no_tokens(taggers: Sequence[Model], sentences: int) -> Corpus:
+    """Return a corpus without tokens, with all columns that taggers may ask for."""
     names = {tape.name for tagger in taggers for tape in tagger.reads}
     for tagger in taggers:
         if isinstance(tagger.index, FeatureIndex):
             names.update(tagger.index.columns)
     nothing = Column.from_strings(())
-    return Corpus(dict.fromkeys(sorted(names), nothing), np.zeros(1, dtype=np.int64))
+    return Corpus(dict.fromkeys(sorted(names), nothing), np.zeros(sentences + 1, dtype=np.int64))
 
 
 def _refuse_rows(taggers: Sequence[Model], sentences: Data) -> None:
@@ -102,13 +103,12 @@ def runs(
     """Answer run by run; the runs do not depend on the threads.
 
     `answer` maps a run and the values of the program's inputs to anything. Returned are the length
-    of each sentence, and the answers; empty sentences are in no run.
+    of each sentence, and the answers.
     """
-    lengths: list[int] = []
     if not composition.literal:  # read once for all
-        lengths, sentences = as_corpus(composition, sentences)
+        sentences = as_corpus(composition, sentences)
     prepared = [component.prepare(sentences) for component in composition.components]
-    lengths = lengths or prepared[0][0]
+    lengths = prepared[0][0]
 
     def of_run(run: Run) -> AnswerT:
         values = [v for _, make in prepared for v in make(run.first, run.end)]
@@ -120,7 +120,7 @@ def runs(
         return answer(run, tuple(values))
 
     cells = int(np.prod(composition.program.shape))
-    several = runs_of(lengths, max(1, min(20_000, _RUN_NUMBERS // cells)))
+    several = runs_of(lengths, max(1, min(RUN_TOKENS, _RUN_NUMBERS // cells)))
     return lengths, answered(several, of_run, threads)
 
 
@@ -139,33 +139,25 @@ def marginals(
     def answer(run: Run, values: Values) -> list[Floats | tuple[Floats, ...]]:
         values = values if known is None else known.applied(program, run, values)
         bound = _bound(program, program.machine, run, values)
-        found = kernel.axis_posterior(bound)
-        check_scores(found.log_z, run, bound, program, values)
-        states = dict(zip(program.order, found.node, strict=True))
+        posterior = kernel.axis_posterior(bound)
+        check_scores(posterior.log_z, run, bound, program, values)
+        states = dict(zip(program.order, posterior.node, strict=True))
         tapes = {t: program.chain[t].topology.label_sums(states[t]) for t in composition.tapes}
         parts = {tape: Ragged(run.offsets).split(rows) for tape, rows in tapes.items()}
         return [
             composition.per_tape({tape: rows[b] for tape, rows in parts.items()}.__getitem__)
-            for b in range(len(run.numbers))
+            for b in range(run.end - run.first)
         ]
 
-    lengths, found = runs(composition, sentences, answer, threads)
-    check_empty(composition, lengths)
-    full = iter([one for run in found for one in run])
-    return [
-        next(full)
-        if n
-        else composition.per_tape(lambda tape: np.empty((0, len(composition.label_sets[tape]))))
-        for n in lengths
-    ]
+    return [one for run in runs(composition, sentences, answer, threads)[1] for one in run]
 
 
-def decode(composition: JointModel, asked: Request, known: Known | None) -> Answer:
+def decode(composition: JointModel, request: Request, known: Known | None) -> Answer:
     """Return the n best paths of each sentence; those that are not proven are not warned of.
 
     Probabilities that are not asked for and looked at all the same read the sentences once more.
     """
-    program, n = composition.program, asked.n
+    program, n = composition.program, request.n
     decoder = program.decoder
     tame = known is None and _tame(composition)
 
@@ -175,61 +167,53 @@ def decode(composition: JointModel, asked: Request, known: Known | None) -> Answ
     def best(run: Run, values: Values) -> _Ranked:
         values = put(run, values)
         bound = _bound(program, decoder.machine, run, values, checked=tame)
-        searched = decoder.paths(bound, n, asked.budget)
-        if asked.strict:
+        searched = decoder.paths(bound, n, request.budget)
+        if request.strict:
             check_paths(searched, run, bound, program, values)
         whole = None if decoder.lazy else bound
-        log_z = _log_z(program, run, values, whole) if asked.probabilities else None
+        log_z = _log_z(program, run, values, whole) if request.probabilities else None
         return _Ranked.of(composition, searched, n, run, log_z)
 
     def sums(run: Run, values: Values) -> Floats:
         return _log_z(program, run, put(run, values))
 
-    lengths, found = runs(composition, asked.sentences, best, asked.threads)
-    if asked.strict:
-        check_empty(composition, lengths)
-    n = max([run.score.shape[1] for run in found], default=kernel.columns(n, 0))
-    found = [run.widened(n) for run in found]
-    full = np.asarray(lengths) > 0
-    scores = np.full((len(lengths), n), -np.inf)
-    scores[:, 0] = program.empty_score
-    exact, bounds = np.ones(scores.shape, dtype=bool), scores.copy()
-    for array, name in ((scores, "score"), (exact, "exact"), (bounds, "bound")):
-        rows = [getattr(run, name) for run in found]
-        array[full] = np.concatenate([array[:0], *rows])
+    lengths, parts = runs(composition, request.sentences, best, request.threads)
+    n = max([run.score.shape[1] for run in parts], default=kernel.columns(n, 0))
+    parts = [run.widened(n) for run in parts]
+    scores = np.concatenate([np.empty((0, n)), *(run.score for run in parts)])
+    exact = np.concatenate([np.empty((0, n), bool), *(run.exact for run in parts)])
+    bounds = np.concatenate([np.empty((0, n)), *(run.bound for run in parts)])
     flat = {
-        tape: np.concatenate([np.empty((n, 0), np.int32), *(run.labels[k] for run in found)], 1)
+        tape: np.concatenate([np.empty((n, 0), np.int32), *(run.labels[k] for run in parts)], 1)
         for k, tape in enumerate(composition.tapes)
     }
 
-    def chances() -> Floats:
-        parts = [run.log_z for run in found if run.log_z is not None]
-        if not asked.probabilities:
-            parts = runs(composition, asked.sentences, sums, asked.threads)[1]
-        log_z = np.full(len(lengths), program.empty_score)
-        log_z[full] = np.concatenate([np.empty(0), *parts])
-        return _one(shares(scores, log_z[:, None]))
+    def log_z() -> Floats:
+        each = [run.log_z for run in parts if run.log_z is not None]
+        if not request.probabilities:
+            each = runs(composition, request.sentences, sums, request.threads)[1]
+        return np.concatenate([np.empty(0), *each])
 
     return Answer(
         flat,
         composition.label_sets,
         Ragged.from_lengths(lengths).offsets,
-        scores=_one(scores),
-        probabilities=chances,
-        exact=_one(exact),
-        bounds=_one(bounds),
+        scores=scores,
+        exact=exact,
+        bounds=bounds,
+        log_z=log_z,
     )
 
 
-def decode_tapes(composition: JointModel, asked: Request, known: Known | None) -> Answer:
+def decode_tapes(composition: JointModel, request: Request, known: Known | None) -> Answer:
     """Return the n best labellings of the tapes shown of each sentence.
 
     Memory is that of the potentials of all sentences.
     """
-    n, tapes = asked.n, asked.tapes or composition.tapes
-    several = lattices(composition, asked.sentences, known)
-    ranked = nbest_of_tapes(several, n, tapes, threads=asked.threads, budget=asked.budget)
-    if asked.strict:
+    n, tapes = request.n, request.tapes or composition.tapes
+    several = lattices(composition, request.sentences, known)
+    ranked = nbest_of_tapes(several, n, tapes, threads=request.threads, budget=request.budget)
+    if request.strict:
         for number, (paths, lattice) in enumerate(zip(ranked, several, strict=True)):
             if not paths:
                 raise no_path_error(composition.program, lattice.values, sentence=number)
@@ -286,11 +270,6 @@ class _Ranked:
         )
 
 
-def _one(array: NDArray[T]) -> NDArray[T]:
-    """Return [B] for [B, 1]."""
-    return array[:, 0] if array.shape[1] == 1 else array
-
-
 def lattices(composition: JointModel, sentences: Data, known: Known | None = None) -> list[Lattice]:
     """Return the weighted transducer of each sentence, with what is known put in."""
     program = composition.program
@@ -300,23 +279,15 @@ def lattices(composition: JointModel, sentences: Data, known: Known | None = Non
         slices = Ragged(run.offsets).slices()
         return [Lattice(program, tuple(v[tokens] for v in values)) for tokens in slices]
 
-    lengths, found = runs(composition, sentences, cut, 1)
-    full = iter([lattice for run in found for lattice in run])
-    nothing = tuple(np.empty((0, *shape)) for shape in program.input_shapes())
-    return [next(full) if n else Lattice(program, nothing) for n in lengths]
+    return [lattice for run in runs(composition, sentences, cut, 1)[1] for lattice in run]
 
 
 def check_empty(composition: JointModel, lengths: Sequence[int]) -> None:
     """Raise NoPathError where a sentence has no tokens and the grammar refuses such ones."""
-    for number in np.flatnonzero(refused(composition, lengths)).tolist()[:1]:
-        raise no_path_error(composition.program, [np.empty(0)], sentence=number)
-
-
-def refused(composition: JointModel, lengths: Sequence[int]) -> Bools:
-    """Return which sentences have no tokens where the grammar refuses such ones, bool [B]."""
-    empty = np.equal(lengths, 0)
     # What a composition compiles to is not made for nothing.
-    return empty & bool(empty.any() and composition.program.empty_score == -np.inf)
+    if 0 in lengths and composition.program.empty_score == -np.inf:
+        number = list(lengths).index(0)
+        raise no_path_error(composition.program, [np.empty(0)], sentence=number)
 
 
 def check_paths(
@@ -330,7 +301,7 @@ def check_paths(
         raise no_path_error(
             program,
             tuple(v[first:end] for v in values),
-            sentence=int(run.numbers[k]),
+            sentence=run.first + k,
             given_up=int(searched.popped[k]),
         )
     check_scores(searched.score[:, 0], run, bound, program, values)
@@ -349,8 +320,8 @@ def check_scores(
         raise no_path_error(
             program,
             tuple(v[first:end] for v in values),
-            position=int(kernel.dead_tokens(whole)[k]),
-            sentence=int(run.numbers[k]),
+            position=int(kernel.dead_tokens(whole)[k]) if first < end else None,
+            sentence=run.first + k,
         )
 
 
@@ -375,7 +346,7 @@ def _bound(
 def _log_z(program: Program, run: Run, values: Values, bound: kernel.Bound | None = None) -> Floats:
     """Return log Z of each sentence; NaN where the product is too large to expand for it."""
     if not program.summable:
-        return np.full(len(run.numbers), np.nan)
+        return np.where(Ragged(run.offsets).lengths, np.nan, program.empty_score)
     return kernel.log_partitions(bound or _bound(program, program.machine, run, values))
 
 
@@ -393,32 +364,28 @@ def cascade(
 ) -> tuple[Column, ...]:
     """Tag with one tagger after the other, each reading the labels of those before it.
 
-    Each obeys what the grammar says of its tape, sentences without tokens too. Known labels and
-    biases are of tapes that taggers write; NoPathError where all that leaves none, or a map has no
-    labels for those that a tagger has found.
+    Each obeys what the grammar says of its tape. Known labels and biases are of tapes that taggers
+    write; NoPathError where all that leaves none, or a map has no labels for those that a tagger
+    has written.
     """
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     known = known or Known({}, {})
     if composition.literal:  # such taggers read no tapes
         for tape, tagger in composition.apart.items():
-            found[tape] = _alone(tagger, sentences, known.of_tape(tape), threads)
-        return tuple(found[tape] for tape in composition.tapes)
-    lengths, corpus = as_corpus(composition, sentences)
-    full = np.flatnonzero(lengths)
+            columns[tape] = _alone(tagger, sentences, known.of_tape(tape), threads)
+        return tuple(columns[tape] for tape in composition.tapes)
+    corpus = as_corpus(composition, sentences)
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
     taggers = composition.apart
-    with renumbered(full):
-        for tape in composition.order:
-            if tape in maps:
-                found[tape] = maps[tape].decide(corpus)
-            else:
-                seen = as_read(corpus, components[tape].readings)
-                mine = known.of_tape(tape).of_sentences(full)
-                found[tape] = _alone(taggers[tape], seen, mine, threads)
-            corpus = corpus.with_interned(tape_column(tape), found[tape])
-    check_empty(composition, lengths)
-    return tuple(found[tape] for tape in composition.tapes)
+    for tape in composition.order:
+        if tape in maps:
+            columns[tape] = maps[tape].decide(corpus)
+        else:
+            seen = as_read(corpus, components[tape].readings)
+            columns[tape] = _alone(taggers[tape], seen, known.of_tape(tape), threads)
+        corpus = corpus.with_interned(tape_column(tape), columns[tape])
+    return tuple(columns[tape] for tape in composition.tapes)
 
 
 def _alone(tagger: Model | JointModel, sentences: Data, known: Known, threads: int) -> Column:
@@ -429,18 +396,3 @@ def _alone(tagger: Model | JointModel, sentences: Data, known: Known, threads: i
         return answer.column()
     forced, bias = known.forced.get(tagger.tape), known.bias.get(tagger.tape)
     return decoding.decode(tagger, sentences, threads=threads, forced=forced, bias=bias).column()
-
-
-@contextmanager
-def renumbered(numbers: Longs) -> Iterator[None]:
-    """Let errors name a sentence by its number among all sentences, of which some were asked."""
-    try:
-        yield
-    except NoPathError as error:
-        where = None if error.sentence is None else int(numbers[error.sentence])
-        raise NoPathError(
-            error.reason,
-            position=error.position,
-            sentence=where,
-            constraints=error.constraints,
-        ) from None

@@ -341,8 +341,8 @@ class TapeMap:
     def decide(self, corpus: Corpus) -> Column:
         """Return the best labels where those of the tape that it reads are given.
 
-        They are a column, interned by label, of sentences that are not empty; NoPathError where it
-        has no labels for those of a sentence.
+        They are a column, interned by label; NoPathError where it has no labels for those of a
+        sentence.
         """
         given = corpus.columns[tape_column(self.source)].ids
         values = (pinned(given, len(self.acceptor.labels[0])), self.values(len(given)))
@@ -426,7 +426,7 @@ class Component:
         return tuple(dict.fromkeys(tape for context in contexts for tape in context))
 
     def prepare(self, sentences: Data) -> tuple[list[int], Callable[[int, int], Values]]:
-        """Return the lengths of sentences, and what gives the values of a run of the full ones.
+        """Return the lengths of sentences, and what gives the values of a run of them.
 
         The values are one array for each input of the chain, in the program's order.
         """

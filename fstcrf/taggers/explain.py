@@ -159,7 +159,7 @@ class _Case:
         self.ids = {tape: self._numbers(tape, labels) for tape, labels in best.items()}
         self.corpus: Corpus | None = None  # of attribute lists: their taggers read no tapes
         if not composition.literal:
-            _, corpus = as_corpus(composition, [sentence])
+            corpus = as_corpus(composition, [sentence])
             for tape, ids in self.ids.items():
                 column = Column(ids, composition.label_sets[tape])
                 corpus = corpus.with_interned(tape_column(tape), column)

@@ -49,8 +49,7 @@ T = TypeVar("T")
 BUDGET = 16
 """Labellings of a tape that are looked at before the best one found is given as not proven.
 
-Measured on held-out sentences by ``tests.benchmarks.chain_budget``;
-docs/guides/joint-score.md says what came of it."""
+Chosen on held-out sentences: docs/guides/joint-score.md."""
 
 WIDE_BUDGET = 64
 """The same under a grammar, known labels or biases, where the best labels are less probable, and

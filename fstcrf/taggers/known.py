@@ -12,6 +12,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import UNKNOWN, Data, Run
@@ -88,7 +89,7 @@ class Known:
 
     def written(self, tagged: Mapping[str, Topology], corpus: Corpus, full: Longs) -> Corpus:
         """Return a corpus of the sentences with tokens, `full`, with known labels as columns."""
-        lengths = np.diff(corpus.offsets).tolist()
+        lengths = Ragged(corpus.offsets).lengths.tolist()
         for tape, forced in self.forced.items():
             flat: list[str] = []
             for number, length in zip(full.tolist(), lengths, strict=True):
@@ -107,12 +108,6 @@ class Known:
             {name: rows for name, rows in self.forced.items() if name == tape},
             {name: bias for name, bias in self.bias.items() if name == tape},
         )
-
-    def of_sentences(self, numbers: Longs) -> Known:
-        """Return what is known of some sentences."""
-        chosen = numbers.tolist()
-        forced = {tape: [rows[i] for i in chosen] for tape, rows in self.forced.items()}
-        return Known(forced, self.bias)
 
     def of_sentence(self, number: int) -> Known:
         """Return what is known of one sentence."""
@@ -166,10 +161,10 @@ class Known:
         return tuple(found)
 
     def _mask(self, program: Program, tape: str, run: Run) -> Bools:
-        topology, lengths = program.chain[tape].topology, np.diff(run.offsets)
+        topology, lengths = program.chain[tape].topology, Ragged(run.offsets).lengths.tolist()
         parts = [
             decoding.mask(topology, self.forced[tape][i], n)
-            for i, n in zip(run.numbers.tolist(), lengths.tolist(), strict=True)
+            for i, n in enumerate(lengths, run.first)
         ]
         return np.concatenate(parts)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.stages import (
     Given,
     Stage,
@@ -59,7 +60,7 @@ class Prefixes:
 
     def picked(self, where: Longs) -> Prefixes:
         """Return some of them, in rising order, perhaps several times."""
-        if np.array_equal(where, np.arange(len(self.sentence))):
+        if len(where) == len(self.sentence) and np.array_equal(where, np.arange(len(where))):
             return self
         at = repeated(self.bounds, where)
         labels = tuple(mine.take(at) for mine in self.labels)
@@ -78,11 +79,14 @@ class _Changes:
         Tokens of the corpus.
     node : float64 [M, S]
         Potentials there.
+    mask : float64 [M, S], optional
+        What grammars of one token say there.
     """
 
     at: Longs
     where: Longs
     node: Floats
+    mask: Floats | None
 
 
 class Around:
@@ -118,8 +122,13 @@ class Around:
     @cached_property
     def legal(self) -> kernel.Bound:
         """The tagger, weighted and under its grammar, around that labelling."""
-        same = self.stage.legal is self.stage.free and self.given.told is None
-        return self.free if same else self.stage.legal_bound(self.given)
+        given = self.given
+        same = self.stage.legal is self.stage.free and given.told is None and given.mask is None
+        return self.free if same else self.stage.legal_bound(given)
+
+    @cached_property
+    def _observed(self) -> dict[str, Ints]:
+        return self.stage.observed(self.corpus)
 
     def best(self, prefixes: Prefixes) -> tuple[Floats, Floats]:
         """Return the score of the best labels under each prefix, and the weighted log Z, [P]."""
@@ -130,7 +139,7 @@ class Around:
             return best, stage.weight * stage.log_z(given)
         changes = self._changes(prefixes)
         ends = np.searchsorted(changes.at, prefixes.bounds)
-        which = np.repeat(prefixes.sentence, np.diff(ends))
+        which = Ragged(ends).repeat(prefixes.sentence)
         variants = kernel.Variants(
             prefixes.sentence,
             ends.astype(np.int64, copy=False),
@@ -140,18 +149,24 @@ class Around:
         log_z = kernel.rescored(self.free, variants, best=False)
         if self.legal is not self.free:
             told = None if self.given.told is None else self.given.told[changes.where]
-            variants = variants._replace(node=stage.chosen(changes.node, told))
+            variants = variants._replace(node=stage.chosen(changes.node, told, changes.mask))
         best = kernel.rescored(self.legal, variants, best=True)
         return best, stage.weight * log_z
 
     def under(self, prefixes: Prefixes) -> Given:
         """Return the potentials under each prefix."""
+        if not self.labels:
+            return self.given.of(prefixes.sentence)
         if not self.stage.moves:
             return self._anew(prefixes)
         given, changes = self.given.of(prefixes.sentence), self._changes(prefixes)
-        node = given.node.copy() if given is self.given else given.node
-        node[changes.at] = changes.node
-        return replace(given, node=node)
+        if given is self.given:
+            mask = None if given.mask is None else given.mask.copy()
+            given = replace(given, node=given.node.copy(), mask=mask)
+        given.node[changes.at] = changes.node
+        if given.mask is not None:
+            given.mask[changes.at] = changes.mask
+        return given
 
     def _anew(self, prefixes: Prefixes) -> Given:
         corpus = self.corpus.select(prefixes.sentence)
@@ -162,7 +177,8 @@ class Around:
     def _changes(self, prefixes: Prefixes) -> _Changes:
         """Return what is different under other labels of the earlier tapes."""
         tokens = prefixes.tokens
-        read = [i for i, tagger in enumerate(self.stage.earlier) if self.stage.reads(tagger.tape)]
+        stage = self.stage
+        read = [i for i, t in enumerate(stage.earlier) if stage.looks_at(t.tape)]
         differs = np.zeros(len(tokens), dtype=bool)
         for i in read:
             differs |= prefixes.labels[i] != self.labels[i].take(tokens)
@@ -174,7 +190,10 @@ class Around:
             key = key * len(tagger.labels) + mine
         keys, first, place = np.unique(key, return_index=True, return_inverse=True)
         node = self._relabelled(keys, where, labels, first)
-        return _Changes(at, where, node.take(place, axis=0))
+        mask = None
+        if self.stage.local:
+            mask = self.stage.mask(labels, {t: ids[where] for t, ids in self._observed.items()})
+        return _Changes(at, where, node.take(place, axis=0), mask)
 
     def _relabelled(self, keys: Longs, where: Longs, labels: list[Ints], first: Longs) -> Floats:
         """Return node potentials under the labels at `first`; what was asked last is remembered.

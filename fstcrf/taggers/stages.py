@@ -24,7 +24,6 @@ from fstcrf.text.features.template import tape_column
 
 __all__ = [
     "Given",
-    "Solved",
     "Stage",
     "bounds_of",
     "largest_gains",
@@ -49,8 +48,10 @@ class Given:
     fixed : tuple of int32 [N]
         Labels of the tapes, and of the columns, that the tagger's grammar reads beside its own.
     told : float64 [N, S], optional
-        What known labels and biases add to the potentials once these are weighted, −inf where a
-        label is shut. They choose among labellings; normalisers do not know of them.
+        What evidence adds to the potentials once these are weighted, −inf where a label is shut. It
+        chooses among labellings; normalisers do not know of it.
+    mask : float64 [N, S], optional
+        The same of grammars that look at one token alone.
     relabelled : callable, optional
         Node potentials of tokens under other labels of earlier tapes, by what the tagger reads; as
         `PreparedPotentials` has it.
@@ -61,6 +62,7 @@ class Given:
     arc: Floats | None
     fixed: tuple[Ints, ...]
     told: Floats | None = None
+    mask: Floats | None = None
     relabelled: Callable[[Longs, Ints], Floats] | None = None
 
     def of(self, sentences: Longs) -> Given:
@@ -74,6 +76,7 @@ class Given:
             None if self.arc is None else self.arc.take(tokens, axis=0),
             tuple(f.take(tokens) for f in self.fixed),
             None if self.told is None else self.told.take(tokens, axis=0),
+            None if self.mask is None else self.mask.take(tokens, axis=0),
         )
 
 
@@ -103,10 +106,27 @@ class Stage:
     columns: tuple[GivenTape, ...] = ()
 
     @cached_property
+    def local(self) -> tuple[Acceptor, ...]:
+        """Parts of the grammar that read labels of several tapes at one token alone: masks."""
+        own = self.tagger.tape
+        return tuple(a for a in self.conjuncts if _is_local(a) and own in a.tapes)
+
+    @cached_property
+    def multiplied(self) -> tuple[Acceptor, ...]:
+        """The other parts, which are multiplied in."""
+        return tuple(a for a in self.conjuncts if a not in self.local)
+
+    @cached_property
     def fixed(self) -> tuple[Model, ...]:
-        """Earlier taggers whose tapes its grammar reads."""
-        read = {tape for acceptor in self.conjuncts for tape in acceptor.tapes}
+        """Earlier taggers whose tapes are multiplied in."""
+        read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
         return tuple(tagger for tagger in self.earlier if tagger.tape in read)
+
+    @cached_property
+    def fixed_columns(self) -> tuple[GivenTape, ...]:
+        """Columns that are multiplied in."""
+        read = {tape for acceptor in self.multiplied for tape in acceptor.tapes}
+        return tuple(column for column in self.columns if column.tape in read)
 
     @made_once
     def free(self) -> Program:
@@ -116,12 +136,12 @@ class Stage:
     @made_once
     def legal(self) -> Program:
         """The tagger, weighted and under its grammar; the tapes that are given come first."""
-        if self.weight == 1.0 and not self.conjuncts:
+        if self.weight == 1.0 and not self.multiplied:
             return self.free
         own = self.free.scaled(self.weight, grammar=False).chains
         given = [bare_chain(t.tape, chain_topology(t.labels, 1)) for t in self.fixed]
-        given += [column.chain for column in self.columns]
-        return Program([*given, *own], (), self.conjuncts, "expanded")
+        given += [column.chain for column in self.fixed_columns]
+        return Program([*given, *own], (), self.multiplied, "expanded")
 
     def given(self, corpus: Corpus) -> Given:
         """Return the potentials of sentences that have the earlier tapes as columns."""
@@ -131,13 +151,42 @@ class Stage:
         if self.free.chains[0].arc is None:
             (term,) = found.arc
             arc = np.broadcast_to(term.values, (len(node.values), *term.values.shape[1:]))
-        fixed = self.fixed_ids(corpus)
-        return Given(corpus.offsets, node.values, arc, fixed, relabelled=prepared.relabelled)
-
-    def fixed_ids(self, corpus: Corpus) -> tuple[Ints, ...]:
-        """Return the labels of tapes and columns that the grammar reads, int32 [N] each."""
         tapes = tuple(_label_ids(corpus, tagger) for tagger in self.fixed)
-        return (*tapes, *(column.ids(corpus) for column in self.columns))
+        fixed = (*tapes, *(column.ids(corpus) for column in self.fixed_columns))
+        mask = None
+        if self.local:
+            labels = [_label_ids(corpus, tagger) for tagger in self.earlier]
+            mask = self.mask(labels, self.observed(corpus))
+        made = prepared.relabelled
+        return Given(corpus.offsets, node.values, arc, fixed, mask=mask, relabelled=made)
+
+    def observed(self, corpus: Corpus) -> dict[str, Ints]:
+        """Return the labels of columns, int32 [N] each."""
+        return {column.tape: column.ids(corpus) for column in self.columns}
+
+    def mask(self, labels: Sequence[Ints], observed: Mapping[str, Ints]) -> Floats:
+        """Return what grammars of one token say there of each state, float64 [M, S].
+
+        Parameters
+        ----------
+        labels : sequence of int32 [M]
+            For each earlier tape.
+        observed : mapping of str to int32 [M]
+            For each column.
+        """
+        ids = dict(observed) | dict(zip((t.tape for t in self.earlier), labels, strict=True))
+        state_label, total = self.tagger.topology.state_label, np.zeros(())
+        for acceptor, table in zip(self.local, self._tables, strict=True):
+            total = total + table[tuple(ids[t] for t in acceptor.tapes if t != self.tagger.tape)]
+        return total[:, state_label]
+
+    @cached_property
+    def _tables(self) -> list[Floats]:
+        """What each of the local parts says; the labels of the own tape come last."""
+        return [
+            np.moveaxis(_scores(acceptor)[0], acceptor.tapes.index(self.tagger.tape), -1)
+            for acceptor in self.local
+        ]
 
     def relabelled(self, given: Given, tokens: Longs, labels: Sequence[Ints]) -> Floats:
         """Return the node potentials of tokens under other labels of the earlier tapes.
@@ -168,13 +217,16 @@ class Stage:
     @cached_property
     def asks(self) -> bool:
         """Whether anything depends on earlier tapes."""
-        read = any(self.reads(tagger.tape) for tagger in self.earlier)
-        return read or bool(self.fixed)
+        return any(self.looks_at(tagger.tape) for tagger in self.earlier) or bool(self.fixed)
+
+    def looks_at(self, tape: str) -> bool:
+        """Whether potentials or masks depend on an earlier tape."""
+        return self.reads(tape) or any(tape in acceptor.tapes for acceptor in self.local)
 
     @cached_property
     def moves(self) -> bool:
         """Whether earlier tapes change node potentials alone, which can be had token by token."""
-        static = not (self.fixed or self.columns) and self.free.chains[0].arc is not None
+        static = not (self.fixed or self.fixed_columns) and self.free.chains[0].arc is not None
         inside = all(tape.name in self.readings for tape in self.tagger.reads)
         return static and inside and bind(self.tagger, {}).relabels
 
@@ -192,13 +244,13 @@ class Stage:
 
     def legal_bound(self, given: Given) -> kernel.Bound:
         """Return the tagger, weighted and under its grammar, with these potentials."""
-        if self.legal is self.free and given.told is None:
+        if self.legal is self.free and given.told is None and given.mask is None:
             return self.free_bound(given)
-        own = [self.chosen(given.node, given.told)]
+        own = [self.chosen(given.node, given.told, given.mask)]
         if given.arc is not None:
             own.append(scaled(given.arc, self.weight))
         sizes = [len(tagger.labels) for tagger in self.fixed]
-        sizes += [len(column.kept) for column in self.columns]
+        sizes += [len(column.kept) for column in self.fixed_columns]
         fixed = [pinned(label, size) for label, size in zip(given.fixed, sizes, strict=True)]
         per_token = self.legal.per_token((*fixed, *own))
         return kernel.Bound(self.legal.machine, given.offsets, per_token, checked=self._tame)
@@ -208,10 +260,10 @@ class Stage:
         """Whether no sum of weights can overflow, whatever the (float32) values of attributes."""
         return float(np.abs(self.tagger.theta).max(initial=0.0)) * max(1.0, self.weight) < 1e200
 
-    def chosen(self, node: Floats, told: Floats | None) -> Floats:
-        """Return node potentials as they count in the choice of labels: weighted, with `told`."""
+    def chosen(self, node: Floats, *added: Floats | None) -> Floats:
+        """Return node potentials as they count in the choice of labels: weighted, and added to."""
         node = scaled(node, self.weight)
-        return node if told is None else node + told
+        return sum([more for more in added if more is not None], start=node)
 
     def labels(self, path: Ints) -> Ints:
         """Return the labels of the tagger's own tape along joint states; −1 stays."""
@@ -264,15 +316,24 @@ def largest_gains(acceptors: Sequence[Acceptor], longest: int) -> Floats:
     total = np.zeros(longest + 1)
     for acceptor in acceptors:
         target = acceptor.target.reshape(acceptor.n_states, -1)
-        score = np.zeros(target.shape)
-        if acceptor.score is not None:
-            score = acceptor.score.reshape(target.shape)
+        score = _scores(acceptor).reshape(target.shape)
         ahead = acceptor.final
         total[0] += ahead[0]
         for length in range(1, longest + 1):
-            ahead = np.where(target >= 0, score + ahead[target], -np.inf).max(axis=1)
+            ahead = (score + ahead[target]).max(axis=1)
             total[length] += ahead[0]
     return total
+
+
+def _scores(acceptor: Acceptor) -> Floats:
+    """Return what steps score, −inf where there is none, [Q, L1, ...]."""
+    score = 0.0 if acceptor.score is None else acceptor.score
+    return np.where(acceptor.target >= 0, score, -np.inf)
+
+
+def _is_local(acceptor: Acceptor) -> bool:
+    """Whether an acceptor reads several tapes, and nothing but one token."""
+    return len(acceptor.tapes) > 1 and len(acceptor.final) == 1 and acceptor.final[0] == 0.0
 
 
 def with_tape(corpus: Corpus, tagger: Model, ids: Ints) -> Corpus:
@@ -332,32 +393,3 @@ def possible_lengths(program: Program | None, lengths: Longs) -> Bools:
         bound = kernel.Bound(machine, np.asarray([0, size]), program.per_token(values))
         found[place == number] = kernel.best_paths(bound)[1][0] > -np.inf
     return found
-
-
-# --- What is known of the best labels of a batch of sentences -------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Solved:
-    """The best labels of the tapes from one stage on, earlier tapes given.
-
-    Parameters
-    ----------
-    labels : list of int32 [N]
-        One for each of the tapes; −1 throughout a sentence without a legal labelling.
-    total : float64 [B]
-        Weighted log probability and grammar scores; −inf without a legal labelling.
-    bound : float64 [B]
-        No labelling is better; equal to `total` where that is proven.
-    """
-
-    labels: list[Ints]
-    total: Floats
-    bound: Floats
-
-    def put(self, offsets: Longs, where: Longs, found: Solved) -> None:
-        """Take over what was found for some of the sentences."""
-        tokens = repeated(offsets, where)
-        for mine, labels in zip(self.labels, found.labels, strict=True):
-            mine[tokens] = labels
-        self.total[where], self.bound[where] = found.total, found.bound

@@ -16,7 +16,7 @@ from fstcrf.lattices.answer import Answer, Change, Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.jointmodel import JointModel, budget_of
 from fstcrf.taggers.known import Bias, Columns, Forced, Request, in_columns
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.model.reading import Data, SentenceLike, sized
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ class TagOptions(TypedDict, total=False):
     budget: int | Budget | None
     threads: int
     tapes: Sequence[str] | None
+    on_no_path: OnNoPath
 
 
 class DecodeOptions(TagOptions, total=False):
     """What `Tagger.decode` takes beside the sentences."""
 
     n: int
-    on_no_path: OnNoPath
 
 
 class Tagger(ABC, Generic[LabelsT, ArrayT]):
@@ -149,25 +149,32 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             n below 1, another choice, or what the tagger has no way to do.
         """
         options = TagOptions(
-            forced=forced, bias=bias, search=search, budget=budget, threads=threads, tapes=tapes
+            forced=forced,
+            bias=bias,
+            on_no_path=on_no_path,
+            search=search,
+            budget=budget,
+            threads=threads,
+            tapes=tapes,
         )
-        return self._answer(sentences, n, on_no_path, **options)
+        return self._answer(sentences, n, **options)
 
     def _answer(
         self,
         sentences: Data,
         n: int = 1,
-        on_no_path: OnNoPath = "error",
         *,
         probabilities: bool = False,
         scores: bool = True,
         **options: Unpack[TagOptions],
     ) -> Answer:
         forced, search = options.get("forced"), options.get("search")
+        on_no_path = options.get("on_no_path", "error")
         one_of("on_no_path", on_no_path, OnNoPath)
         if search is not None:
             one_of("search", search, plans.Search)
         n = whole_number(n, "n", least=1, narrow=True)
+        sized(sentences, "the text")
         tapes = options.get("tapes")
         shown = None if tapes is None else shown_tapes(self.tapes, tapes)
         named: Mapping[str, str] = {}
@@ -262,7 +269,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     def tag_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[LabelsT]:
         """Return the best labels of each sentence: a list, of several tapes a tuple of lists.
 
-        Options and errors as for `decode`: forced, bias, search, budget, threads.
+        Options and errors as for `decode`: forced, bias, search, budget, on_no_path, threads.
         """
         answer = self._answer(sentences, scores=False, **options)
         tapes = [answer[tape].labels(0) for tape in answer.tapes]
@@ -287,8 +294,9 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     def paths_all(self, sentences: Data, **options: Unpack[TagOptions]) -> list[Path | None]:
         """Return the best path of each sentence, with its probability; None where there is none.
 
-        Options as for `decode`. Probabilities are those among the label sequences that forced
-        labels and a grammar allow; under ``normalize="chain"`` that of the labels without them.
+        Options as for `decode`, but that `on_no_path` is skip where absent. Probabilities are those
+        among the label sequences that forced labels and a grammar allow; under
+        ``normalize="chain"`` that of the labels without them.
         """
         ranked = self.nbest_all(sentences, 1, **options)
         return [next(iter(paths), None) for paths in ranked]
@@ -296,9 +304,10 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     def nbest_all(self, sentences: Data, n: int, **options: Unpack[TagOptions]) -> list[list[Path]]:
         """Return the n best paths of each sentence, best first; [] where there is none.
 
-        Options as for `decode`, probabilities as for `paths_all`.
+        Options and probabilities as for `paths_all`.
         """
-        return self._answer(sentences, n, "skip", probabilities=True, **options).ranked()
+        options.setdefault("on_no_path", "skip")
+        return self._answer(sentences, n, probabilities=True, **options).ranked()
 
     def marginals_all(
         self,

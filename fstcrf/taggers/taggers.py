@@ -9,7 +9,6 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display
@@ -19,6 +18,7 @@ from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import topology_machine
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.jointmodel import JointModel, Normalize
 from fstcrf.taggers.known import Bias as JointBias
@@ -28,7 +28,7 @@ from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.model.reading import Data, SentenceLike, sized
 from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger, TagOptions
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import batches, chainlattice, composing, explain, tuning
+    from fstcrf.taggers import batches, chain, chainlattice, composing, explain, tuning
     from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.model import explain as model_explain
@@ -61,9 +61,9 @@ if TYPE_CHECKING:
     from fstcrf.taggers.model.explain import Explanation, Weight
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chainlattice, composing, explain, tuning = (
+    batches, chain, chainlattice, composing, explain, tuning = (
         LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chainlattice", "composing", "explain", "tuning")
+        for name in ("batches", "chain", "chainlattice", "composing", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
     lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
@@ -263,7 +263,7 @@ class CRF(Model, Composable[list[str], Floats]):
     ) -> list[str]:
         """Return the best labels of one sentence, [] of an empty one; as for `Tagger.tag`."""
         if forced is None and bias is None and search is None and budget is None:
-            return decoding.tag_one(self, sentence) if len(sentence) else []
+            return decoding.tag_one(self, sentence) if sized(sentence, "a sentence") else []
         return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
 
     def marginals_all(
@@ -424,15 +424,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return what `decode` does; see `Tagger.decoded`."""
         known = self._known(asked)
         if self.conditional:
-            return chainlattice.rank(
-                *(self, asked.sentences, asked.n),
-                known=known,
-                threads=asked.threads,
-                budget=asked.budget,
-                strict=asked.strict,
-                tapes=asked.tapes,
-                scores=asked.scores,
-            )
+            return chain.decode(self, asked, known)
         one = asked.tapes is None or len(self.tapes) == 1
         found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
         return found.with_posterior(lambda: self.posterior(asked, known))
@@ -471,7 +463,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """
         answer = self._answer(sentences, scores=False, **options)
         columns = tuple(answer[tape].column() for tape in answer.tapes)
-        return np.diff(answer.offsets).tolist(), columns, int((~answer.exact).sum())
+        return Ragged(answer.offsets).lengths.tolist(), columns, int((~answer.exact).sum())
 
     @overload
     def lattices(

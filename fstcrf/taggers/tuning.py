@@ -22,9 +22,11 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.machines.plans import Program, scaled, scaled_chain, warn_unproven
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import as_corpus, check_paths, path_labels, runs
-from fstcrf.taggers.chainlattice import decide
+from fstcrf.taggers.chain import decode
 from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.known import Request
 from fstcrf.taggers.model.reading import Data, Run
 from fstcrf.text.corpus import Column
 
@@ -190,7 +192,8 @@ def _gold_columns(
             )
         lengths = [len(sentence) for sentence in dev]
     else:
-        lengths, corpus = as_corpus(composition, dev)
+        corpus = as_corpus(composition, dev)
+        lengths = Ragged(corpus.offsets).lengths.tolist()
         missing = [
             f"{tape!r} ({name!r})" for tape, name in names.items() if name not in corpus.columns
         ]
@@ -249,9 +252,9 @@ def _decided(
 
 
 def _by_chain(composition: JointModel, dev: Data, threads: int) -> tuple[Column, ...]:
-    lengths, columns, inexact = decide(composition, dev, threads=threads)
-    warn_unproven(inexact, len(lengths))
-    return columns
+    answer = decode(composition, Request(dev, threads=threads, scores=False))
+    warn_unproven(int((~answer.exact).sum()), len(answer))
+    return tuple(answer[tape].column() for tape in composition.tapes)
 
 
 def _weighted(program: Program, factor: Mapping[str, float]) -> Program:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from fstcrf.training.online import AROW, AveragedPerceptron, PassiveAggressive, voted_paths
     from fstcrf.training.optimiser import Objective, Optimiser, Staged, Step
     from fstcrf.training.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
-    from fstcrf.training.problem import ParameterSpace, Problem, Tables, frequent, parameter_space
+    from fstcrf.training.problem import ParameterSpace, Problem, Tables
     from fstcrf.training.sgd import L2SGD
-    from fstcrf.training.shards import Workers
+    from fstcrf.training.support import frequent, parameter_space
     from fstcrf.training.weightwise import GIS, QuickProp
 
 __all__ = [
@@ -53,7 +53,6 @@ __all__ = [
     "Tables",
     "Ties",
     "Untied",
-    "Workers",
     "fit",
     "frequent",
     "normalised",
@@ -74,9 +73,9 @@ _HOMES = {
     "online": ("AROW", "AveragedPerceptron", "PassiveAggressive", "voted_paths"),
     "optimiser": ("Objective", "Optimiser", "Staged", "Step"),
     "preconditioning": ("DiagonalHessian", "InUnits", "Ties", "Untied", "tied"),
-    "problem": ("ParameterSpace", "Problem", "Tables", "frequent", "parameter_space"),
+    "problem": ("ParameterSpace", "Problem", "Tables"),
     "sgd": ("L2SGD",),
-    "shards": ("Workers",),
+    "support": ("frequent", "parameter_space"),
     "weightwise": ("GIS", "QuickProp"),
 }
 

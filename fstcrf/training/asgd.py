@@ -18,6 +18,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import ArcWeights, Graph, StochasticLearner, dot, norm, padded
+from fstcrf.ragged import Ragged
 from fstcrf.training.online import Orders, masked_arcs, shuffled
 from fstcrf.training.optimiser import State, Step
 from fstcrf.training.problem import ParameterSpace, Problem
@@ -166,7 +167,7 @@ class ASGD:
         self._decay = 2.0 * settings.l2 / self._size
         self._orders = shuffled(seed, self._size) if orders is None else orders
         self._values: list[float] = []
-        tokens = np.diff(problem.offsets)
+        tokens = Ragged(problem.offsets).lengths.astype(np.float64)
         self._ignorance = dot(problem.weight, tokens * math.log(problem.topology.n_states))
         self._learner = stochastic_learner(problem, space)
         self.first_rate = self._calibrate(theta) if first_rate is None else first_rate
@@ -262,9 +263,9 @@ class ASGD:
 
     def _objective(self, sample: Longs) -> float:
         """Objective on the sample; infinite where it is not finite."""
-        still = np.zeros(len(sample))
+        no_rates = np.zeros(len(sample))
         try:
-            loss, _ = self._learner.epoch(sample, still, 0.0, averaging=False)
+            loss, _ = self._learner.epoch(sample, no_rates, 0.0, averaging=False)
         except NumericError:
             return np.inf
         weights = self._learner.theta(mean=False)

@@ -175,8 +175,8 @@ def label_segments(labels: Ints, offsets: Longs, names: tuple[str, ...]) -> Segm
     names : tuple of str
         The labels.
     """
-    found = span_arrays(Column(labels, names), offsets, "conlleval", illegal="repair")
-    return Segments(found.start, found.end, found.type.astype(np.int64))
+    spans = span_arrays(Column(labels, names), offsets, "conlleval", illegal="repair")
+    return Segments(spans.start, spans.end, spans.type.astype(np.int64))
 
 
 def gold_segments(batch: Batch) -> Segments:

@@ -19,7 +19,8 @@ from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.batches import Batch, BatchPotentials, Segments
-from fstcrf.training.problem import ParameterSpace, entries, slot_table
+from fstcrf.training.problem import ParameterSpace, slot_table
+from fstcrf.training.support import entries
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Maxima:
     def of(cls, batch: Batch, potentials: BatchPotentials) -> Maxima:
         """Decode a batch."""
         graph = potentials.graph
-        found = kernel.maxima(graph, batch.offsets, potentials.node)
-        return cls(batch, potentials, _full(graph), *found)
+        maxima = kernel.maxima(graph, batch.offsets, potentials.node)
+        return cls(batch, potentials, _full(graph), *maxima)
 
     @cached_property
     def arcs_into(self) -> Floats:
@@ -288,8 +289,8 @@ class Occurrences:
         value = mass.node.ravel()[at]
         for slot in np.ascontiguousarray(self._space.topology.node_slots[state].T, dtype=np.int64):
             batch.node.scatter(token, slot, value, self._node, out)
-        for index, mine in self._of_paths(batch, mass):
-            np.add.at(out, index, mine)
+        for index, masses in self._of_paths(batch, mass):
+            np.add.at(out, index, masses)
 
     def _of_paths(self, batch: Batch, mass: Mass) -> list[tuple[Longs, Floats]]:
         """Feature counts of arcs, beginnings and ends."""
@@ -482,9 +483,9 @@ def _choices(topology: Topology) -> Longs:
     counts = np.bincount(topology.state_label, minlength=topology.n_labels)
     table = np.zeros((topology.n_labels, int(counts.max())), dtype=np.int64)
     for label in np.flatnonzero(counts).tolist():
-        mine = np.flatnonzero(topology.state_label == label)
-        table[label] = mine[0]
-        table[label, : len(mine)] = mine
+        states = np.flatnonzero(topology.state_label == label)
+        table[label] = states[0]
+        table[label, : len(states)] = states
     return table
 
 

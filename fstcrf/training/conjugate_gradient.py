@@ -148,8 +148,8 @@ class ConjugateGradient(LineDescent):
         formula: Formula = "polak-ribiere",
     ) -> None:
         if formula not in _FORMULAS:
-            known = ", ".join(map(repr, _FORMULAS))
-            raise OptionError(f"formula {formula!r} is unknown; there are {known}")
+            names = ", ".join(map(repr, _FORMULAS))
+            raise OptionError(f"formula {formula!r} is unknown; there are {names}")
         if preconditioned is not None:
             MixedCGSettings(preconditioned=preconditioned)  # checks it
             if preconditioner is None:
@@ -174,14 +174,14 @@ class ConjugateGradient(LineDescent):
     def state(self) -> State:
         """Return all that is needed to go on with the same bits."""
         none = np.empty(0)
-        asked = 0 if self._preconditioner is None else self._preconditioner.evaluations
+        evaluations = 0 if self._preconditioner is None else self._preconditioner.evaluations
         return {
             **super().state(),
             "diagonal": none if self._diagonal is None else self._diagonal,
             "along": none if self._along is None else self._along,
             "last": none if self._last is None else self._last,
             "of_step": np.asarray([self._square, self._descent, self._length]),
-            "counts": np.asarray([self._iteration, asked]),
+            "counts": np.asarray([self._iteration, evaluations]),
         }
 
     def restore(self, state: State) -> None:
@@ -191,9 +191,9 @@ class ConjugateGradient(LineDescent):
             vector(state, name, len(self._theta)) for name in ("diagonal", "along", "last")
         )
         self._square, self._descent, self._length = state["of_step"].tolist()
-        self._iteration, asked = state["counts"].tolist()
+        self._iteration, evaluations = state["counts"].tolist()
         if self._preconditioner is not None:
-            self._preconditioner.evaluations = asked
+            self._preconditioner.evaluations = evaluations
 
     def _direction(self, slope: Floats) -> Floats:
         steepest = self._preconditioned(slope)
@@ -253,10 +253,10 @@ class ConjugateGradient(LineDescent):
         self._last, self._length = gradient, found.length * self._unit
 
     def _forget(self) -> bool:
-        known = self._last is not None
+        had_direction = self._last is not None
         self._along = self._last = None
-        return known
+        return had_direction
 
     def _passes(self) -> int:
-        asked = 0 if self._preconditioner is None else self._preconditioner.evaluations
-        return super()._passes() + asked
+        evaluations = 0 if self._preconditioner is None else self._preconditioner.evaluations
+        return super()._passes() + evaluations

@@ -11,10 +11,10 @@ import numpy as np
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
+from fstcrf.kernel.native import Workers
 from fstcrf.training.lbfgs import LBFGS, OWLQN, LBFGSSettings
 from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
 from fstcrf.training.optimiser import Objective, Optimiser
-from fstcrf.training.shards import Workers
 
 
 @dataclass(frozen=True, kw_only=True)

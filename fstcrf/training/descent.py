@@ -327,15 +327,15 @@ class LineDescent(Iterative):
             if done := self._converged():
                 return self._told(done)
         slope, self._trials = self._slope(self._gradient), 0
-        found = self._search(slope, self._direction(slope))
-        if found is None and self._forget():
+        lower = self._search(slope, self._direction(slope))
+        if lower is None and self._forget():
             # What was learnt misled: fall back to steepest descent.
-            found = self._search(slope, self._direction(slope))
-        if found is None:
+            lower = self._search(slope, self._direction(slope))
+        if lower is None:
             return self._told("no descent: the line search found no lower value")
-        self._learn(found, self._theta, self._gradient)
-        self._moved_to(found.theta, found.value, found.gradient)
-        return self._told(self._converged(), found.length)
+        self._learn(lower, self._theta, self._gradient)
+        self._moved_to(lower.theta, lower.value, lower.gradient)
+        return self._told(self._converged(), lower.length)
 
     # What a method is.
 

@@ -30,6 +30,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
 from fstcrf.kernel import dot
+from fstcrf.kernel.native import Workers
 from fstcrf.machines.topology import Topology
 from fstcrf.training.batches import (
     Batch,
@@ -44,7 +45,6 @@ from fstcrf.training.batches import (
 from fstcrf.training.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.settings import Needs, ObjectiveSettings, TrainingRun
-from fstcrf.training.shards import Workers
 
 
 class Smoothing(Protocol):
@@ -161,8 +161,8 @@ class Deviation:
         """
         batch, states = self._batch, mass.node.shape[1]
         weight = np.where(np.isneginf(self.measure), 0.0, slope)
-        found = kernel.forward_backward(self._graph, batch.offsets, self._node, weight=weight)
-        node = found.node.reshape(len(found.node), 3, states).sum(axis=1)
+        posterior = kernel.forward_backward(self._graph, batch.offsets, self._node, weight=weight)
+        node = posterior.node.reshape(len(posterior.node), 3, states).sum(axis=1)
         share = weight[batch.sentence_of]
         token, gold = np.arange(len(batch.state)), batch.state.astype(np.int64)
         node[token, gold] -= share
@@ -171,7 +171,7 @@ class Deviation:
         mass.end += node[batch.last].sum(axis=0)
         inner = np.flatnonzero(~batch.first)
         mass.add_arcs(inner, gold[inner - 1], gold[inner], -share[inner])
-        arcs = self._copies.single(found.arc)
+        arcs = self._copies.single(posterior.arc)
         source, target = self._copies.source, self._copies.target
         if arcs.ndim == 1:
             mass.add_arcs(np.zeros(len(source), dtype=np.int64), source, target, arcs)

@@ -13,10 +13,16 @@ from fstcrf.arrays import Floats
 from fstcrf.machines.topology import Topology
 from fstcrf.training.executors.executor import folded
 from fstcrf.training.likelihood import Likelihood, SummedLikelihood
-from fstcrf.training.parts import added, parts_of, start_sentences, start_step
 from fstcrf.training.preconditioning import DiagonalHessian, Sharing, Ties, tied
 from fstcrf.training.problem import ParameterSpace, Problem
-from fstcrf.training.shards import fits, sparse_background
+from fstcrf.training.shards import (
+    added,
+    fits,
+    parts_of,
+    sparse_background,
+    start_sentences,
+    start_step,
+)
 
 
 @dataclass(frozen=True, slots=True)

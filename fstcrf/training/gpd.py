@@ -206,9 +206,9 @@ class _Weights:
             (space.final, tables.final),
         ]
         for (cells, table), begin, end in zip(parts, space.bounds, space.bounds[1:], strict=False):
-            mine = index[(index >= begin) & (index < end)]
-            if table is not None and len(mine):
-                table.reshape(-1)[cells[mine - begin]] = self.theta[mine]
+            inside = index[(index >= begin) & (index < end)]
+            if table is not None and len(inside):
+                table.reshape(-1)[cells[inside - begin]] = self.theta[inside]
 
 
 # --- What smooth counts of errors are trained by --------------------------------------------------

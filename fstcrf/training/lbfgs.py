@@ -25,17 +25,17 @@ from msgspec import Meta
 from fstcrf.arrays import Floats, Singles
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import VectorStore, dot, norm
+from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.training.asgd import ASGD, ASGDSettings, stochastic
 from fstcrf.training.descent import ARMIJO, LINE_SEARCHES, Found, LineDescent, QuasiNewton
 from fstcrf.training.evidence import Evidence, TiedEvidence, Whole
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.memory import LONG, quasi_newton, release
 from fstcrf.training.optimiser import Objective, Optimiser, Staged, State, floats
-from fstcrf.training.parts import part_count, start_step
 from fstcrf.training.preconditioning import InUnits, Untied, arc_cells, tied_size, units_of
 from fstcrf.training.problem import ParameterSpace
 from fstcrf.training.settings import FROM_ZERO, Needs, TrainingRun
-from fstcrf.training.shards import N_SHARDS, SERIAL, Workers, spans, sweep_counts
+from fstcrf.training.shards import N_SHARDS, part_count, spans, start_step, sweep_counts
 
 _PARTS = 16  # of vectors, for threads
 _MOST = 1e200  # of what 16 bits remember
@@ -95,9 +95,9 @@ class Pairs:
             _, s, y = differences(part)
             return np.asarray([dot(s, y), dot(y, y)]), np.asarray([_largest(s), _largest(y)])
 
-        found = list(self._workers.map(measured, self._spans))
-        sy, yy = sum((one for one, _ in found), np.zeros(2))
-        long_s, long_y = np.max([largest for _, largest in found], axis=0, initial=0.0)
+        measures = list(self._workers.map(measured, self._spans))
+        sy, yy = sum((one for one, _ in measures), np.zeros(2))
+        long_s, long_y = np.max([largest for _, largest in measures], axis=0, initial=0.0)
         keep = sy > 1e-10 * yy and max(long_s, long_y) <= _MOST
         if keep:
             self._order = [*(p for p in self._order if p != place), place]
@@ -367,8 +367,8 @@ class LBFGSSettings(QuasiNewton):
             return Untied(minimiser(ties.likelihood, ties.sharing.reduce(theta)), ties.sharing)
         start = data.start()
         share = len(start.weight) / data.counts.sentences
-        told = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
-        first = ASGD(start, data.space, theta, told, seed=seed, remedy=_WITHOUT_EPOCHS)
+        settings = ASGDSettings(l2=share * self.l2, calibration_sentences=_STAGED_SENTENCES_TRIED)
+        first = ASGD(start, data.space, theta, settings, seed=seed, remedy=_WITHOUT_EPOCHS)
         # An epoch has no use for a second thread; now its layout, which takes most, is made.
         here = isinstance(data, Whole) and self._at_once(data.space, threads, epochs)
         if here and (ready := workers.begun(data.tied, self.l2)):

@@ -23,23 +23,26 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints, Longs, Singles, distinct
 from fstcrf.errors import DataError, NumericError
 from fstcrf.kernel import dot
+from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.machines.topology import Background, sparse_pays
 from fstcrf.ragged import Ragged
 from fstcrf.training.executors.executor import folded
-from fstcrf.training.parts import added, observed_sum, part_bounds, parts_of
-from fstcrf.training.problem import ParameterSpace, Problem, Tables, cell_pointers
+from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.settings import ObjectiveSettings, TrainingRun
 from fstcrf.training.shards import (
-    SERIAL,
-    Workers,
+    added,
     attribute_layout,
     block_tokens,
     compiled_shards,
     fits,
+    observed_sum,
+    part_bounds,
+    parts_of,
     shard_bounds,
     spans,
     sparse_background,
 )
+from fstcrf.training.support import cell_pointers
 
 
 class Expectation(Protocol):
@@ -131,14 +134,14 @@ class Fused:
             return shard, sweep(shard, graph, weights, workspace), workspace
 
         loss, rescued = 0.0, 0
-        for shard, found, workspace in self._workers.stream(swept, self._shards):
+        for shard, sums, workspace in self._workers.stream(swept, self._shards):
             shard.collect(workspace, node)
             self._workspaces.put(workspace)
-            loss += found.loss
-            rescued += found.rescued
-            transition += self._transitions(found.arc)
-            initial += found.begin[self._initial]
-            final += found.end[self._final]
+            loss += sums.loss
+            rescued += sums.rescued
+            transition += self._transitions(sums.arc)
+            initial += sums.begin[self._initial]
+            final += sums.end[self._final]
         return loss, rescued, out
 
     def _graph(self, theta: Singles) -> kernel.Graph:
@@ -207,9 +210,9 @@ class _Weighted:
         weights = Ragged(self._first)
         place = weights.entries(attributes.used)
         bounds = weights.select(attributes.used).offsets
-        found = np.empty(len(place))
-        attributes.tokens.cells(mass, bounds, self._slot[place], out=found)
-        return place, found
+        masses = np.empty(len(place))
+        attributes.tokens.cells(mass, bounds, self._slot[place], out=masses)
+        return place, masses
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,8 +363,8 @@ def _few_transitions(space: ParameterSpace) -> Background | None:
         return None
     if not sparse_pays(topology.n_states, len(space.transitions)):
         return None
-    found = topology.background(space.transitions)
-    return None if found is None or found.cover is not None else found
+    background = topology.background(space.transitions)
+    return None if background is None or background.cover is not None else background
 
 
 def _target(block: _Block, graph: kernel.Graph, node: Floats) -> kernel.Posterior:
@@ -568,9 +571,9 @@ class SummedLikelihood:
         seen: NDArray[Any] = np.empty(len(u), np.float32 if self._fused else np.float64)
 
         def see(part: slice) -> Floats:
-            own, mine = u[part] if unit is None else u[part] * unit[part], seen[part]
-            mine[:] = own if self._members is None else own * np.sqrt(self._members[part])
-            score = dot(_wide(mine), _wide(self.observed[part]))
+            own, rounded = u[part] if unit is None else u[part] * unit[part], seen[part]
+            rounded[:] = own if self._members is None else own * np.sqrt(self._members[part])
+            score = dot(_wide(rounded), _wide(self.observed[part]))
             return np.asarray([score, dot(own, own)])
 
         gold, square = sum(self._workers.map(see, self._spans), np.zeros(2))

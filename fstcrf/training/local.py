@@ -14,7 +14,8 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NumericError
-from fstcrf.training.problem import ParameterSpace, Problem, Tables, observed_counts
+from fstcrf.training.problem import ParameterSpace, Problem, Tables
+from fstcrf.training.support import observed_counts
 
 
 class LocalLikelihood:

@@ -33,11 +33,12 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows, dot
+from fstcrf.kernel.native import SERIAL, Workers
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.optimiser import Objective, Optimiser, State, Step, snapshot
 from fstcrf.training.problem import ParameterSpace, Problem, Tables, arc_slots
-from fstcrf.training.shards import SERIAL, Workers, attribute_pointers, spans
+from fstcrf.training.shards import attribute_pointers, spans
 
 # --- Attributes of the same tokens as one parameter -----------------------------------------------
 
@@ -216,10 +217,10 @@ def tied_space(space: ParameterSpace, groups: Groups) -> tuple[ParameterSpace, S
     done = 0
     for part, row in _rows_of(space):
         kept = keep[row]
-        mine, old = group[row[kept]], row[kept] * space.width
-        end = done + len(mine)
-        cells[done:end] = space.node_cells[part][kept] - old + mine * np.int64(space.width)
-        members[done:end] = size[mine]
+        own, old = group[row[kept]], row[kept] * space.width
+        end = done + len(own)
+        cells[done:end] = space.node_cells[part][kept] - old + own * np.int64(space.width)
+        members[done:end] = size[own]
         done = end
     inner = replace(space, n_node_rows=len(first), node_cells=cells)
     return inner, Sharing(space, group, start, members)
@@ -290,14 +291,14 @@ def merged_attributes(design: SparseRows, keep: Bools, group: Ints) -> SparseRow
     indptr, done = np.zeros(len(design) + 1, dtype=np.int64), 0
     for part in parts:
         kept = keep[design.index[part]]
-        mine = group[design.index[part][kept]]
-        index[done : done + len(mine)] = mine
+        own = group[design.index[part][kept]]
+        index[done : done + len(own)] = own
         if value is not None and design.value is not None:
-            value[done : done + len(mine)] = design.value[part][kept]
+            value[done : done + len(own)] = design.value[part][kept]
         first, last = np.searchsorted(design.indptr, (part.start, part.stop), side="right")
         counts = Ragged.from_lengths(kept).offsets
         indptr[first:last] = done + counts[design.indptr[first:last] - part.start]
-        done += len(mine)
+        done += len(own)
     indptr[np.searchsorted(design.indptr, len(design.index)) :] = total
     return SparseRows(indptr, index, value, int(keep.sum()))
 
@@ -384,18 +385,18 @@ class DiagonalHessian:
         node = topology.node_potentials(part.node.times(tables.node))
         slots = np.broadcast_to(arc_slots(tables, part.arc), (len(node), topology.n_arc_slots))
         graph = topology.graph(slots, tables.initial, tables.final)
-        found = kernel.forward_backward(graph, part.offsets, node)
+        posterior = kernel.forward_backward(graph, part.offsets, node)
         weight = part.weight[part.sentence_of, None]
-        sums.node[chosen] = weight * _variance(topology.slot_sums(found.node, space.width))
+        sums.node[chosen] = weight * _variance(topology.slot_sums(posterior.node, space.width))
         first, last = part.offsets[:-1], part.offsets[1:] - 1
-        arcs = topology.arc_slot_sums(found.arc)
+        arcs = topology.arc_slot_sums(posterior.arc)
         arcs[first] = 0.0
         arcs = weight * _variance(arcs)
         sums.transition[:] += arcs.sum(axis=0)
         if sums.arc is not None:
             sums.arc[chosen, : topology.n_arc_slots] = arcs
         for k, tokens in enumerate((first, last)):
-            sums.ends[k] += (weight[tokens] * _variance(found.node[tokens])).sum(axis=0)
+            sums.ends[k] += (weight[tokens] * _variance(posterior.node[tokens])).sum(axis=0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,17 +101,21 @@ class SettingField:
             It is of another kind, or out of range.
         """
         try:
-            found = msgspec.convert(value, self.kind)
+            converted = msgspec.convert(value, self.kind)
         except (msgspec.ValidationError, UnicodeEncodeError):
             raise OptionError(f"{self.name} is {value!r}, expected {self.described_kind}") from None
-        if isinstance(found, int | float) and not isinstance(found, bool) and not self.choices:
+        if (
+            isinstance(converted, int | float)
+            and not isinstance(converted, bool)
+            and not self.choices
+        ):
             low, above = self.meta.ge, self.meta.gt
-            within = (low is None or found >= low) and (above is None or found > above)
-            if not (math.isfinite(found) and within):
+            within = (low is None or converted >= low) and (above is None or converted > above)
+            if not (math.isfinite(converted) and within):
                 raise OptionError(f"{self.name} is {value}, expected {self.described_range}")
-            if isinstance(found, int) and found >= _TOO_LARGE:
+            if isinstance(converted, int) and converted >= _TOO_LARGE:
                 raise OptionError(f"{self.name} is {value}, expected a number below 2⁶³")
-        return found
+        return converted
 
 
 _KNOWN: dict[type, dict[str, SettingField]] = {}
@@ -119,10 +123,10 @@ _KNOWN: dict[type, dict[str, SettingField]] = {}
 
 def fields_of(settings: type) -> dict[str, SettingField]:
     """Return the annotated fields of a struct by their names."""
-    found = _KNOWN.get(settings)
-    if found is None:
-        found = _KNOWN.setdefault(settings, dict(_read(settings)))
-    return found
+    annotated = _KNOWN.get(settings)
+    if annotated is None:
+        annotated = _KNOWN.setdefault(settings, dict(_read(settings)))
+    return annotated
 
 
 def _read(settings: type) -> Iterator[tuple[str, SettingField]]:

@@ -1,6 +1,8 @@
-"""Work cut into parts: sentences into shards, vectors into spans, threads that take them in order.
+"""Work cut into parts: a text into parts and shards, vectors into spans.
 
-NumPy and the kernel let other threads run while they compute.
+Parts. Each is summed by itself, and their sums are added by a binary tree. How many there are is a
+function of the tokens alone, and where they end one of the sentences, so that a sum has the same
+bits whatever computes it: threads, processes, machines.
 
 Shards and determinism. The training text is cut into 16 shards, by its length and not by the
 number of threads. A shard numbers its attributes for itself, the frequent ones first, so that
@@ -16,84 +18,85 @@ the weights that exist.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from itertools import islice, pairwise
-from typing import ParamSpec, TypeVar
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Ints, Longs, Singles
+from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.kernel import Graph, Layout, Shard, ShardAttributes, SparseRows, padded
 from fstcrf.machines.topology import Background, Topology
 from fstcrf.ragged import Ragged
+from fstcrf.training.executors.executor import folded
 from fstcrf.training.memory import SweepCounts
-from fstcrf.training.parts import part_bounds, part_count
-from fstcrf.training.problem import ParameterSpace, Problem, cell_pointers
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.support import cell_pointers, observed_counts
 
-T = TypeVar("T")
-R = TypeVar("R")
-P = ParamSpec("P")
+# --- Parts of a text, and of vectors --------------------------------------------------------------
+
+PART_TOKENS = 1 << 20
+"""Most tokens of a part, but for its last sentence."""
+
+START_TOKENS = 1 << 19
+"""Tokens of the share of a text that stochastic epochs begin with, about."""
+
+
+def part_count(tokens: int) -> int:
+    """Return how many parts a text has: a power of two."""
+    return 1 << max(0, (tokens - 1) // PART_TOKENS).bit_length()
+
+
+def part_bounds(offsets: Longs) -> list[int]:
+    """Cut sentences into runs of about equally many tokens; a very long one makes fewer of them."""
+    return Ragged(offsets).cut(part_count(int(offsets[-1])))
+
+
+def parts_of(problem: Problem) -> list[Problem]:
+    """Return the parts of a problem: itself, where there is one."""
+    bounds = part_bounds(problem.offsets)
+    if len(bounds) == 2:
+        return [problem]
+    return [problem.part(first, end)[1] for first, end in pairwise(bounds)]
+
+
+def added(one: Floats, other: Floats) -> Floats:
+    """Add an array to another, in place where that can be written to."""
+    return np.add(one, other, out=one if one.flags.writeable else None)
+
+
+def observed_sum(parts: Sequence[Problem], space: ParameterSpace) -> Floats:
+    """Return the feature counts of the gold paths, those of parts added by the tree."""
+    return folded(lambda k: observed_counts(parts[k], space), added, 0, len(parts))
+
+
+def start_step(tokens: int) -> int:
+    """Return k: stochastic epochs that come first take every k-th sentence."""
+    return max(1, -(-tokens // START_TOKENS))
+
+
+def start_sentences(first: int, end: int, step: int) -> Iterator[int]:
+    """Return those of the sentences first .. end that such epochs take."""
+    return iter(range(-(-first // step) * step, end, step))
+
+
+def digest(problem: Problem) -> bytes:
+    """Return a hash of the data of a part."""
+    arrays: list[NDArray[np.generic]] = [problem.offsets, problem.weight]
+    arrays.append(np.packbits(problem.allowed))
+    for rows in (problem.node, problem.arc):
+        if rows is not None:
+            arrays += [rows.indptr, rows.index]
+            arrays += [] if rows.value is None else [rows.value]
+    state = hashlib.sha256()
+    for array in arrays:
+        state.update(f"{array.dtype}{array.shape}".encode())
+        state.update(np.ascontiguousarray(array).data if array.size else b"")
+    return state.digest()
+
+
 _SPAN = 1 << 15  # float64: a part of a few vectors stays in the cache of a core
-
-
-class Workers:
-    """Maps over parts, in order, on a fixed number of threads.
-
-    Parameters
-    ----------
-    threads : int
-    """
-
-    def __init__(self, threads: int = 1) -> None:
-        self.threads = threads
-        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
-
-    def begun(
-        self, function: Callable[P, R], *given: P.args, **named: P.kwargs
-    ) -> Future[R] | None:
-        """Begin to call a function; None where there is no other thread."""
-        return None if self._pool is None else self._pool.submit(function, *given, **named)
-
-    def map(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-        """Yield the function's value for each part, in order."""
-        if self._pool is None:
-            yield from map(function, parts)
-            return
-        futures = [self._pool.submit(function, part) for part in parts]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:
-            wait(futures)  # after an error, too: the next call would meet them at its parts
-
-    def stream(self, function: Callable[[T], R], parts: Iterable[T]) -> Iterator[R]:
-        """Yield the function's value for each part, in order.
-
-        Only a few parts are begun before the value of an earlier one is asked for: values may be
-        large.
-        """
-        if self._pool is None:
-            yield from map(function, parts)
-            return
-        left = iter(parts)
-        futures = deque(self._pool.submit(function, p) for p in islice(left, 2 * self.threads))
-        try:
-            while futures:
-                yield futures[0].result()
-                futures.popleft()
-                futures.extend(self._pool.submit(function, p) for p in islice(left, 1))
-        finally:
-            wait(futures)
-
-    def each(self, function: Callable[[T], None], parts: Iterable[T]) -> None:
-        """Call the function for each part."""
-        for _ in self.map(function, parts):
-            pass
-
-
-SERIAL = Workers()
 
 
 def spans(size: int, parts: int | None = None) -> list[slice]:
@@ -155,11 +158,11 @@ def background_of(topology: Topology, offsets: Longs, space: ParameterSpace) -> 
     dense = dense_cost(states) * tokens
     if _CLEARLY * sparse_cost(states, len(space.transitions)) * tokens >= dense:
         return None
-    found = topology.background(space.transitions)
-    if found is None:
+    background = topology.background(space.transitions)
+    if background is None:
         return None
-    abreast = sparse_cost(states, len(found.source)) * _lane_tokens(offsets)
-    return None if _CLEARLY * abreast >= dense else found
+    abreast = sparse_cost(states, len(background.source)) * _lane_tokens(offsets)
+    return None if _CLEARLY * abreast >= dense else background
 
 
 def dense_cost(states: int) -> float:
@@ -249,7 +252,7 @@ def block_tokens(space: ParameterSpace, *, arcs: bool = False) -> int:
 def _scratch(problem: Problem, space: ParameterSpace) -> int:
     """Return the bytes of a sweep's rows: sentences side by side, or matrices of all pairs."""
     background, states = sparse_background(problem, space), problem.topology.n_states
-    longest = int(np.diff(problem.offsets).max(initial=0))
+    longest = Ragged(problem.offsets).longest
     own = 4 * space.width * longest
     if background is None:
         return own + 17 * states * padded(states) + 8 * states * longest
@@ -329,7 +332,7 @@ def _attributes(
 
     With `whole` those that do not occur are numbered, too.
     """
-    weights = np.diff(layout.ptr).astype(np.int32)
+    weights = Ragged(layout.ptr).lengths.astype(np.int32)
     few = _few(n_slots)
     n = weights[index]
     as_row, lone = n > few, (n > 0) & (n <= few)

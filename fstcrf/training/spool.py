@@ -143,15 +143,15 @@ class Spool:
         """Return arrays of a file that is complete."""
         pages = file.mapped()
         if pages is not None:
-            found = _Mapped(pages, file.again())
-            weakref.finalize(pages, os.close, found.file)
-            self._files.append(found)
+            mapping = _Mapped(pages, file.again())
+            weakref.finalize(pages, os.close, mapping.file)
+            self._files.append(mapping)
         return [None if place is None else place.of(pages) for place in places]
 
     def whole(self, file: ArrayFile, dtype: type[np.generic]) -> NDArray[Any]:
         """Return all of a file that is complete as one array."""
-        found = np.dtype(dtype)
-        (array,) = self.mapped(file, Place(0, found, (file.size // found.itemsize,)))
+        kind = np.dtype(dtype)
+        (array,) = self.mapped(file, Place(0, kind, (file.size // kind.itemsize,)))
         return np.asarray(array)
 
     def kept(self, problem: Problem) -> Problem:
@@ -174,9 +174,9 @@ class Spool:
             for own in shards:
                 arrays = (getattr(own, name) for name in names)
                 places += [None if array is None else file.add(array) for array in arrays]
-            found = self.mapped(file, *places)
+            stored = self.mapped(file, *places)
         return [
-            ShardAttributes(*found[k : k + len(names)]) for k in range(0, len(found), len(names))
+            ShardAttributes(*stored[k : k + len(names)]) for k in range(0, len(stored), len(names))
         ]
 
     def ready(self) -> None:

@@ -5,7 +5,7 @@ processes and machines can pass it on.
 
 Parts. A text of more than 2^20 tokens is several such problems, *parts*, whose number is a
 function of the tokens; a binary tree over their numbers adds what they expect
-(`training/parts.py`, `executors/executor.py`). Below that number shards are summed one after the
+(`training/shards.py`, `executors/executor.py`). Below that number shards are summed one after the
 other into one vector, since the tree adds whole vectors. What optimisers ask of the data is a
 protocol, `Evidence`: `Whole` is a problem in memory, `Spread` parts elsewhere
 (`training/spread.py`). An executor places states, maps functions over them and folds by the tree;
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs, Singles
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
+from fstcrf.kernel.native import Workers
 from fstcrf.machines.topology import Background, Topology
 from fstcrf.ragged import Ragged
 from fstcrf.training.evidence import DataCounts, TiedEvidence
@@ -43,7 +44,6 @@ from fstcrf.training.likelihood import (
     both_added,
     part_expectation,
 )
-from fstcrf.training.parts import added, digest, start_sentences, start_step
 from fstcrf.training.preconditioning import (
     DiagonalHessian,
     Groups,
@@ -51,16 +51,18 @@ from fstcrf.training.preconditioning import (
     prints,
     tied_space,
 )
-from fstcrf.training.problem import (
-    Extent,
-    ParameterSpace,
-    Problem,
-    Support,
-    observed_counts,
-    support,
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.shards import (
+    added,
+    attribute_layout,
+    background_of,
+    digest,
+    fits_known,
+    start_sentences,
+    start_step,
 )
-from fstcrf.training.shards import Workers, attribute_layout, background_of, fits_known
 from fstcrf.training.spool import Spool
+from fstcrf.training.support import Extent, Support, observed_counts, support
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,8 +197,8 @@ def part_engine(
     """Return the engine of a part."""
     workers = _workers(threads)
     if part.spool is None:
-        found = part_expectation(part.problem, space, plan, workers=workers, first=part.first)
-        return Engine(found, part.problem if plan is None else None, None)
+        expectation = part_expectation(part.problem, space, plan, workers=workers, first=part.first)
+        return Engine(expectation, part.problem if plan is None else None, None)
     if plan is None:
         return Engine(_MadeAnew(part, space, threads), part.problem, part.spool)
     spool = part.spool.fresh()
@@ -239,8 +241,8 @@ class _Elsewhere:
 
     def curvature(self, theta: Singles | Floats) -> Floats | None:
         """Return the sums of variances; None where engines cannot tell."""
-        found: Floats | None = self._engines.fold(added_known, part_curvature, theta)
-        return None if found is None else _own(found)
+        curvature: Floats | None = self._engines.fold(added_known, part_curvature, theta)
+        return None if curvature is None else _own(curvature)
 
 
 def _own(array: Any) -> Any:
@@ -298,8 +300,8 @@ class SpreadEvidence:
 
     def observed(self, space: ParameterSpace) -> Floats:
         """Return the feature counts of the gold paths."""
-        found: Floats = _own(self._parts.fold(added, part_observed, space))
-        return found
+        counts: Floats = _own(self._parts.fold(added, part_observed, space))
+        return counts
 
     def likelihood(self, l2: float) -> SummedLikelihood:
         """Return the likelihood of all weights."""
@@ -322,8 +324,8 @@ class SpreadEvidence:
     def start(self) -> Problem:
         """Return the sentences that stochastic epochs begin with: every so many of all."""
         step = start_step(int(self._offsets[-1]))
-        found = [one for one in self._parts.map(part_start, step) if one is not None]
-        return found[0] if len(found) == 1 else _concatenated(found)
+        parts = [one for one in self._parts.map(part_start, step) if one is not None]
+        return parts[0] if len(parts) == 1 else _concatenated(parts)
 
     def close(self) -> None:
         """Forget the parts."""

@@ -275,12 +275,12 @@ class QuickProp(Iterative):
             length = 0.5**halving
             theta = self._theta + length * direction
             try:
-                found, after = self.objective(theta)
+                lower, after = self.objective(theta)
             except NumericError:
                 continue
-            if found <= value + _SUFFICIENT * length * slope + noise:
+            if lower <= value + _SUFFICIENT * length * slope + noise:
                 self._before, self._moved = gradient, length * direction
-                self._moved_to(theta, found, after)
+                self._moved_to(theta, lower, after)
                 if len(self._values) == 2:
                     self._rate *= length
                 return True

@@ -3,22 +3,14 @@
 ``python -m tests.benchmarks.addresses WORK JSON`` does one piece of work in a process of its own
 and prints a JSON object.
 
-===========  =====================================================================
-parsed       strings to labels, usaddress.tag and ours in turns; lazy search alone
-adversarial  labels that alternate, which no grammar of runs can have
-===========  =====================================================================
-
 Lazy search alone starts from potentials and ends with the arrays that `fstcrf.best` gives. Answers
 are looked at after the clock has stopped; Python's search for circular garbage rests while it runs.
 """
 
 from __future__ import annotations
 
-import json
 import resource
-import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +21,7 @@ from fstcrf.constraints import contiguous
 from fstcrf.ext.addresses import AddressParser
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import Peer, raises, read_addresses, seconds_of, timed
-
-__all__ = ["adversarial", "parsed"]
+from tests.benchmarks.work import answer
 
 ALTERNATING, TOKENS, LABELS = 2, 200, 29
 
@@ -85,14 +76,5 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"adversarial": adversarial, "parsed": parsed}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

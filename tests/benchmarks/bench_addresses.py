@@ -1,10 +1,4 @@
-"""Addresses under a grammar too large to expand: the model inside usaddress, beside usaddress.
-
-===========  =======================================================================
-addresses    strings to labels beside usaddress.tag; search alone; states popped
-adversarial  labels that alternate for 200 tokens, each allowed in one run
-===========  =======================================================================
-"""
+"""Addresses under a grammar too large to expand: the model inside usaddress, beside usaddress."""
 
 from __future__ import annotations
 
@@ -14,8 +8,6 @@ from typing import Any
 
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench, BenchmarkError, in_turns, median_of
-
-__all__ = ["addresses", "adversarial"]
 
 MISSING = "usaddress is not installed"
 STATES = 200_000
@@ -34,13 +26,7 @@ def addresses(bench: Bench) -> list[Line]:
 
 
 def address_lines(runs: list[dict[str, Any]]) -> list[Line]:
-    """Return the lines of what was measured.
-
-    Raises
-    ------
-    BenchmarkError
-        An address that usaddress.tag would refuse, or whose labels are not proven to be the best.
-    """
+    """Return the lines of what was measured."""
     one = runs[0]
     if one["raised"] or one["inexact"]:
         raise BenchmarkError(f"{one['raised']} addresses refused, {one['inexact']} not proven")

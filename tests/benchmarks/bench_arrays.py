@@ -16,8 +16,6 @@ from tests.benchmarks import machine
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench
 
-__all__ = ["arrays"]
-
 _DECODE = {"22": "[64, 128, 22]", "9": "[1024, 20, 9]"}
 _PEER = "pytorch-crf"
 

@@ -1,12 +1,5 @@
 """Composition: lattices beside pynini, and taggers decided together beside the cascade.
 
-============  =================================================================
-constraint    best path of 22 labels under a grammar
-products      best path of two coupled tapes, marginals, log Z
-ranking       n best paths
-taggers       POS and chunks of CoNLL-2000 from words: cascade, product, chain
-============  =================================================================
-
 Seconds are those of the processor. Both sides decode the same potentials, and their scores are
 compared.
 """
@@ -22,8 +15,6 @@ from typing import Any
 
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench, BenchmarkError, in_turns
-
-__all__ = ["constraint", "products", "ranking", "taggers"]
 
 MISSING = "pynini is not installed; its wheels exist for Linux on x86-64 alone"
 SAME = 1e-6  # relative; OpenFst has float32

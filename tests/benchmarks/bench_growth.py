@@ -1,12 +1,4 @@
-"""How cost grows: with the size of the corpus, and with the number of labels.
-
-=============  ====================================================
-corpus_growth  the corpus once, 4 times, 16 times
-label_growth   9, 22, 44 and 340 labels
-section        both as tables of a report
-plot           both as a picture
-=============  ====================================================
-"""
+"""How cost grows: with the size of the corpus, and with the number of labels."""
 
 from __future__ import annotations
 
@@ -19,8 +11,6 @@ from typing import Any
 from tests.benchmarks.report import Line, number, table
 from tests.benchmarks.running import Bench, BenchmarkError, in_turns, median_of
 from tests.benchmarks.tasks import Task
-
-__all__ = ["corpus_growth", "label_growth", "morphology", "plot", "section"]
 
 _SIZES = (1, 4, 16)
 
@@ -157,13 +147,7 @@ def _by_labels(lines: Sequence[Line]) -> list[Line]:
 
 
 def plot(lines: Sequence[Line], path: Path) -> None:
-    """Draw seconds per evaluation against tokens and labels, and tokens per second.
-
-    Raises
-    ------
-    BenchmarkError
-        A line is missing.
-    """
+    """Draw seconds per evaluation against tokens and labels, and tokens per second."""
     found = {line.key: line for line in lines if line.error is None}
     labels = _by_labels(lines)
     if not labels or not {"growth-training", "growth-tagging"} <= set(found):

@@ -1,9 +1,4 @@
-"""Looking into lattices: how long the page of `fstcrf inspect` waits for its answers.
-
-========  ==============================================================
-inspect   three taggers, 40 tokens: one question, and 50 at the same time
-========  ==============================================================
-"""
+"""Looking into lattices: how long the page of `fstcrf inspect` waits for its answers."""
 
 from __future__ import annotations
 
@@ -11,8 +6,6 @@ import statistics
 
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench
-
-__all__ = ["inspect"]
 
 
 def inspect(bench: Bench) -> list[Line]:

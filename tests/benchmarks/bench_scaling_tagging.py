@@ -15,8 +15,6 @@ from tests.benchmarks import machine
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench
 
-__all__ = ["scaling_tagging"]
-
 _WORK = "Parquet files through Dask: two workers over one"
 
 

@@ -1,11 +1,5 @@
 """Averaged stochastic gradients: beside Bottou's crfasgd, and beside an evaluation.
 
-========  ===================================================================================
-averaged  files to a saved model by ``--method asgd``, beside five epochs of crfasgd; F
-rich      with such labels, over all pairs and over exceptions: an evaluation, taggers, lattices
-steps     the slowest step of a training with 1,000 labels, few of whose pairs occur
-========  ===================================================================================
-
 crfasgd is `crf/crfasgd.cpp` of Bottou's sgd; the variable FSTCRF_CRFASGD names the built program.
 """
 
@@ -22,8 +16,6 @@ from tests.benchmarks.bench_growth import morphology
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench, Finished, in_turns, median_of
 from tests.benchmarks.tasks import Task
-
-__all__ = ["averaged", "rich", "rich_corpus", "steps"]
 
 PEER = "crfasgd"
 SEEDS = range(1, 6)

@@ -1,10 +1,4 @@
-"""Tagging: column file to column file, and from the start of a process to the first sentence.
-
-========  ===========================================================
-tagging   tokens per second, features and files included
-start     seconds until the labels of one sentence are there
-========  ===========================================================
-"""
+"""Tagging: column file to column file, and from the start of a process to the first sentence."""
 
 from __future__ import annotations
 
@@ -22,8 +16,6 @@ from tests.benchmarks import machine
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench, BenchmarkError, in_turns, median_of
 from tests.benchmarks.tasks import Task
-
-__all__ = ["start", "tagging"]
 
 _STARTS = 10
 _REPEATS = 3  # fstcrf takes a fraction of a second: its times are more easily disturbed

@@ -1,13 +1,4 @@
-"""Training: seconds per evaluation, files to a saved model, memory; and exactness.
-
-===========  ==========================================================
-evaluations  objective + gradient and iterations of L-BFGS
-pos          the same with 44 labels
-training     files to a saved model; objective; memory
-complete     weights for all pairs of attribute and label (only --full)
-exactness    threads and instruction sets give the same results
-===========  ==========================================================
-"""
+"""Training: seconds per evaluation, files to a saved model, memory; and exactness."""
 
 from __future__ import annotations
 
@@ -17,8 +8,6 @@ from typing import Any
 from tests.benchmarks.report import Line
 from tests.benchmarks.running import Bench, BenchmarkError, Finished, in_turns, median_of
 from tests.benchmarks.tasks import Task
-
-__all__ = ["complete", "evaluations", "exactness", "pos", "training"]
 
 Runs = list[dict[str, Any]]
 

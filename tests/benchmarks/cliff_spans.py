@@ -2,18 +2,10 @@
 
 ``python -m tests.benchmarks.cliff_spans WORK JSON`` does one piece of work, with the arguments of a
 JSON object, in a process of its own and prints another. Times are of the processor.
-
-========  ==========================================================================
-spans     all spans with a probability above 0.01, against the marginals
-long      a sentence under a joint machine in blocks, against whole: time and memory
-tag       ``fstcrf tag --span-probabilities`` of 10,000 tokens in one sentence,
-          against plain ``tag``: of the folder's CoNLL-2000, one tagger and two
-========  ==========================================================================
 """
 
 from __future__ import annotations
 
-import json
 import resource
 import subprocess
 import sys
@@ -28,8 +20,7 @@ import numpy as np
 
 from fstcrf.kernel import blocks
 from fstcrf.lattices import Lattice
-
-__all__ = ["long", "spans", "tag"]
+from tests.benchmarks.work import answer
 
 ABOVE = 0.01
 
@@ -159,5 +150,4 @@ def peak() -> float:
 
 
 if __name__ == "__main__":
-    works: dict[str, Callable[..., Any]] = {"spans": spans, "long": long, "tag": tag}
-    print(json.dumps(works[sys.argv[1]](**json.loads(sys.argv[2]))))
+    answer(globals())

@@ -2,18 +2,11 @@
 
 ``python -m tests.benchmarks.cliffs WORK JSON`` does one piece of work in a process of its own and
 prints a JSON object.
-
-==========  ======================================================================
-searches    best and n-best paths under drawn grammars: default, lazily, expanded
-grammars    a grammar object for each lattice, and one for all
-==========  ======================================================================
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -29,8 +22,7 @@ import fstcrf
 from fstcrf import Budget, Grammar, Lattice, constraints
 from fstcrf.arrays import Floats
 from fstcrf.errors import InexactWarning, NoPathError, TooLargeError
-
-__all__ = ["Case", "drawn", "grammars", "measured", "searches"]
+from tests.benchmarks.work import answer
 
 SEED = 20_26
 """Of the family that is reported; another one draws another family."""
@@ -109,7 +101,6 @@ class Case:
         )
 
     def labels(self, tape: int) -> list[str]:
-        """Return the labels of a tape."""
         parts = "BI" if self.scheme == "bio" else "BIES"
         return ["O", *(f"{part}-{_type(k)}" for k in range(self.types[tape]) for part in parts)]
 
@@ -139,7 +130,6 @@ class Case:
         return [names[label] for label in gold]
 
     def grammar(self) -> Grammar:
-        """Return its grammar."""
         schemes = [
             constraints.tagging_scheme(self.scheme, tape=f"tape{tape}")
             for tape in range(len(self.types))
@@ -199,7 +189,6 @@ def _drawn_rule(rng: np.random.Generator, types: Sequence[int]) -> tuple[str, in
 
 
 def _within(rule: tuple[str, int, int, int], types: Sequence[int]) -> tuple[str, int, int, int]:
-    """Return a rule about types that there are."""
     name, tape, a, b = rule
     most = types[tape]
     if name == "contiguous":
@@ -346,14 +335,5 @@ def grammars(lattices: int, rounds: int = 5) -> dict[str, Any]:
     return {name: statistics.median(seconds) for name, seconds in taken.items()}
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"grammars": grammars, "searches": searches}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

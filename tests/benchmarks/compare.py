@@ -7,12 +7,6 @@ packages of this one and a kernel built for it. Each side runs its own ``tests.b
 round takes a line of the old commit, of this checkout and of the old commit once more: what drifts
 weighs on both sides alike, and the old runs say how far medians are from one another where nothing
 changed.
-
-========  ==================================================================
-Side      a checkout with its interpreter
-measure   run lines of both sides in turns
-Pair      what was measured of one line: ratio, spread, verdict
-========  ==================================================================
 """
 
 from __future__ import annotations
@@ -38,8 +32,6 @@ from tests.benchmarks.__main__ import LINES
 from tests.benchmarks.report import number, table
 from tests.benchmarks.running import BenchmarkError
 
-__all__ = ["Pair", "Side", "measure"]
-
 ROUNDS = 5
 MOST_ROUNDS = 8  # all halves of 16 runs are looked at
 BASELINE = "d9af6233f95164d0eca4af9b115b3d1a2c2941a1"
@@ -62,28 +54,14 @@ sys.exit(main())
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A checkout and the interpreter that has its package.
+    """A checkout and the interpreter that has its package."""
 
-    Parameters
-    ----------
-    name : str
-        The commit.
-    folder : Path
-    python : Path
-    """
-
-    name: str
+    name: str  # the commit
     folder: Path
     python: Path
 
     def lines(self, name: str, data: Path, report: Path) -> dict[str, dict[str, Any]]:
-        """Run one benchmark; what came of its lines, by their keys.
-
-        Raises
-        ------
-        BenchmarkError
-            It could not be run.
-        """
+        """Run one benchmark; what came of its lines, by their keys."""
         report.unlink(missing_ok=True)
         options = ["--quick", "--rounds", "1", "--only", name]
         options += ["--data", str(data), "--json", str(report)]
@@ -135,7 +113,6 @@ class Pair:
     allowed: float = ALLOWED
 
     def add(self, side: Literal["old", "new"], line: dict[str, Any]) -> None:
-        """Add a run."""
         if line["ours"]:
             getattr(self, side).append(line["ours"])
         elif line["error"] or line["skipped"]:

@@ -3,23 +3,13 @@
 ``python -m tests.benchmarks.composed WORK JSON`` does one piece of work in a process of its own and
 prints a JSON object.
 
-===========  =====================================================================
-constrained  best paths of 22 labels under BIO, one type at most once
-joint        two tapes: best paths, marginals, log Z
-ranked       n best paths of 22 labels, log Z
-train        POS tagger and chunker of CoNLL-2000, saved
-decoders     cascade, product and chain in turns, from words to labels
-===========  =====================================================================
-
 Lattices are queried through ``fstcrf.best`` and its kin, on one thread; answers are looked at after
 the clock has stopped. The first call of each kind is not measured.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -29,16 +19,7 @@ from fstcrf import Corpus, Lattice, constraints
 from tests.benchmarks.running import in_turns
 from tests.benchmarks.synthetic import ONCE, Chain, Pair, labels_22
 from tests.benchmarks.taggers import COLUMNS, chunker, pos_tagger, words_of
-
-__all__ = [
-    "constrained",
-    "decoders",
-    "joint",
-    "once_lattices",
-    "pair_lattices",
-    "ranked",
-    "train",
-]
+from tests.benchmarks.work import answer
 
 REPEATS = 5
 
@@ -179,20 +160,5 @@ def decoders(path: str, models: Sequence[str], rounds: int) -> dict[str, Any]:
     }
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {
-    "constrained": constrained,
-    "decoders": decoders,
-    "joint": joint,
-    "ranked": ranked,
-    "train": train,
-}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

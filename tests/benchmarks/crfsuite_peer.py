@@ -1,12 +1,5 @@
 """Features for python-crfsuite, extracted in Python, as its users do it.
 
-====================  ==========================================================
-tutorial_attributes   attribute strings of a sentence: CRFsuite's chunking tutorial
-word_attributes       words only
-ATTRIBUTES            both, by name
-read_sentences        a column file, a list of strings for each column of a sentence
-====================  ==========================================================
-
 Nothing is imported here that python-crfsuite does not need either.
 """
 
@@ -16,8 +9,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
-__all__ = ["ATTRIBUTES", "read_sentences", "tutorial_attributes", "word_attributes"]
 
 
 def tutorial_attributes(words: Sequence[str], tags: Sequence[str]) -> list[list[str]]:

@@ -64,7 +64,6 @@ def timed(cluster: Cluster, model: str, home: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("text", type=Path)

@@ -3,10 +3,6 @@
 ``python -m tests.benchmarks.inspected WORK JSON`` does one piece of work in a process of its own
 and prints a JSON object.
 
-===========  =====================================================================
-serve        questions about sentences of 40 tokens, one by one and 50 at a time
-===========  =====================================================================
-
 Clients are threads of a process of their own; times are those that the server says of itself, in
 its header ``Server-Timing``.
 """
@@ -20,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,8 +25,7 @@ import numpy as np
 from fstcrf import Composition, compose
 from fstcrf.ext.inspect import Access, Workbench, server
 from tests.benchmarks.chained import chained, held_out
-
-__all__ = ["serve"]
+from tests.benchmarks.work import answer
 
 TOKENS = 40
 TOGETHER = 50
@@ -99,14 +93,5 @@ def client() -> None:
     print(json.dumps({"single": single, "together": together}))
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"serve": serve}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

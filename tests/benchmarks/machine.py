@@ -1,14 +1,4 @@
-"""Where numbers come from: the processor, its caches and memory, the commit, the load.
-
-=========== ========================================================
-Machine     what is said about it in a report
-this        this machine, now
-commit      the checked-out commit, with -dirty
-fingerprint a hash of the package
-cores       the cores that this process may use
-pinned      children that are started inside run on these cores only
-=========== ========================================================
-"""
+"""Where numbers come from: the processor, its caches and memory, the commit, the load."""
 
 from __future__ import annotations
 
@@ -21,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-__all__ = ["PAGES", "ROOT", "Machine", "commit", "cores", "fingerprint", "pinned", "this"]
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ROOT / "docs" / "measurements"

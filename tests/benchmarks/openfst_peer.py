@@ -7,19 +7,11 @@ the labellings that were found.
 What does not depend on the sentence is compiled beforehand. A sentence is written as the bytes of
 an OpenFst file by NumPy, which is some 40 times as fast as adding arcs, composed with
 ``connect=False``, and searched; then its labels are read off the path.
-
-============  ====================================================================
-constrained   sausage ∘ (transitions ∘ BIO ∘ a type at most once)
-cascade       lattice of the first tagger ∘ (second tagger, reading it ∘ its sausage)
-interleaved   a sausage in which the two take turns ∘ the product, one tagger a step
-============  ====================================================================
 """
 
 from __future__ import annotations
 
-import json
 import struct
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,9 +23,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats
 from tests.benchmarks.synthetic import ONCE, TOKENS, TYPES, Chain, Pair, labels_22
-
-__all__ = ["cascade", "constrained", "interleaved"]
-
+from tests.benchmarks.work import answer
 
 Pairs = list[tuple[int, int]]
 
@@ -264,18 +254,5 @@ def interleaved(sentences: int, labels: tuple[int, int]) -> dict[str, Any]:
     )
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {
-    "cascade": cascade,
-    "constrained": constrained,
-    "interleaved": interleaved,
-}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    print(json.dumps(WORK[work](**given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

@@ -2,27 +2,12 @@
 
 ``python -m tests.benchmarks.ours WORK JSON`` does one piece in a process of its own and prints a
 JSON object.
-
-=============  ==================================================================
-evaluate       seconds per evaluation, after some iterations of L-BFGS
-score          objective in float64 and F of a saved model
-weights        a hash of them
-predictions    F of a file whose last column is a prediction
-throughput     tagging in memory, on growing corpora
-threads        do results depend on the number of threads
-variants       do they depend on the instruction set
-prepare        column files for other numbers of labels
-steps          seconds of each kind of step of a training, and of an evaluation
-rich           of an evaluation, a tagger and lattices, over all pairs of labels and over exceptions
-=============  ==================================================================
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,6 +17,7 @@ from unittest import mock
 import fstcrf
 from fstcrf.taggers import CRF
 from tests.benchmarks.tasks import L2, TEMPLATES, Task
+from tests.benchmarks.work import answer
 
 if TYPE_CHECKING:
     from fstcrf import CRF, Corpus
@@ -40,8 +26,6 @@ if TYPE_CHECKING:
     from fstcrf.taggers.model.weights import Weights
     from fstcrf.text.features import FeatureIndex
     from fstcrf.training import ParameterSpace, Problem
-
-__all__ = ["evaluate", "prepare", "problem_of", "score", "threads", "throughput"]
 
 
 def _corpus(task: Task, copies: int = 1) -> Corpus:
@@ -333,7 +317,7 @@ def variants(task: Task, *, model: str) -> dict[str, Any]:
 
     from fstcrf import kernel
     from fstcrf.training import Likelihood
-    from fstcrf.training.problem import observed_counts
+    from fstcrf.training.support import observed_counts
 
     tagger, corpus = CRF.load(model), _corpus(task)
     problem = _problem_of_model(tagger, corpus, task.target)
@@ -381,26 +365,5 @@ def _morphology(source: str) -> Corpus:
     return corpus.with_interned("word", corpus.column("form"))
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {
-    "evaluate": evaluate,
-    "predictions": predictions,
-    "prepare": prepare,
-    "rich": rich,
-    "score": score,
-    "steps": steps,
-    "threads": threads,
-    "throughput": throughput,
-    "variants": variants,
-    "weights": weights,
-}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    task = Task.from_plain(given.pop("task"))
-    print(json.dumps(WORK[work](task, **given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

@@ -1,13 +1,4 @@
-"""Work in processes of its own: pinned, timed, in turns.
-
-===============  ===========================================================
-BenchmarkError   a process failed, or results that do not fit together
-Finished         seconds, peak memory and output of a process
-child            run one
-median_of        the median of a field over runs
-Bench            the setting: data, scratch folder, size, and models that lines share
-===============  ===========================================================
-"""
+"""Work in processes of its own: pinned, timed, in turns."""
 
 from __future__ import annotations
 
@@ -26,8 +17,6 @@ from typing import Any, TypeVar
 from tests.benchmarks import machine
 from tests.benchmarks.tasks import TEMPLATES, Attributes, Task
 
-__all__ = ["Bench", "BenchmarkError", "Finished", "child", "in_turns", "median_of"]
-
 R = TypeVar("R")
 
 _QUICK_SENTENCES = 1500
@@ -39,22 +28,11 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What came of a process.
+    """What came of a process."""
 
-    Parameters
-    ----------
-    seconds : float
-        From its start to its end.
-    cpu : float
-        Seconds of processors, user and system.
-    peak : float
-        Peak resident memory, MB (10^6 bytes).
-    output : str
-    """
-
-    seconds: float
-    cpu: float
-    peak: float
+    seconds: float  # from its start to its end
+    cpu: float  # seconds of processors, user and system
+    peak: float  # peak resident memory, MB (10^6 bytes)
     output: str
 
 
@@ -63,11 +41,6 @@ def child(command: Sequence[str], *, env: dict[str, str], stdin: str = "") -> Fi
 
     The peak memory of a process counts that of its parent up to the start of the program: the
     parent must be small, so nothing large is imported where this is called.
-
-    Raises
-    ------
-    BenchmarkError
-        It failed; with the end of what it said.
     """
     with tempfile.TemporaryFile("w+") as errors, tempfile.TemporaryFile("w+") as given:
         given.write(stdin)
@@ -114,27 +87,13 @@ def in_turns(rounds: int, *works: Callable[[], R]) -> list[list[R]]:
 
 @dataclass(slots=True)
 class Bench:
-    """The setting of a run.
+    """The setting of a run."""
 
-    Parameters
-    ----------
-    data : Path
-        Folder of the corpora.
-    folder : Path
-        Scratch.
-    rounds : int
-        Runs of which the median counts.
-    quick : bool
-        A part of the corpora, one round.
-    say : callable
-        Told of what is being done.
-    """
-
-    data: Path
-    folder: Path
-    rounds: int
-    quick: bool
-    say: Callable[[str], None]
+    data: Path  # folder of the corpora
+    folder: Path  # scratch
+    rounds: int  # runs of which the median counts
+    quick: bool  # A part of the corpora, one round
+    say: Callable[[str], None]  # told of what is being done
     models: dict[str, str] = field(default_factory=dict)
 
     def path(self, name: str) -> str:
@@ -142,13 +101,7 @@ class Bench:
         return str(self.folder / name)
 
     def corpus(self, name: str, *, whole: bool = False) -> str:
-        """Return the path of a corpus file; of its first sentences when quick, if not `whole`.
-
-        Raises
-        ------
-        BenchmarkError
-            There is no such file.
-        """
+        """Return the path of a corpus file; of its first sentences when quick, if not `whole`."""
         source = self.data / name
         if not source.is_file():
             raise BenchmarkError(f"{source} is missing")
@@ -178,13 +131,7 @@ class Bench:
     # --- Processes ----------------------------------------------------------------------------
 
     def run(self, command: Sequence[str], *, cores: int = 1, stdin: str = "") -> Finished:
-        """Run a process on so many cores.
-
-        Raises
-        ------
-        BenchmarkError
-            It failed, or there are not so many cores.
-        """
+        """Run a process on so many cores."""
         free = machine.cores()
         if len(free) < cores:
             raise BenchmarkError(f"{cores} cores are needed, this process has {free}")

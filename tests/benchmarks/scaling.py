@@ -177,7 +177,6 @@ class Group:
         self._limit.write_text(str(LIMIT))
 
     def close(self) -> None:
-        """Leave it."""
         (self._home / "cgroup.procs").write_text(str(os.getpid()))
         self._folder.rmdir()
 

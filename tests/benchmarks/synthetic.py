@@ -1,14 +1,4 @@
-"""Random potentials that both sides decode: the same seed, the same numbers. NumPy alone.
-
-===========  ==================================================================
-TOKENS       tokens of a sentence
-TYPES        types of span; a label set of 22 has a beginning of each
-ONCE         the type that may occur once
-labels_22    O, and beginnings and insides of spans
-Chain        potentials of one tagger
-Pair         of two, coupled
-===========  ==================================================================
-"""
+"""Random potentials that both sides decode: the same seed, the same numbers. NumPy alone."""
 
 from __future__ import annotations
 
@@ -17,9 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-
-__all__ = ["ONCE", "TOKENS", "TYPES", "Chain", "Pair", "labels_22"]
-
 
 TOKENS = 24
 TYPES = "ABCDEFGHIJK"
@@ -34,13 +21,7 @@ def labels_22() -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Potentials of one tagger.
-
-    Parameters
-    ----------
-    node : float64 [B, T, L]
-    arc : float64 [L, L]
-    """
+    """Potentials of one tagger."""
 
     node: Floats
     arc: Floats
@@ -53,25 +34,17 @@ class Chain:
         return cls(rng.normal(size=(sentences, TOKENS, labels)), arc)
 
     def score(self, sentence: int, ids: Longs) -> float:
-        """Return the score of a labelling."""
         node = self.node[sentence, np.arange(len(ids)), ids].sum()
         return float(node + self.arc[ids[:-1], ids[1:]].sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Potentials of two taggers, coupled by a table.
-
-    Parameters
-    ----------
-    first, second : Chain
-    coupling : float64 [L1, L2]
-        Potential of two labels of one token.
-    """
+    """Potentials of two taggers, coupled by a table."""
 
     first: Chain
     second: Chain
-    coupling: Floats
+    coupling: Floats  # potential of two labels of one token
 
     @classmethod
     def random(cls, sentences: int, labels: tuple[int, int]) -> Pair:

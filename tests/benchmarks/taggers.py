@@ -1,20 +1,9 @@
-"""Taggers of CoNLL-2000 to compose: POS from words, chunks from words and the POS tagger's labels.
-
-=============  =================================================================
-POS            template of the POS tagger: words, affixes, shape
-CHUNKS         template of the chunker: words, conjunctions, POS labels with words
-pos_tagger     trained on a corpus
-chunker        trained on a corpus, reading a POS tagger's predictions
-words_of       the same sentences, words alone
-=============  =================================================================
-"""
+"""Taggers of CoNLL-2000 to compose: POS of words, chunks of words and of predicted POS."""
 
 from __future__ import annotations
 
 from fstcrf import CRF, Corpus
 from fstcrf.text.corpus import Column
-
-__all__ = ["CHUNKS", "COLUMNS", "POS", "chunker", "pos_tagger", "words_of"]
 
 COLUMNS = ("word", "pos", "chunk")
 

@@ -1,19 +1,9 @@
-"""What is measured on: column files, templates, and the options that both sides share.
-
-========  ==========================================================
-Task      a file, its columns, the target and the attributes
-TUTORIAL  the template of CRFsuite's chunking tutorial
-WORDS     words only: a window, affixes, shapes; 15 attributes a token
-L2        strength of the penalty, CRFsuite's c2
-========  ==========================================================
-"""
+"""What is measured on: column files, templates, and the options that both sides share."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
-
-__all__ = ["CRFPP", "L2", "TEMPLATES", "TUTORIAL", "WORDS", "Attributes", "Task"]
 
 L2 = 0.5
 

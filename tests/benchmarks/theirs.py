@@ -2,19 +2,11 @@
 
 ``python -m tests.benchmarks.theirs WORK JSON`` does one piece of work in a process of its own and
 prints a JSON object.
-
-=====  ==========================================================
-train  file to saved model, with what CRFsuite logged
-tag    column file in, column file out
-=====  ==========================================================
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +14,7 @@ import pycrfsuite
 
 from tests.benchmarks.crfsuite_peer import ATTRIBUTES, read_sentences
 from tests.benchmarks.tasks import L2, Task
-
-__all__ = ["tag", "train"]
+from tests.benchmarks.work import answer
 
 
 def train(
@@ -78,15 +69,5 @@ def tag(task: Task, *, model: str, output: str) -> dict[str, Any]:
     return {"tokens": tokens}
 
 
-WORK: dict[str, Callable[..., dict[str, Any]]] = {"tag": tag, "train": train}
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Do one piece of work: its name, and its arguments as a JSON object."""
-    work, given = arguments[0], json.loads(arguments[1])
-    task = Task.from_plain(given.pop("task"))
-    print(json.dumps(WORK[work](task, **given)))
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    answer(globals())

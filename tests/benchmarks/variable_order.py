@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from fstcrf.recipes.corpora import DataSplit
     from fstcrf.training import ParameterSpace
 
-__all__ = ["main"]
 
 PAGE = PAGES / "benchmarks-variable-order.md"
 END = "__BOS_EOS__"  # VO-CRF's label before and behind a sentence
@@ -99,9 +98,10 @@ class SameWeights:
         """Train, score."""
         import numpy as np
 
+        from fstcrf.kernel.native import Workers
         from fstcrf.recipes.phrase_chunkers import L2, f_of
         from fstcrf.taggers import CRF
-        from fstcrf.training import LBFGS, Likelihood, Untied, Workers, fit, tied
+        from fstcrf.training import LBFGS, Likelihood, Untied, fit, tied
 
         ties = tied(self.problem, self.space)
         objective = Likelihood(
@@ -222,7 +222,6 @@ def theirs(program: str, data: Path, extent: Extent, to: Path) -> tuple[dict[str
 
 
 def rows(program: str, data: Path) -> Iterator[list[str]]:
-    """Yield the rows of the table."""
     for extent in EXTENTS:
         with tempfile.TemporaryDirectory() as scratch:
             to = Path(scratch)

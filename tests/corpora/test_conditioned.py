@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
-import numpy as np
 import pytest
 
 import fstcrf
@@ -44,28 +42,6 @@ def test(data: Path) -> Corpus:
 @pytest.fixture(scope="module")
 def pos(train: Corpus) -> CRF:
     return CRF.train(train, "pos", POS, method="perceptron", max_iterations=4)
-
-
-@pytest.mark.parametrize(("order", "pairs"), [(1, PAIRS), (2, "")])
-def test_open_tapes_are_all_their_labels(
-    train: Corpus, test: Corpus, pos: CRF, order: Literal[1, 2], pairs: str
-) -> None:
-    chunker = CRF.train(
-        train[:200], "chunk", CHUNK + pairs, reads=[pos], max_iterations=2, order=order
-    )
-    test = test[:50]
-    found = chunker.potentials(test)
-    assert [term.context for term in found.node] == [(), ("pos",)]
-    assert [len(term.values) for term in found.arc] == ([test.n_tokens, 1] if pairs else [1])
-    for number, label in enumerate(chunker.reads[0].labels):
-        everywhere = Column(np.zeros(test.n_tokens, dtype=np.int32), (label,))
-        wanted = chunker.potentials(test.with_interned("pos", everywhere), labels={})
-        inner = np.setdiff1d(np.arange(test.n_tokens), test.offsets[:-1])
-        sides = [(found.node, wanted.node)] + ([(found.arc, wanted.arc)] if pairs else [])
-        for mine, theirs in sides:
-            total = mine[0].values + mine[1].values[:, number]
-            expected = theirs[0].values
-            np.testing.assert_allclose(total[inner], expected[inner], rtol=1e-12, atol=1e-12)
 
 
 def test_jackknifed_labels_are_as_wrong_as_those_of_new_text(

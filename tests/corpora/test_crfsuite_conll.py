@@ -55,12 +55,6 @@ def check_the_same(path: Path, theirs: Any, test: Sentences) -> None:
         np.testing.assert_allclose(found, every, atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", ["l2sgd", "ap"])
-def test_a_part(algorithm: str, train: Sentences, test: Sentences, tmp_path: Path) -> None:
-    path = tmp_path / "chunk.crfsuite"
-    check_the_same(path, trained(train[::10], path, algorithm, 3), test)
-
-
 @pytest.mark.slow
 def test_everything(train: Sentences, test: Sentences, tmp_path: Path) -> None:
     path = tmp_path / "chunk.crfsuite"

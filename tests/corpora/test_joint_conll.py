@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import CRF, Composition, Corpus, Lattice, compose
+from fstcrf import CRF, Corpus, compose
 from fstcrf.constraints import at_most, bio, exactly
-from fstcrf.taggers import ChainLattice
 from fstcrf.taggers.pipelines import Pipeline, Task
 from fstcrf.taggers.pipelines.trained import Decode
 from fstcrf.text.corpus import Column
@@ -97,42 +96,6 @@ def test_no_decoder_beats_another_at_its_own_game(pair: tuple[CRF, CRF], words: 
     assert exact >= 0.8 * len(words)
 
 
-def test_a_zero_or_tiny_weight_is_the_first_tagger(pair: tuple[CRF, CRF], words: Corpus) -> None:
-    alone = pair[0].tag_all(words)
-    for weight in (0.0, 1e-6):
-        found = compose(*pair, weights=(1, weight)).tag_all(words)
-        assert [labels[0] for labels in found] == alone
-    tiny = compose(*pair, weights=(1, 1e-6)).tag_all(words)
-    assert tiny == split(compose(*pair).cascade(words), words.offsets.tolist())
-
-
-def test_lattices_tags_and_threads_agree(pair: tuple[CRF, CRF], words: Corpus) -> None:
-    for normalize in ("product", "chain"):
-        composition = compose(*pair, normalize=normalize)
-        tagged = composition.tag_all(words)
-        assert composition.tag_all(words, threads=2) == tagged
-        for sentence, labels in list(zip(words, tagged, strict=True))[:8]:
-            lattice = composition.lattice(sentence)
-            assert isinstance(lattice, Lattice if normalize == "product" else ChainLattice)
-            assert tuple(map(list, lattice.best().labels)) == labels
-            ranked = lattice.nbest(5)
-            assert tuple(map(list, ranked[0].labels)) == labels
-            assert [p.score for p in ranked] == sorted((p.score for p in ranked), reverse=True)
-            assert all(lattice.score(p.labels) == pytest.approx(p.score, rel=1e-9) for p in ranked)
-
-
-def test_marginals(pair: tuple[CRF, CRF], words: Corpus) -> None:
-    short = words.select(np.flatnonzero(np.diff(words.offsets) < 20)[:10])
-    for pos, chunk in compose(*pair, normalize="product").marginals_all(short):
-        np.testing.assert_allclose(pos.sum(axis=1), 1.0, rtol=1e-9)
-        np.testing.assert_allclose(chunk.sum(axis=1), 1.0, rtol=1e-9)
-    chain = compose(*pair, normalize="chain").lattice(short[0])
-    assert isinstance(chain, ChainLattice)
-    np.testing.assert_allclose(
-        chain.marginals("pos"), pair[0].marginals_all([short[0]])[0], rtol=1e-9, atol=1e-12
-    )
-
-
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_under_grammars(pair: tuple[CRF, CRF], words: Corpus, normalize: Any) -> None:
     free = compose(*pair, normalize=normalize)
@@ -168,14 +131,6 @@ def test_tuning_is_not_worse_than_as_trained_or_nearly_the_cascade(
     for column, name in zip(cascade, ("pos", "chunk"), strict=True):
         right &= np.asarray(column.strings()) == np.asarray(gold.columns[name].strings())
     assert trials[1.0, 0.01] == pytest.approx(right.mean(), abs=0.002)
-
-
-def test_in_and_out_of_a_file(pair: tuple[CRF, CRF], words: Corpus, tmp_path: Path) -> None:
-    composition = compose(*pair, weights=(1, 0.3)) & at_most(2, "VP", tape="chunk")
-    composition.save(tmp_path / "joint")
-    loaded = fstcrf.load(tmp_path / "joint")
-    assert isinstance(loaded, Composition)
-    assert loaded.tag_all(words) == composition.tag_all(words)
 
 
 def test_one_root_however_a_pipeline_decides(data: Path) -> None:

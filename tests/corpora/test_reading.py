@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -46,17 +45,6 @@ def test_conll2000(data: Path, name: str, sentences: int, tokens: int, labels: i
     file = io.BytesIO()
     write_columns(corpus, file)
     assert file.getvalue() == path.read_bytes()
-
-
-def test_reading_is_fast(data: Path) -> None:
-    path = data / "conll2000" / "train.txt"
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        read_columns(path, CHUNKING)
-        seconds.append(time.perf_counter() - start)
-    # 0.14 s where it was written; the rest is for slower and busier machines.
-    assert min(seconds) < 0.5
 
 
 def test_most_frequent_chunk_per_pos(data: Path) -> None:

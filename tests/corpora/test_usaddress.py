@@ -12,6 +12,7 @@ import pytest
 from fstcrf.ext.addresses import AddressParser, tokens_of
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import RECIPES, Setting, run_recipe
+from fstcrf.recipes import usaddress as usaddress_recipe
 from fstcrf.recipes.usaddress import LabelledAddress, raises, read_addresses
 
 usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not installed")
@@ -75,7 +76,10 @@ def test_none_raises_and_what_was_legal_stays(
             assert obedient.tag(text) == usaddress.tag(text)
 
 
-def test_the_recipe(data: Path, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_recipe(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed = usaddress_recipe.timed
+    monkeypatch.setattr(usaddress_recipe, "timed", lambda a, b, c, _: timed(a, b, c, 1))
     run_recipe(RECIPES["usaddress"], Setting(data, tmp_path))
     rows = json.loads((tmp_path / "results.json").read_text("utf-8"))["rows"]
     raised = {

@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("scale")
     ran([sys.executable, "-c", PROGRAMS[0].text], found)
     for block in COMMANDS:
-        ran(["bash", "-euo", "pipefail", "-c", commands(block)], found)
+        ran(["bash", "-euo", "pipefail", "-c", "\n".join(commands(block))], found)
     return found
 
 

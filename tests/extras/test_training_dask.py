@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +18,9 @@ from fstcrf.ext.cluster.connection import connected
 from fstcrf.ext.cluster.dask import DaskExecutor
 from fstcrf.text.corpus import Corpus, write_columns
 from fstcrf.text.corpus.collection import CorpusFiles
-from fstcrf.training import parts
-from tests.support.command import ROOT, failure, run
+from fstcrf.training import shards
+from tests.support.command import failure, run
+from tests.support.dask_cluster import Cluster
 
 distributed = pytest.importorskip("distributed")
 
@@ -33,8 +31,8 @@ TEMPLATE = "U00:%x[-1,word]\nU01:%x[0,word]\nU02:%x[0,word]/%x[1,word]\nB\n"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many parts of little text; workers are told where they end."""
-    monkeypatch.setattr(parts, "PART_TOKENS", 300)
-    monkeypatch.setattr(parts, "START_TOKENS", 900)
+    monkeypatch.setattr(shards, "PART_TOKENS", 300)
+    monkeypatch.setattr(shards, "START_TOKENS", 900)
 
 
 @pytest.fixture
@@ -60,65 +58,11 @@ def same(one: CRF, other: CRF) -> bool:
     return np.array_equal(one.theta, other.theta) and one.record == other.record
 
 
-# --- Processes by hand ----------------------------------------------------------------------------
-
-
-def begun(*arguments: str, log: Path) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    with log.open("ab") as out:
-        return subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
-            stdout=out,
-            stderr=out,
-            env={**os.environ, "PYTHONPATH": path},
-        )
-
-
-class Hand:
-    """A scheduler and workers that are started by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.processes: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self.scheduled()
-
-    def scheduled(self, port: int = 0) -> subprocess.Popen[bytes]:
-        told = self.folder / "scheduler.json"
-        told.unlink(missing_ok=True)
-        options = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-        one = begun(
-            *("dask_scheduler", *options, "--scheduler-file", str(told)),
-            log=self.folder / "scheduler.log",
-        )
-        self.processes.append(one)
-        while not told.exists():
-            assert one.poll() is None, (self.folder / "scheduler.log").read_text()
-            time.sleep(0.05)
-        time.sleep(0.1)  # it is being written
-        self.address = str(json.loads(told.read_text())["address"])
-        return one
-
-    def worker(self, *options: str) -> subprocess.Popen[bytes]:
-        one = begun(
-            *("dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard"),
-            *("--local-directory", str(self.folder), *options),
-            log=self.folder / "worker.log",
-        )
-        self.processes.append(one)
-        return one
-
-    def end(self) -> None:
-        for one in self.processes:
-            if one.poll() is None:
-                one.kill()
-            one.wait()
-
-
 @pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    made = Hand(tmp_path)
-    yield made
-    made.end()
+def hand(tmp_path: Path) -> Iterator[Cluster]:
+    """A scheduler and workers that are started by hand."""
+    with Cluster(tmp_path) as made:
+        yield made
 
 
 # --- The same bits --------------------------------------------------------------------------------
@@ -141,13 +85,14 @@ def test_any_number_of_workers_gives_the_same_bits(cluster: Any, files: CorpusFi
         assert same(train(files, l1=0.3, min_count=2, executor=executor), sparse)
 
 
-def test_workers_that_are_killed_cost_their_parts_only(hand: Hand, files: CorpusFiles) -> None:
+def test_workers_that_are_killed_cost_their_parts_only(hand: Cluster, files: CorpusFiles) -> None:
     one = train(files)
     processes = [hand.worker(), hand.worker()]
     with DaskExecutor(hand.address, workers=2, seconds=60) as executor:
 
         def report(progress: Any) -> None:
             if progress.iteration == 4:
+                hand.processes.remove(processes[0])
                 processes[0].send_signal(signal.SIGKILL)
             if progress.iteration == 6:
                 hand.worker()
@@ -159,46 +104,37 @@ def test_workers_that_are_killed_cost_their_parts_only(hand: Hand, files: Corpus
 
 
 def test_a_scheduler_that_dies_ends_the_run_and_another_goes_on(
-    tmp_path: Path, hand: Hand, files: CorpusFiles
+    tmp_path: Path, hand: Cluster, files: CorpusFiles
 ) -> None:
     one, state = train(files), tmp_path / "state"
+    dead: list[subprocess.Popen[bytes]] = []
     hand.worker()
 
     def report(progress: Any) -> None:
         if progress.iteration == 5:
-            hand.scheduler.kill()
+            dead.append(hand.processes.pop(0))
+            dead[0].kill()
 
     with (
         DaskExecutor(hand.address, seconds=60) as executor,
         pytest.raises(ClusterError, match=r"is gone .*go on from the checkpoint by resume"),
     ):
         train(files, executor=executor, checkpoint=state, checkpoint_every=2, report=report)
-    hand.scheduler = hand.scheduled()
-    hand.worker()
-    with DaskExecutor(hand.address, seconds=60) as executor:
-        again = train(files, executor=executor, checkpoint=state, checkpoint_every=2, resume=True)
+    dead[0].wait()
+    (tmp_path / "other").mkdir()
+    with Cluster(tmp_path / "other") as other:
+        other.worker()
+        with DaskExecutor(other.address, seconds=60) as executor:
+            again = train(
+                files, executor=executor, checkpoint=state, checkpoint_every=2, resume=True
+            )
     assert same(again, one)
 
 
 # --- What goes wrong ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("stub", "said"),
-    [
-        ("sys.modules['fstcrf'] = types.SimpleNamespace(__version__='9.9')", "has fstcrf 9.9, "),
-        ("sys.modules['fstcrf'] = None", r"has no fstcrf \(import of .*\), "),
-    ],
-)
-def test_unfit_workers_are_refused(tmp_path: Path, hand: Hand, stub: str, said: str) -> None:
-    preload = tmp_path / "stub.py"
-    preload.write_text(f"import sys, types\n{stub}\n")
-    hand.worker("--preload", str(preload))
-    with pytest.raises(ClusterError, match=rf"worker tcp://127.0.0.1:\d+ {said}here is "):
-        DaskExecutor(hand.address, seconds=60)
-
-
-def test_an_address_where_nothing_answers_is_told_within_seconds(hand: Hand) -> None:
+def test_an_address_where_nothing_answers_is_told_within_seconds(hand: Cluster) -> None:
     started = time.monotonic()
     with pytest.raises(ClusterError, match=r"no scheduler of Dask answers at tcp://127.0.0.1:9 "):
         connected("tcp://127.0.0.1:9", seconds=1.0)
@@ -207,7 +143,7 @@ def test_an_address_where_nothing_answers_is_told_within_seconds(hand: Hand) -> 
     assert time.monotonic() - started < 20
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, hand: Hand) -> None:
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, hand: Cluster) -> None:
     hand.worker()
     bad = tmp_path / "bad.txt"
     bad.write_text("a A\n\n" * 50 + "b\n\n")
@@ -223,7 +159,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, hand: Hand) -> None
             train(CorpusFiles([tmp_path / "none.txt"], COLUMNS), executor=executor)
 
 
-def test_the_command_line(tmp_path: Path, hand: Hand, files: CorpusFiles) -> None:
+def test_the_command_line(tmp_path: Path, hand: Cluster, files: CorpusFiles) -> None:
     hand.worker()
     template = tmp_path / "t.tpl"
     template.write_text(TEMPLATE)

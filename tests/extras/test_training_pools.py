@@ -25,11 +25,11 @@ import numpy as np
 from fstcrf import CRF
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training.executors import FuturesExecutor
-from fstcrf.training import parts
+from fstcrf.training import shards
 
 
 def prepared():
-    parts.PART_TOKENS, parts.START_TOKENS = 300, 900
+    shards.PART_TOKENS, shards.START_TOKENS = 300, 900
 
 
 def train(**options):

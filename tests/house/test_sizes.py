@@ -13,13 +13,9 @@ TABLED = table()
 
 # Longer than a file may be since before there was a limit; they may only become shorter.
 LONG = {
-    "fstcrf/lattices/answer.py": 787,
+    "fstcrf/lattices/answer.py": 785,
     "fstcrf/lattices/arcs.py": 864,
     "fstcrf/lattices/lattice.py": 862,
-    "fstcrf/machines/grammar/language.py": 728,
-    "fstcrf/taggers/chainlattice.py": 707,
-    "fstcrf/taggers/taggers.py": 701,
-    "fstcrf/training/problem.py": 757,
 }
 
 

@@ -264,9 +264,10 @@ def _tape(case: Case) -> dict[str, Any]:
     return {"tape": case.first} if len(case.tapes) > 1 else {}
 
 
-def _one_by_one(case: Case) -> list[float]:
+def _one_by_one(case: Case) -> list[float] | str:
     ask = case.lattice.span_probability
-    return [ask(*span, **_tape(case)) for span in _asked(case)]
+    found = [ask(*span, **_tape(case)) for span in _asked(case)]
+    return found if found or case.ways else REFUSED  # there is no span to ask of
 
 
 def _probable(found: Any) -> dict[Any, float]:

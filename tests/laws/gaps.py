@@ -27,7 +27,7 @@ _GROUPS = {
     "changes": "restrict, scale, weighted, without_grammar",
     "forms": "to_att, draw, plan",
     "alive": "alone, hard, soft",
-    "ruled": "hard, soft, dead, empty soft",
+    "ruled": "hard, soft, dead, empty soft, empty dead",
     "there": "alone, hard, soft, empty, empty soft",
 }
 
@@ -87,7 +87,7 @@ chain rule, words, emissions | confidence | *
     AttributeError: of lattices of tokens and of arcs alone
 words | restrict to boundaries | *
     AttributeError: of arcs alone
-tokens, chain rule, emissions | restrict to boundaries | *
+tokens, emissions | restrict to boundaries | *
     TypeError: of arcs alone
 words, emissions | nbest of a tape | *
     TypeError: the n best are of paths alone
@@ -97,18 +97,16 @@ ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
 chain rule | probability, probabilities of paths, nbest of a tape | hard, soft
     AssertionError: probabilities are of the model without its grammar
-chain rule | probability | dead
+chain rule | probability | dead, empty dead
     AssertionError: probabilities are of the model without its grammar
 chain rule | sample, log_partition | ruled
     OptionError: sums under a grammar have no closed form
 chain rule | entropy, marginals, max_marginals, arc_marginals, to_fst and back, plan | *
     OptionError: sums over later tapes have no closed form
-chain rule | restrict, scale, weighted | *
-    OptionError: it is no transducer
 chain rule | span_probability | alive, dead
-    TypeError: sums over later tapes have no closed form
-chain rule | probable_spans, risks | *
-    TypeError: sums over later tapes have no closed form
+    OptionError: sums over later tapes have no closed form
+chain rule | restrict, restrict to boundaries, scale, weighted, probable_spans, risks | *
+    OptionError: it is no transducer
 chain rule | span_probabilities, without_grammar, to_att | *
     AttributeError: there is no such call
 words | marginals | *

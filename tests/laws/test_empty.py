@@ -156,69 +156,6 @@ def test_lattices(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
     assert lattice._repr_html_()
 
 
-@pytest.mark.parametrize("make", LATTICES.values(), ids=LATTICES.keys())
-def test_batches_of_lattices(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
-    score = _expected(grammar)
-    lattices = [_lattice(2), make(grammar), _lattice(2)]
-    assert [path is not None for path in fstcrf.best(lattices)] == [True, score > -np.inf, True]
-    assert fstcrf.best(lattices).scores[1] == score
-    assert fstcrf.best(lattices).bounds[1] == score
-    assert _first(fstcrf.nbest(lattices, 2)[1]) == score
-    assert fstcrf.nbest(lattices, 2).scores[1].tolist() == [score] * (score > -np.inf)
-    assert fstcrf.log_partition(lattices)[1] == score
-    asked: list[Callable[[], Any]] = [
-        lambda: fstcrf.marginals(lattices),
-        lambda: fstcrf.sample(lattices, 1),
-        lambda: fstcrf.lattices.probable_spans(lattices[1:2], tape=TAPE),
-        lambda: fstcrf.lattices.span_probabilities(lattices[1:2], [[]], tape=TAPE),
-    ]
-    for ask, number in zip(asked, (1, 1, 0, 0), strict=True):
-        if score > -np.inf:
-            assert ask() is not None
-        else:
-            with pytest.raises(NoPathError, match=f"sentence {number}: the sentence has no tokens"):
-                ask()
-
-
-@pytest.mark.parametrize("make", LATTICES.values(), ids=LATTICES.keys())
-def test_exports(make: Callable[[Grammar], Any], grammar: Grammar) -> None:
-    lattice, score = make(grammar), _expected(grammar)
-    text = lattice.to_att()
-    assert text == (f"0\t{-score + 0.0}\n" if score > -np.inf else "")
-    pytest.importorskip("pynini")
-    back = Lattice.from_fst(lattice.to_fst())
-    assert back.log_partition() == score
-    assert lattice.to_fst().num_states() == (score > -np.inf)
-
-
-def test_segments(grammar: Grammar) -> None:
-    score = _expected(grammar)
-    segments = Lattice.from_segments(0, [], [], [], [], ["S"])
-    for tokens in (_lattice() & grammar, _moving() & grammar):
-        both = segments @ tokens
-        assert both.log_partition() == score
-        assert _or_dead_segments(both) == score
-
-
-def _or_dead_segments(lattice: Any) -> float:
-    try:
-        return float(lattice.best().score)
-    except NoPathError:
-        return -np.inf
-
-
-def test_segments_and_frames_under_a_grammar_of_their_own(grammar: Grammar) -> None:
-    score = _expected(grammar)
-    own = Grammar.from_acceptor(_intersected(grammar))
-    segments = Lattice.from_segments(0, [], [], [], [], LABELS)
-    assert (segments & own).log_partition() == score
-    assert fstcrf.log_partition([segments & own]).tolist() == [score]
-    frames = Lattice.from_ctc(np.zeros((0, 3)), "O", labels=LABELS)
-    assert (frames & own).log_partition() == score
-    acyclic = Lattice.from_machine(_no_symbols(), LABELS)
-    assert (acyclic & own).log_partition() == score
-
-
 def _intersected(grammar: Grammar) -> Any:
     from fstcrf.machines.grammar import intersect
 
@@ -228,11 +165,6 @@ def _intersected(grammar: Grammar) -> Any:
     return fstcrf.machines.grammar.Acceptor(
         ("",), first.labels, first.target, first.score, first.final
     )
-
-
-def _no_symbols() -> Machine:
-    none = np.empty(0, dtype=np.int32)
-    return Machine(0, none, none, none, none, np.empty(0), np.zeros(1))
 
 
 # --- Scores as arrays -----------------------------------------------------------------------------

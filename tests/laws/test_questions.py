@@ -24,17 +24,22 @@ STATES = {
     "dead": (3, "dead"),
     "empty": (0, ""),
     "empty soft": (0, "soft"),
+    "empty dead": (0, "dead"),
 }
 """Tokens, and the grammar that a lattice is asked under."""
 
 
-@cache
-def made(kind: str, state: str) -> Case:
+def drawn(kind: str, state: str, seed: int, size: int) -> Case:
     tokens, rule = STATES[state]
-    case = KINDS[kind](np.random.default_rng(3), tokens)
-    others = [KINDS[kind](np.random.default_rng(7), other).lattice for other in (2, 4)]
+    case = KINDS[kind](np.random.default_rng(seed), tokens and size)
+    others = [KINDS[kind](np.random.default_rng(seed + 4), other).lattice for other in (2, 4)]
     case = replace(case, others=others)
     return case.ruled(RULES[rule]) if rule else case
+
+
+@cache
+def made(kind: str, state: str) -> Case:
+    return drawn(kind, state, 3, 3)
 
 
 def check(kind: str, question: str, state: str) -> None:
@@ -63,6 +68,18 @@ def test_lattices_of_all_kinds_are_asked_together(state: str) -> None:
     drawn = fstcrf.sample(several, 2, seed=5)
     assert drawn[0] == several[0].sample(2, seed=5)
     assert list(map(len, drawn)) == [2] * len(several)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
+@pytest.mark.parametrize("seed", range(10, 20))
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "words"])  # costs that tie
+def test_every_case_of_a_kind_is_answered(kind: str, seed: int, variant: str) -> None:
+    for state, (name, question) in product(STATES, QUESTIONS.items()):
+        if state != "empty dead" and gaps.gap_of(gaps.QUESTIONS, kind, name, state) is None:
+            case = drawn(kind, state, seed, 2 + seed % 2)
+            wide = 2.0 if question.within > 0.01 else 1.0  # frequencies of samples
+            replace(question, within=wide * question.within).check(case)
 
 
 # --- The laws notice ------------------------------------------------------------------------------

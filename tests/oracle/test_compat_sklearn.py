@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from tests.support.compat_data import sequences
@@ -29,40 +28,6 @@ def test_the_same_parameters_and_attributes() -> None:
         theirs = getattr(__import__(f"sklearn_crfsuite.{module}"), module)
         functions = {n for n in dir(theirs) if n.startswith(("flat", "sequence"))}
         assert functions <= set(dir(getattr(ours, module)))
-
-
-def test_the_same_answers_from_one_model(tmp_path: Path) -> None:
-    every, target = sequences(21, n=60)
-    path = str(tmp_path / "m")
-    theirs = real.CRF(model_filename=path).fit(every, target)
-    mine = ours.CRF(model_filename=path)
-    found = [[list(y) for y in crf.predict(every)] for crf in (theirs, mine)]
-    assert found[1] == found[0]
-    assert mine.score(every, target) == theirs.score(every, target)
-    for a, b in zip(mine.predict_marginals(every), theirs.predict_marginals(every), strict=True):
-        for mine_token, their_token in zip(a, b, strict=True):
-            assert list(mine_token) == list(their_token)
-            assert mine_token == pytest.approx(their_token, abs=1e-6)
-    for name in ("classes_", "size_", "num_attributes_", "attributes_", "state_features_"):
-        assert getattr(mine, name) == getattr(theirs, name)
-    assert mine.transition_features_ == theirs.transition_features_
-
-
-def test_the_same_scores() -> None:
-    rng = np.random.default_rng(0)
-    gold = [list(rng.choice(list("abc"), n)) for n in (3, 1, 5)]
-    predicted = [list(rng.choice(list("abc"), n)) for n in (3, 1, 5)]
-    for name in ("precision", "recall", "f1"):
-        scores = [
-            getattr(p.metrics, f"flat_{name}_score")(
-                gold, predicted, average="macro", zero_division=0
-            )
-            for p in (real, ours)
-        ]
-        assert scores[1] == scores[0]
-    assert ours.metrics.flat_accuracy_score(gold, predicted) == real.metrics.flat_accuracy_score(
-        gold, predicted
-    )
 
 
 @pytest.mark.thorough

@@ -40,7 +40,7 @@ def counting(rng: np.random.Generator) -> list[Acceptor]:
 @pytest.mark.parametrize("tokens", [1, 2, 3, 4])
 def test_what_is_shown_is_true(tokens: int) -> None:
     shown = 0
-    for seed in range(120):
+    for seed in range(50):
         rng = np.random.default_rng([tokens, seed])
         acceptors = counting(rng)
         allowed = rng.random((tokens, len(LABELS))) < 0.8
@@ -50,13 +50,13 @@ def test_what_is_shown_is_true(tokens: int) -> None:
             shown += 1
             assert set(found) <= set(acceptors)
             assert not satisfiable(list(found), allowed), (tokens, seed)
-    assert shown > 10
+    assert shown > 4
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("tokens", [3, 4, 5])
 def test_disjoint_counts_are_told_exactly(tokens: int) -> None:
-    for seed in range(60):
+    for seed in range(25):
         rng = np.random.default_rng([tokens, seed])
         low, more = rng.integers(0, 3, 4), rng.integers(0, 3, 4)
         acceptors = []

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.arrays import Longs
+from fstcrf.arrays import Floats, Longs
 from fstcrf.machines.topology import chain_topology
 from fstcrf.text.features import LiteralIndex
 from fstcrf.training import (
@@ -22,6 +22,7 @@ from fstcrf.training import (
     L2SGD,
     AveragedPerceptron,
     Optimiser,
+    ParameterSpace,
     PassiveAggressive,
     Problem,
     frequent,
@@ -29,11 +30,13 @@ from fstcrf.training import (
 )
 from fstcrf.training.online import APSettings, AROWSettings, PASettings
 from fstcrf.training.sgd import L2SGDSettings, calibrated_rate
-from tests.oracle.test_crfsuite import Tokens, data
+from tests.support.crfsuite_models import random_sentences
 
 pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
 
 Orders = Callable[[int], Longs]
+Make = Callable[[Problem, ParameterSpace, Floats, Orders], Optimiser]
+Tokens = list[Any]
 
 SEED = 7
 LABELS = "ABCDE"
@@ -55,9 +58,21 @@ class TheirOrders:
         return self._now.copy()
 
 
+def data(seed: int, n: int = 60) -> tuple[list[Tokens], list[list[str]]]:
+    """Words that tell labels in part, and labels that follow each other in part."""
+
+    def token(rng: np.random.Generator, label: int) -> tuple[Any, str]:
+        word = int(label * 3 + rng.integers(6))
+        # Positive: CRFsuite drops features whose values sum to less than 0.
+        names = dict.fromkeys((f"w={word}", f"s={word % 4}", "bias"), 1.0)
+        return {**names, "n": float(rng.exponential())}, LABELS[label]
+
+    return random_sentences(seed, n, token)
+
+
 def corpus() -> tuple[list[Tokens], list[list[str]]]:
     """Labels appear in alphabetical order first: CRFsuite numbers them so, and breaks ties so."""
-    sentences, target = data(3, values=True)
+    sentences, target = data(3)
     first = [{f"w={label}": 1.0, "n": 0.3} for label in LABELS]
     return [first, *sentences], [list(LABELS), *target]
 
@@ -129,48 +144,54 @@ def orders(made: Problem) -> Orders:
     return lambda epoch: drawn[epoch]
 
 
-PA: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "default": ({}, {}),
-    "PA": ({"type": 0}, {"pa_variant": "PA"}),
-    "PA-I, small C": ({"type": 1, "c": 0.03}, {"pa_variant": "PA-I", "aggressiveness": 0.03}),
-    "PA-II": ({"type": 2, "c": 0.1}, {"pa_variant": "PA-II", "aggressiveness": 0.1}),
-    "constant cost": ({"error_sensitive": 0}, {"error_sensitive": False}),
-    "not averaged": ({"averaging": 0}, {"averaging": False}),
+def passive_aggressive(**options: Any) -> Make:
+    return lambda made, space, start, drawn: PassiveAggressive(
+        made, space, start, PASettings(**options), orders=drawn
+    )
+
+
+def arow(variance: float, gamma: float) -> Make:
+    settings = AROWSettings(variance=variance, gamma=gamma)
+    return lambda made, space, start, drawn: AROW(made, space, start, settings, orders=drawn)
+
+
+def averaged(made: Problem, space: ParameterSpace, start: Floats, drawn: Orders) -> Optimiser:
+    return AveragedPerceptron(made, space, start, APSettings(epsilon=0.0), orders=drawn)
+
+
+METHODS: dict[str, tuple[str, dict[str, Any], Make]] = {
+    "pa": ("pa", {}, passive_aggressive()),
+    "PA": ("pa", {"type": 0}, passive_aggressive(pa_variant="PA")),
+    "PA-I, small C": (
+        "pa",
+        {"type": 1, "c": 0.03},
+        passive_aggressive(pa_variant="PA-I", aggressiveness=0.03),
+    ),
+    "PA-II": (
+        "pa",
+        {"type": 2, "c": 0.1},
+        passive_aggressive(pa_variant="PA-II", aggressiveness=0.1),
+    ),
+    "constant cost": ("pa", {"error_sensitive": 0}, passive_aggressive(error_sensitive=False)),
+    "not averaged": ("pa", {"averaging": 0}, passive_aggressive(averaging=False)),
+    **{
+        f"arow {both}": ("arow", both, arow(**both))
+        for both in (
+            {"variance": 1.0, "gamma": 1.0},
+            {"variance": 0.2, "gamma": 3.0},
+            {"variance": 10.0, "gamma": 0.5},
+        )
+    },
+    "ap": ("ap", {}, averaged),
 }
 
 
-@pytest.mark.parametrize(("params", "options"), PA.values(), ids=PA)
-def test_passive_aggressive(
-    params: dict[str, Any], options: dict[str, Any], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("algorithm", "params", "make"), METHODS.values(), ids=METHODS)
+def test_online_methods(algorithm: str, params: dict[str, Any], make: Make, tmp_path: Path) -> None:
     index, made = problem()
     space = parameter_space(made)
-    theirs = Theirs(tmp_path / "model", "pa", max_iterations=EPOCHS, **params)
-    ours = PassiveAggressive(
-        made, space, np.zeros(space.size), PASettings(**options), orders=orders(made)
-    )
-    check(theirs, ours, index, made, EPOCHS)
-
-
-@pytest.mark.parametrize(("variance", "gamma"), [(1.0, 1.0), (0.2, 3.0), (10.0, 0.5)])
-def test_arow(variance: float, gamma: float, tmp_path: Path) -> None:
-    index, made = problem()
-    space = parameter_space(made)
-    params = {"variance": variance, "gamma": gamma, "max_iterations": EPOCHS}
-    theirs = Theirs(tmp_path / "model", "arow", **params)
-    start = np.zeros(space.size)
-    ours = AROW(
-        made, space, start, AROWSettings(variance=variance, gamma=gamma), orders=orders(made)
-    )
-    check(theirs, ours, index, made, EPOCHS)
-
-
-def test_averaged_perceptron(tmp_path: Path) -> None:
-    index, made = problem()
-    space = parameter_space(made)
-    theirs = Theirs(tmp_path / "model", "ap", max_iterations=EPOCHS)
-    start = np.zeros(space.size)
-    ours = AveragedPerceptron(made, space, start, APSettings(epsilon=0.0), orders=orders(made))
+    theirs = Theirs(tmp_path / "model", algorithm, max_iterations=EPOCHS, **params)
+    ours = make(made, space, np.zeros(space.size), orders(made))
     check(theirs, ours, index, made, EPOCHS)
 
 

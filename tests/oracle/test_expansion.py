@@ -5,32 +5,22 @@ from __future__ import annotations
 import itertools
 import signal
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-import fstcrf
-from fstcrf import Grammar, kernel
+from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import (
-    at_most,
-    before,
-    bio,
     bioes,
     contiguous,
-    if_present,
-    transitions,
 )
-from fstcrf.errors import InexactWarning, OptionError, ShapeError
+from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.kernel import Budget, lazy, native
 from fstcrf.lattices import Lattice, best, nbest
-from fstcrf.machines.plans import Program, decoder, gathered, program, warn_unproven
+from fstcrf.machines.plans import Program, decoder, gathered, warn_unproven
 from fstcrf.machines.plans.decoder import CELLS, Expansion
-from tests.support.fsts import one_of
 
 
 def spans(types: int, scores: Floats) -> Lattice:
@@ -106,17 +96,6 @@ def test_a_search_that_is_asked_for_stays_lazy() -> None:
         assert not lattice.best(Budget(states=5_000)).exact
 
 
-def test_a_product_that_is_too_large_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = [f"x{i}" for i in range(20)]
-    lattice = Lattice.from_arrays(labels, np.zeros((2, 20))) & contiguous(labels)
-    found = lattice.program.decoder.expansion
-    assert isinstance(found, Expansion)
-    assert found.cost is None
-    monkeypatch.setattr(Program, "automaton", property(lambda _: pytest.fail("tried again")))
-    assert found.cost is None
-    assert lattice.best().exact
-
-
 def test_time_is_over_before_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found by then is the answer."""
     monkeypatch.setattr(Expansion, "machine", property(lambda _: pytest.fail("too late")))
@@ -127,128 +106,7 @@ def test_time_is_over_before_the_product(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(path is not None and path.score < path.bound for path in found)
 
 
-def test_part_of_a_batch_under_another_machine() -> None:
-    scores = [random_scores(t, t, 4) for t in (4, 2, 7)]
-    program = spans(4, scores[0]).program
-    offsets = np.asarray([0, 4, 6, 13])
-    per_token = program.per_token((np.concatenate(scores),))
-    bound = kernel.Bound(program.decoder.machine, offsets, per_token)
-    _, all_scores = kernel.best_paths(bound)
-    _, some = kernel.best_paths(bound.select([2, 0]))
-    assert some.tolist() == [all_scores[2], all_scores[0]]
-    assert bound.tokens([2, 0]).tolist() == [*range(6, 13), *range(4)]
-    assert bound.tokens([]).tolist() == []
-    whole = under(spans(4, scores[0]), "expanded").program.decoder.machine
-    wanted = kernel.best_paths(kernel.Bound(whole, offsets, per_token))
-    path, score = kernel.best_paths(bound.over(whole))
-    assert (path.tolist(), score.tolist()) == (wanted[0].tolist(), wanted[1].tolist())
-    with pytest.raises(ShapeError, match=r"a machine of shape \(9,\), expected \(\d+,\)"):
-        bound.over(spans(2, scores[0]).program.decoder.machine)
-
-
-# --- Every way against all labellings -------------------------------------------------------------
-
-LABELS = ["O", "B-X", "I-X", "B-Y", "I-Y"]
-RULES = ("contiguous", "soft", "at most", "order")
-
-
-def enumerated(lattices: list[Lattice], grammar: Grammar) -> list[tuple[float, Any]]:
-    """Return every legal labelling of all tapes with its score, best first."""
-    grammar = grammar.bound({"t0": LABELS})
-    words = [list(product(LABELS, repeat=len(lattice))) for lattice in lattices]
-    found = []
-    for labels in product(*words):
-        score = grammar.score({"t0": labels[0]})
-        for lattice, word in zip(lattices, labels, strict=True):
-            ids = [LABELS.index(label) for label in word]
-            score += lattice.values[0][range(len(ids)), ids].sum()
-        if score > -np.inf:
-            found.append((float(score), labels if len(labels) > 1 else labels[0]))
-    return sorted(found, key=lambda one: -one[0])
-
-
-@pytest.mark.parametrize("tapes", [1, 2])
-@pytest.mark.parametrize("name", RULES)
-def test_every_way_finds_what_enumeration_finds(
-    name: str, tapes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The default, its product (as if nothing had been found), lazily, expanded; n best paths."""
-    monkeypatch.setattr(program, "LAZY_FROM", 0.0)
-    for seed in range(3):
-        rng = np.random.default_rng([seed, tapes])
-        parts = [
-            Lattice.from_arrays(LABELS, rng.normal(size=(5 - 2 * tapes, 5)), tape=f"t{k}")
-            for k in range(tapes)
-        ]
-        free = parts[0] if tapes == 1 else fstcrf.compose(*parts)
-        grammar = rules(name)
-        wanted = enumerated(parts, grammar)
-        for n in (1, 2, 7):
-            for way in ("auto", "product", "lazy", "expanded"):
-                with monkeypatch.context() as patch:
-                    if way == "product":
-                        hand_over(patch)
-                    search = "auto" if way == "product" else way
-                    paths = nbest([free.constrained(grammar, search=search)], n)[0]  # type: ignore[arg-type]
-                assert [p.labels for p in paths] == [labels for _, labels in wanted[:n]], way
-                assert [p.score for p in paths] == pytest.approx([s for s, _ in wanted[:n]])
-                assert all(p.exact for p in paths)
-
-
-def hand_over(patch: pytest.MonkeyPatch) -> None:
-    """Leave every search to the product as soon as the best labels are not legal."""
-    never = kernel.Allowance(-1, -1)
-    patch.setattr(Expansion, "first", lambda *_: never)
-    patch.setattr(Expansion, "counted", lambda *_: (never, 1 << 40))
-
-
-def rules(name: str, tape: str = "t0") -> Grammar:
-    """Return the rules of a name, said of a tape."""
-    return {
-        "contiguous": contiguous(["X", "Y"], tape=tape),
-        "soft": contiguous(["X", "Y"], weight=-0.7, tape=tape),
-        "at most": at_most(1, "X", tape=tape) & at_most(2, "Y", weight=-0.3, tape=tape),
-        "order": before("X", "Y", tape=tape)
-        & if_present("X", "Y", tape=tape)
-        & at_most(1, "Y", tape=tape),
-    }[name]
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "wrong", "rule"),
-    [
-        (kernel.Conjunction, "scores", property(lambda _: False), "soft"),
-        (Expansion, "machine", property(lambda self: self._free), "contiguous"),
-    ],
-    ids=["scores left out", "a product without the grammar"],
-)
-def test_the_oracle_notices(
-    where: type, name: str, wrong: Any, rule: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(where, name, wrong)
-    with pytest.raises(AssertionError):
-        test_every_way_finds_what_enumeration_finds(rule, 1, monkeypatch)
-
-
-def test_paths_of_the_product_score_what_their_labels_score() -> None:
-    """Added up token by token: of soft grammars and several tapes, and none that is refused."""
-    rng = np.random.default_rng(4)
-    names = ["O", "B-X", "I-X", "B-Y", "I-Y"]
-    parts = [
-        Lattice.from_arrays(names, rng.normal(size=(6, 5)), rng.normal(size=(5, 5)), tape=tape)
-        for tape in "ab"
-    ]
-    pair = fstcrf.compose(*parts, coupling={(0, 1): rng.normal(size=(5, 5))})
-    pair = pair.constrained(contiguous(["X", "Y"], tape="b", weight=-1.0), search="lazy")
-    group, conjunction = pair.engine, pair.program.decoder.conjunction
-    assert conjunction is not None
-    ranked = kernel.lazy_paths(group.searched, conjunction, 30)
-    scores = kernel.path_scores(group.searched, conjunction, ranked.path, ranked.found)
-    assert scores[0] == pytest.approx(ranked.score[0], abs=1e-12)
-    none = np.zeros(1, dtype=np.int64)
-    assert kernel.path_scores(group.searched, conjunction, ranked.path, none)[0, 0] == -np.inf
-    with pytest.raises(ShapeError, match="no joint states"):
-        kernel.path_scores(group.searched, conjunction, ranked.path + 25, ranked.found)
+# --- Company, budgets -----------------------------------------------------------------------------
 
 
 def test_any_number_of_threads_and_any_company() -> None:
@@ -267,26 +125,6 @@ def test_any_number_of_threads_and_any_company() -> None:
             assert getattr(found, name).tolist() == wanted
 
 
-def test_threads_that_ask_first_share_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    lattice = spans(6, random_scores(1, 100, 6))
-    made = []
-    true = Program._expanded
-
-    def expanded(self: Program) -> kernel.Machine | None:
-        made.append(self)
-        return true(self)
-
-    monkeypatch.setattr(Program, "_expanded", expanded)
-    fresh = Lattice(Program(*(getattr(lattice.program, k) for k in PARTS)), lattice.values)
-    with ThreadPoolExecutor(8) as pool:
-        paths = list(pool.map(lambda _: fresh.best(), range(8)))
-    assert len(made) == 1
-    assert len({(path.labels, path.score) for path in paths}) == 1
-
-
-PARTS = ("chains", "couplings", "conjuncts")
-
-
 @pytest.mark.parametrize(
     ("states", "seconds"),
     [(wrong, None) for wrong in (0, -1, float("inf"), float("nan"), 1.5, 1 << 63, "7", None)]
@@ -295,30 +133,6 @@ PARTS = ("chains", "couplings", "conjuncts")
 def test_budgets_that_mean_nothing(states: Any, seconds: Any) -> None:
     with pytest.raises(OptionError, match=r"expected a whole number.*more than 0"):
         Budget(states, seconds)
-
-
-def test_budgets_without_end() -> None:
-    """They end where the search does."""
-    lattice = under(spans(3, random_scores(0, 20, 3)), "lazy")
-    assert lattice.best(Budget(states=(1 << 63) - 1, seconds=float("inf"))).exact
-
-
-def test_equal_grammars_are_compiled_once() -> None:
-    free = Lattice.from_arrays(LABELS, np.zeros((2, 5)))
-    text = 'export NP = ("[O]" | "[B-X]" "[I-X]"*)*;'
-    target = [[0, 0, 0, 0, 0]]
-    makers: list[Callable[[], Grammar]] = [
-        lambda: bio() & at_most(2, ["X", "Y"]) & before("X", "Y", weight=-1),
-        lambda: if_present("X", contiguous(["Y"])),
-        lambda: transitions({"O": ["B-X", None]}) & transitions([("O", "O"), ("O", "B-X")]),
-        lambda: Grammar.from_text(text),
-        lambda: Grammar.from_arrays(LABELS, target, final=[0.5]),
-    ]
-    for make in makers:
-        first, second = free & make(), free & make()
-        assert first.program is second.program
-    assert (free & at_most(1, "X")).program is not (free & at_most(2, "X")).program
-    assert (free & at_most(1, "X")).program is not (free & at_most(1, "X", weight=-1)).program
 
 
 # --- Warnings -------------------------------------------------------------------------------------
@@ -392,55 +206,3 @@ def test_an_interrupted_search_leaves_nothing_behind(
     assert found.scores.tolist() == wanted.scores.tolist()
     assert found.popped.tolist() == wanted.popped.tolist()
     assert found.bounds.tolist() == wanted.bounds.tolist()
-
-
-def test_an_interrupt_before_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    lattice = spans(6, random_scores(3, 120, 6))
-    wanted = under(lattice, "expanded").best()
-
-    def interrupted(*_: Any) -> Any:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Expansion, "machine", property(interrupted))
-        with pytest.raises(KeyboardInterrupt):
-            lattice.best()
-    found = lattice.best()
-    assert found.exact
-    assert found.labels == wanted.labels
-    assert found.score == pytest.approx(wanted.score, abs=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_product_against_pynini(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    """A search that gives up: the best path of the lattice composed with the grammar's machine."""
-    pynini: Any = pytest.importorskip("pynini", reason="pynini is not installed")
-    scores = np.random.default_rng(seed).normal(size=(50, 5))
-    fst = pynini.Fst()
-    fst.add_states(51)
-    fst.set_start(0)
-    fst.set_final(50)
-    for token, k in product(range(50), range(5)):
-        fst.add_arc(token, pynini.Arc(k + 1, k + 1, -scores[token, k], token + 1))
-    labels = [f"x{k}" for k in range(5)]
-    lattice = Lattice.from_arrays(labels, scores) & contiguous(labels)
-    one = [one_of(k + 1) for k in range(5)]
-    every = pynini.closure(one_of(*range(1, 6))).optimize()
-    for k in range(5):
-        others = one_of(*(j + 1 for j in range(5) if j != k))
-        again = pynini.difference(every, every + one[k] + others + every + one[k] + every)
-        fst = pynini.intersect(fst.arcsort("ilabel"), again.optimize().arcsort("ilabel"))
-    wanted = -float(pynini.shortestdistance(fst, reverse=True)[fst.start()])
-    monkeypatch.setattr(decoder, "allowance", lambda *_: kernel.Allowance(0, 1))
-    found = best([lattice])
-    expansion = lattice.program.decoder.expansion
-    assert expansion is not None
-    assert "machine" in vars(expansion)  # it was the product that answered
-    assert found.exact.all()
-    assert found.scores[0] == pytest.approx(wanted, abs=1e-4)  # pynini's weights are float32
-    path = lattice.best()
-    assert lattice.score(path.labels) == pytest.approx(wanted, abs=1e-4)
-    several = [p.score for p in lattice.nbest(5)]
-    ranked = pynini.shortestpath(fst, nshortest=5)
-    costs = sorted(float(p) for p in ranked.paths().weights())
-    assert several == pytest.approx([-cost for cost in costs], abs=1e-4)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.ext.feedback.bandit import gold_judge
 from fstcrf.ext.feedback.descent import Aim, Controls, Noise, Rule
-from tests.support.feedback_cases import STILL, Bandits, bandits, of_parameters, shares, span_f
+from tests.support.document_cases import p_value
+from tests.support.feedback_cases import STILL, Bandits, bandits, shares, span_f
 from tests.support.problems import iob2
 
 BIO = ("B-X", "I-X", "O")
@@ -36,17 +37,7 @@ SAMPLES = 4000
 
 
 def frequencies_agree(seen: Counter[Any], paths: list[Any], share: Floats) -> bool:
-    """Pearson's statistic; paths that are expected rarely count as one."""
-    total = sum(seen.values())
-    expected = total * share
-    found = np.asarray([seen.pop(path, 0) for path in paths])
-    assert not seen, "a path that is not legal"
-    rare = expected < 5
-    cells = np.append(expected[~rare], expected[rare].sum())
-    counts = np.append(found[~rare], found[rare].sum())
-    if cells[-1] < 5 and len(cells) > 1:
-        cells, counts = (np.append(x[:-2], x[-2:].sum()) for x in (cells, counts))
-    return len(cells) == 1 or float(stats.chisquare(counts, cells).pvalue) > 1e-5
+    return p_value(seen, dict(zip(paths, share.tolist(), strict=True))) > 1e-5
 
 
 @pytest.mark.thorough
@@ -125,36 +116,6 @@ def test_directions_and_probabilities(variant: str, options: dict[str, Any], pai
         heard = one.feedback.reinforce(one.batch, made, aim, Rule(rate=1.0), Controls.of(3), reward)
         assert heard.coefficient[0] == -sign
         np.testing.assert_allclose(one.theta_now() - one.theta, sign * wanted, atol=1e-9)
-
-
-@pytest.mark.parametrize("objective", ["expected-loss", "preference", "cross-entropy"])
-def test_mean_step_is_the_gradient(objective: Any) -> None:
-    """The mean of signal × direction over all samples against differences of the objective."""
-    one = bandits(2, labels=BIO, legal=iob2, features="complete", transitions="all", ends=True)
-    paths, features = one.paths(1)
-    gold = tuple(one.case.labels[i] for i in one.case.gold(1))
-    reward = np.asarray([span_f(tuple(one.case.labels[i] for i in p), gold) for p in paths])
-    ahead = np.maximum(reward[:, None] - reward, 0.0)
-
-    def value(theta: Floats) -> float:
-        share = shares(features, theta)
-        if objective == "expected-loss":
-            return float(share @ (1.0 - reward))
-        if objective == "preference":
-            return float(share @ (1.0 - ahead) @ shares(features, -theta))
-        return float(-reward @ np.log(share))
-
-    def gradient(theta: Floats) -> Floats:
-        share, other = shares(features, theta), shares(features, -theta)
-        centred, against = features - share @ features, features - other @ features
-        if objective == "expected-loss":
-            return np.asarray((share * (1.0 - reward)) @ centred)
-        if objective == "cross-entropy":
-            return np.asarray((share * -reward / np.maximum(share, 0.0)) @ centred)
-        joint = share[:, None] * other * (1.0 - ahead)
-        return np.asarray(joint.sum(axis=1) @ centred - joint.sum(axis=0) @ against)
-
-    assert optimize.check_grad(value, gradient, one.theta) < 1e-6
 
 
 @pytest.mark.parametrize("control", ["none", "mean", "sentence"])
@@ -262,64 +223,46 @@ def dense_steps(one: Bandits, rule: Rule, gradients: list[Floats]) -> Floats:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("rule", RULES, ids=str)
-@pytest.mark.parametrize("supported", [False, True])
-def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, supported: bool) -> None:
+@pytest.mark.parametrize(
+    ("rule", "labels", "features"),
+    [
+        *((rule, 3, features) for rule in RULES for features in ("complete", "supported")),
+        # Rows of half a register, one, one and a half, two and more.
+        *(
+            (rule, labels, "complete")
+            for rule in (RULES[3], RULES[5])
+            for labels in (7, 10, 14, 20)
+        ),
+    ],
+    ids=str,
+)
+def test_sparse_steps_are_dense_steps(variant: str, rule: Rule, labels: int, features: str) -> None:
     """Rows that wait for many steps, and tokens of a sentence that share rows, change nothing."""
-    extent = "supported" if supported else "complete"
+    lengths, steps = ((1, 3, 2, 1, 2), 60) if labels == 3 else ((1, 2, 1), 20)
     one = bandits(
-        7, lengths=(1, 3, 2, 1, 2), attributes=12, features=extent, transitions="all", ends=True
+        7,
+        labels=tuple("ABCDEFGHIJKLMNOPQRST"[:labels]),
+        lengths=lengths,
+        attributes=12,
+        features=features,
+        transitions="all",
+        ends=True,
     )
-    order = np.random.default_rng(0).integers(5, size=60)
-    aim, controls = Aim(), Controls.of(5)
-    reward, gradients = np.random.default_rng(1).random(60), []
-    for k in range(0, 60, 4):  # four proposals at a time, from the same weights
+    order = np.random.default_rng(0).integers(len(lengths), size=steps)
+    aim, controls = Aim(), Controls.of(len(lengths))
+    reward, gradients = np.random.default_rng(1).random(steps), []
+    for k in range(0, steps, 4):  # four proposals at a time, from the same weights
         some = order[k : k + 4]
         made = one.propose(some, aim, seed=k, rule=rule)
         now = settled(one, rule)
         cuts = np.cumsum(one.batch.lengths[some])[:-1]
         for b, path, g in zip(some, np.split(made.path, cuts), reward[k : k + 4], strict=True):
-            paths, features = one.paths(int(b))
-            share = shares(features, now)
-            gradients.append((1 - g) * (features[paths.index(one.labels(path))] - share @ features))
+            paths, counts = one.paths(int(b))
+            share = shares(counts, now)
+            gradients.append((1 - g) * (counts[paths.index(one.labels(path))] - share @ counts))
         one.feedback.reinforce(one.batch, made, aim, rule, controls, reward[k : k + 4])
         wanted = dense_steps(one, rule, gradients)
         np.testing.assert_allclose(settled(one, rule), wanted, atol=1e-9)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("rule", [RULES[3], RULES[5]], ids=str)
-@pytest.mark.parametrize("labels", [3, 7, 10, 14, 20])
-def test_rows_of_any_width(variant: str, rule: Rule, labels: int) -> None:
-    """Rows of half a register, one, one and a half, two and more."""
-    one = bandits(
-        8, labels=tuple("ABCDEFGHIJKLMNOPQRST"[:labels]), lengths=(1, 2, 1), features="complete"
-    )
-    aim, controls, order = Aim(), Controls.of(3), np.random.default_rng(0).integers(3, size=20)
-    reward, gradients = np.random.default_rng(1).random(20), []
-    for b, g in zip(order.tolist(), reward, strict=True):
-        made = one.propose(np.asarray([b]), aim, seed=b, rule=rule)
-        paths, features = one.paths(b)
-        share = shares(features, settled(one, rule))
-        gradients.append(
-            (1 - g) * (features[paths.index(one.labels(made.path))] - share @ features)
-        )
-        one.feedback.reinforce(one.batch, made, aim, rule, controls, np.asarray([g]))
-    np.testing.assert_allclose(settled(one, rule), dense_steps(one, rule, gradients), atol=1e-9)
-
-
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_parameters_of_now(rule: Rule) -> None:
-    """A copy is what settling makes of the parameters, and changes nothing."""
-    one = bandits(7, lengths=(1, 3, 2, 1, 2), attributes=12, transitions="all", ends=True)
-    order = np.random.default_rng(0).integers(5, size=30)
-    made = one.propose(order, Aim(), seed=0, rule=rule)
-    one.feedback.reinforce(one.batch, made, Aim(), rule, Controls.of(5), np.zeros(30))
-    before = [array.copy() for array in parameters_of(one)]
-    now = of_parameters(one.space, one.feedback.descent.now(rule))
-    for a, b in zip(parameters_of(one), before, strict=True):
-        np.testing.assert_array_equal(a, b)
-    np.testing.assert_allclose(settled(one, rule), now, rtol=1e-13)
 
 
 def settled(one: Bandits, rule: Rule) -> Floats:
@@ -339,55 +282,6 @@ def copy_of(one: Bandits) -> Bandits:
     mine.touched = None if theirs.touched is None else theirs.touched.copy()
     mine.scale, mine.step = theirs.scale, theirs.step
     return copied
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "rule",
-    [
-        Rule(rate=0.1, decay=0.1),
-        Rule("momentum", rate=0.05, momentum=0.8, decay=0.1),
-        Rule("adadelta", rate=0.2, rho=0.9, epsilon=1e-4),
-    ],
-    ids=lambda rule: rule.name,
-)
-def test_rules_reach_the_minimum_of_a_convex_problem(rule: Rule) -> None:
-    """With directions towards a fixed target, steps descend a likelihood whose minimum scipy knows.
-
-    Decay is its penalty. ADADELTA scales the steps of each parameter, so decay has another minimum
-    there: a target that is no corner takes its place.
-    """
-    one = bandits(9, order=0, lengths=(6,), features="complete", attributes=3)
-    gold, rows = np.asarray(one.case.gold(0)), np.arange(6)
-    target = np.full((6, 3), 0.0 if rule.decay else 0.1)
-    target[rows, gold] += 1.0 - target.sum(axis=1)
-    each = [np.stack([one.case.features(0, (*gold[:t], k, *gold[t + 1 :])) for k in range(3)])
-            for t in range(6)]  # fmt: skip
-    base = one.case.features(0, tuple(gold))
-
-    def objective(theta: Floats) -> tuple[float, Floats]:
-        value, gradient = 0.5 * rule.decay * theta @ theta, rule.decay * theta
-        for t, features in enumerate(each):
-            scores = (features - base) @ theta
-            log_z = np.logaddexp.reduce(scores)
-            value += log_z - target[t] @ scores
-            gradient = gradient + (np.exp(scores - log_z) - target[t]) @ (features - base)
-        return float(value), gradient
-
-    found = optimize.minimize(
-        objective, one.theta, jac=True, method="L-BFGS-B", options={"gtol": 1e-10, "ftol": 0.0}
-    )
-    descent, controls, order = one.feedback.descent, Controls.of(1), np.zeros(1, dtype=np.int64)
-    for _ in range(5000):
-        made = one.propose(order, Aim(), seed=0, rule=rule)
-        node = -made.node
-        node[rows, made.path] += 1.0
-        towards = replace(made, node=node - target, arc=made.arc * 0)
-        one.feedback.reinforce(one.batch, towards, Aim(), rule, controls, np.zeros(1))
-    descent.settle(rule)
-    assert objective(one.theta_now())[0] == pytest.approx(found.fun, abs=1e-9)
-    if rule.decay:
-        np.testing.assert_allclose(one.theta_now(), found.x, atol=1e-6)
 
 
 def test_an_epoch_is_one_after_the_other(variant: str) -> None:
@@ -557,33 +451,6 @@ def test_steps_from_a_log(variant: str, objective: Any, cap: float) -> None:
         assert heard.coefficient[0] == pytest.approx(signal, rel=1e-9)
         wanted = -signal * (features[mine] - share @ features)
         np.testing.assert_allclose(one.theta_now() - start, wanted, atol=1e-9)
-
-
-@pytest.mark.parametrize("objective", ["expected-loss", "cross-entropy"])
-def test_the_mean_over_logs_is_the_gradient(variant: str, objective: Any) -> None:
-    """All labels as logged, weighted with the logging tagger's probabilities: differences agree."""
-    one, logger = small(2), small(2)
-    paths, features, worth = rewards_of(one, 1)
-    logging = 0.5 * np.random.default_rng(3).normal(size=len(one.theta))
-    drawn = shares(features, logging)
-
-    def value(theta: Floats) -> float:
-        share = shares(features, theta)
-        loss = share @ (1.0 - worth) if objective == "expected-loss" else -worth @ np.log(share)
-        return float(loss)
-
-    mean, aim = np.zeros(len(one.theta)), Aim(objective)
-    for mine, path in enumerate(paths):
-        fresh = Bandits(logger.case, one.theta)
-        picked = [fresh.paths(0)[0][0], path, fresh.paths(2)[0][0]]
-        log_p = np.asarray([-1.0, np.log(drawn[mine]), -1.0])
-        reward = np.asarray([0.0, worth[mine], 0.0])
-        fresh.feedback.replay(
-            fresh.batch, np.asarray([1]), aim, STILL, Controls.of(3),
-            paths_of(fresh, picked), reward, log_p,
-        )  # fmt: skip
-        mean += drawn[mine] * (one.theta - fresh.theta_now())
-    np.testing.assert_allclose(mean, optimize.approx_fprime(one.theta, value, 1e-7), atol=1e-5)
 
 
 def test_logs_that_are_refused() -> None:

@@ -140,7 +140,7 @@ def test_the_test_notices_a_wrong_model(
         KINDS,
         [LABELS, IOB2],
         [1.0, 0.5],
-        few=[("token", LABELS, 0.5), ("sentence", IOB2, 1.0), ("mixed", IOB2, 0.5)],
+        few=[("sentence", LABELS, 1.0), ("mixed", IOB2, 0.5)],
     ),
 )
 def test_models_in_python_are_sampled_alike(
@@ -167,7 +167,7 @@ def without_x(document: Document, labels: Sequence[str]) -> float:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "start"),
-    grid(KINDS, ["viterbi", "random"], few=[("sentence", "viterbi"), ("mixed", "random")]),
+    grid(KINDS, ["viterbi", "random"], few=[("mixed", "random")]),
 )
 def test_what_a_model_forbids_is_never_drawn(kind: Sweeps, start: Start) -> None:
     alone = problem("a b", "b a b", seed=1, model=None)
@@ -198,7 +198,7 @@ def test_all_starts_forbidden_is_an_error() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("model", [None, MODEL])
 @pytest.mark.parametrize("slow", [False, True])
-@pytest.mark.parametrize("seed", grid(range(4), few=[(0,), (1,)]))
+@pytest.mark.parametrize("seed", grid(range(4), few=[(0,)]))
 def test_the_start_counts_among_the_best(
     model: Consistency | None,
     slow: bool,
@@ -216,28 +216,35 @@ def test_the_start_counts_among_the_best(
         assert best == first
 
 
+SMALL_TEXTS = ("a b c", "a . b", "a")
+ONCE = Fields([Differing("stime", "clock", -0.4, "values")])
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("model", "labels", "seed"),
+    ("model", "texts", "labels", "seed"),
     [
-        (MODEL, LABELS, 0),
-        (MODEL, LABELS, 1),
-        (of_fields(-4.0), FIELD_LABELS, 0),
-        (of_fields(-4.0), FIELD_LABELS, 1),
-        (of_fields(0.7), FIELD_LABELS, 2),
+        (MODEL, SMALL_TEXTS, LABELS, 0),
+        (MODEL, SMALL_TEXTS, LABELS, 1),
+        (of_fields(-4.0), SMALL_TEXTS, FIELD_LABELS, 0),
+        (of_fields(-4.0), SMALL_TEXTS, FIELD_LABELS, 1),
+        (of_fields(0.7), SMALL_TEXTS, FIELD_LABELS, 2),
+        (ONCE, ("3 4 . 4", "4 30 a", "5 3"), FIELD_LABELS, 6),  # values are counted once
     ],
 )
 @pytest.mark.usefixtures("variant")
 def test_scores_are_kept_as_labels_change(
-    kind: Sweeps, model: Any, labels: tuple[str, ...], seed: int
+    kind: Sweeps, model: Any, texts: tuple[str, ...], labels: tuple[str, ...], seed: int
 ) -> None:
-    exact = problem("a b c", "a . b", "a", labels=labels, seed=seed, model=model)
-    chain = exact.chain(seed)
-    for temperature in (3.0, 2.0, 1.0, 0.3, 0.0):
+    exact = problem(*texts, labels=labels, seed=seed, model=model)
+    chain, seen = exact.chain(seed), set()
+    for temperature in (9.0, 3.0, 2.0, 1.0, 0.3, 0.0):
         score = chain.sweep(np.array([temperature]), kind)[-1]
-        labels = tuple(names[0] for names in chain.labels())
-        assert score == pytest.approx(exact.score[labels])
+        drawn_labels = tuple(names[0] for names in chain.labels())
+        assert score == pytest.approx(exact.score[drawn_labels])
+        seen.add(round(model.score(exact.document, drawn_labels), 6))
+    assert len(seen) > 1 or model is not ONCE
     best = tuple(names[0] for names in chain.labels(best=True))
     assert chain.best_score == pytest.approx(exact.score[best])
 
@@ -309,7 +316,7 @@ def test_a_product_of_two_tapes(kind: Sweeps, slow: bool) -> None:
         chain.sweep(np.full(5 if slow else 20, 1.0), kind)
         found[tuple(chain.labels())] += 1
     p = np.exp(np.array(list(score.values())) - logsumexp(list(score.values())))
-    assert p_value(found, dict(zip(score, p.tolist(), strict=True))) > 1e-4  # type: ignore[arg-type]
+    assert p_value(found, dict(zip(score, p.tolist(), strict=True))) > 1e-4
 
 
 class TwoTapes(Recounted):
@@ -371,22 +378,6 @@ def test_incomplete_spans_cost_what_they_lack(kind: Sweeps, labels: tuple[str, .
         python.keep()
         current[place : place + 1] = changed
         assert total == pytest.approx(written_out(exact.document, current))
-
-
-# --- Fields that agree ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_values_are_counted_once(kind: Sweeps) -> None:
-    model = Fields([Differing("stime", "clock", -0.4, "values")])
-    exact = problem("3 4 . 4", "4 30 a", "5 3", labels=FIELD_LABELS, seed=6, model=model)
-    chain, seen = exact.chain(2), set()
-    for temperature in (9.0, 5.0, 3.0, 1.0, 0.3, 0.0):
-        score = chain.sweep(np.array([temperature]), kind)[-1]
-        labels = tuple(names[0] for names in chain.labels())
-        assert score == pytest.approx(exact.score[labels])
-        seen.add(round(model.score(exact.document, labels), 6))
-    assert len(seen) > 1
 
 
 def test_two_models_together() -> None:

@@ -8,14 +8,11 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, before, contiguous, if_present
-from fstcrf.kernel import lazy
 from fstcrf.lattices import Lattice, best, nbest
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Program, decoder, program
-from fstcrf.machines.plans.decoder import Expansion
 from tests.benchmarks.cliffs import drawn
 
 LABELS = tuple("abcdef")
@@ -101,43 +98,6 @@ def test_a_legal_path_that_is_not_found_at_once_costs_no_search() -> None:
     assert found.labels(0) == whole.labels(0)
 
 
-@pytest.mark.parametrize("n", [1, 4])
-def test_whether_the_product_was_counted_before_changes_nothing(
-    n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Too many states to be tried at once: the search goes on when they have been counted."""
-    monkeypatch.setattr(program, "_TRIED", 4)
-    for seed in range(6):
-        scores = np.random.default_rng(seed).normal(size=(30, len(LABELS)))
-        scores[range(30), np.arange(30) // 5] += 0.5 * seed
-        lattice = fresh(sentence(scores) & contiguous(LABELS))
-        expansion = lattice.program.decoder.expansion
-        assert expansion is not None
-        found = []
-        for _ in range(2):
-            result = lattice.program.decoder.paths(lattice.engine.searched, n)
-            found.append([array.tolist() for array in result])
-        assert expansion.cost is not None
-        assert expansion.worth(n, expansion.cost).most > expansion._at_least(n).most
-        assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("n", [1, 3])
-def test_without_room_the_product_answers(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An arena that may not grow, where the search may do what it wants."""
-    many = kernel.Allowance(1 << 30, 1 << 30)
-    monkeypatch.setattr(Expansion, "first", lambda *_: many)
-    monkeypatch.setattr(Expansion, "counted", lambda *_: (many, 1 << 30))
-    monkeypatch.setattr(lazy, "_MOST_ROOMS", 1024)
-    scores = 0.01 * np.random.default_rng(1).normal(size=(20, len(LABELS)))
-    scores[:8] = broken(8, 2)
-    lattice = fresh(sentence(scores) & contiguous(LABELS))
-    ranked = lattice.program.decoder.paths(lattice.engine.searched, n)
-    assert ranked.proven[0] == n
-    wanted = nbest([lattice], n, search="expanded").scores[0]
-    assert ranked.score[0].tolist() == pytest.approx(wanted.tolist(), abs=1e-9)
-
-
 def test_sentences_too_long_for_the_product_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside others that it answers, in any order, and with one that needs neither."""
     short, long = broken(40, 12), broken(80, 9)
@@ -154,16 +114,6 @@ def test_sentences_too_long_for_the_product_are_searched(monkeypatch: pytest.Mon
     assert found.popped[2] < 40
     assert found.popped[0] > 80
     assert found.popped.tolist() == [best([lattice]).popped[0] for lattice in batch]
-
-
-def test_a_product_that_has_too_many_edges_is_done_without(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Expansion, "machine", property(lambda _: None))
-    lattice = fresh(sentence(broken(30, 8)) & contiguous(LABELS))
-    found = best([lattice])
-    assert found.exact[0]
-    assert found.popped[0] > 30
 
 
 # --- What is found --------------------------------------------------------------------------------

@@ -1,24 +1,24 @@
-"""The chain rule: budgets, bounds, and what it refuses; its answers: `test_joint_product`."""
+"""The chain rule: budgets, bounds, and what it refuses.
+
+Its answers: `tests/property/test_joint_laws.py`.
+"""
 
 from __future__ import annotations
-
-import itertools
-from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
 from fstcrf import CRF, Grammar, compose
 from fstcrf.arrays import Floats
-from fstcrf.constraints import label, never, pairs
-from fstcrf.errors import ContradictionError, InexactWarning, NoPathError, OptionError, ShapeError
+from fstcrf.constraints import pairs
+from fstcrf.errors import InexactWarning, NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.taggers import ChainLattice, Composition
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.chain import Search, Solver
+from fstcrf.taggers.chain import best
 from fstcrf.taggers.jointmodel import BUDGET
 from fstcrf.taggers.prefixes import Around, Prefixes
+from fstcrf.taggers.search import ChainRule
 from tests.support.joint_cases import (
     GRAMMARS,
     LONG,
@@ -124,45 +124,6 @@ def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
             chain_lattice(composition, sentence).best()
 
 
-@pytest.mark.thorough
-def test_what_later_tapes_leave_unproven_is_not_proven() -> None:
-    """The first tape is clear at once, the second one is not within the budget."""
-    parts = taggers("three in a row")
-    composition = chained(parts, weights=(5.0, 0.02, 4.0))
-    inexact = 0
-    for sentence in TEST[:3]:
-        truth = Truth(parts, sentence, composition.weights, normalize="chain")
-        for path in (
-            composition.paths_all([sentence], budget=1)[0],
-            chain_lattice(composition, sentence).best(budget=1),
-            chain_lattice(composition, sentence).nbest(1, budget=1)[0],
-        ):
-            assert path is not None
-            assert path.bound >= truth.best - 1e-9
-            assert not path.exact or close(path.score, truth.best)
-            inexact += not path.exact
-    assert inexact > 0
-
-
-@pytest.mark.parametrize("budget", [1, 1024])
-@pytest.mark.parametrize("tape", ["pos", "chunk", "ent"])
-def test_a_grammar_that_has_no_labelling_of_a_length(budget: int, tape: str) -> None:
-    grammar = Grammar.from_text(f"tape {tape}; export E = any any;")
-    composition = chained(taggers("three in a row"), grammar=grammar)
-    assert composition.paths_all([LONG], budget=budget) == [None]
-    assert chain_lattice(composition, LONG).nbest(2, budget=budget) == []
-    with pytest.raises(NoPathError, match="no labelling is legal"):
-        chain_lattice(composition, LONG).best(budget=budget)
-
-
-def test_contradicting_tapes_are_refused_at_once() -> None:
-    parts = taggers("pair")
-    grammar = pairs([("P0", "B")], ["pos", "chunk"]) & never(label("B"), tape="chunk")
-    with pytest.raises(ContradictionError, match="together they accept nothing") as caught:
-        chained(parts, grammar=grammar)
-    assert len(caught.value.constraints) == 2
-
-
 OTHER = {
     "entropy": (),
     "arc_marginals": (),
@@ -189,25 +150,6 @@ def test_everything_else_raises_and_names_sampling(name: str) -> None:
         getattr(lattice, "nothing")  # noqa: B009 (mypy knows that there is none)
 
 
-def test_its_picture_has_the_best_labels(tmp_path: Path) -> None:
-    parts = taggers("pair")
-    for composition, plain in (
-        (chained(parts), True),
-        (chained(parts, grammar=GRAMMARS["first tape"]()), False),
-    ):
-        lattice = chain_lattice(composition, TEST[0])
-        svg = lattice.draw(tmp_path / "chain.svg", tokens=["<t>"] * len(lattice))
-        assert (tmp_path / "chain.svg").read_text("utf-8") == svg
-        root = ET.fromstring(svg)
-        texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
-        assert texts.count("<t>") == 2 * len(lattice)
-        assert set(itertools.chain(*lattice.best().labels)) <= set(texts)
-        shares = [text for text in texts if text and text.replace(".", "").isdecimal()]
-        assert bool(shares) == plain
-        with pytest.raises(ShapeError, match="1 tokens for a lattice of"):
-            lattice.draw(tokens=["a"])
-
-
 def test_sums_need_probabilities() -> None:
     parts = taggers("pair")
     for composition in (
@@ -224,25 +166,6 @@ def test_sums_need_probabilities() -> None:
                 ask()
         with pytest.raises(OptionError, match="first tape"):
             composition.marginals_all(TEST)
-
-
-def test_batches_and_threads() -> None:
-    composition = chained(taggers("three in a row"))
-    data = [TEST[i % len(TEST)] for i in range(40)]
-    one = composition.paths_all(data)
-    for threads in (2, 7):
-        assert composition.paths_all(data, threads=threads) == one
-    assert composition.paths_all(data[:1]) == one[:1]
-    for b in range(6):  # nor does the batch decide how much is looked at
-        assert composition.paths_all([data[b]]) == one[b : b + 1]
-    tagged = composition.tag_all(data, threads=2)
-    assert [tuple(map(tuple, labels)) for labels in tagged] == [p and p.labels for p in one]
-    bounds = list(itertools.accumulate((len(s["word"]) for s in data), initial=0))
-    _, columns, inexact = composition.decide(data)
-    assert inexact == sum(path is None or not path.exact for path in one)
-    for k, column in enumerate(columns):
-        strings = column.strings()
-        assert [strings[a:b] for a, b in itertools.pairwise(bounds)] == [t[k] for t in tagged]
 
 
 # --- Budgets ------------------------------------------------------------------------------------
@@ -270,24 +193,6 @@ def test_a_budget_is_for_all_tapes_together(monkeypatch: pytest.MonkeyPatch) -> 
     composition = chained(taggers("three in a row"), weights=(0.01,) * 3)  # nothing is proven soon
     looks = counted_looks(monkeypatch, composition, 512)
     assert 128 <= looks <= 4 * 512
-
-
-def test_what_is_proven_soon_is_cheap_whatever_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first rounds look at as few labellings of the inner tapes as of the first one."""
-    shares: list[int] = []
-    complete = Search._complete
-
-    def heard(self: Search, k: int, prefixes: Prefixes, share: int) -> None:
-        if k == 1:
-            shares.append(share)
-        complete(self, k, prefixes, share)
-
-    monkeypatch.setattr(Search, "_complete", heard)
-    composition = chained(taggers("three in a row"), weights=(0.01,) * 3)  # nothing is proven soon
-    composition.paths_all([LONG], budget=512)
-    assert shares[0] == 4 * 16
-    assert shares == sorted(shares)
-    assert shares[-1] == 4 * 512
 
 
 def test_the_usual_budget(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,24 +229,17 @@ def test_time_ends_a_search(case: str) -> None:
     )
 
 
-def test_time_that_is_not_over_changes_nothing() -> None:
-    composition = chained(taggers("three in a row"), weights=(0.2, 1.5, 1.5))
-    some = [TEST[0], LONG, TEST[2]]
-    wanted = composition.paths_all(some, budget=40)
-    assert composition.paths_all(some, budget=Budget(40, seconds=1e6)) == wanted
-
-
 def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that each look moves on by a second: the search ends in the middle of a round."""
     clock = iter(float(second) for second in range(10**9))
-    monkeypatch.setattr("fstcrf.taggers.chain.time.monotonic", lambda: next(clock))
-    monkeypatch.setattr("fstcrf.taggers.chain._PART_TOKENS", 1)
+    monkeypatch.setattr("fstcrf.taggers.search.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("fstcrf.taggers.search._PART_TOKENS", 1)
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
-    solver = Solver(composition, Budget(states=100_000, seconds=20.0))
-    _, corpus = as_corpus(composition, [LONG])
-    found = solver.best(corpus)
-    assert found.total[0] > -np.inf
-    assert found.bound[0] > found.total[0]
+    rule = ChainRule(composition, Budget(states=100_000, seconds=20.0))
+    corpus = as_corpus(composition, [LONG])
+    found = best(rule, corpus)
+    assert found.score[0, 0] > -np.inf
+    assert found.bound[0] > found.score[0, 0]
     assert next(clock) < 40
 
 

@@ -148,21 +148,6 @@ def test_a_tagger_that_reads_a_tape_as_it_is_and_mapped() -> None:
             check(composition, Truth(parts, sentence, (), (), normalize, seen))
 
 
-@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
-def test_a_third_tagger_reads_the_tape_itself() -> None:
-    parts = [tagger("pos"), tagger("over coarse pos"), tagger("ent")]
-    for normalize in ("product", "chain"):
-        composition = compose(
-            parts[0],
-            transducer(MERGE, {0: 0.0}),
-            *parts[1:],
-            normalize=normalize,
-        )
-        seen: dict[tuple[str, str], Callable[[Any], Labels]] = {("chunk", "pos"): functional}
-        for sentence in TEST[:2]:
-            check(composition, Truth(parts, sentence, (), (), normalize, seen))
-
-
 WEIGHTED = [(0, "P0", "Y", 0.5, 0), (0, "P1", "X", 0.0, 0), (0, "P2", "X", -0.25, 0)]
 ONCE: list[Arc] = [*MERGE[:2], (0, "P2", "X", 0.0, 1), (1, "P0", "Y", 0.0, 1)]
 ONCE += [(1, "P1", "X", 0.0, 1)]

@@ -10,11 +10,10 @@ import pytest
 from fstcrf import Composition, compose
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattices import Path, paths
-from fstcrf.machines.plans import Search
-from tests.support.joint_cases import CASES, GRAMMARS, TEST, Labels, Truth, close, taggers
+from fstcrf.lattices import Path
+from tests.support.joint_cases import GRAMMARS, TEST, Labels, Truth, close, taggers
 
-SEVERAL = [case for case in CASES if case != "one"]
+SEVERAL = ("pair", "three in a row")
 SHOWN = ("pairs", "later tape")
 N = 5
 
@@ -51,39 +50,6 @@ def check(paths: list[Path], truth: Truth, tapes: tuple[str, ...]) -> None:
     if truth.normalize == "product":
         for path, labels in zip(paths, found, strict=True):
             assert close(path.probability, float(np.exp(by_labels[labels][1] - truth.log_z)))
-
-
-@pytest.fixture(params=[8, 1])
-def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many joint paths are looked at first: with one, the labellings are cut into parts."""
-    monkeypatch.setattr(paths, "_JOINT", request.param)
-    return int(request.param)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("case", SEVERAL)
-def test_product(case: str, tier: int) -> None:
-    assert tier
-    parts = taggers(case)
-    composition = compose(*parts, weights=[1.0, 0.4, 0.7][: len(parts)])
-    assert isinstance(composition, Composition)
-    for sentence in TEST[: 2 if len(parts) < 3 else 1]:
-        truth = Truth(parts, sentence, composition.weights)
-        for tapes in subsets(composition.tapes):
-            check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
-
-
-@pytest.mark.parametrize("grammar", SHOWN)
-@pytest.mark.parametrize("search", ["expanded", "lazy"])
-def test_product_under_a_grammar(grammar: str, search: Search, tier: int) -> None:
-    assert tier
-    parts = taggers("pair")
-    composition = compose(*parts, grammar=GRAMMARS[grammar](), search=search, normalize="product")
-    assert isinstance(composition, Composition)
-    for sentence in TEST[:2]:
-        truth = Truth(parts, sentence, (), composition.conjuncts)
-        for tapes in subsets(composition.tapes):
-            check(composition.lattice(sentence).nbest(N, tapes=tapes), truth, tapes)
 
 
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
@@ -149,11 +115,3 @@ def test_tapes_that_there_are_not(normalize: str) -> None:
             lattice.nbest(2, tapes=tapes)
     with pytest.raises(OptionError, match="n is 0"):
         lattice.nbest(0, tapes=["pos"])
-
-
-@pytest.mark.parametrize("normalize", ["product", "chain"])
-def test_an_empty_sentence_has_one_labelling(normalize: str) -> None:
-    lattice = chained(normalize).lattice({"word": []})
-    for tapes, labels in ((["chunk"], ()), (["chunk", "pos"], ((), ()))):
-        (path,) = lattice.nbest(3, tapes=tapes)
-        assert (path.labels, path.probability) == (labels, 1.0)

@@ -10,7 +10,6 @@ import pytest
 from fstcrf.errors import GrammarError, NoPathError
 from fstcrf.lattices import Lattice
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.topology import chain_topology
 from tests.support.compositions import Tape, World, first_dead_token, random_acceptor, random_world
 from tests.support.oracles import largest
 
@@ -154,7 +153,7 @@ def check(seed: int, **options: Any) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(12))
+@pytest.mark.parametrize("block", range(5))
 def test_random_compositions(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         check(seed, limit=4000)
@@ -164,7 +163,7 @@ def test_random_compositions(block: int) -> None:
 def test_the_first_dead_token() -> None:
     """Potentials, couplings and a grammar that leave nothing: where the last beginning dies."""
     seen = set()
-    for seed in range(80_000, 80_500):
+    for seed in range(80_000, 80_200):
         world = random_world(seed, conjuncts=seed % 2, limit=600)
         if world.log_z > -np.inf:
             continue
@@ -172,11 +171,11 @@ def test_the_first_dead_token() -> None:
             world.lattice().best()
         assert caught.value.position == first_dead_token(world)
         seen.add((world.tokens, caught.value.position, len(world.tapes)))
-    assert len(seen) > 20
+    assert len(seen) > 10
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 @pytest.mark.parametrize("tapes", [1, 2, 3])
 def test_random_grammars(tapes: int, block: int) -> None:
     for seed in range(10_000 + block * 10, 10_010 + block * 10):
@@ -190,52 +189,11 @@ def test_many_random_compositions(block: int) -> None:
         check(seed, limit=70_000)
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_all_labellings_ranked(seed: int) -> None:
-    """More asked for than there are: all of them, in order."""
-    world = random_world(20_000 + seed, limit=300)
-    lattice = made(world)
-    if lattice is not None and world.log_z > -np.inf:
-        check_ranking(world, lattice, len(world.ranking) + 5)
-
-
 # --- The order of operations -------------------------------------------------------------------
 
 
 def conjunct(rng: np.random.Generator, *tapes: Tape) -> Grammar:
     return Grammar.from_acceptor(random_acceptor(rng, [(t.name, t.labels) for t in tapes]))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(25))
-def test_the_algebra_is_closed(seed: int) -> None:
-    """However it is put together, it is the same composition."""
-    rng = np.random.default_rng(seed)
-    tapes = random_world(seed, tapes=3, limit=400).tapes
-    x, y, z = (tape.lattice() for tape in tapes)
-    a, b, c = tapes
-    g, h, k = conjunct(rng, a), conjunct(rng, b, a), conjunct(rng, c)
-    both = [part for one in (g, h, k) for part in one.bind({t.name: t.labels for t in tapes})]
-    world = World(tapes, {}, tuple(both))
-    ways = [
-        (((x & g) @ y) & h) @ (z & k),
-        (x & g) @ y @ z & h & k,
-        (x @ y @ z) & (g & h & k),
-        (x @ (y @ z)) & k & h & g,
-        ((x & g) @ y @ (z & k)) & h,
-        ((x @ y) & (h & g)) @ z & k,
-    ]
-    for way in ways:
-        assert way.tapes == ("t0", "t1", "t2")
-        try:
-            found = way.log_partition()
-        except GrammarError:
-            found = -np.inf
-        close(found, world.log_z, scale_of(world))
-        if found > -np.inf:
-            close(
-                [p.score for p in way.nbest(5)], [s for s, _ in world.ranking[:5]], scale_of(world)
-            )
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -250,30 +208,3 @@ def test_couplings_by_any_key(seed: int) -> None:
     for couplings in (turned, moved, dict(reversed(list(world.couplings.items())))):
         again = World(world.tapes, couplings, (), world.weights)
         close(again.lattice().log_partition(), world.log_z, scale_of(world))
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_ties_of_products(seed: int) -> None:
-    """The smaller labels win at the first token where the best differ, the first tape first."""
-    rng = np.random.default_rng(seed)
-    tokens, sizes = 1 + seed % 3, (2, 3)
-    tapes = tuple(
-        Tape(
-            f"t{k}",
-            chain_topology("abc"[:size]),
-            rng.integers(-1, 2, (tokens, size)).astype(float),
-            rng.integers(-1, 2, size * size).astype(float),
-            np.zeros(size),
-            np.zeros(size),
-        )
-        for k, size in enumerate(sizes)
-    )
-    world = World(tapes, {(0, 1): rng.integers(-1, 2, sizes).astype(float)})
-    top = world.ranking[0][0]
-    winners = [labels for score, labels in world.ranking if score == top]
-    lattice = world.lattice()
-    assert lattice.best().labels == min(
-        winners, key=lambda labels: tuple(zip(*labels, strict=True))
-    )
-    assert lattice.nbest(1)[0].labels == lattice.best().labels
-    assert {p.labels for p in lattice.nbest(len(winners))} == set(winners)

@@ -18,8 +18,8 @@ import fstcrf
 from fstcrf import Lattice, kernel
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
+from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.kernel import Graph
-from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
 from fstcrf.machines import openfst
 

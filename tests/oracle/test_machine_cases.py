@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, decoding
 from fstcrf.kernel.machines import Axis, Factor, Machine, Residual
-from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
+from tests.support.machine_checks import check_best, check_sums
 from tests.support.machines import Case, answers, assert_near, enumerate_paths
 
 DOMAINS: tuple[Domain, ...] = ("auto", "log")
@@ -55,52 +54,6 @@ def test_no_path_means_the_same_everywhere(variant: str) -> None:
     drawn = decoding.sample_paths(case.bound, np.full((4, 6), 0.7))
     assert (drawn[:, 2:5] == -1).all()
     assert (drawn[:, [0, 1, 5]] == 1).all()
-
-
-@pytest.mark.parametrize("part", ["initial", "final"])
-def test_ends_that_are_shut(variant: str, part: str) -> None:
-    case = plain(3, np.zeros((4, 3)), np.zeros((3, 3)), **{part: np.full((1, 3), -np.inf)})
-    known = answers(case)
-    assert known.log_z[0] == -np.inf
-    check_best(case, known)
-    check_max_marginals(case, known)
-    check_nbest(case, 4)
-    for domain in ("auto", "linear", "log"):
-        check_sums(case, known, domain)
-
-
-def test_everything_is_equal(variant: str) -> None:
-    """All 64 paths tie: the best one is the first, and n best are all of them."""
-    case = plain(2, np.zeros((6, 2)), np.zeros((2, 2)))
-    assert decoding.best_paths(case.bound)[0].tolist() == [0] * 6
-    check_nbest(case, 64)
-    check_nbest(case, 65)
-    log_z, (marginals,), *_ = decoding.axis_posterior(case.bound)
-    assert_near(log_z, [6 * np.log(2.0)])
-    assert_near(marginals, np.full((6, 2), 0.5))
-
-
-@pytest.mark.parametrize("lead", [40, 250])
-def test_states_that_never_meet(variant: str, lead: int) -> None:
-    """One leads by 25 a token in the first half, the other in the second: no scale fits both."""
-    node = np.zeros((2 * lead, 2))
-    node[:lead, 0] = node[lead:, 1] = 25.0
-    never = np.asarray([[0.0, -np.inf], [-np.inf, 0.0]])
-    case = plain(2, node, never)
-    for domain in DOMAINS:
-        log_z, (marginals,), *_ = decoding.axis_posterior(case.bound, domain=domain)
-        assert_near(log_z, [25.0 * lead + np.log(2.0)])
-        assert_near(decoding.log_partitions(case.bound, domain=domain), log_z)
-        assert_near(marginals, np.full(node.shape, 0.5))
-    with pytest.raises(NumericError):
-        decoding.axis_posterior(case.bound, domain="linear")
-    counts, scores, paths = decoding.nbest_paths(case.bound, 3)
-    assert counts.tolist() == [2]
-    assert scores.tolist() == [[25.0 * lead, 25.0 * lead, -np.inf]]
-    assert paths[:2].tolist() == [[0] * (2 * lead), [1] * (2 * lead)]
-    drawn = decoding.sample_paths(case.bound, np.random.default_rng(5).random((64, 2 * lead)))
-    assert (drawn == drawn[:, :1]).all()
-    assert 16 < drawn[:, 0].sum() < 48
 
 
 def counting(limit: int, tokens: int, reward: float) -> Case:

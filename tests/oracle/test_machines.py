@@ -10,13 +10,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
 from fstcrf.kernel import Domain, decoding
 from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
-from tests.support.machine_strategies import LONG, MILD, WIDE, Bounds, machine_cases, random_case
+from tests.support.machine_strategies import LONG, MILD, WIDE, Bounds, random_case
 from tests.support.machine_sums import swept
 from tests.support.machines import (
     Answers,
@@ -27,13 +26,12 @@ from tests.support.machines import (
     dead_token,
     enumerate_paths,
 )
-from tests.support.strategies import each_variant
 
 SMALL, LARGE = Bounds(), Bounds(paths=None)
 FEW = Bounds(paths=300)
 FORBIDDEN = replace(SMALL, never=(0.3, 0.6))
 RESTED = replace(LARGE, rest=True)
-SEEDS = range(120)  # of more: test_five_thousand_machines
+SEEDS = range(60)  # of more: test_five_thousand_machines
 
 DOMAINS: tuple[Domain, ...] = ("auto", "log")
 
@@ -72,24 +70,6 @@ def entropy(scores: Floats) -> float:
 
 
 # --- Random machines -----------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@each_variant
-@given(case=machine_cases(SMALL))
-def test_all_answers(variant: str, case: Case) -> None:
-    known = answers(case)
-    check_best(case, known)
-    check_max_marginals(case, known)
-    check_sums(case, known, "auto")
-
-
-@pytest.mark.thorough
-@each_variant
-@given(case=machine_cases(FEW))
-def test_all_paths(variant: str, case: Case) -> None:
-    check_nbest(case, 400)
-    check_nbest(case, 3)
 
 
 @pytest.mark.thorough
@@ -135,13 +115,13 @@ def test_linear_domain_alone(variant: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 2, 10])
 def test_nbest(variant: str, n: int) -> None:
-    for seed in range(80):
+    for seed in range(40):
         with named(seed, SMALL):
             check_nbest(random_case(seed, SMALL), n)
 
 
 def test_nbest_of_all_there_are(variant: str) -> None:
-    for seed, bounds in product(range(100), (FEW, replace(FEW, rest=True))):
+    for seed, bounds in product(range(40), (FEW, replace(FEW, rest=True))):
         with named(seed, bounds):
             check_nbest(random_case(seed, bounds), 350)
 
@@ -163,10 +143,10 @@ def test_machines_that_forbid_almost_everything(variant: str) -> None:
 @pytest.mark.parametrize(
     ("bounds", "cases"),
     [
-        (WIDE, 30),
-        (LONG, 40),
-        (replace(WIDE, rest=True), 30),
-        (replace(LONG, rest=True), 30),
+        (WIDE, 15),
+        (LONG, 20),
+        (replace(WIDE, rest=True), 15),
+        (replace(LONG, rest=True), 15),
     ],
 )
 def test_many_states_and_many_tokens(variant: str, bounds: Bounds, cases: int) -> None:
@@ -181,7 +161,7 @@ def test_many_states_and_many_tokens(variant: str, bounds: Bounds, cases: int) -
 
 @pytest.mark.thorough
 def test_arcs(variant: str) -> None:
-    for seed in range(100):
+    for seed in range(40):
         with named(seed, SMALL):
             case = random_case(seed, SMALL)
             wanted = tuple(range(seed % 2, len(case.sizes)))
@@ -195,7 +175,7 @@ def test_arcs(variant: str) -> None:
 
 @pytest.mark.thorough
 def test_entropy(variant: str) -> None:
-    for seed in range(80):
+    for seed in range(40):
         with named(seed, SMALL):
             case = random_case(seed, SMALL)
             for domain in DOMAINS:
@@ -205,7 +185,7 @@ def test_entropy(variant: str) -> None:
 
 
 def test_dead_tokens(variant: str) -> None:
-    for seed in range(80):
+    for seed in range(40):
         with named(seed, FORBIDDEN):
             case, known = enumerated(seed, FORBIDDEN)
             found = decoding.dead_tokens(case.bound)

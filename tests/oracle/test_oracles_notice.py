@@ -14,21 +14,19 @@ import pytest
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
-from fstcrf.kernel import Graph, Learner, Parameters, Posterior, SparseRows
+from fstcrf.kernel import Learner, Parameters, Posterior, SparseRows, decoding
 from fstcrf.kernel.sweep import VectorStore
 from fstcrf.lattices import Lattice
-from fstcrf.machines.topology import chain_topology
 from tests.oracle import (
     test_kernel_domains,
-    test_kernel_enumeration,
-    test_kernel_online,
     test_kernel_rows,
-    test_kernel_sweep,
-    test_lattice,
     test_spans,
 )
+from tests.support.machine_checks import check_best, check_max_marginals, check_nbest, check_sums
+from tests.support.machine_strategies import Bounds, random_case
+from tests.support.machines import answers
 from tests.support.oracles import assert_close
-from tests.support.strategies import Case
+from tests.unit import test_train_online
 
 Run = Callable[[], object]
 
@@ -62,30 +60,23 @@ def eighths(seed: int, *shape: int) -> Floats:
     return np.random.default_rng(seed).integers(-16, 17, shape) / 8.0
 
 
-def make_case(kind: str) -> Case:
-    arcs = 9
-    source, target = None, None
-    if "sparse" in kind:
-        source, target = (np.asarray(x, dtype=np.int32) for x in ([0, 0, 1, 1, 2], [0, 1, 0, 2, 1]))
-        arcs = 5
-    score = eighths(1, 7, arcs) if "per-token" in kind else eighths(1, arcs)
-    graph = Graph(eighths(2, 3), eighths(3, 3), score, source, target)
-    return Case(graph, np.asarray([0, 4, 7]), eighths(4, 7, 3))
+MACHINES = Bounds(paths=300, magnitudes=((2.0, 3),), never=(0.1,))
+KINDS = {"one axis": (1,), "two": (2,), "three": (3,)}
 
 
-KINDS = ["dense", "sparse", "per-token", "per-token sparse"]
-
-
-def enumeration_runs(case: Case) -> dict[str, Run]:
-    """Return the bodies of the enumeration tests, ready to run."""
-    module, ones = test_kernel_enumeration, np.asarray([2.0, -0.5])
+def machine_runs(kind: str) -> dict[str, Run]:
+    """Return what is checked of a random machine, ready to run."""
+    for seed in range(100):
+        case = random_case(seed, replace(MACHINES, axes=KINDS[kind]))
+        known = answers(case)
+        if (known.log_z > -np.inf).all() and min(map(abs, known.score.tolist())) > 0:
+            break
     return {
-        "sums": lambda: body(module.test_forward_backward)("", "auto", case, Drawn(ones)),
-        "log domain": lambda: body(module.test_forward_backward)("", "log", case, Drawn(ones)),
-        "linear domain": lambda: body(module.test_linear_domain_alone)("", case),
-        "log Z": lambda: body(module.test_log_partition)("", "auto", case),
-        "best path": lambda: body(module.test_viterbi_with_its_tie_rule)("", case),
-        "max-marginals": lambda: body(module.test_max_marginals)("", case),
+        "sums": lambda: check_sums(case, known, "auto"),
+        "log domain": lambda: check_sums(case, known, "log"),
+        "best path": lambda: check_best(case, known),
+        "max-marginals": lambda: check_max_marginals(case, known),
+        "n best": lambda: check_nbest(case, 5),
     }
 
 
@@ -94,24 +85,29 @@ def must_fail(run: Run) -> None:
         run()
 
 
-def wrong(monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any]) -> None:
-    right = getattr(kernel, function)
-    monkeypatch.setattr(kernel, function, lambda *a, **k: change(right(*a, **k)))
+def wrong(
+    monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any], of: Any = kernel
+) -> None:
+    right = getattr(of, function)
+    monkeypatch.setattr(of, function, lambda *a, **k: change(right(*a, **k)))
+
+
+def first_nudged(arrays: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    return nudged(arrays[0]), *arrays[1:]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("function", "change", "noticed"),
     [
-        ("forward_backward", lambda p: p._replace(log_z=nudged(p.log_z)), "sums"),
-        ("forward_backward", lambda p: p._replace(node=nudged(p.node)), "sums"),
-        ("forward_backward", lambda p: p._replace(arc=nudged(p.arc)), "sums"),
-        ("forward_backward", lambda p: p._replace(arc=nudged(p.arc)), "log domain"),
-        ("forward_backward", lambda p: p._replace(node=nudged(p.node)), "linear domain"),
-        ("log_partition", nudged, "log Z"),
-        ("viterbi", lambda found: (found[0], nudged(found[1])), "best path"),
-        ("viterbi", lambda found: ((found[0] + 1) % 3, found[1]), "best path"),
-        ("max_marginals", nudged, "max-marginals"),
+        ("axis_posterior", lambda p: p._replace(log_z=nudged(p.log_z)), "sums"),
+        ("axis_posterior", lambda p: p._replace(node=first_nudged(p.node)), "sums"),
+        ("axis_posterior", lambda p: p._replace(node=first_nudged(p.node)), "log domain"),
+        ("log_partitions", nudged, "sums"),
+        ("best_paths", lambda found: (found[0], nudged(found[1])), "best path"),
+        ("best_paths", lambda found: (found[0] + 1, found[1]), "best path"),
+        ("axis_max_marginals", first_nudged, "max-marginals"),
+        ("nbest_paths", lambda found: found._replace(score=nudged(found.score)), "n best"),
     ],
 )
 def test_wrong_results(
@@ -121,72 +117,23 @@ def test_wrong_results(
     change: Callable[[Any], Any],
     noticed: str,
 ) -> None:
-    run = enumeration_runs(make_case(kind))[noticed]
+    run = machine_runs(kind)[noticed]
     run()
-    wrong(monkeypatch, function, change)
+    wrong(monkeypatch, function, change, decoding)
     must_fail(run)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("part", ["score", "initial", "final", "node"])
-def test_wrong_potentials(monkeypatch: pytest.MonkeyPatch, kind: str, part: str) -> None:
-    """One transition (or end, or emission) is off on its way into the kernel."""
-    case = make_case(kind)
-    runs = {name: run for name, run in enumeration_runs(case).items() if name != "best path"}
-    for name in ("forward_backward", "log_partition", "max_marginals"):
-        right = getattr(kernel, name)
-
-        def off(graph: Graph, offsets: Longs, node: Floats, right: Any = right, **k: Any) -> Any:
-            if part == "node":
-                return right(graph, offsets, nudged(node), **k)
-            values = getattr(graph, part).copy()
-            values.flat[-2] += NUDGE  # an entry that per-token graphs read, too
-            return right(replace(graph, **{part: values}), offsets, node, **k)
-
-        monkeypatch.setattr(kernel, name, off)
-    for run in runs.values():
-        must_fail(run)
-
-
-@pytest.mark.parametrize(
-    ("function", "change"),
-    [
-        ("forward_backward", lambda p: p._replace(log_z=nudged(p.log_z))),
-        ("forward_backward", lambda p: p._replace(node=nudged(p.node))),
-        ("viterbi", lambda found: (found[0], nudged(found[1]))),
-        ("viterbi", lambda found: ((found[0] + 3) % 6, found[1])),
-        ("max_marginals", lambda found: found * (1.0 + NUDGE)),
-    ],
-)
-def test_wrong_results_over_an_order_2_topology(
-    monkeypatch: pytest.MonkeyPatch, function: str, change: Callable[[Any], Any]
-) -> None:
-    topology = chain_topology(("a", "b"), 2)
-    drawn = [0.125, eighths(1, topology.n_arc_slots), eighths(2, 3, 8)]
-
-    def run() -> None:
-        test = body(test_kernel_enumeration.test_orders)
-        test("", topology, Drawn(*drawn), 3, per_token=False)
-
-    run()
-    wrong(monkeypatch, function, change)
-    must_fail(run)
-
-
-# --- Long sentences ----------------------------------------------------------------------------
+# --- Domains -----------------------------------------------------------------------------------
 
 
 def domain_runs() -> dict[str, Run]:
     module = test_kernel_domains
     return {
-        "large": lambda: module.test_large_sentences("", "dense", 8, 500, 1e4),
-        "linear": lambda: module.test_ordinary_potentials_stay_in_the_linear_domain("", "sparse"),
         "strangers": lambda: module.test_states_that_never_meet("", "per-token", 20),
         "alternating": lambda: module.test_alternating_leads_are_no_trouble("", "dense"),
         "forward": lambda: module.test_only_the_forward_rows_are_lost("", "dense"),
         "among others": lambda: module.test_a_lost_sentence_among_others(""),
         "ends": lambda: module.test_ends_that_no_scale_fits(""),
-        "independent": lambda: module.test_independent_tokens("", 1000),
     }
 
 
@@ -256,33 +203,11 @@ def test_wrong_vectors(monkeypatch: pytest.MonkeyPatch, *, half: bool) -> None:
     must_fail(run)
 
 
-def online_runs() -> tuple[Run, Run]:
-    rows, states = 3, 2
-    learner = Learner(
-        graph=Graph(np.zeros(states), np.zeros(states), np.zeros(states**2)),
-        offsets=np.asarray([0, 2, 5]),
-        design=SparseRows(np.arange(6), np.asarray([0, 1, 2, 0, 1], dtype=np.int32), None, rows),
-        slots=np.asarray([[0], [1]], dtype=np.int32),
-        mask=np.ones((rows, 8), dtype=np.uint8),
-        arc_mask=np.ones(4, dtype=np.uint8),
-        ends=True,
-        gold=np.asarray([0, 1, 1, 1, 0], dtype=np.int32),
-        weight=np.asarray([1.0, 0.5]),
-    )
-
-    def start() -> Parameters:
-        return Parameters(eighths(3, rows, 8), eighths(4, 4), eighths(5, 2), eighths(6, 2))
-
-    return (
-        lambda: body(test_kernel_online.test_perceptron)("", Drawn(learner, start(), [0, 1], 1)),
-        lambda: body(test_kernel_online.test_sgd)(
-            "", Drawn(learner, start(), [1, 0], 0.25, 0.25, 0.125, 1.0)
-        ),
-    )
-
-
 @pytest.mark.parametrize("part", ["table", "arc", "initial", "final"])
 def test_wrong_online_learning(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
+    case = test_train_online.KINDS["ends and weights"]
+    law = test_train_online.test_epochs_are_those_of_the_plain_version
+    runs: list[Run] = [lambda: law("perceptron", case, ""), lambda: law("sgd", case, "")]
     perceptron, sgd = Learner.perceptron_epoch, Learner.sgd_epoch
 
     def off_perceptron(learner: Learner, order: Longs, theta: Parameters, *rest: Any) -> Any:
@@ -295,38 +220,12 @@ def test_wrong_online_learning(monkeypatch: pytest.MonkeyPatch, part: str) -> No
         getattr(theta, part)[...] = nudged(getattr(theta, part))
         return found
 
-    for run in online_runs():
+    for run in runs:
         run()
     monkeypatch.setattr(Learner, "perceptron_epoch", off_perceptron)
     monkeypatch.setattr(Learner, "sgd_epoch", off_sgd)
-    for run in online_runs():
+    for run in runs:
         must_fail(run)
-
-
-@pytest.mark.parametrize("part", ["loss", "arc", "begin", "end", "gradient"])
-def test_wrong_sweeps(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    """In float32 a part in ten thousand is what can be seen."""
-    sweep, collect = kernel.Shard.sweep, kernel.Shard.collect
-
-    def run() -> None:
-        test_kernel_sweep.test_sweep("", 9, direct=True, values=False)
-
-    def off(shard: kernel.Shard, *rest: Any) -> kernel.Sweep:
-        found = sweep(shard, *rest)
-        if part == "loss":
-            return found._replace(loss=found.loss * (1.0 + 100 * NUDGE))
-        return found._replace(**{part: getattr(found, part) * (1.0 + 200 * NUDGE)})
-
-    def off_gradient(shard: kernel.Shard, space: kernel.SweepWorkspace, out: Floats) -> None:
-        collect(shard, space, out)
-        out *= 1.0 + 200 * NUDGE
-
-    run()
-    if part == "gradient":
-        monkeypatch.setattr(kernel.Shard, "collect", off_gradient)
-    else:
-        monkeypatch.setattr(kernel.Shard, "sweep", off)
-    must_fail(run)
 
 
 # --- Lattices ----------------------------------------------------------------------------------
@@ -337,36 +236,17 @@ def lattice() -> Lattice:
     return Lattice.from_arrays(names, eighths(7, 3, 3), eighths(8, 2, 3, 3), *eighths(9, 2, 3))
 
 
-LATTICE_RUNS: dict[str, Run] = {
-    "answers": lambda: body(test_lattice.test_all_answers)(lattice()),
-    "scores": lambda: body(test_lattice.test_scores)(lattice(), Drawn(5)),
-    "restrict": lambda: body(test_lattice.test_restrict)(lattice(), Drawn([True, True, False] * 3)),
-    "spans": lambda: test_spans.check_all(lattice(), "iob2"),
-}
+def all_spans() -> None:
+    test_spans.check_all(lattice(), "iob2")
 
 
-@pytest.mark.parametrize(
-    ("method", "noticed"),
-    [
-        ("log_partition", "answers"),
-        ("marginals", "answers"),
-        ("max_marginals", "answers"),
-        ("score", "scores"),
-        ("probability", "scores"),
-        ("log_partition", "restrict"),
-        ("span_probability", "spans"),
-    ],
-)
-def test_wrong_lattices(monkeypatch: pytest.MonkeyPatch, method: str, noticed: str) -> None:
-    right = getattr(Lattice, method)
-
-    def off(one: Lattice, *a: Any, **k: Any) -> Any:
-        found = right(one, *a, **k)
-        return nudged(found) if isinstance(found, np.ndarray) else found * (1.0 + NUDGE)
-
-    LATTICE_RUNS[noticed]()
-    monkeypatch.setattr(Lattice, method, off)
-    must_fail(LATTICE_RUNS[noticed])
+def test_wrong_probabilities_of_a_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Lattice.span_probability
+    all_spans()
+    monkeypatch.setattr(
+        Lattice, "span_probability", lambda one, *a, **k: right(one, *a, **k) * (1.0 + NUDGE)
+    )
+    must_fail(all_spans)
 
 
 @pytest.mark.parametrize("change", ["probability", "lost", "moved"])
@@ -379,23 +259,11 @@ def test_wrong_spans(monkeypatch: pytest.MonkeyPatch, change: str) -> None:
         ),
         "moved": lambda f: replace(f, start=np.maximum(f.start - 1, 0)),
     }
-    LATTICE_RUNS["spans"]()
+    all_spans()
     monkeypatch.setattr(
         Lattice, "probable_spans", lambda one, *a, **k: changes[change](right(one, *a, **k))
     )
-    must_fail(LATTICE_RUNS["spans"])
-
-
-def test_wrong_best_paths(monkeypatch: pytest.MonkeyPatch) -> None:
-    best = Lattice.best
-    changes: list[Callable[[Any], Any]] = [
-        lambda path: replace(path, labels=path.labels[1:] + path.labels[:1]),
-        lambda path: replace(path, score=path.score * (1.0 + NUDGE)),
-        lambda path: replace(path, probability=path.probability * (1.0 + NUDGE)),
-    ]
-    for change in changes:
-        monkeypatch.setattr(Lattice, "best", lambda one, change=change: change(best(one)))
-        must_fail(LATTICE_RUNS["answers"])
+    must_fail(all_spans)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])

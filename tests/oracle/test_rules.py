@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf.arrays import Floats
 from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.rules.learning import RuleLikelihood, potentials
 from fstcrf.ext.rules.patterns import RuleFile, counting_automaton
 from fstcrf.ext.rules.sentences import rule_sentences
-from fstcrf.kernel.counting import Counter, expected_steps
 from fstcrf.taggers import CRF
 from fstcrf.taggers.jointmodel import JointModel
 from tests.support.rule_cases import RULES, TEMPLATES, corpus, labellings
@@ -59,16 +56,6 @@ def test_sums_and_expected_counts(tagger: CRF, weights: tuple[float, ...]) -> No
     assert expected == pytest.approx(wanted[1], rel=1e-9, abs=1e-12)
 
 
-def test_gradients(tagger: CRF) -> None:
-    found = objective(tagger, corpus(10, 4), l2=0.2)
-    theta = np.asarray([0.4, -0.9, 0.3])
-    _, gradient = found(theta)
-    for k in range(3):
-        step = 1e-5 * np.eye(3)[k]
-        change = (found(theta + step)[0] - found(theta - step)[0]) / 2e-5
-        assert gradient[k] == pytest.approx(change, abs=1e-6)
-
-
 def test_the_file_that_is_learned_is_the_model(tagger: CRF) -> None:
     data = corpus(25, 2)
     learned = learn_rules(tagger, data, RULES, l2=0.2, on_missing="skip")
@@ -99,75 +86,3 @@ def test_a_tagger_under_a_grammar(tagger: CRF) -> None:
     found = learn_rules(under, data, short, on_missing="skip")
     assert found.rules == wanted.rules
     assert found.skipped == wanted.skipped
-
-
-# --- The kernel -----------------------------------------------------------------------------------
-
-
-def walk(counter: Counter, states: Sequence[int], kinds: Sequence[int], node: Floats) -> float:
-    total, q = float(counter.initial[states[0]]), 0
-    for t, s in enumerate(states):
-        step = kinds[t], q, counter.label[s]
-        if counter.target[step] < 0:
-            return -np.inf
-        total += node[t, s] + counter.step[step]
-        if t:
-            arc = counter.arc if counter.arc.ndim == 2 else counter.arc[t]
-            total += arc[states[t - 1], s]
-        q = int(counter.target[step])
-    return total + float(counter.final[states[-1]] + counter.end[q])
-
-
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("scale", [1.0, 300.0])
-def test_the_kernel_against_enumeration(
-    seed: int, scale: float, variant: Callable[[], None]
-) -> None:
-    del variant
-    rng = np.random.default_rng(seed)
-    size, labels, states, kinds, n = 3, 2, 3, 2, 4
-
-    def scores(*shape: int, never: float = 0.2) -> Floats:
-        found = scale * rng.normal(size=shape)
-        found[rng.random(shape) < never] = -np.inf
-        return found
-
-    arcs = scores(n, size, size) if seed % 2 else scores(size, size)
-    counter = Counter(
-        np.asarray([0, 1, 0], dtype=np.int32),
-        arcs,
-        scores(size, never=0.0),
-        scores(size),
-        rng.integers(-1, states, size=(kinds, states, labels)).astype(np.int32),
-        rng.normal(size=(kinds, states, labels)),
-        scores(states),
-    )
-    node, kind = scores(n, size, never=0.1), rng.integers(0, kinds, n).astype(np.int32)
-    found = expected_steps(counter, np.asarray([0, n]), node, kind, chain=True)
-    paths = list(itertools.product(range(size), repeat=n))
-    each = np.asarray([walk(counter, path, kind.tolist(), node) for path in paths])
-    log_z = np.logaddexp.reduce(each)
-    if log_z == -np.inf:
-        assert found.log_z[0] == -np.inf
-        assert not found.read.any()
-        return
-    assert found.log_z[0] == pytest.approx(log_z, rel=1e-12)
-    read, ended = np.zeros_like(found.read), np.zeros(states)
-    state, pair = np.zeros((n, size)), np.zeros((n, size, size))
-    for path, p in zip(paths, np.exp(each - log_z), strict=True):
-        q = 0
-        for t, s in enumerate(path if p else ()):
-            step = kind[t], q, counter.label[s]
-            read[step] += p
-            q = int(counter.target[step])
-            state[t, s] += p
-            if t:
-                pair[t, path[t - 1], s] += p
-        ended[q] += p
-    assert np.allclose(found.read, read, atol=1e-12)
-    assert np.allclose(found.ended, ended, atol=1e-12)
-    assert found.state is not None
-    assert found.pair is not None
-    assert np.allclose(found.state, state, atol=1e-12)
-    pair = pair if arcs.ndim == 3 else pair.sum(axis=0)
-    assert np.allclose(found.pair, pair, atol=1e-12)

@@ -88,7 +88,7 @@ class Case:
 
 
 @pytest.mark.parametrize("seed", range(25))
-@pytest.mark.parametrize("wide", [1.0, 200.0])
+@pytest.mark.parametrize("wide", [1.0, 200.0, 1e4])
 def test_sums_and_best(seed: int, wide: float, variant: str) -> None:
     case = Case(seed, wide=wide)
     arrays = case.machine(), case.offset, case.token, case.extras, case.value

@@ -95,6 +95,7 @@ def test_lenient_scores(case: tuple[list[list[str]], list[list[str]]]) -> None:
 @pytest.mark.parametrize(
     ("scheme", "letters", "name"), [("iob2", "BI", "IOB2"), ("bioes", "BIES", "IOBES")]
 )
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.LabelWarning")
 @given(data=st.data())
 def test_strict_scores(scheme: str, letters: str, name: str, data: st.DataObject) -> None:
     gold, predicted = data.draw(labellings(letters))

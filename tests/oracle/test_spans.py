@@ -34,10 +34,9 @@ from fstcrf.lattices.spans import _expected_spans as expected_spans
 from fstcrf.machines.plans import arc_ends
 from fstcrf.machines.topology import chain_topology
 from fstcrf.text.corpus import Span, named_scheme, spans
-from tests.oracle.test_lattice import scale_of
 from tests.oracle.test_lattice_products import made
 from tests.support.compositions import Tape, World, random_acceptor, random_world
-from tests.support.oracles import assert_close, chain_of, enumerate_paths, log_sum
+from tests.support.oracles import assert_close, chain_of, enumerate_paths, largest, log_sum
 from tests.support.span_events import conditioned_probabilities
 from tests.support.strategies import lattices
 
@@ -75,6 +74,11 @@ def enumerated(labellings: Any, shares: Any, scheme: str) -> Shares:
             key = (span.start, span.end, span.type)
             found[key] = found.get(key, 0.0) + float(share)
     return found
+
+
+def scale_of(lattice: Lattice) -> float:
+    graph, node = chain_of(lattice)
+    return largest(node, graph.score, graph.initial, graph.final)
 
 
 def check_all(lattice: Lattice, scheme: str, above: float = 0.0) -> None:
@@ -256,25 +260,6 @@ def test_scores_beyond_the_linear_domain(spread: float, variant: str) -> None:
         shares = shares_of(one.probable_spans(0.01, tape=tape))
         for span, p in zip(asked, known.tolist(), strict=True):
             assert shares.get(span, 0.0) == pytest.approx(p if p > 0.01 else 0.0, abs=1e-9)
-
-
-def test_forced_labels_and_grammars() -> None:
-    lattice = random_lattice(BIOES, 8, 8)
-    mask = np.ones((8, len(BIOES)), dtype=bool)
-    mask[3] = [label == "B-Y" for label in BIOES]
-    asked = every_span(8, ("X", "Y"))
-    for one in (lattice.restrict(mask), lattice & bioes(), lattice.restrict(mask) & bioes()):
-        known = conditioned_probabilities(one, asked, "label")
-        np.testing.assert_allclose(one.span_probabilities(asked), known, rtol=1e-10, atol=1e-300)
-    forced = shares_of((lattice.restrict(mask) & bioes()).probable_spans(0.0))
-    assert all(start >= 3 or end <= 3 for start, end, _ in forced)
-
-
-def test_variants_agree(variant: str) -> None:
-    one = random_lattice(BIOES, 9, 40) @ random_lattice(("a", "b", "c"), 10, 40, moving=True)
-    found = shares_of(one.probable_spans(0.002, tape="label0"))
-    known = conditioned_probabilities(one, list(found), "label0")
-    np.testing.assert_allclose(list(found.values()), known, rtol=1e-9)
 
 
 # --- Batches, blocks -----------------------------------------------------------------------------
@@ -461,18 +446,6 @@ def test_spans_that_hardly_ever_begin_or_end(labels: tuple[str, ...], *, moving:
     assert wanted.min() < 1e-20
     np.testing.assert_allclose(found, wanted, rtol=1e-10)
     assert shares_of(lattice.probable_spans(0.0)).keys() >= known.keys()
-
-
-def test_without_a_path() -> None:
-    dead = random_lattice(BIOES, 1, 3).restrict(np.zeros((3, 9), dtype=bool))
-    for ask in (dead.probable_spans, lambda: dead.span_probabilities([(0, 1, "X")])):
-        with pytest.raises(NoPathError):
-            ask()
-    both = [random_lattice(BIOES, 1, 3), dead]
-    with pytest.raises(NoPathError, match="sentence 1"):
-        probable_spans(both)
-    with pytest.raises(NoPathError, match="sentence 1"):
-        span_probabilities(both, [[], [(0, 1, "X")]])
 
 
 def test_more_spans_than_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fstcrf.constraints import contiguous
 from fstcrf.ext.addresses import AddressParser, TokenAttributes, components_of, tokens_of, type_of
-from fstcrf.lattices import Lattice
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import raises
 
@@ -21,8 +18,6 @@ usaddress: Any = pytest.importorskip("usaddress", reason="usaddress is not insta
 
 ATTRIBUTES = TokenAttributes(usaddress.DIRECTIONS, usaddress.STREET_NAMES)
 LABELS: tuple[str, ...] = tuple(usaddress.TAGGER.labels())
-# Few labels that take part in all of the rule.
-FEW = ("StreetName", "StreetNamePostType", "IntersectionSeparator", "PlaceName")
 GRAMMARS = ("usaddress", "us_address")
 
 ADDRESSES = st.text(st.sampled_from("ab AbN.,;-_'#&()0012½²é\n\t/½"), max_size=30) | st.text(
@@ -106,14 +101,6 @@ def test_components_by_other_names_are_those_of_tag() -> None:
 # --- The rule ------------------------------------------------------------------------------------
 
 
-@pytest.mark.thorough
-def test_the_grammar_is_the_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    grammar = Grammar.shipped("usaddress", FEW)
-    for length in range(1, 7):
-        for labels in itertools.product(FEW, repeat=length):
-            assert grammar.accepts(labels) == (tagged(monkeypatch, labels) is not None), labels
-
-
 def test_components_and_type_are_those_of_tag(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     legal = 0
@@ -148,27 +135,3 @@ def test_what_is_drawn_at_random_is_judged_alike(
         else:
             assert name == "us_address" or not legal, labels
     assert accepted > 50
-
-
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_best_paths_never_raise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    grammar = Grammar.shipped(name)
-    rng = np.random.default_rng(2)
-    refused = 0
-    for _ in range(60):
-        emissions = rng.normal(scale=3.0, size=(int(rng.integers(1, 10)), len(LABELS)))
-        free = Lattice.from_arrays(LABELS, emissions)
-        path = (free & grammar).best()
-        assert path.exact
-        assert tagged(monkeypatch, path.labels) is not None, path.labels
-        refused += tagged(monkeypatch, free.best().labels) is None
-    assert refused > 5
-
-
-def test_contiguous_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    grammar = contiguous(LABELS)
-    rng = np.random.default_rng(3)
-    for _ in range(30):
-        emissions = rng.normal(scale=3.0, size=(8, len(LABELS)))
-        path = (Lattice.from_arrays(LABELS, emissions) & grammar).best()
-        assert tagged(monkeypatch, path.labels) is not None, path.labels

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.arrays import Floats
@@ -19,7 +19,8 @@ from fstcrf.taggers.model.potentials import Term
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.features import FeatureIndex, parse_template, tape_column
 from fstcrf.text.features import keys as keys_module
-from fstcrf.training.problem import Problem, parameter_space
+from fstcrf.training.problem import Problem
+from fstcrf.training.support import parameter_space
 
 TAPES = {"t": ("A", "B", "C"), "u": ("a", "A")}
 LABELS = ["X", "Y"]
@@ -181,28 +182,19 @@ axes_of = st.fixed_dictionaries(
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("bits", [keys_module.KEY_BITS, 5])
 @given(sentences_of, texts(), sentences_of, axes_of, options_of)
-@settings(max_examples=100)
 def test_open_tapes_are_all_their_labels(
+    bits: int,
     train: Sentences,
     text: str,
     test: Sentences,
     axes: dict[str, list[str]],
     options: Options,
 ) -> None:
-    agrees(model(train, text, options), corpus(test), axes)
-
-
-@given(sentences_of, texts(), sentences_of, axes_of, options_of)
-def test_prefix_tables_change_nothing(
-    train: Sentences,
-    text: str,
-    test: Sentences,
-    axes: dict[str, list[str]],
-    options: Options,
-) -> None:
+    """With keys of few bits, too: prefix tables change nothing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys_module, "KEY_BITS", 5)
+        patch.setattr(keys_module, "KEY_BITS", bits)
         agrees(model(train, text, options), corpus(test), axes)
 
 

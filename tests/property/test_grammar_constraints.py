@@ -1,10 +1,12 @@
-"""Every constraint against a plain predicate, over all labellings up to a length."""
+"""Conditions, schemes, transitions and pairs against plain predicates, over all short labellings.
+
+Counts and orders: `tests/oracle/test_constraint_classes.py`.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 
 import hypothesis.strategies as st
 import numpy as np
@@ -14,9 +16,8 @@ from hypothesis import given
 from fstcrf import constraints as c
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Grammar, simplified
-from fstcrf.text.corpus import spans
 from fstcrf.text.corpus.schemes import legal_transitions
-from tests.oracle.test_constraint_classes import ABOUT_TOKENS, COUNTING
+from tests.oracle.test_constraint_classes import is_span_label
 
 LENGTH = 4
 TYPED = [
@@ -32,28 +33,9 @@ PLAIN = [("O", "A", "B"), ("A", "B", "I", "C"), ("A", "a-b", "x-c"), ("B", "-LRB
 SETS = st.sampled_from(TYPED + PLAIN)
 
 
-def is_span_label(label: str, labels: Sequence[str]) -> bool:
-    letter, hyphen, _ = label.partition("-")
-    bare = all(each.partition("-")[0] in tuple("OBIESLU") for each in labels)
-    return letter in tuple("BIESLU") and (bool(hyphen) or bare)
-
-
 def types_of(labels: Sequence[str]) -> list[str]:
     found = [label.partition("-")[2] for label in labels if is_span_label(label, labels)]
     return list(dict.fromkeys(found))
-
-
-def found_spans(sentence: Sequence[str], labels: Sequence[str]) -> list[tuple[int, str]]:
-    """Starts and types as conlleval finds them, plain labels taken for O."""
-    read = [label if is_span_label(label, labels) else "O" for label in sentence]
-    return [(span.start, span.type) for span in spans(read, "conlleval")]
-
-
-def places(name: str, sentence: Sequence[str], labels: Sequence[str]) -> list[int]:
-    """Where a label is, or a span of a type begins."""
-    if name in labels:
-        return [i for i, label in enumerate(sentence) if label == name]
-    return [start for start, kind in found_spans(sentence, labels) if kind == name]
 
 
 def belongs(label: str, name: str, labels: Sequence[str]) -> bool:
@@ -86,41 +68,13 @@ def check(
 
 
 @st.composite
-def cases(draw: st.DrawFn, n_names: int) -> tuple[tuple[str, ...], list[str]]:
+def cases(draw: st.DrawFn) -> tuple[tuple[str, ...], list[str]]:
     labels = draw(SETS)
     known = [*labels, *(kind for kind in types_of(labels) if kind not in labels)]
-    return labels, [draw(st.sampled_from(known)) for _ in range(n_names)]
+    return labels, [draw(st.sampled_from(known)) for _ in range(3)]
 
 
-@pytest.mark.parametrize(("name", "n_names", "broken"), COUNTING, ids=[n for n, _, _ in COUNTING])
-@given(data=st.data(), k=st.integers(0, 3))
-def test_occurrences(
-    name: str, n_names: int, broken: Callable[..., int], data: st.DataObject, k: int
-) -> None:
-    labels, names = data.draw(cases(n_names))
-    counts = [k] if name in {"at_most", "at_least", "exactly"} else []
-
-    def count(sentence: Sequence[str]) -> int:
-        return broken(k, *(places(one, sentence, labels) for one in names))
-
-    check(partial(getattr(c, name), *counts, *names), labels, count)
-
-
-@pytest.mark.parametrize(("name", "broken"), ABOUT_TOKENS, ids=[n for n, _ in ABOUT_TOKENS])
-@given(case=cases(1))
-def test_tokens(
-    name: str, broken: Callable[..., int], case: tuple[tuple[str, ...], list[str]]
-) -> None:
-    labels, (one,) = case
-
-    def count(sentence: Sequence[str]) -> int:
-        found = [i for i, label in enumerate(sentence) if belongs(label, one, labels)]
-        return broken(found, len(sentence))
-
-    check(partial(getattr(c, name), one), labels, count)
-
-
-@given(cases(3), st.integers(1, 2))
+@given(cases(), st.integers(1, 2))
 def test_if_present_then_a_grammar(case: tuple[tuple[str, ...], list[str]], k: int) -> None:
     labels, (name, first, second) = case
     then = c.before(first, second) & c.at_most(k, second)
@@ -130,26 +84,6 @@ def test_if_present_then_a_grammar(case: tuple[tuple[str, ...], list[str]], k: i
         present = any(belongs(label, name, labels) for label in sentence)
         holds = all(part.walk(sentence) == 0.0 for part in parts)
         assert all(a.walk(sentence) == 0.0 for a in rule) == (holds or not present)
-
-
-@given(SETS, st.data())
-def test_contiguous(labels: tuple[str, ...], data: st.DataObject) -> None:
-    names = data.draw(st.lists(st.sampled_from(labels), min_size=1, unique=True))
-    kinds = {name.partition("-")[2] for name in names if is_span_label(name, labels)}
-    plain = [n for n in names if not is_span_label(n, labels) and n != "O"]
-
-    def broken(sentence: Sequence[str]) -> int:
-        again = 0
-        for kind in kinds:
-            starts = [i for i, found in found_spans(sentence, labels) if found == kind]
-            again += max(0, len(starts) - 1)
-        runs = [label for label, _ in itertools.groupby(sentence)]
-        return again + sum(max(0, runs.count(name) - 1) for name in plain)
-
-    check(lambda **how: c.contiguous(names, **how), labels, broken)
-    found = c.contiguous(names).bind(labels)
-    assert len(found) == len(kinds) + len(plain)
-    assert all(acceptor.n_states <= 3 for acceptor in found)
 
 
 @given(SETS, st.integers(1, 3))

@@ -79,6 +79,8 @@ def contradictory(composition: Composition, truth: Truth) -> bool:
 @given(worlds(list(CASES), "product"))
 def test_products(world: tuple[Composition, Truth]) -> None:
     composition, truth = world
+    if len(truth.taggers) > 2:
+        truth = replace(truth, sentence={"word": truth.sentence["word"][:2]})
     if contradictory(composition, truth):
         return
     (path,) = composition.paths_all([truth.sentence])
@@ -87,12 +89,18 @@ def test_products(world: tuple[Composition, Truth]) -> None:
     assert (path is None) == (not truth.scores)
     if path is None:
         return
-    assert close(path.score, truth.best)
-    assert close(truth.scores[shaped(path.labels, truth)], truth.best)
+    for found in (path, lattice.best()):
+        labels = shaped(found.labels, truth)
+        assert close(found.score, truth.best)
+        assert close(truth.scores[labels], truth.best)
+        assert close(found.probability, truth.probability(labels))
+        assert close(found.probability, lattice.probability(found.labels))
+        assert found.exact
+        assert found.bound == found.score
     ranked = [p.score for p in lattice.nbest(6)]
     assert all(close(a, b) for a, (b, _) in zip(ranked, truth.ranking[:6], strict=True))
-    found = shaped(composition.marginals_all([truth.sentence])[0], truth)
-    for k, marginals in enumerate(found):
+    tables = shaped(composition.marginals_all([truth.sentence])[0], truth)
+    for k, marginals in enumerate(tables):
         np.testing.assert_allclose(marginals, truth.marginals(k), rtol=1e-8, atol=1e-11)
 
 
@@ -113,6 +121,9 @@ def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
         assert lattice.nbest(2, budget=budget) == []
         return
     assert close(truth.scores[path.labels], path.score)
+    # A grammar takes labellings away and leaves probabilities, which are of the taggers as trained.
+    sure = Truth(truth.taggers, truth.sentence, normalize="chain")
+    assert close(path.probability, sure.probability(path.labels))
     assert path.bound >= truth.best - 1e-9 * max(1.0, abs(truth.best))
     assert path.exact == (path.bound == path.score)
     if path.exact or budget == 1024:
@@ -138,6 +149,19 @@ def test_sentences_do_not_see_each_other(
     composition = Composition(tuple(parts), (1.0, 1.0), (acceptor,), normalize=normalize)
     together = composition.paths_all(data)
     assert together == [composition.paths_all([sentence])[0] for sentence in data], "to the bit"
+
+
+@given(worlds(PAIRS, "product"), WEIGHTS)
+def test_weights_multiply_potentials_and_not_the_grammar(
+    world: tuple[Composition, Truth], weight: float
+) -> None:
+    composition, truth = world
+    if contradictory(composition, truth):
+        return
+    scaled = compose(composition, weights=(weight,))
+    assert scaled.weights == tuple(weight * own for own in composition.weights)
+    lattice: Any = scaled.lattice(truth.sentence)
+    assert close(lattice.log_partition(), replace(truth, weights=scaled.weights).log_z)
 
 
 @given(worlds(PAIRS, "product"))

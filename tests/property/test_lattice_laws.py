@@ -13,9 +13,6 @@ from fstcrf.errors import GrammarError
 from fstcrf.lattices import Lattice, product
 from fstcrf.machines.grammar import Grammar
 from tests.support.compositions import World, random_acceptor, random_world
-from tests.support.strategies import lattices
-
-factors = st.sampled_from([-2.0, -1.0, -0.25, 0.5, 1.0, 3.0])
 
 
 def close(found: object, expected: object, scale: float = 1.0) -> None:
@@ -29,16 +26,6 @@ def close(found: object, expected: object, scale: float = 1.0) -> None:
 
 def tape_arrays(lattice: Lattice, answer: Any) -> tuple[Any, ...]:
     return (answer,) if len(lattice.tapes) == 1 else answer
-
-
-@given(lattice=lattices(unit=0.125), first=factors, second=factors)
-def test_scales_compose(lattice: Lattice, first: float, second: float) -> None:
-    twice, once = lattice.scale(first).scale(second), lattice.scale(first * second)
-    close(twice.log_partition(), once.log_partition())
-    assert lattice.scale(1.0).log_partition() == lattice.log_partition()
-    assert lattice.scale(1.0).nbest(3) == lattice.nbest(3)
-    back = lattice.scale(-1.0).scale(-1.0)
-    assert back.log_partition() == lattice.log_partition()
 
 
 def one_rule(world: World, rng: np.random.Generator) -> Grammar:

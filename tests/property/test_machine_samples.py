@@ -81,31 +81,3 @@ def test_the_ends_of_the_interval(variant: str, case: Case) -> None:
             continue
         found = np.ravel_multi_index(tuple(own.T), (one.states,) * one.tokens)
         assert np.isfinite(scores[found]).all()
-
-
-@each_variant
-@given(case=machine_cases(SMALL))
-def test_samples_do_not_depend_on_one_another(variant: str, case: Case) -> None:
-    numbers = uniforms(3, 5, case.tokens)
-    drawn = decoding.sample_paths(case.bound, numbers)
-    assert drawn.dtype == np.int32
-    again = decoding.sample_paths(case.bound, np.ascontiguousarray(numbers[::-1]))
-    assert again[::-1].tolist() == drawn.tolist()
-    for k in range(len(numbers)):
-        assert (
-            decoding.sample_paths(case.bound, numbers[k : k + 1])[0].tolist() == drawn[k].tolist()
-        )
-    assert decoding.sample_paths(case.bound, numbers[:0]).shape == (0, case.tokens)
-
-
-def test_sentences_of_a_batch_are_independent(variant: str) -> None:
-    """Two equal sentences agree as often as chance has it: each has numbers of its own."""
-    one = random_case(3, replace(ORDINARY, axes=(2,), never=(0.0,))).each()[0]
-    copies = tuple(np.concatenate([values, values]) for values in one.per_token)
-    both = Case(one.machine, np.asarray([0, one.tokens, 2 * one.tokens]), copies)
-    drawn = decoding.sample_paths(both.bound, uniforms(9, SAMPLES, both.tokens))
-    _, scores = enumerate_paths(one)
-    share = np.exp(scores - log_sum(scores))
-    chance = float((share**2).sum())
-    equal = (drawn[:, : one.tokens] == drawn[:, one.tokens :]).all(axis=1).sum()
-    assert stats.binomtest(int(equal), SAMPLES, chance).pvalue > 1e-5

@@ -13,12 +13,11 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.kernel import Graph, decoding
 from fstcrf.kernel.decoding import Ranked
-from fstcrf.kernel.machines import Axis, Factor, Machine
-from tests.support.machine_strategies import MILD, Bounds, machine_cases
+from fstcrf.kernel.machines import Axis, Machine
+from tests.support.machine_strategies import LONG, WIDE, Bounds, machine_cases, random_case
 from tests.support.machines import (
     Case,
     assert_near,
-    axis_states,
     node_scores,
 )
 from tests.support.strategies import each_variant
@@ -39,6 +38,16 @@ def node_table(case: Case) -> Floats:
 @each_variant
 @given(case=machine_cases(CHAINS))
 def test_one_axis_is_a_chain(variant: str, case: Case) -> None:
+    check_chain(case)
+
+
+@pytest.mark.parametrize("bounds", [WIDE, LONG])
+def test_one_axis_of_many_states_or_tokens_is_a_chain(variant: str, bounds: Bounds) -> None:
+    for seed in range(8):
+        check_chain(random_case(seed, replace(bounds, axes=(1,), residuals=("none",))))
+
+
+def check_chain(case: Case) -> None:
     machine, (axis,) = case.machine, case.machine.axes
     context = 0 if axis.place is None else int(axis.place[0])
     score = case.per_token[-1] if axis.score is None else axis.score
@@ -63,37 +72,6 @@ def test_one_axis_is_a_chain(variant: str, case: Case) -> None:
 
 
 # --- Sums ----------------------------------------------------------------------------------------
-
-
-@each_variant
-@given(case=machine_cases(replace(ANY, magnitudes=MILD.magnitudes)))
-def test_marginals_are_slopes_of_log_z(variant: str, case: Case) -> None:
-    """Every state of every axis at every token is lifted a little, up and down: one batch."""
-    step, (first, last) = 1e-4, case.bounds[0]
-    one = case.sentence(first, last)
-    log_z, node, *_ = decoding.axis_posterior(one.bound)
-    if log_z[0] == -np.inf:
-        return
-    joint = axis_states(one)
-    lifts = [
-        (c, t, s, np.where(joint[c] == s, sign * step, 0.0))
-        for c, size in enumerate(one.sizes)
-        for t, s in np.ndindex(one.tokens, size)
-        for sign in (1, -1)
-    ]
-    bumps = np.zeros((len(lifts), one.tokens, one.states))
-    for k, (_, t, _, lift) in enumerate(lifts):
-        bumps[k, t] = lift
-    outer, width = one.machine.initial.shape
-    factor = Factor(outer, width, np.arange(outer, dtype=np.int32))
-    machine = replace(one.machine, factors=(factor, *one.machine.factors))
-    copies = tuple(np.concatenate([values] * len(lifts)) for values in one.per_token)
-    offsets = np.arange(len(lifts) + 1) * one.tokens
-    lifted = Case(machine, offsets, (bumps.reshape(-1, outer, width), *copies))
-    up, down = decoding.log_partitions(lifted.bound).reshape(-1, 2).T
-    slopes = (up - down) / (2 * step)
-    expected = [node[c][t, s] for c, t, s, _ in lifts[::2]]
-    np.testing.assert_allclose(slopes, expected, atol=1e-7)
 
 
 @each_variant

@@ -22,7 +22,6 @@ from fstcrf.constraints import at_least, at_most, end_with, requires, start_with
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans.decoder import Search
 from tests.support.oracles import log_sum
-from tests.support.segments import frame_strings
 
 NEVER = -np.inf
 MAGNITUDES = (0.1, 1.0, 10.0, 90.0, 1e3, 1e4, 1e6)
@@ -119,6 +118,22 @@ def scored(scores: Array, arcs: Floats, first: Floats, last: Floats, ids: Ints) 
 
 
 # --- Strings of frames, sets of spans -------------------------------------------------------------
+
+
+def collapsed(path: tuple[int, ...], blank: int) -> tuple[int, ...]:
+    """Return the string of a path of frames."""
+    kept = [s for k, s in enumerate(path) if k == 0 or path[k - 1] != s]
+    return tuple(s for s in kept if s != blank)
+
+
+def frame_strings(scores: Floats, blank: int) -> dict[tuple[int, ...], list[float]]:
+    """Return the scores of the paths of every string."""
+    found: dict[tuple[int, ...], list[float]] = {}
+    for path in itertools.product(range(scores.shape[1]), repeat=len(scores)):
+        total = float(sum(scores[t, s] for t, s in enumerate(path)))
+        if total > -np.inf:
+            found.setdefault(collapsed(path, blank), []).append(total)
+    return found
 
 
 @given(

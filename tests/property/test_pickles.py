@@ -22,6 +22,7 @@ import pytest
 import fstcrf
 from fstcrf import constraints
 from fstcrf.constraints import at_most, bio, bioes
+from fstcrf.errors import GrammarError
 from fstcrf.ext.calibration import Calibration, Events
 from fstcrf.ext.documents import Consistency, DocumentTagger
 from fstcrf.ext.lexicon import Entry, Lexicon
@@ -106,11 +107,13 @@ GRAMMARS: dict[str, Callable[[Path], Grammar]] = {
     "transitions": lambda _: constraints.transitions([("O", "O"), ("O", "B-A"), (None, "O")]),
     "transitions of a map": lambda _: constraints.transitions({"B-A": ["I-A", None]}),
     "transitions of a function": lambda _: constraints.transitions(rising),
+    "transitions of a lambda": lambda _: constraints.transitions(lambda a, b: a != b),
     "both": lambda _: bio() & at_most(1, "A") & Grammar.from_text(CONDITION),
     "bound": lambda _: (bio() & at_most(1, "A")).bound(LABELS),
     "of a tape": lambda _: (bio(tape="ner") & constraints.never("V", tape="pos")).bound(TWO),
     "put on a tape": lambda _: on_tape(bio(), "ner").bound(TWO),
     "text": lambda _: Grammar.from_text(TEXT),
+    "text of nothing": lambda _: Grammar.from_text('export X = "";'),
     "text with each": lambda _: Grammar.from_text(EACH),
     "text with a machine": text_with_machine,
     "file": from_file,
@@ -171,6 +174,17 @@ def test_constraints_of_no_content_are_equal_to_copies_alone() -> None:
     assert pickle.loads(pickle.dumps(one)) == one
     assert one != "a constraint"
     assert Constraint("a", len) != Constraint("a", len)  # type: ignore[arg-type]
+
+
+def test_a_function_without_a_name_is_pickled_as_its_answers() -> None:
+    grammar = constraints.transitions(lambda a, b: a != b)
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):  # none so far
+        pickle.dumps(grammar)
+    assert copy.deepcopy(grammar).bound(LABELS).accepts(["O"])
+    again = pickle.loads(pickle.dumps(grammar.bound(LABELS)))
+    assert not again.accepts(["O", "O"])
+    with pytest.raises(GrammarError, match="of 4 other labels, without the function: define"):
+        again.bound(["A", "B"])
 
 
 def test_pickles_hold_no_acceptors() -> None:

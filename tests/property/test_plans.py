@@ -221,26 +221,6 @@ def test_conditioned_programs(seed: int) -> None:
     close(lattice.entropy(), world.entropy())
 
 
-@given(seed=st.integers(0, 10**6), factor=st.sampled_from([-1.0, 0.0, 0.5, 2.0]))
-def test_scaled_programs(seed: int, factor: float) -> None:
-    case = random_case(seed)
-    lattice = Lattice(case.program, case.values)
-    try:
-        found = lattice.scale(factor).log_partition()
-    except GrammarError:
-        return
-    legal = case.world.scores[case.world.scores > -np.inf]
-    close(found, np.logaddexp.reduce(factor * legal, initial=-np.inf))
-
-
-@given(seed=st.integers(0, 10**6))
-def test_every_tape_comes_after_those_it_reads(seed: int) -> None:
-    program = random_case(seed).program
-    assert sorted(program.order) == sorted(program.tapes)
-    for place, tape in enumerate(program.order):
-        assert set(program.chain[tape].reads) <= set(program.order[:place])
-
-
 def test_spans_beside_two_couplings_of_the_same_tapes() -> None:
     rng = np.random.default_rng(0)
     chains = [

@@ -5,6 +5,7 @@ A new kind of tagger is a line in `KINDS`. Documents, which are tagged as corpor
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -254,6 +255,9 @@ def test_threads_do_not_matter(name: str) -> None:
     one = crf.tag_all(sentences, threads=1), crf.paths_all(sentences, threads=1)
     for n in THREADS:
         assert (crf.tag_all(sentences, threads=n), crf.paths_all(sentences, threads=n)) == one
+        if name not in WITHOUT_MARGINALS:
+            tables = [crf.marginals_all(sentences, threads=m) for m in (1, n)]
+            assert pickle.dumps(tables[0]) == pickle.dumps(tables[1])
     with pytest.raises(OptionError, match="threads is 0"):
         crf.tag_all(sentences, threads=0)
 

@@ -20,7 +20,6 @@ def tiny_tokenizer(folder: Path, pieces: Sequence[str]) -> Any:
 
 
 def tiny_classifier(tokenizer: Any, seed: int) -> Any:
-    """Return a classifier of its tokens."""
     pytest.importorskip("torch").manual_seed(seed)
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(

@@ -84,7 +84,6 @@ def with_word(data: bytes, at: int, value: int) -> bytes:
 
 
 def word(data: bytes, at: int) -> int:
-    """Return the 32-bit word at a byte."""
     found: int = struct.unpack_from("<I", data, at)[0]
     return found
 

@@ -54,7 +54,6 @@ class Cluster:
         return process
 
     def workers(self) -> Sequence[str]:
-        """Return the addresses of the workers."""
         from distributed import Client
 
         with Client(self.address, set_as_default=False) as client:

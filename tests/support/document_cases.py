@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -61,7 +62,8 @@ def drawn(
     return found
 
 
-def p_value(found: Counter[tuple[str, ...]], wanted: dict[tuple[str, ...], float]) -> float:
+def p_value(found: Counter[Any], wanted: dict[Any, float]) -> float:
+    """Return Pearson's of how often each came; those that are expected rarely count as one."""
     n = found.total()
     assert set(found) <= set(wanted)
     often = [labels for labels, p in wanted.items() if p * n >= 5]
@@ -69,6 +71,6 @@ def p_value(found: Counter[tuple[str, ...]], wanted: dict[tuple[str, ...], float
     w = [wanted[labels] * n for labels in often]
     f.append(n - sum(f))
     w.append(n - sum(w))
-    if w[-1] < 5:
+    if w[-1] < 5 and len(w) > 1:
         f, w = f[:-1], [x * sum(f[:-1]) / sum(w[:-1]) for x in w[:-1]]
-    return float(chisquare(f, w, sum_check=False).pvalue)
+    return float(chisquare(f, w, sum_check=False).pvalue) if len(f) > 1 else 1.0

@@ -28,13 +28,7 @@ def span_case(seed: int, kind: str, lengths: Sequence[int] = (1, 3, 2, 4)) -> Ca
 
 
 class Enumerated:
-    """All label sequences of a problem with their scores.
-
-    Parameters
-    ----------
-    case : Case
-    theta : float64 [size]
-    """
+    """All label sequences of a problem with their scores."""
 
     def __init__(self, case: Case, theta: Floats) -> None:
         self.case = case

@@ -129,8 +129,7 @@ def check(
     tolerance: float = 2e-6,
     domain: kernel.Domain = "log",
 ) -> None:
-    """A sweep over exceptions gives what sums over all pairs in the log domain give."""
-    found, node = swept(one, one.sparse)
+    """Sweeps over exceptions and over all pairs give what sums in the log domain give."""
     rounded = one.node.astype(np.float32).astype(np.float64)
     wanted = kernel.forward_backward(
         one.dense, one.offsets, rounded, weight=one.weight, domain=domain
@@ -138,14 +137,16 @@ def check(
     # Potentials are floats: what they are rounded by counts as much as they are large.
     size = 1.0 + max(np.abs(a[np.isfinite(a)]).max() for a in (one.dense.score, one.node))
     lengths = np.diff(one.offsets).sum()
-    np.testing.assert_allclose(
-        found.loss, one.weight @ wanted.log_z, rtol=tolerance, atol=1e-7 * size * lengths
-    )
     near = {"rtol": 10 * tolerance, "atol": 10 * tolerance * size}
-    np.testing.assert_allclose(node, wanted.node, **near)
-    np.testing.assert_allclose(found.arc, wanted.arc[one.listed], **near)
     first, last = one.offsets[:-1], one.offsets[1:] - 1
-    np.testing.assert_allclose(found.begin, wanted.node[first].sum(axis=0), **near)
-    np.testing.assert_allclose(found.end, wanted.node[last].sum(axis=0), **near)
-    if rescued is not None:
-        assert (found.rescued > 0) is rescued
+    for graph, arc in ((one.sparse, wanted.arc[one.listed]), (one.dense, wanted.arc)):
+        found, node = swept(one, graph)
+        np.testing.assert_allclose(
+            found.loss, one.weight @ wanted.log_z, rtol=tolerance, atol=1e-7 * size * lengths
+        )
+        np.testing.assert_allclose(node, wanted.node, **near)
+        np.testing.assert_allclose(found.arc, arc, **near)
+        np.testing.assert_allclose(found.begin, wanted.node[first].sum(axis=0), **near)
+        np.testing.assert_allclose(found.end, wanted.node[last].sum(axis=0), **near)
+        if rescued is not None and graph is one.sparse:
+            assert (found.rescued > 0) is rescued

@@ -25,7 +25,6 @@ class Copying:
     most: int = 1
 
     def prepared(self) -> FileWork:
-        """Return the copying."""
         return self.copied
 
     def copied(self, source: str, target: str) -> Counts:

@@ -5,7 +5,6 @@ Scores are multiples of 1/8: exact in float32, exact in nine digits, and ties ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
@@ -73,27 +72,6 @@ def machines(
 def pynini_or_skip() -> Any:
     """Import pynini, or skip the test."""
     return pytest.importorskip("pynini", reason="pynini is not installed")
-
-
-def weighted_acceptor(
-    arcs: Iterable[tuple[int, int, float, int]], final: Mapping[int, float], arc_type: str
-) -> Any:
-    """Make a machine from state 0: source, symbol, score, target; −inf is an arc that is not there.
-
-    A symbol is a label's number plus one, because 0 is epsilon.
-    """
-    pynini = pynini_or_skip()
-    fst, semiring = pynini.Fst(arc_type), "tropical" if arc_type == "standard" else arc_type
-    kept = [arc for arc in arcs if arc[2] > -np.inf]
-    fst.add_states(1 + max([0, *(a[0] for a in kept), *(a[3] for a in kept), *final]))
-    fst.set_start(0)
-    for source, symbol, score, target in kept:
-        weight = pynini.Weight(semiring, -float(score))
-        fst.add_arc(source, pynini.Arc(symbol, symbol, weight, target))
-    for state, score in final.items():
-        if score > -np.inf:
-            fst.set_final(state, pynini.Weight(semiring, -float(score)))
-    return fst.arcsort("ilabel")
 
 
 def log_sum(fst: Any) -> float:

@@ -95,11 +95,9 @@ class Seeded:
         self._rng = rng
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return one of the options."""
         return options[int(self._rng.integers(len(options)))]
 
     def upto(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high`."""
         return int(self._rng.integers(low, high + 1))
 
 
@@ -110,16 +108,13 @@ class Drawn:
         self._draw = draw
 
     def pick(self, options: Sequence[T]) -> T:
-        """Return one of the options."""
         return self._draw(st.sampled_from(options))
 
     def upto(self, low: int, high: int) -> int:
-        """Return an integer from `low` to `high`."""
         return self._draw(st.integers(low, high))
 
 
 def random_case(seed: int, bounds: Bounds | None = None) -> Case:
-    """Return the case of a seed."""
     rng = np.random.default_rng(seed)
     return _Builder(Seeded(rng), rng, bounds or Bounds()).case()
 

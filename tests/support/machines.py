@@ -46,7 +46,6 @@ class Case(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """Tokens of all sentences."""
         return int(self.offsets[-1])
 
     @property
@@ -56,7 +55,6 @@ class Case(NamedTuple):
 
     @property
     def states(self) -> int:
-        """Joint states."""
         return int(np.prod(self.sizes))
 
     @property

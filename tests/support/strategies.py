@@ -5,7 +5,7 @@ Potentials are multiples of a power of two, so that sums of them are exact: ties
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
 import numpy as np
@@ -21,13 +21,14 @@ KINDS = ("dense", "sparse", "per-token", "per-token sparse")
 UNITS = (0.125, 4.0, 64.0, 1250.0)  # times −8 .. 8: potentials to ±1, 32, 512, 10,000
 FORBIDDEN = 9  # the number that stands for −inf
 
-# The fixture only chooses the variant, which no example changes.
-each_variant = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
-
-def fewer(share: int) -> settings:
+def fewer(share: int, **options: Any) -> settings:
     """Settings of a costly property: so many times fewer examples than others have."""
-    return settings(max_examples=max(1, settings().max_examples // share))
+    return settings(max_examples=max(1, settings().max_examples // share), **options)
+
+
+# The fixture only chooses the variant, which no example changes; all variants share the examples.
+each_variant = fewer(3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Case(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path as File
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,7 +14,6 @@ from fstcrf.errors import (
     DataError,
     LabelError,
     NoPathError,
-    NumericError,
     OptionError,
     ShapeError,
 )
@@ -42,61 +40,6 @@ def ints(*numbers: int) -> Any:
 # --- Answers -----------------------------------------------------------------------------------
 
 
-def test_answers() -> None:
-    one = lattice()
-    assert repr(one) == "<ArcLattice: 5 states, 7 arcs, 3 labels>"
-    assert len(one) == 2
-    z = math.exp(3) + math.exp(2) + math.e + 1
-    assert one.log_partition() == pytest.approx(math.log(z), rel=1e-14)
-    best = one.best()
-    assert best == Path(("x", "y"), 3.0, best.probability, exact=True, bound=3.0)
-    assert best.probability == pytest.approx(math.exp(3) / z, rel=1e-14)
-    assert [(p.labels, p.score) for p in one.nbest(9)] == [
-        (("x", "y"), 3.0),
-        (("y", "z"), 2.0),
-        (("x", "z"), 1.0),
-        (("x", "z"), 0.0),
-    ]
-    assert one.tapes == ("label",)
-    assert [p.score for p in one.nbest(9, tapes=["label"])] == [3.0, 2.0, 1.0]
-    assert one.score(["x", "z"]) == 1.0
-    assert one.probability(["x", "z"]) == pytest.approx((math.e + 1) / z, rel=1e-12)
-    assert one.score(["z", "z"]) == one.score(["x"]) == one.score([]) == NEVER
-    assert one.probability(["x", "y", "z"]) == 0.0
-    assert one.max_marginals().tolist() == [[3.0, 2.0, NEVER], [NEVER, 3.0, 2.0]]
-    found = openfst.from_att(one.to_att(), isymbols=TABLE, osymbols=TABLE)
-    assert Lattice.from_machine(found).nbest(9) == one.nbest(9)
-
-
-def test_several_paths_of_the_same_labels() -> None:
-    """The best path is of other labels than the most probable string; n best and strings differ."""
-    # x three times with 1.0, y once with 1.5
-    one = lattice("0 1 1 1 -1\n0 2 1 1 -1\n0 3 1 1 -1\n0 4 2 2 -1.5\n1\n2\n3\n4\n")
-    shares = {"x": 3 * math.e, "y": math.exp(1.5)}
-    chance = {label: value / sum(shares.values()) for label, value in shares.items()}
-    paths, strings = one.nbest(9, tapes=one.tapes), one.strings(9)
-    assert [(p.labels, p.score) for p in paths] == [(("y",), 1.5), (("x",), 1.0)]
-    assert [p.labels for p in strings] == [("x",), ("y",)]
-    assert strings[0].score == pytest.approx(1.0 + math.log(3), rel=1e-15)
-    for path in (*paths, *strings):
-        assert path.probability == pytest.approx(chance[path.labels[0]], rel=1e-14)
-    (guess,) = one.strings(1, budget=1)
-    assert guess.labels == ("x",)
-
-
-def test_no_labels_at_all() -> None:
-    one = lattice("0 -0.5\n")
-    assert len(one) == 0
-    assert one.best() == Path((), 0.5, 1.0, exact=True, bound=0.5)
-    assert one.nbest(3) == one.nbest(3, tapes=["label"]) == one.strings(3) == [one.best()]
-    assert one.marginals().shape == one.max_marginals().shape == (0, 3)
-    assert one.sample(2, seed=0) == [(), ()]
-    assert one.entropy() == 0.0
-    assert one.score([]) == 0.5
-    assert one.score(["x"]) == NEVER
-    assert one.restrict(np.ones((0, 3), dtype=bool)).best() == one.best()
-
-
 @pytest.mark.parametrize("text", ["", "0 1 1 1\n", "0 1 1 1 Infinity\n1\n", "0 Infinity\n"])
 def test_nothing(text: str) -> None:
     one = lattice(text)
@@ -110,38 +53,6 @@ def test_nothing(text: str) -> None:
     assert one.nbest(3) == one.nbest(3, tapes=["label"]) == one.strings(3) == []
     assert one.lengths == (0, 0)
     assert one.scale(2.0).log_partition() == NEVER
-
-
-def test_what_is_on_no_path_does_not_matter() -> None:
-    """A cycle, a transducer's arc, an unknown label: none of them on a path."""
-    off = "0 5 1 1\n5 5 0 0\n6 3 1 2\n7 3 9 9\n"
-    assert lattice(TEXT + off).nbest(9) == lattice().nbest(9)
-
-
-def test_scale() -> None:
-    one = lattice()
-    assert one.scale(0.0).log_partition() == pytest.approx(math.log(4), rel=1e-14)
-    assert one.scale(-1.0).best().score == 0.0
-    for c in (math.nan, math.inf):
-        with pytest.raises(OptionError, match="expected a finite number"):
-            one.scale(c)
-    with pytest.raises(NumericError):
-        one.scale(1e308).scale(10.0)
-
-
-def test_restrict() -> None:
-    one = lattice()
-    mask = np.ones((2, 3), dtype=bool)
-    mask[1, 1] = False
-    assert one.restrict(mask).best().labels == ("y", "z")
-    mask[1, 2] = False
-    with pytest.raises(NoPathError) as caught:
-        one.restrict(mask).best()
-    assert caught.value.position == 1
-    assert one.restrict(mask).scale(2.0).log_partition() == NEVER
-    for shape in ((2, 4), (3, 3), (6,)):
-        with pytest.raises(ShapeError, match=r"expected \[2, 3\] \(tokens, labels\)"):
-            one.restrict(np.ones(shape))
 
 
 # --- What is no lattice ------------------------------------------------------------------------
@@ -234,7 +145,7 @@ def test_options() -> None:
         lambda: lattice().nbest(-1, tapes=["label"]),
         lambda: lattice().sample(-1),
     ):
-        with pytest.raises(OptionError, match="n is -1, expected 0 or more"):
+        with pytest.raises(OptionError, match=r"n is -1, expected (at least 0|0 or more)"):
             ask()
     assert lattice().nbest(0) == lattice().nbest(0, tapes=["label"]) == []
     assert lattice().sample(0) == []
@@ -325,65 +236,6 @@ def test_table_of_several_tapes() -> None:
 
 
 # --- The kernel --------------------------------------------------------------------------------
-
-
-def flat(**changes: Any) -> acyclic.Acyclic:
-    fields: dict[str, Any] = {
-        "row": np.asarray([0, 2, 3, 3]),
-        "target": ints(1, 2, 2),
-        "score": np.zeros(3),
-        "final": np.asarray([NEVER, NEVER, 0.0]),
-    }
-    return acyclic.Acyclic(**{**fields, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"target": ints(1, 2, 1)}, "not in topological order, or rows are not: entry 2"),
-        ({"target": ints(1, 2, 0)}, "entry 2"),
-        ({"target": ints(1, 2, 3)}, "entry 2"),
-        ({"target": ints(1, -2, 2)}, "entry 1"),
-        ({"row": np.asarray([0, 2, 1, 3])}, "entry 1"),
-        ({"row": np.asarray([1, 2, 3, 3])}, "topological order"),
-        ({"row": np.asarray([0, 2, 2, 2])}, "topological order"),
-        ({"row": np.asarray([0, 2, 3])}, r"row is \[3\], expected \[4\]"),
-        ({"score": np.zeros(2)}, r"score is \[2\], expected \[3\]"),
-        ({"score": np.zeros(3, dtype=np.float32)}, "score is float32"),
-        ({"target": np.zeros(3, dtype=np.int64)}, "target is int64"),
-        ({"row": np.zeros(1, dtype=np.int64), "final": np.zeros(0)}, "final is empty"),
-    ],
-)
-def test_flat_machines_are_checked(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ShapeError, match=words):
-        flat(**changes)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, 2e300])
-def test_numbers(bad: float) -> None:
-    with pytest.raises(NumericError, match="score 1 of an acyclic machine"):
-        flat(score=np.asarray([0.0, bad, 0.0]))
-    with pytest.raises(NumericError, match="score 2 of an acyclic machine"):
-        flat(final=np.asarray([0.0, 0.0, bad]))
-
-
-def test_states_that_are_not_reached() -> None:
-    one = flat(row=np.asarray([0, 1, 1, 1]), target=ints(2), score=np.ones(1))
-    assert [x.tolist() for x in one.lengths()] == [[0, -1, 1], [0, -1, 1]]
-    assert one.best_scores() == one.log_partitions() == [1.0]
-    assert one.marginals()[0].tolist() == [1.0, 0.0, 1.0]
-    with pytest.raises(ShapeError, match="label is"):
-        one.lengths(ints(1, 2))
-
-
-def test_no_path_in_the_kernel() -> None:
-    one = flat(final=np.full(3, NEVER))
-    (arcs, _), (score,) = one.best_paths(), one.best_scores()
-    assert (arcs.tolist(), score) == ([], NEVER)
-    assert one.nbest(4).score.tolist() == []
-    assert [x.tolist() for x in one.marginals()] == [[0.0] * 3] * 2
-    assert one.max_marginals().tolist() == [NEVER] * 3
-    assert (one.sample(2, [np.random.default_rng(0)]) == -1).all()
 
 
 def test_order_of_states() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fstcrf.constraints import at_least, contiguous
@@ -45,22 +46,6 @@ def test_tokens(address: str, tokens: list[str]) -> None:
     assert tokens_of(address) == tokens
 
 
-@pytest.mark.parametrize(
-    ("token", "attributes"),
-    [
-        ("N.", "abbrev digits:no_digits word:n length:w:1 directional"),
-        ("1200,", "digits:all_digits trailing.zeros:00 length:d:4 endsinpunc:,"),
-        ("5th", "digits:some_digits word:5th length:w:3"),
-        ("(O'Dea)", "digits:no_digits word:o'dea length:w:5 endsinpunc:) has.vowels"),
-        ("o'dea", "digits:no_digits word:o'dea length:w:5 endsinpunc:a has.vowels"),
-        ("#", "digits:no_digits word:# length:w:1"),
-        ("Ave\n", "digits:no_digits word:ave length:w:3 endsinpunc:\n street_name has.vowels"),
-    ],
-)
-def test_attributes(token: str, attributes: str) -> None:
-    assert ATTRIBUTES(token) == attributes.split(" ")
-
-
 # --- Labels put together -------------------------------------------------------------------------
 
 
@@ -83,17 +68,6 @@ def test_components() -> None:
     assert type_of([label for _, label in labelled]) == "Intersection"
     with pytest.raises(ValueError, match="PlaceName comes back after ZipCode"):
         components_of([("a", "PlaceName"), ("b", "ZipCode"), ("c", "PlaceName")])
-
-
-def test_components_by_other_names() -> None:
-    labelled = [("12", "No"), ("Elm", "StreetName"), ("St", "StreetNameType"), ("Rome", "City")]
-    names = {"No": "line", "StreetName": "line", "StreetNameType": "line", "City": ""}
-    assert components_of(labelled, names) == {"line": "12 Elm St", "City": "Rome"}
-    with pytest.raises(ValueError, match="line comes back after City"):
-        components_of([*labelled, ("3", "No")], names)
-    crossing = [("a", "StreetName"), ("&", "IntersectionSeparator"), ("b", "StreetName")]
-    names = {"StreetName": "first", "SecondStreetName": "second"}
-    assert list(components_of(crossing, names)) == ["first", "IntersectionSeparator", "second"]
 
 
 @pytest.mark.parametrize(
@@ -148,16 +122,6 @@ STRANGE = [
     "",
     "N N N 5",
 ]
-
-
-def test_it_parses_as_its_tagger_does(parser: AddressParser) -> None:
-    addresses = [*(address for address, _ in LABELLED), *STRANGE]
-    found = [labelled or [] for labelled in parser.parse_all(addresses)]
-    tagged = parser.tagger.tag_all([written_out(a) if a else [] for a in addresses])
-    assert [[label for _, label in address] for address in found] == tagged
-    assert [[token for token, _ in address] for address in found] == list(map(tokens_of, addresses))
-    assert [parser.parse(address) for address in addresses] == found
-    assert found[0] == list(zip(*(text.split() for text in LABELLED[0]), strict=True))
 
 
 def test_under_a_grammar_nothing_comes_back(parser: AddressParser) -> None:
@@ -257,9 +221,9 @@ def test_what_is_no_file_of_addresses(tmp_path: Path, text: str, message: str) -
 
 
 def parses(*addresses: tuple[str, str]) -> Parses:
-    found = Parses.blank([tokens.split() for tokens, _ in addresses])
-    found.labels[:] = [labels.split() for _, labels in addresses]
-    return found
+    tokens, labels = ([side.split() for side in sides] for sides in zip(*addresses, strict=True))
+    size = len(tokens)
+    return Parses(tokens, labels, np.zeros(size), np.ones(size, bool), np.zeros(size, np.int64))
 
 
 def test_scores_and_changes() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.lattices import Answer, TapeAnswer
-from fstcrf.text.corpus import Span, spans
+from fstcrf.text.corpus import spans
 
 LABELS = ("O", "B-X", "I-X")
 OFFSETS = np.asarray([0, 2, 2, 3, 6])
@@ -76,15 +76,6 @@ def test_sizes() -> None:
     assert repr(one["chunk"]) == "<TapeAnswer chunk: 4 sentences, 6 tokens>"
 
 
-def test_labels() -> None:
-    first = [["O", "B-X"], [], [], ["B-X", "I-X", "O"]]
-    assert best().labels() == best().labels(0) == best()["chunk"].labels() == first
-    two = two_best()
-    assert two.labels() == [[first[0], ["O", "O"]], [[]], [], [first[3]]]
-    assert two.labels(0) == first
-    assert two.labels(1) == [["O", "O"], [], [], []]
-
-
 def test_ids_are_padded() -> None:
     first = [[0, 1, -1], [-1, -1, -1], [-1, -1, -1], [1, 2, 0]]
     assert best().ids.tolist() == first
@@ -111,23 +102,6 @@ def test_nothing_has_ids_too() -> None:
     assert (answer.labels(), answer.spans(), list(answer)) == ([], [], [])
 
 
-def test_paths() -> None:
-    one, two = best(), two_best()
-    path = one.paths(3)[0]
-    assert one[3] == one[-1] == path
-    assert path.labels == ("B-X", "I-X", "O")
-    assert (path.score, path.exact, path.bound) == (2.0, False, 2.5)
-    assert path.probability == pytest.approx(np.exp(-1.0))
-    assert one[2] is None
-    assert one.paths(1)[0].labels == ()
-    assert [p.labels for p in two.paths(0)] == [("O", "B-X"), ("O", "O")]
-    assert two[0] == two.paths(0)
-    assert two[2] == []
-    assert list(two) == [two.paths(b) for b in range(4)]
-    with pytest.raises(IndexError):
-        one[4]
-
-
 def test_probabilities_are_asked_for_once_and_only_when_needed() -> None:
     asked = []
     scores = np.asarray([-1.0])
@@ -149,13 +123,6 @@ def test_probabilities_are_asked_for_once_and_only_when_needed() -> None:
     assert not asked
     assert answer.probabilities is answer.probabilities
     assert asked == [1]
-
-
-def test_spans() -> None:
-    assert best().spans() == [[Span(1, 2, "X")], [], [], [Span(0, 2, "X")]]
-    assert two_best().spans(k=1) == [[], [], [], []]
-    with pytest.raises(OptionError, match="no-such"):
-        best().spans("no-such")
 
 
 @given(st.lists(st.lists(st.sampled_from(["O", "B-X", "I-X", "E-X", "S-Y", "I-Y"]))))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
-from pathlib import Path
 
 import pytest
 
 from fstcrf import Corpus, parse_template
 from fstcrf.text.features import FeatureIndex
-from tests.benchmarks.crfsuite_peer import ATTRIBUTES, read_sentences
+from tests.benchmarks.crfsuite_peer import ATTRIBUTES
 from tests.benchmarks.machine import Machine, commit, this
 from tests.benchmarks.report import LIMITS, Line, Report, number
-from tests.benchmarks.tasks import TEMPLATES, Attributes, Task
+from tests.benchmarks.tasks import TEMPLATES, Attributes
 
 SENTENCES = [
     [("A", "DT")],
@@ -45,19 +44,6 @@ def test_both_sides_have_the_same_attributes(kind: Attributes) -> None:
 
 def _all(tokens: list[list[str]]) -> list[str]:
     return sorted({name for token in tokens for name in token})
-
-
-def test_the_peer_reads_column_files(tmp_path: Path) -> None:
-    path = tmp_path / "x.txt"
-    path.write_text("\n\na X\nb Y\n\nc Z\n", "utf-8")
-    assert list(read_sentences(str(path))) == [[["a", "b"], ["X", "Y"]], [["c"], ["Z"]]]
-    path.write_text("a b\tX\n\n", "utf-8")
-    assert list(read_sentences(str(path), "\t")) == [[["a b"], ["X"]]]
-
-
-def test_tasks_survive_json() -> None:
-    task = Task("x.txt", ("word", "pos"), "pos", "words", "\t")
-    assert Task.from_plain(json.loads(json.dumps(task.plain()))) == task
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,11 @@ import pytest
 
 from fstcrf.recipes import Setting, run_recipe
 from fstcrf.recipes import classification_error as recipe_module
-from fstcrf.recipes import error_systems as systems_module
 from fstcrf.recipes.classification_error import chosen, sentence_counts
 from fstcrf.recipes.corpora import documents_of
 from fstcrf.recipes.corpora import entities as read_entities
 from fstcrf.recipes.error_systems import (
     SYSTEMS,
-    TAGSETS,
     TASKS,
     Choice,
     System,
@@ -57,39 +55,6 @@ def test_the_short_run(folder: Path, tmp_path: Path) -> None:
     for words in ("McNemar", "calibration error", "| entities: MAP | sentences right, % | 77.39 |"):
         assert words in page
     assert len(frozen(tmp_path / FILE).choices) == 2 + 2 * len(quick)
-
-
-@pytest.mark.slow
-def test_a_full_run_in_small(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = tuple(
-        replace(system, grid=system.grid[:2], iterations=(2, 3) if system.iterations else ())
-        for system in SYSTEMS
-    )
-    short = {"SYSTEMS": few, "LIKELIHOOD": few[1], "PROBE": few[-1], "STARTS": (1.0, 0.5)}
-    for name, value in {**short, "TASKS": {"entities": TASKS["entities"]}, "SEEDS": 2}.items():
-        monkeypatch.setattr(systems_module, name, value)
-    monkeypatch.setattr(recipe_module, "SEEDS", 2)
-    said: list[str] = []
-    for _ in range(2):
-        setting = Setting(folder, tmp_path, full=True, say=said.append)
-        report = run_recipe(recipe_module.RECIPE, setting)
-        assert len(report.result.headline) == 2 * len(SYSTEMS)
-        drawn = [one.seeds for one in few for _ in ("F", "sentences")]
-        assert [len(line.values) for line in report.result.headline] == drawn
-        assert set(drawn) == {1, 2}
-    again = said[len(said) // 2 :]
-    assert any("from an earlier run" in line for line in again)
-    tried = frozen(tmp_path / FILE).choices
-    assert [one.settings for one in tried["entities, labels"].trials] == TAGSETS
-    assert len(tried["entities, MCE-F (sig) from MAP, start"].trials) == 2
-    for name in ("entities, MCE-F (sig) from MAP", "entities, MCE-F (sig)"):
-        assert len(tried[f"{name}, C"].trials) == 2
-        assert [trial.settings["iterations"] for trial in tried[name].trials] == [2, 3]
-        assert len({trial.settings["C"] for trial in tried[name].trials}) == 1
-    page = (tmp_path / "report.md").read_text("utf-8")
-    assert "a start | 0." in page
-    (row,) = (line for line in page.splitlines() if line.startswith("| MCE (sig) | 0."))
-    assert " ± " in row.split("|")[2]  # the calibration error of both runs
 
 
 def test_folds_are_what_is_trained_on_by_thirds(folder: Path) -> None:

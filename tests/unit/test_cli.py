@@ -16,11 +16,10 @@ import fstcrf
 from fstcrf.cli import main
 from fstcrf.cli import reporting as failures
 from fstcrf.cli.main import COMMANDS as LISTED
-from fstcrf.cli.options import ASSIGNMENT, NAMES
 from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.taggers import CRF
-from tests.support.command import ROOT, done, failure, program, run, start
+from tests.support.command import ROOT, done, failure, run, start
 
 COMMANDS = [
     "demo",
@@ -157,16 +156,6 @@ def test_without_standalone_mode_exceptions_reach_the_caller() -> None:
     assert main.main(["info", "-h"], standalone_mode=False) == 0
 
 
-def test_parameter_types() -> None:
-    assert NAMES.convert("a, b", None, None) == ("a", "b")
-    assert NAMES.convert(("a",), None, None) == ("a",)
-    assert ASSIGNMENT.convert("A=B=-1.5", None, None) == ("A=B", -1.5)
-    assert ASSIGNMENT.convert(("A", 1.0), None, None) == ("A", 1.0)
-    for bad in ("A", "=1", "A=", "A=nan", "A=inf"):
-        with pytest.raises(click.BadParameter, match="LABEL=NUMBER"):
-            ASSIGNMENT.convert(bad, None, None)
-
-
 HEAVY = {"scipy", "pynini", "pywrapfst", "rich", "safetensors.torch", "torch", "hypothesis"}
 COMPOSED = {"fstcrf.taggers.composing", "fstcrf.taggers.tuning", "fstcrf.taggers.pipelines.trained"}
 OTHERS = {
@@ -205,14 +194,3 @@ def test_tagging_imports_nothing_heavy(tmp_path: Path) -> None:
     )
     assert result.stdout.startswith("the ")
     assert (HEAVY | COMPOSED | OTHERS).isdisjoint(result.stderr.split())
-
-
-def test_it_runs_as_a_module() -> None:
-    result = subprocess.run(
-        program("--version"),
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    assert result.stdout == f"fstcrf {fstcrf.__version__}\n"

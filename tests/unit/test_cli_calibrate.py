@@ -19,7 +19,7 @@ from fstcrf.ext.calibration import (
     span_events,
 )
 from fstcrf.taggers import CRF
-from tests.support.command import done, failure, into_folder_with, run
+from tests.support.command import done, failure, into_folder_with
 
 TEMPLATE = "U0:%x[0,word]\nU1:%x[0,pos]\nU2:%x[-1,pos]\nB\n"
 
@@ -192,16 +192,6 @@ def test_what_it_writes_replaces_nothing_that_it_reads() -> None:
     ):
         assert failure("calibrate", *given, *wrong, status=2).startswith(message)
     assert Path("dev.txt").read_bytes() == Path(corpus_path("dev")).read_bytes()
-
-
-def test_the_calibration_alone_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
-    given = ["calibrate", "field", "dev.txt", "--method", "temperature"]
-    tables = done(*given, "-o", "c.json")
-    result = run(*given, "-o", "-")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == tables
-    assert capfd.readouterr().out == Path("c.json").read_text()
-    assert not Path("-").exists()
 
 
 def test_how_sure_the_precision_is() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import fstcrf
-from fstcrf.cli.options import NUMBERS
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.taggers import CRF
 from tests.support.command import done, failure, into_folder_with, run
@@ -119,15 +118,6 @@ def test_bad_compositions(arguments: list[str], status: int, message: str) -> No
     assert not Path("joint").exists()
 
 
-def test_label_sets_that_do_not_match() -> None:
-    data = fstcrf.read_columns(corpus_path("train"), COLUMNS)
-    data = data.with_column("pos", [[f"x{label}" for label in s] for s in data.column_lists("pos")])
-    CRF.train(data[:20], "pos", TEMPLATE, max_iterations=2).save("odd")
-    line = failure("compose", "odd", "field.fstcrf", "-o", "joint", status=2)
-    assert "'field'" in line
-    assert "'xADJ'" in line
-
-
 def test_outputs_that_cannot_be() -> None:
     line = failure("compose", "pos.fstcrf", "field.fstcrf", "-o", "pos.fstcrf", status=2)
     assert line.startswith("--output pos.fstcrf would overwrite an input")
@@ -193,11 +183,6 @@ def test_bad_grammars(text: str, message: str) -> None:
     done("compose", *taggers, "-o", "joint")
     found = failure("tag", "joint", "--grammar", "g.grm", given="noon NOUN O\n\n")
     assert found == line
-
-
-def test_numbers() -> None:
-    assert NUMBERS.convert("1,0.5", None, None) == (1.0, 0.5)
-    assert NUMBERS.convert((1.0,), None, None) == (1.0,)
 
 
 # --- info, eval, explain, train ---------------------------------------------------------------
@@ -303,49 +288,6 @@ def test_eval_where_nothing_is_legal(joint: str) -> None:
     )
 
 
-def test_a_constrained_tagger_is_scored_like_a_tagger() -> None:
-    done("compose", "gold.fstcrf", "-o", "legal", "--grammar", "bio")
-    legal = fstcrf.load("gold.fstcrf") & fstcrf.Grammar.shipped("bio")
-    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
-    report = fstcrf.evaluate_spans(data.column_lists("field"), legal.tag_all(data))
-    given = ["eval", "legal", corpus_path("test"), "--target", "field"]
-    assert done(*given).startswith(str(report))
-
-
-def test_an_empty_file_is_an_empty_result(joint: str) -> None:
-    done("compose", "pos.fstcrf", "field.fstcrf", "-o", "chain", "--normalize", "chain")
-    given: list[list[object]]
-    given = [[], ["--nbest", 2], ["--cascade"], ["--grammar", "field=bio"]]
-    given += [["--marginals"], ["--confidence"], ["--force", "pos=pos"]]
-    for options in given:
-        assert done("tag", joint, *options, given="") == ""
-    for options in given[:4]:
-        assert done("tag", "chain", *options, given="") == ""
-
-
-@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
-@pytest.mark.thorough
-@pytest.mark.parametrize("normalize", ["product", "chain"])
-def test_the_n_best_of_some_tapes(normalize: str) -> None:
-    """They differ in what is printed, and their probabilities are of that."""
-    done("compose", "pos.fstcrf", "field.fstcrf", "-o", "both", "--normalize", normalize)
-    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)[:8]
-    fstcrf.write_columns(data, "in.txt")
-    model = fstcrf.load("both")
-    assert isinstance(model, fstcrf.Composition)
-    for tape in model.tapes:
-        printed = done("tag", "both", "in.txt", "--nbest", 3, "--tape", tape)
-        rows = [line.split() for line in printed.splitlines() if line]
-        heads = [" ".join(row) for row in rows if row[0] == "#"]
-        rows = [row for row in rows if row[0] not in {"#", "-DOCSTART-"}]
-        ranked = [model.lattice(sentence).nbest(3, tapes=[tape]) for sentence in data]
-        paths = [(i, path) for paths in ranked for i, path in enumerate(paths)]
-        assert heads == [f"# {i} {path.probability:f}" for i, path in paths]
-        assert {len(row) for row in rows} == {len(COLUMNS) + 1}
-        assert [row[-1] for row in rows] == [label for _, path in paths for label in path.labels]
-        assert all(len({path.labels for path in one}) == 3 for one in ranked)
-
-
 @pytest.mark.thorough
 def test_some_tapes_alone(joint: str) -> None:
     def columns(*options: object) -> list[list[str]]:
@@ -446,24 +388,3 @@ def test_taggers_of_different_columns() -> None:
     assert line.startswith("--columns is missing: the taggers were trained on different columns")
     named = ["--columns", "word,pos,x"]
     assert done("tag", "both", *named, given="at PREP PREP\n\n").startswith("at PREP PREP ")
-
-
-def test_a_damaged_composition_is_one_line(joint: str) -> None:
-    whole = Path(joint).read_bytes()
-    Path("cut").write_bytes(whole[: len(whole) // 2])
-    Path("flipped").write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
-    for name in ("cut", "flipped"):
-        for command in (["tag", name], ["info", name], ["compose", name, "pos.fstcrf", "-o", "x"]):
-            assert failure(*command, given="a DET O\n\n").startswith(f"{name}: ")
-
-
-def test_a_product_that_is_too_large() -> None:
-    """Six tapes of twelve labels have three million joint states; a chain needs none of them."""
-    pos = fstcrf.load("pos.fstcrf")
-    assert isinstance(pos, CRF)
-    names = [f"m{k}" for k in range(8)]
-    for name in names:
-        replace(pos, tape=name).save(name)
-    line = failure("compose", *names, "-o", "joint")
-    assert "429,981,696" in line
-    assert not Path("joint").exists()

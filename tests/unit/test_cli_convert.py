@@ -104,29 +104,6 @@ def test_what_cannot_be_read() -> None:
     assert failure("info", ".") == ".: a folder, expected the file of a model"
 
 
-def test_own_models_by_another_name() -> None:
-    """Not names but contents decide."""
-    fstcrf.load_crfsuite("m.crfsuite").save("own.crfsuite")
-    assert done("info", "own.crfsuite").startswith("own.crfsuite: a conditional random field")
-
-
-def test_tagging() -> None:
-    assert done("tag", "m.crfsuite", "in.items") == "DET\tDET\nN\tN\n\nDET\tDET\n\n"
-    done("convert", "m.crfsuite", "m.fstcrf")
-    assert done("tag", "m.fstcrf", given=ITEMS) == done("tag", "m.crfsuite", "in.items")
-    lines = done("tag", "m.crfsuite", "in.items", "--nbest", "2", "--probabilities").splitlines()
-    assert [line[:3] for line in lines if line.startswith("#")] == ["# 0", "# 1"] * 2
-    assert lines[1].startswith("DET\tDET/0.")
-
-
-def test_tagging_under_a_grammar() -> None:
-    Path("one.grm").write_text('export ONE = "[N]" (any - "[N]")*;\n')
-    found = done("tag", "m.crfsuite", "in.items", "--grammar", "one.grm")
-    assert found.startswith("DET\tN\n")
-    forced = done("tag", "m.crfsuite", "in.items", "--force", "label")
-    assert forced == "DET\tDET\nN\tN\n\nDET\tDET\n\n"
-
-
 def test_scoring_and_explaining() -> None:
     assert done("eval", "m.crfsuite", "in.items").splitlines()[0].startswith("processed 3 tokens")
     assert done("explain", "m.crfsuite", "in.items", "--token", "1").splitlines()[:2] == [
@@ -136,7 +113,8 @@ def test_scoring_and_explaining() -> None:
     assert "3 labels" in done("info", "m.crfsuite")
 
 
-def test_bad_items() -> None:
+def test_items() -> None:
+    assert done("tag", "m.crfsuite", "in.items") == "DET\tDET\nN\tN\n\nDET\tDET\n\n"
     assert failure("tag", "m.crfsuite", given="DET\tw:the\n") == (
         "<stdin>:1: attribute 'w' has the value 'the', expected a number; a colon in an attribute "
         "is written \\:"

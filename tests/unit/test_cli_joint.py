@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fstcrf
-from fstcrf.cli.tagging import Outcomes
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.lattices.spans import known_probabilities
 from fstcrf.taggers import CRF, Composition, Tagger, load
-from fstcrf.taggers.chain import Solver
 from fstcrf.taggers.pipelines import TrainedPipeline
 from tests.support.command import done, failure, into_folder_with, run
 
@@ -115,18 +111,6 @@ def test_the_cascade() -> None:
     legal = [list(pair) for pair in zip(*(c.strings() for c in ruled), strict=True)]
     assert cells(result.stdout) == legal
     assert result.stderr == ""
-
-
-def test_product_and_chain_without_composing_again() -> None:
-    """The chain of a product with other weights than ones counts them, too."""
-    pos, field = fstcrf.load("pos"), fstcrf.load("field")
-    fstcrf.compose(pos, field, normalize="product").save("product")
-    assert done("tag", "product", "in.txt", "--decode", "chain") == done("tag", "chain", "in.txt")
-    whole = done("tag", "product", "in.txt", "--marginals")
-    assert done("tag", "chain", "in.txt", "--marginals", "--decode", "product") == whole
-    for way in ("cascade", "joint"):
-        wanted = done("tag", "joint", "in.txt", f"--{way}")
-        assert done("tag", "joint", "in.txt", "--decode", way) == wanted
 
 
 @pytest.mark.parametrize("way", ["cascade", "marginals"])
@@ -249,20 +233,6 @@ def test_marginals_of_every_tape() -> None:
             assert spans == ("_" if p is None else f"{p:f}")
 
 
-def test_probabilities_of_the_n_best() -> None:
-    """The label's own probability, whichever path it is on."""
-    text = done("tag", "field", "in.txt", "--nbest", 2, "--probabilities")
-    first, second = blocks(text)[:2]
-    model, data = fstcrf.load("field"), corpus()
-    assert isinstance(model, CRF)
-    marginals = model.lattice(data[0]).marginals()
-    for number, block in enumerate((first, second)):
-        assert block[0].startswith(f"# {number} ")
-        for t, line in enumerate(block[1:]):
-            label, _, p = line.split()[-1].rpartition("/")
-            assert p == f"{marginals[t, model.labels.index(label)]:f}"
-
-
 # --- What is known beforehand, and what is not possible ----------------------------------------
 
 
@@ -290,20 +260,6 @@ def test_probabilities_under_a_grammar_too_large_to_sum() -> None:
     assert "--confidence bounds" in failure(
         "tag", "pos", "in.txt", "--grammar", "once.grm", "--probabilities", status=1
     )
-
-
-def test_a_bias_under_a_grammar() -> None:
-    test = corpus_path("test")
-    counts = [
-        done("tag", "field", test, "--grammar", "bio", "--bias", f"O={bias}").count(" O\n")
-        for bias in (-3, 0, 3)
-    ]
-    assert counts[0] < counts[1] < counts[2]
-    plain = done("tag", "field", test, "--bias", "O=-1", "--probabilities")
-    model = fstcrf.load("field")
-    assert isinstance(model, CRF)
-    path = model.lattice(fstcrf.read_columns(test, COLUMNS)[0], bias={"O": -1}).best()
-    assert plain.splitlines()[2] == f"# {path.probability:f}"
 
 
 @pytest.mark.parametrize("name", ["field", "joint", "chain"])
@@ -341,14 +297,6 @@ def test_no_path_in_a_chain_with_a_grammar_of_two_tapes() -> None:
     assert short.stderr.startswith("fstcrf: 2 sentences tagged _")
 
 
-def test_the_grammar_is_given_up_before_what_is_known() -> None:
-    text = "at PREP O\nhall NOUN I-HOST\n\n"
-    given = ["tag", "field", "--force", "field", "--on-no-path", "relax", "--grammar"]
-    result = run(*given, "bio", given=text)
-    assert cells(result.stdout) == [["O"], ["I-HOST"]]
-    assert result.stderr.startswith("fstcrf: 1 sentence tagged without the grammar: ")
-
-
 def test_what_is_known_is_given_up_where_the_model_itself_forbids_it() -> None:
     data = fstcrf.read_columns(corpus_path("train"), COLUMNS)[:100]
     template = "U:%x[0,word]\nB\n"
@@ -361,22 +309,6 @@ def test_what_is_known_is_given_up_where_the_model_itself_forbids_it() -> None:
     result = run(*given, "long.grm", given=text)
     assert result.stderr == "fstcrf: 1 sentence tagged without the grammar and the forced labels\n"
     assert cells(result.stdout) == cells(done("tag", "strict", given=text))
-
-
-def test_answers_that_are_not_proven_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded = Composition.decoded
-
-    def unsure(self: Composition, *given: Any, **options: Any) -> Any:
-        found = decoded(self, *given, **options)
-        found.exact[:2] = False
-        return found
-
-    monkeypatch.setattr(Composition, "decoded", unsure)
-    result = run("tag", "chain", "in.txt")
-    assert result.exit_code == 0
-    assert result.stderr == (
-        "fstcrf: 2 sentences tagged with the best labels found, not proven to be the best\n"
-    )
 
 
 def test_searches_that_are_cut_short_are_counted() -> None:
@@ -435,37 +367,6 @@ def test_time_of_a_chain(more: tuple[object, ...]) -> None:
     assert len([line for line in cut.stdout.splitlines() if line[:1] not in ("#", "")]) >= 110
 
 
-@pytest.mark.parametrize(
-    ("more", "what"),
-    [
-        ((), "2 sentences, the longest of 110 tokens (line 1)"),
-        (("--nbest", 2), "sentence 1 of 2, of 110 tokens (line 1)"),
-    ],
-)
-def test_a_long_search_says_what_it_works_on(
-    monkeypatch: pytest.MonkeyPatch, more: tuple[object, ...], what: str
-) -> None:
-    """The search goes on when something has been said."""
-    said, lines = threading.Event(), []
-
-    def heard(line: str) -> None:
-        lines.append(line)
-        said.set()
-
-    gain = Solver.gain
-
-    def late(self: Solver, k: int, lengths: Any) -> Any:
-        assert said.wait(30)
-        return gain(self, k, lengths)
-
-    monkeypatch.setattr("fstcrf.cli.reporting._SOON", 1e-3)
-    monkeypatch.setattr("fstcrf.cli.reporting.say", heard)
-    monkeypatch.setattr(Solver, "gain", late)
-    Path("long.txt").write_text(f"{LONG}\nMeet\n")
-    assert run("tag", "chain", "long.txt", "--columns", "word", *more).exit_code == 0
-    assert lines[0] == f"working on {what}: 0.001 s so far"
-
-
 @pytest.mark.parametrize("model", ["joint", "chain"])
 @pytest.mark.parametrize("more", [(), ("--nbest", 2)])
 def test_a_sentence_too_long_for_memory_is_named(
@@ -478,24 +379,6 @@ def test_a_sentence_too_long_for_memory_is_named(
     assert refused.stderr.count("\n") == 1
     assert re.search(r"long\.txt:1: .*110 tokens, [\d,]+ states at each: .*GB", refused.stderr)
     assert "is a blank line missing between sentences?" in refused.stderr
-
-
-def test_spans_of_a_file_are_asked_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
-
-    def heard(lattices: Any, *given: Any, **options: Any) -> Any:
-        asked.append(len(lattices))
-        return known_probabilities(lattices, *given, **options)
-
-    monkeypatch.setattr("fstcrf.lattices.distributions.known_probabilities", heard)
-    done("tag", "field", "in.txt", "--span-probabilities")
-    assert len(asked) == 1
-    assert asked[0] > 1
-
-
-def test_counts_that_are_zero_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
-    Outcomes().report()
-    assert capsys.readouterr().err == ""
 
 
 # --- Wrong usage ----------------------------------------------------------------------------
@@ -541,11 +424,6 @@ def test_span_probabilities_need_spans() -> None:
     fstcrf.compose(pos, other).save("two")
     line = failure("tag", "two", "in.txt", "--span-probabilities", status=2)
     assert line.startswith("--span-probabilities: no tape has labels of spans")
-
-
-def test_a_label_forced_on_the_wrong_tape() -> None:
-    line = failure("tag", "joint", "in.txt", "--force", "pos=field")
-    assert line.startswith("in.txt:3: 'O' in column 'field' is no label of the model; the labels")
 
 
 # --- Another kind of decision, when tagging ---------------------------------------------------

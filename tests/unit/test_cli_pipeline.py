@@ -54,27 +54,6 @@ def test_outputs_replace_no_inputs(folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "b.fstcrf").read_bytes() == before
 
 
-def test_one_task_several_labellings_probabilities(folder: Path) -> None:
-    printed = done(
-        "pipeline",
-        "tag",
-        folder / "out",
-        "--nbest",
-        2,
-        "--task",
-        "c",
-        "--probabilities",
-        given=TEXT,
-    )
-    heads = [line.split() for line in printed.splitlines() if line.startswith("#")]
-    assert [head[1] for head in heads] == ["0", "1", "0", "1"]
-    assert float(heads[0][2]) >= float(heads[1][2])
-    row = printed.splitlines()[1].split()
-    assert row[0] == "a"
-    assert row[1].startswith("C")
-    assert 0 <= float(row[1].split("/")[1]) <= 1
-
-
 @pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
 def test_the_n_best_of_some_tasks_differ_in_them(folder: Path, decode: Decode) -> None:
     model = load_pipeline(folder / "out")
@@ -108,21 +87,6 @@ def test_the_n_best_of_some_tasks_differ_in_them(folder: Path, decode: Decode) -
         for one, other in zip(some, all_of_them, strict=True):
             assert one.labels == other.labels
             assert one.probability == pytest.approx(other.probability)
-
-
-def test_how_sure_it_is(folder: Path) -> None:
-    (folder / "two.grm").write_text('tape c;\nexport ONE = at_most[1, "C1"];\n')
-    given = ("pipeline", "tag", folder / "out", "--confidence")
-    for options, below in (
-        (("--decode", "cascade"), False),
-        (("--decode", "joint"), False),
-        (("--decode", "joint", "--grammar", folder / "two.grm"), True),
-    ):
-        printed = done(*given, *options, given=TEXT)
-        heads = [line.split() for line in printed.splitlines() if line.startswith("#")]
-        assert [head[2] for head in heads] == ["legal:", "legal:"]
-        assert all(0 < float(head[1]) <= 1 for head in heads)
-        assert any(float(head[3]) < 1 for head in heads) == below
 
 
 @pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
@@ -161,13 +125,6 @@ def test_a_text_with_other_columns(folder: Path) -> None:
         ["b", "x", "y"],
     ]
     assert failure(*given, given="a x\nb x y\n").endswith("'b x y'")
-
-
-@pytest.mark.parametrize("options", [[], ["--nbest", 2], ["--probabilities"], ["--confidence"]])
-@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
-def test_an_empty_file_is_an_empty_result(folder: Path, decode: str, options: list[object]) -> None:
-    result = run("pipeline", "tag", folder / "out", "--decode", decode, *options, given="")
-    assert (result.exit_code, result.output) == (0, "")
 
 
 @pytest.mark.parametrize("name", ["b.fstcrf", "pipeline.fstcrf", "pipeline.json"])
@@ -213,37 +170,6 @@ def test_failures_are_one_line(folder: Path, tmp_path: Path) -> None:
     )
     (tmp_path / "none").mkdir()
     assert "no finished pipeline" in failure("pipeline", "tag", tmp_path / "none", given=TEXT)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("model", ["product", "chain"])
-def test_no_labelling_is_legal(model: str, folder: Path, chain: Path, tmp_path: Path) -> None:
-    (tmp_path / "long.grm").write_text("tape c;\nexport LONG = any{3,};\n")
-    (tmp_path / "in.txt").write_text(TEXT)
-    place = chain if model == "chain" else folder / "out"
-    given = ("pipeline", "tag", place, tmp_path / "in.txt", "--grammar", tmp_path / "long.grm")
-    text = failure(*given)
-    assert text.startswith(f"{tmp_path / 'in.txt'}:")
-    assert text.endswith("; --on-no-path skip or relax goes on")
-    for more in ((), ("--nbest", 2)):
-        skipped = run(*given, *more, "--on-no-path", "skip")
-        rows = [r.split() for r in skipped.stdout.splitlines() if r and not r.startswith("#")]
-        assert rows[:2] == [["a", "_", "_", "_"], ["b", "_", "_", "_"]]
-        assert "_" not in rows[2]
-        assert skipped.stderr == "fstcrf: 1 sentence tagged _: no label sequence is legal\n"
-    relaxed = run(*given, "--on-no-path", "relax", "--task", "b")
-    assert "_" not in relaxed.stdout
-    assert "1 sentence tagged without the grammar" in relaxed.stderr
-
-
-def test_a_search_of_a_chain_has_a_budget(chain: Path) -> None:
-    given = ("pipeline", "tag", chain, "--nbest", 2)
-    whole = run(*given, given=TEXT)
-    cut = run(*given, "--max-states", 1, given=TEXT)
-    heads = [line for line in whole.stdout.splitlines() if line.startswith("#")]
-    assert [line.split()[1] for line in heads] == ["0", "1"] * 2
-    assert whole.stderr == ""
-    assert "tagged with the best labels found, not proven to be the best" in cut.stderr
 
 
 def test_a_long_search_says_how_to_make_it_shorter(

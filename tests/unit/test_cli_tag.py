@@ -97,26 +97,6 @@ def test_other_columns_and_separators(field: str) -> None:
     assert "reads column 'word'" in line
 
 
-def test_the_input_may_be_larger_than_a_batch(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read in many batches, the output is the same."""
-    import fstcrf.text.corpus
-
-    text = TEXT * 50
-    whole = done("tag", field, given=text)
-    sizes: list[int] = []
-    stream = fstcrf.text.corpus.stream_columns
-
-    def small(*arguments: object, **options: object) -> object:
-        for batch in stream(*arguments, **options, batch_tokens=7):  # type: ignore[arg-type]
-            sizes.append(batch.n_tokens)
-            yield batch
-
-    monkeypatch.setattr("fstcrf.cli.sources.stream_columns", small)
-    assert done("tag", field, given=text) == whole
-    assert max(sizes) <= 7
-    assert len(sizes) > 20
-
-
 # --- Probabilities --------------------------------------------------------------------------
 
 
@@ -133,22 +113,6 @@ def test_probabilities_and_marginals(field: str) -> None:
     every = [f"{name}/{p:f}" for name, p in zip(model.labels, marginals[0], strict=True)]
     assert more[at] == " ".join([lines[at], *every])
     assert sum(line.startswith("# ") for line in lines) == len(data)
-
-
-def test_span_probabilities_stand_at_the_first_token(field: str) -> None:
-    model, data = library(field)
-    lines = done("tag", field, "in.txt", "--span-probabilities").split("\n")
-    found = [line.split()[3:] for line in lines if line and not line.startswith("-DOC")]
-    wanted = []
-    for sentence in data:
-        lattice = model.lattice(sentence)
-        labels = lattice.best().labels
-        starts = {s.start: s for s in fstcrf.text.corpus.spans(labels)}
-        for t, label in enumerate(labels):
-            p = lattice.span_probability(*starts[t]) if t in starts else None
-            wanted.append([label, "_" if p is None else f"{p:f}"])
-    assert found == wanted
-    assert any(cell != "_" for _, cell in found)
 
 
 # --- What is known beforehand ---------------------------------------------------------------
@@ -300,13 +264,6 @@ def test_bad_data(field: str, content: bytes, message: str) -> None:
     assert sorted(p.name for p in Path.cwd().iterdir()) == ["in.txt"]
 
 
-def test_other_columns_than_those_named(field: str) -> None:
-    text = failure("tag", field, "--columns", "word,pos", given="a b c\n")
-    assert text.endswith("'a b c'; if the text has 3 columns, name them all: --columns")
-    printed = done("tag", field, "--columns", "word,pos,more", given="a b c\n")
-    assert printed.startswith("a b c ")
-
-
 def test_fewer_columns_may_be_enough(tmp_path: Path) -> None:
     corpus = fstcrf.read_columns(corpus_path("train"), ("a", "word", "field"))[:50]
     path = tmp_path / "second.fstcrf"
@@ -314,22 +271,6 @@ def test_fewer_columns_may_be_enough(tmp_path: Path) -> None:
     text = failure("tag", path, given="hall\n")
     assert text.endswith("'hall'; if the text has 1 column, name them all: --columns")
     assert done("tag", path, "--columns", "word", given="hall\n").startswith("hall ")
-
-
-def test_bad_models(field: str, models: Path) -> None:
-    whole = Path(field).read_bytes()
-    for name, content in (
-        ("cut", whole[: len(whole) // 2]),
-        ("start", whole[:5]),
-        ("empty", b""),
-        ("text", TEXT.encode()),
-        ("flipped", whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]),
-    ):
-        Path(name).write_bytes(content)
-        assert failure("tag", name, "in.txt").startswith(f"{name}: "), name
-    assert failure("tag", "none", "in.txt") == "none: No such file or directory"
-    line = failure("tag", models / "literal.fstcrf", "in.txt")
-    assert line.startswith("in.txt:1: no line has attributes, expected LABEL")
 
 
 def test_where_the_output_cannot_go(field: str) -> None:
@@ -381,18 +322,6 @@ def test_a_device_may_be_input_and_output(field: str) -> None:
     assert done("tag", field, "/dev/null", "-o", "/dev/null") == ""
 
 
-@pytest.mark.thorough
-def test_standard_output_by_its_name(field: str) -> None:
-    want = done("tag", field, "in.txt")
-    Path("log").write_text("precious\n")
-    given = ("tag", field, "in.txt", "-o", "/dev/stdout")
-    with Path("log").open("a") as log, start(*given, stdout=log) as process:
-        assert process.communicate()[1] == ""
-    assert Path("log").read_text() == f"precious\n{want}"
-    with start(*given) as process:
-        assert process.communicate() == (want, "")
-
-
 def test_what_standard_output_is_asked_for(field: str, capfd: pytest.CaptureFixture[str]) -> None:
     fields = ("fields", "--unlabelled", "PER", "-2", "-o")
     estimate = ("consistency", corpus_path("dev"), "--columns", "word,pos,field")
@@ -419,24 +348,7 @@ def test_labels_that_are_not_of_the_scheme_of_an_estimate(field: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_full_disk_behind_standard_output(
-    field: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
-    with Path("/dev/full").open("w") as full, start("tag", field, "in.txt", stdout=full) as process:
-        assert process.stderr is not None
-        message = process.stderr.read()
-    assert message == "fstcrf: error: <stdout>: No space left on device\n"
-    assert process.returncode == 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_reader_that_has_had_enough(
-    field: str, unbuffered: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
+def test_a_reader_that_has_had_enough(field: str) -> None:
     Path("long.txt").write_text(TEXT * 5000)
     with start("tag", field, "long.txt", pipesize=4096) as process:
         assert process.stdout is not None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import sys
 from pathlib import Path
 
 import click
@@ -91,24 +90,8 @@ def test_trials_as_json(folder: Path) -> None:
     assert told[0]["options"]["l2"] == 0.5
 
 
-def test_the_same_twice(folder: Path) -> None:
-    given = [*SEARCH, *QUICK, "--dev", "dev.txt", "--seed", 7]
-    assert done(*given) == done(*given)
-
-
 @pytest.mark.thorough
-def test_resumed_from_a_journal(folder: Path) -> None:
-    given = [*SEARCH, "--order", 1, "--max-iterations", 10, "--dev", "dev.txt"]
-    whole = done(*given, "--trials", 5)
-    done(*given, "--trials", 2, "--journal", "search.log", "--resume")
-    assert done(*given, "--trials", 5, "--journal", "search.log", "--resume") == whole
-    message = failure(*given, "--journal", "search.log", status=2)
-    assert message.startswith("search.log exists: resume goes on from it")
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_prints_what_is_known(folder: Path, sign: signal.Signals) -> None:
+def test_an_interrupt_prints_what_is_known(folder: Path) -> None:
     given = [*SEARCH, "--dev", "dev.txt", "--trials", 10_000, "--journal", "search.log"]
     with start(*given, "--order", 1, "-o", "m") as process:
         assert process.stderr is not None
@@ -116,7 +99,7 @@ def test_an_interrupt_prints_what_is_known(folder: Path, sign: signal.Signals) -
         for line in process.stderr:
             if line.startswith("trial   3"):
                 break
-        process.send_signal(sign)
+        process.send_signal(signal.SIGINT)
         printed, last = process.stdout.read(), process.stderr.read().splitlines()[-1]
     assert process.returncode == 130
     assert last.startswith("fstcrf: interrupted after ")
@@ -206,14 +189,6 @@ def test_trials_that_start_from_a_model(folder: Path) -> None:
     assert "would overwrite an input" in written
 
 
-def test_several_methods_and_orders(folder: Path) -> None:
-    given = ["--method", "perceptron,ap", "--order", "0,1", "--max-iterations", 2]
-    printed = done(*SEARCH, *given, "--dev", "dev.txt", "--pruner", "none")
-    head, *rows = printed.split("\n\n")[0].splitlines()
-    assert head.split() == ["trial", "score", "iterations", "method", "template", "order"]
-    assert len(rows) == 8
-
-
 def test_every_option_of_training_that_stays_the_same_is_here() -> None:
     ours = {p.name for p in command.params}
     missing = [p.name for p in train_command.params if p.name not in ours]
@@ -285,9 +260,3 @@ def test_what_cannot_be_done(folder: Path) -> None:
     Path("torn").write_text("no journal\n", "utf-8")
     message = failure(*SEARCH, "--folds", 2, "--journal", "torn", "--resume")
     assert message == "torn:1: is no journal of a search"
-
-
-def test_without_optuna(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    message = failure(*SEARCH, "--dev", "dev.txt")
-    assert message == "tuning needs optuna: pip install 'fstcrf[tune]'"

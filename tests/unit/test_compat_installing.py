@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from fstcrf.errors import OptionError
 from fstcrf.ext.compat import install
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def run(code: str) -> str:
@@ -63,57 +60,3 @@ def test_importing_installs_nothing() -> None:
         "print('pycrfsuite' in sys.modules)\n"
     )
     assert said == "[]\nFalse\n"
-
-
-def suites(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
-    tests = folder / "some-package" / "tests"
-    tests.mkdir(parents=True)
-    (tests / "test_it.py").write_text(code)
-    (folder / "no-suite").mkdir()
-    return subprocess.run(
-        [sys.executable, "-m", "tests.foreign", str(folder)],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.mark.thorough
-def test_the_runner_runs_suites_against_the_drop_ins(tmp_path: Path) -> None:
-    done = suites(
-        tmp_path,
-        "import pycrfsuite\n"
-        "def test_which():\n"
-        "    assert pycrfsuite.__name__ == 'fstcrf.ext.compat.pycrfsuite'\n",
-    )
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.endswith("some-package             passed\n")
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "code",
-    [
-        "def test_it():\n    assert False\n",
-        "import sys, types\ndef test_it():\n  sys.modules['pycrfsuite'] = types.ModuleType('p')\n",
-    ],
-    ids=["fails", "puts another package in their place"],
-)
-def test_the_runner_fails_where_a_suite(code: str, tmp_path: Path) -> None:
-    done = suites(tmp_path, code)
-    assert done.returncode == 1, done.stdout
-    assert not done.stdout.endswith("passed\n")
-
-
-def test_the_runner_says_what_is_missing(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.foreign", str(tmp_path), "absent"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "expected" in done.stderr
-    assert str(tmp_path / "absent" / "tests") in done.stderr

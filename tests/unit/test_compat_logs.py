@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -80,42 +79,6 @@ def test_events_in_their_order(algorithm: str, tmp_path: Any) -> None:
     texts = [log.log[first:end] for _, first, end in log.events]
     assert [*itertools.chain.from_iterable(texts)] == trainer.messages
     assert all(message.count("\n") <= 1 for message in trainer.messages)
-
-
-def test_numbers_of_each_algorithm(tmp_path: Any) -> None:
-    expected = {
-        "lbfgs": {"feature_norm", "error_norm", "active_features", "linesearch_trials"},
-        "ap": {"feature_norm"},
-        "pa": {"feature_norm"},
-        "arow": {"feature_norm"},
-    }
-    for algorithm, names in expected.items():
-        trainer = Trainer(algorithm, {"max_iterations": 3}, verbose=False)
-        trainer.append(*WEATHER)
-        trainer.train(tmp_path / "m")
-        assert trainer.logparser is not None
-        assert trainer.logparser.last_iteration is not None
-        assert names <= set(trainer.logparser.last_iteration)
-
-
-def test_held_out_sequences_are_evaluated(tmp_path: Any) -> None:
-    trainer = Listening("lbfgs", {"max_iterations": 3})
-    for i, (items, labels) in enumerate(zip(*sequences(1), strict=True)):
-        trainer.append(items, labels, group=i % 3)
-    trainer.append([["odd"]], ["only held out"], 2)
-    trainer.train(tmp_path / "m", holdout=2)
-    assert trainer.messages[0] == "Holdout group: 3\n"
-    log = trainer.logparser
-    assert log is not None
-    assert log.last_iteration is not None
-    scores = log.last_iteration["scores"]
-    tokens = sum(len(labels) for labels in sequences(1)[1][2::3]) + 1
-    assert sum(score.ref for score in scores.values()) == tokens
-    assert sum(score.model for score in scores.values()) == tokens
-    right = sum(score.match for score in scores.values())
-    assert log.last_iteration["item_accuracy"] == Fraction(right, tokens)
-    assert scores["only held out"].ref == 1
-    assert 0 <= log.last_iteration["instance_accuracy_float"] <= 1
 
 
 def test_counts_by_label() -> None:

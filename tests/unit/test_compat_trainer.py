@@ -8,95 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import fstcrf
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.ext.compat.pycrfsuite import BaseTrainer, CRFSuiteError, ItemSequence, Tagger, Trainer
+from fstcrf.ext.compat.pycrfsuite import BaseTrainer, CRFSuiteError, Tagger, Trainer
 from fstcrf.ext.compat.pycrfsuite.items import ItemError
 from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, algorithm, options
 from fstcrf.taggers.model.options import checked_options
 from tests.support.compat_data import WEATHER, sequences
-
-
-def fitted(path: Path, name: str = "lbfgs", /, **params: Any) -> Tagger:
-    trainer = Trainer(name, params, verbose=False)
-    for items, labels in zip(*sequences(2), strict=True):
-        trainer.append(items, labels)
-    trainer.train(str(path))
-    tagger = Tagger()
-    tagger.open(path)
-    return tagger
-
-
-@pytest.mark.parametrize("name", ["lbfgs", "l2sgd", "pa", "arow"])
-def test_it_learns(name: str, tmp_path: Path) -> None:
-    tagger = fitted(tmp_path / "m", name, max_iterations=30)
-    every, target = sequences(2)
-    pairs = [
-        (a, b)
-        for x, y in zip(every, target, strict=True)
-        for a, b in zip(tagger.tag(x), y, strict=True)
-    ]
-    assert sum(a == b for a, b in pairs) > 0.95 * len(pairs)
-    # In the order in which they came, and taken as they are: "_" and "x|y" are labels here.
-    assert tagger.labels() == list(dict.fromkeys(label for y in target for label in y))
-
-
-def test_the_weights_are_those_of_our_own_training(tmp_path: Path) -> None:
-    tagger = fitted(tmp_path / "m", c2=0.3, epsilon=1e-7, delta=1e-12)
-    every, target = sequences(2)
-    # Literal attributes as our own training takes them: repeated strings add up there as well.
-    items = [[ItemSequence([item]).tokens[0] for item in x] for x in every]
-    tokens = [
-        [n if v is None else dict(zip(n, v, strict=True)) for n, v in sentence]
-        for sentence in items
-    ]
-    own = fstcrf.CRF.train(
-        tokens, target, l2=0.3, partial=False, epsilon=1e-7, delta=1e-12, stochastic_epochs=0
-    )
-    for x, sentence in zip(every, tokens, strict=True):
-        tagger.set(x)
-        (expected,) = own.marginals_all([sentence])
-        for t, row in enumerate(expected):
-            for label, p in zip(own.labels, row, strict=True):
-                assert tagger.marginal(label, t) == pytest.approx(p, abs=2e-4)
-
-
-def test_threads_do_not_matter(tmp_path: Path) -> None:
-    class Two(Trainer):
-        threads = 2
-
-    files = []
-    for cls in (Trainer, Two):
-        trainer = cls("lbfgs", {"max_iterations": 10}, verbose=False)
-        for items, labels in zip(*sequences(3), strict=True):
-            trainer.append(items, labels)
-        trainer.train(tmp_path / cls.__name__)
-        files.append((tmp_path / cls.__name__).read_bytes())
-    assert files[0] == files[1]
-
-
-def test_frequency_states_and_transitions(tmp_path: Path) -> None:
-    frequent: dict[str, Any] = {"feature.minfreq": 3}
-    complete: dict[str, Any] = {"feature.possible_states": True, "c2": 0.1}
-    every = fitted(tmp_path / "a").info()
-    pruned = fitted(tmp_path / "b", **frequent).info()
-    assert set(pruned.state_features) < set(every.state_features)
-    assert ("size", "A") in pruned.state_features
-    full = fitted(tmp_path / "c", **complete).info()
-    assert len(full.state_features) > len(every.state_features)
-    trainer = Trainer(params={"feature.possible_transitions": True}, verbose=False)
-    trainer.append(*WEATHER)
-    trainer.train(tmp_path / "d")
-    tagger = Tagger()
-    tagger.open(tmp_path / "d")
-    assert len(tagger.info().transitions) == 4
-
-
-def test_l1_leaves_few_weights(tmp_path: Path) -> None:
-    sparse = fitted(tmp_path / "a", c1=2.0, c2=0.0).info()
-    dense = fitted(tmp_path / "b").info()
-    assert 0 < len(sparse.state_features) < len(dense.state_features) / 2
-    assert set(sparse.attributes) == {attribute for attribute, _ in sparse.state_features}
 
 
 def test_held_out_sequences_are_not_trained_on(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, Sentence, compose
+from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, ShapeError
 from fstcrf.taggers import ChainLattice
@@ -154,24 +154,6 @@ def test_a_reader_alone_is_given_its_tape() -> None:
 # --- Sentences ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("normalize", BOTH)
-def test_sentences_of_every_kind(normalize: Any) -> None:
-    composition = compose(*taggers("pair"), normalize=normalize)
-    wanted = composition.tag_all(TEST)
-    assert composition.tag_all([Sentence(s) for s in TEST]) == wanted
-    assert composition.tag_all(Corpus.from_sentences(TEST)) == wanted
-    rows = [[(word,) for word in s["word"]] for s in TEST]
-    assert composition.tag_all(rows) == wanted
-    assert [composition.tag(row) for row in rows] == wanted
-    # A gold column of an open tape's name is not looked at; a column that only some have neither.
-    gold = [{**s, "pos": ["P2"] * len(s["word"])} for s in TEST]
-    assert composition.tag_all(gold) == wanted
-    assert composition.tag_all([*gold[:2], *TEST[2:]]) == wanted
-    assert composition.tag_all([]) == []
-    with pytest.raises(DataError, match="word"):
-        composition.tag_all([{"form": ["a"]}])
-
-
 def test_rows_need_the_same_columns() -> None:
     pos, chunk = taggers("pair")
     other = CRF.train(
@@ -193,9 +175,9 @@ def test_runs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = compose(*taggers("three in a row"), normalize="chain")
     chained = answers(chain, data)
     monkeypatch.setattr("fstcrf.taggers.batches._RUN_NUMBERS", 1)
-    monkeypatch.setattr("fstcrf.taggers.chainlattice._RUN_TOKENS", 4)
-    monkeypatch.setattr("fstcrf.taggers.chain._PATH_TOKENS", 5)
-    monkeypatch.setattr("fstcrf.taggers.chain._LOOK_TOKENS", 3)
+    monkeypatch.setattr("fstcrf.taggers.chain._RUN_TOKENS", 4)
+    monkeypatch.setattr("fstcrf.taggers.search._PATH_TOKENS", 5)
+    monkeypatch.setattr("fstcrf.taggers.search._LOOK_TOKENS", 3)
     again = compose(*taggers("pair"), normalize="product")
     assert answers(again, data) == wanted[0]
     assert [p[0].tolist() for p in again.marginals_all(data)] == wanted[1]
@@ -373,16 +355,6 @@ def test_conjuncts_of_other_labels_are_refused() -> None:
 # --- Looking at it ------------------------------------------------------------------------------
 
 
-def test_repr_and_plan() -> None:
-    pair = compose(*taggers("pair"), normalize="product")
-    assert repr(pair) == "<Composition: pos (3), chunk (3); product>"
-    text = str((pair & GRAMMAR).plan())
-    assert "reads pos" in text
-    assert "at_most" in text
-    chain = compose(*taggers("pair"), normalize="chain")
-    assert repr(chain.lattice(TEST[0])).endswith("tokens, pos · chunk>")
-
-
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 def test_a_chain_lattice_under_one_more_grammar() -> None:
     chain = compose(*taggers("pair"), normalize="chain")
@@ -405,15 +377,3 @@ def test_a_chain_lattice_under_one_more_grammar() -> None:
             ask()
     with pytest.raises(OptionError, match="no product of transducers"):
         chain.lattices(TEST)
-
-
-def test_a_cascade_is_tagging_by_hand() -> None:
-    pos, chunk, last = taggers("three in a row")
-    for parts in ((pos, chunk, last), (last, pos, chunk)):
-        columns = dict(zip(compose(*parts).tapes, compose(*parts).cascade(TEST), strict=True))
-        first = [{**s, "pos": pos.tag(s)} for s in TEST]
-        second = [{**s, "chunk": chunk.tag(s)} for s in first]
-        third = [last.tag(s) for s in second]
-        assert columns["pos"].strings() == [label for s in first for label in s["pos"]]
-        assert columns["chunk"].strings() == [label for s in second for label in s["chunk"]]
-        assert columns["ent"].strings() == [label for labels in third for label in labels]

@@ -74,21 +74,6 @@ def test_columns(corpus: Corpus) -> None:
     assert corpus.where(5) == {"path": "<input>", "line": 13}
 
 
-def test_documents(corpus: Corpus) -> None:
-    assert corpus.documents.tolist() == [0, 0, 1]
-    assert corpus.document_headers == ("weblog-1", "")
-
-
-def test_character_offsets(corpus: Corpus) -> None:
-    document = "We can't  go.\nIt is!\n"
-    offsets = [corpus[0].char_offsets, corpus[1].char_offsets]
-    assert offsets[0] is not None
-    assert offsets[1] is not None
-    found = [[document[a:b] for a, b in sentence] for sentence in offsets if sentence]
-    assert found == [["We", "can't", "can't", "go", "."], ["It", "is", "!"]]
-    assert corpus[2].char_offsets == [(-1, -1)]
-
-
 def test_batches_go_on_counting(corpus: Corpus) -> None:
     source = text(FIRST, SECOND, THIRD)
     parts = list(stream_conllu(source, batch_tokens=1, feature_columns=("Number", "Tense")))

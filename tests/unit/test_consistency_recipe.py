@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fstcrf.errors import DataError
 from fstcrf.recipes import RECIPES, Setting, announcements, consistency, run_recipe
 from fstcrf.recipes.announcements import folds
 from fstcrf.recipes.corpora import BREAK, all_messages, mean_f, token_counts, without_breaks
@@ -161,9 +159,7 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 
 
 @pytest.mark.thorough
-def test_a_small_run_and_its_resumption(setting: Setting) -> None:
-    told: list[str] = []
-    setting = replace(setting, say=told.append)
+def test_the_quick_form(setting: Setting) -> None:
     first = run_recipe(RECIPES["consistency"], setting)
     values = {(row.row, row.metric): row.value for row in first.result.rows}
     assert values["features of table 2, Viterbi", "F, test, %"] == 100
@@ -186,47 +182,6 @@ def test_a_small_run_and_its_resumption(setting: Setting) -> None:
         "announcements, more features, fold 5, names",
         "announcements, fold 5, tokens",
     }
-    told.clear()
-    again = run_recipe(RECIPES["consistency"], setting)
-    assert not any(line.startswith("consistency: ") for line in told)  # nothing is done again
-    assert again.result.rows == first.result.rows
-
-
-@pytest.mark.slow
-def test_a_full_run_chooses_on_the_dev_file(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nothing of the test file is read before the settings are frozen."""
-    told: list[str] = []
-    order: list[str] = []
-    entities = consistency.read
-
-    def check() -> None:
-        assert setting.report is not None
-        frozen(setting.report / "settings.json")
-
-    def read(given: Setting, part: str) -> Corpus:
-        order.append(part)
-        if part == "testb":
-            check()
-        return entities(given, part)
-
-    def say(line: str) -> None:
-        told.append(line)
-        if "IOB1" in line:
-            check()
-
-    monkeypatch.setattr(consistency, "read", read)
-    report = run_recipe(RECIPES["consistency"], replace(setting, full=True, say=say))
-    assert setting.report is not None
-    choices = frozen(setting.report / "settings.json").choices
-    assert order == ["train", "testa", "testb"]
-    assert len(choices["features"].trials) == 2
-    assert len(choices["label pairs"].trials) == 2
-    assert len(choices["more features, prior"].trials) == 2
-    assert {trial.settings["scheme"] for trial in choices["labels and prior"].trials} == {"io"}
-    assert "more features, with consistency" in [line.row for line in report.result.headline]
-    assert any("held-out" in line for line in told)
 
 
 @pytest.mark.slow
@@ -238,44 +193,3 @@ def test_types_that_a_file_does_not_have(setting: Setting) -> None:
     assert values["features of table 2, Viterbi", "F, test, %: PER"] == 100
     assert values["features of table 2, Viterbi", "F, test, %: ORG"] == 0
     assert "| ORG |  |  | 0 (2,975) | 0 (0) |" in report.markdown()
-
-
-def interrupted(setting: Setting) -> tuple[str, list[str]]:
-    """Stop a run in the second fold of announcements; return its page and what was said."""
-    told: list[str] = []
-
-    def say(line: str) -> None:
-        told.append(line)
-        if line == "consistency: announcements, features of the paper, fold 2 of 5":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_recipe(RECIPES["consistency"], replace(setting, say=say))
-    assert setting.report is not None
-    return (setting.report / "report.md").read_text("utf-8"), told
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_tells_what_it_found_and_goes_on(setting: Setting) -> None:
-    page, _ = interrupted(setting)
-    assert "**Not complete**: interrupted after " in page
-    assert "| chosen features, Viterbi | F, test, % |" in page
-    assert "| announcements, features of the paper, fold 1: Viterbi |" in page
-    page, told = interrupted(setting)
-    assert "of earlier runs" in page
-    done = [line for line in told if line.startswith("consistency: ")]
-    assert done == ["consistency: announcements, features of the paper, fold 2 of 5"]
-
-
-@pytest.mark.slow
-def test_other_messages_are_another_run(setting: Setting) -> None:
-    interrupted(setting)
-    for path in setting.files("seminars/docs/*.txt")[::2]:
-        text = path.read_text("utf-8")
-        path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
-    with pytest.raises(DataError, match="settings of another run were frozen here"):
-        run_recipe(RECIPES["consistency"], setting)
-    (setting.data.parent / "report/settings.json").unlink()
-    page, told = interrupted(setting)
-    assert "of earlier runs" not in page
-    assert "consistency: announcements, features of the paper, fold 1 of 5" in told

@@ -22,13 +22,6 @@ def accepts(grammar: Grammar, text: str, labels: tuple[str, ...] = BIO) -> bool:
 # --- Names -------------------------------------------------------------------------------------
 
 
-def test_a_label_counts_tokens_and_a_type_counts_spans() -> None:
-    assert accepts(c.at_most(1, "NP"), "B-NP I-NP I-NP O")
-    assert not accepts(c.at_most(1, "NP"), "B-NP B-NP")
-    assert accepts(c.at_most(1, "I-NP"), "B-NP I-NP B-NP")
-    assert not accepts(c.at_most(1, "I-NP"), "B-NP I-NP I-NP")
-
-
 def test_labels_that_break_their_scheme_begin_spans_as_for_conlleval() -> None:
     assert not accepts(c.at_most(1, "NP"), "I-NP O I-NP")
     assert accepts(c.at_most(1, "NP", scheme="iob2"), "I-NP O I-NP")
@@ -50,15 +43,6 @@ def test_bare_letters_are_spans_only_among_their_kind() -> None:
     # "I" is a pronoun here.
     assert not accepts(c.contiguous(), "I V I", ("I", "V", "B", "E"))
     assert accepts(c.at_most(0, ""), "O O", ("O", "B", "I"))
-
-
-def test_classes_and_lists() -> None:
-    assert not accepts(c.at_most(1, c.label("B-.*")), "B-NP B-VP")
-    assert not accepts(c.at_most(1, ["NP", "VP"]), "B-NP I-NP B-VP")
-    assert accepts(c.at_most(1, ["NP", "VP"]), "B-NP I-NP")
-    assert accepts(c.never(c.label("[BI]-VP")), "B-NP O")
-    assert not accepts(c.never("VP"), "O I-VP")
-    assert accepts(c.at_least(3, c.ANY), "O O O")
 
 
 def test_contiguous_takes_span_labels_for_types() -> None:
@@ -147,30 +131,10 @@ def test_no_regular_expression() -> None:
 # --- Neighbours --------------------------------------------------------------------------------
 
 
-def test_transitions() -> None:
-    pairs = c.transitions([("a", "b"), ("b", "a"), (None, "a")])
-    assert accepts(pairs, "a b a", ("a", "b"))
-    assert not accepts(pairs, "b a", ("a", "b"))
-    assert not accepts(pairs, "a a", ("a", "b"))
-    never_twice = c.transitions({"a": ["b", None]})
-    assert accepts(never_twice, "b b a", ("a", "b"))
-    assert not accepts(never_twice, "a a", ("a", "b"))
-    asked = c.transitions(lambda a, b: a is not None or b == "b")
-    assert accepts(asked, "b a a", ("a", "b"))
-    assert not accepts(asked, "a", ("a", "b"))
-
-
 @pytest.mark.parametrize("scheme", [c.bio, c.iob1])
 def test_schemes_fold_into_transitions(scheme: Callable[[], Grammar]) -> None:
     (acceptor,) = scheme().bind(BIO)
     assert two_local(acceptor) is not None
-
-
-def test_bioes_and_bilou() -> None:
-    assert accepts(c.bioes(), "S-X B-X E-X O", ("O", "B-X", "I-X", "E-X", "S-X"))
-    assert not accepts(c.bioes(), "B-X O", ("O", "B-X", "I-X", "E-X", "S-X"))
-    assert accepts(c.bilou(), "U-X B-X L-X O", ("O", "B-X", "I-X", "L-X", "U-X"))
-    assert not accepts(c.bilou(), "B-X", ("O", "B-X", "I-X", "L-X", "U-X"))
 
 
 # --- Conditions and tapes ----------------------------------------------------------------------
@@ -226,14 +190,6 @@ def test_tapes_that_are_not_there(grammar: Grammar, labels: Any, message: str) -
     assert message in str(raised.value)
 
 
-def test_pairs() -> None:
-    rule = c.pairs({"VB": ["O"]}, ("pos", "chunk"), weight=-2.0).bound(TAPES)
-    assert rule.score({"pos": ["VB", "VB", "NN"], "chunk": ["O", "B-NP", "I-NP"]}) == -2.0
-    (hard,) = c.pairs([("NN", "B-NP"), ("VB", "O")], ["pos", "chunk"]).bind(TAPES)
-    assert hard.n_states == 1
-    assert (hard.target[0] >= 0).tolist() == [[False, True, False], [True, False, False]]
-
-
 # --- Sizes -------------------------------------------------------------------------------------
 
 
@@ -279,9 +235,3 @@ def test_optional_classes_may_be_without_labels() -> None:
         'export A = requires[optional["X"], "B-NP"];\nexport B = any* - (any* optional["Y"] any*);'
     )
     assert Grammar.from_text(text, BIO).accepts(["O"])
-
-
-def test_counts_beyond_a_thousand() -> None:
-    many = c.at_most(1_001, "NP").bound(BIO)
-    assert many.accepts(["B-NP"] * 1_001)
-    assert not many.accepts(["B-NP"] * 1_002)

@@ -6,17 +6,18 @@ import errno
 import gzip
 import io
 import os
-import resource
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 import fstcrf
 from fstcrf.errors import DataError, OptionError
+from fstcrf.ext.cluster.files import digest
+from fstcrf.ext.words.texts import read_words
 from fstcrf.files import (
     atomic_write,
     check_writable,
@@ -25,6 +26,8 @@ from fstcrf.files import (
     open_target,
     source_name,
 )
+from fstcrf.text.corpus.collection import CorpusFiles, Piece
+from fstcrf.text.corpus.items import read_items
 from fstcrf.text.features import read_template
 
 
@@ -130,21 +133,6 @@ def test_a_failure_leaves_the_old_file(error: type[BaseException], tmp_path: Pat
         fail()
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == {"a"}
-
-
-@pytest.mark.parametrize("size", [100_000, 5_000])
-def test_a_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
-    # A limit on file sizes fails like a full disk: in write() or, for the rest, in flush().
-    old = resource.getrlimit(resource.RLIMIT_FSIZE)
-    path = tmp_path / "a"
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, old[1]))
-        with pytest.raises(OSError) as raised, atomic_write(path) as file:  # noqa: PT011
-            file.write(b"x" * size)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, old)
-    assert raised.value.errno == errno.EFBIG
-    assert names(tmp_path) == set()
 
 
 @pytest.mark.parametrize("name", ["a" * 250, "漢" * 80, "é" * 120, "a\udcff" * 60])
@@ -262,6 +250,26 @@ def test_lines_that_no_text_has_are_refused(tmp_path: Path) -> None:
         file.write(b"a b\n\n")
         for _ in range(65):
             file.write(bytes(1 << 20))
-    for read in (fstcrf.read_columns, fstcrf.stream_columns):
+    reads: list[Callable[[], Iterable[object]]] = [
+        lambda: fstcrf.read_columns(path, ["word", "tag"]),
+        lambda: fstcrf.stream_columns(path, ["word", "tag"]),
+        lambda: read_items(path),
+        lambda: read_words(path),
+        lambda: CorpusFiles([path], ["word", "tag"]).read_pieces(Piece(str(path), "file")),
+    ]
+    for read in reads:
         with pytest.raises(DataError, match=r"bomb\.gz:3: more than 64 MB without the end of"):
-            list(read(path, ["word", "tag"]))
+            list(read())
+
+
+@pytest.mark.parametrize("suffix", ["txt", "conllu"])
+@pytest.mark.parametrize("made", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_read_in_pieces_is_a_regular_file(
+    tmp_path: Path, made: Callable[[Path], None], suffix: str
+) -> None:
+    path = tmp_path / f"text.{suffix}"
+    made(path)
+    with pytest.raises(DataError, match=rf"text\.{suffix}: no regular file, expected one that"):
+        CorpusFiles([path], ["word"]).pieces(str(path))
+    with pytest.raises(DataError, match="no regular file"):
+        digest(path)

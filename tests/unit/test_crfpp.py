@@ -52,26 +52,6 @@ def test_the_cost_factor_multiplies(write: Writer) -> None:
     assert tagger.lattice([("a",)]).log_partition() == pytest.approx(log(4 + 25), abs=1e-6)
 
 
-@pytest.mark.parametrize("write", WRITERS)
-def test_it_is_a_tagger_like_any_other(write: Writer, tmp_path: Path) -> None:
-    tagger = fstcrf.load_crfpp(model(write), columns=("word",), tape="tag")
-    assert (tagger.tape, tagger.columns) == ("tag", ("word", "tag"))
-    tagger.save(tmp_path / "m.fstcrf")
-    again = fstcrf.load(tmp_path / "m.fstcrf")
-    assert isinstance(again, fstcrf.CRF)
-    sentences = [{"word": list("aba")}, {"word": list("b")}, {"word": list("aa")}]
-    assert again.tag_all(sentences) == tagger.tag_all(sentences)
-    for one, two in zip(*(t.marginals_all(sentences) for t in (again, tagger)), strict=True):
-        assert np.array_equal(one, two)
-    at_most = fstcrf.constraints.at_most(1, "A", tape="tag")
-    assert (tagger & at_most).tag({"word": ["a", "a"]}) == ["B", "A"]
-    reader = fstcrf.CRF.train(
-        [{"word": ["a"], "tag": ["A"], "x": ["X"]}], "x", "U:%x[0,tag]", max_iterations=2
-    )
-    joint = fstcrf.compose(tagger, reader, normalize="chain")
-    assert joint.tag({"word": ["a", "a"], "tag": ["A", "A"]}) == (["A", "A"], ["X", "X"])
-
-
 def test_both_ways_to_write_a_model_say_the_same() -> None:
     text, binary = (fstcrf.load_crfpp(model(write)) for write in WRITERS)
     assert str(text.index.templates) == str(binary.index.templates)  # type: ignore[union-attr]
@@ -133,19 +113,6 @@ def test_a_model_without_label_pairs() -> None:
     tagger = fstcrf.load_crfpp(crfpp_text(LABELS, [b"U:%x[0,0]"], {b"U:a": [0.0, 1.0]}))
     assert tagger.topology.n_arc_slots == 0
     assert tagger.tag([("a",), ("b",)]) == ["B", "A"]
-
-
-def test_another_encoding() -> None:
-    word = "日本"
-    labels = ["詞".encode("euc-jp"), b"B"]
-    weights = {b"U:" + word.encode("euc-jp"): [1.0, 0.0]}
-    data = crfpp_text(labels, [b"U:%x[0,0]"], weights)
-    assert fstcrf.load_crfpp(data, encoding="euc-jp").tag([(word,)]) == ["詞"]
-    for file, what in ((data, "label"), (crfpp_text(LABELS, [b"U:%x[0,0]"], weights), "attribute")):
-        with pytest.raises(ModelFileError, match=f"{what} .* is not utf-8: give the model's enc"):
-            fstcrf.load_crfpp(file)
-    with pytest.raises(OptionError, match="encoding is 'eucjq'"):
-        fstcrf.load_crfpp(data, encoding="eucjq")
 
 
 def test_names_of_columns() -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import struct
 from itertools import pairwise
 
-import numpy as np
 import pytest
 
 from fstcrf.errors import ModelFileError, OptionError, ShapeError
-from fstcrf.ext.foreign.cqdb import hashes
 from fstcrf.ext.foreign.crfsuite import (
     STATE,
     TRANSITION,
@@ -18,7 +16,6 @@ from fstcrf.ext.foreign.crfsuite import (
     read_model,
     write_model,
 )
-from fstcrf.kernel.strings import pack_strings
 from tests.support.crfsuite_models import (
     FIELDS,
     features,
@@ -32,7 +29,6 @@ from tests.support.crfsuite_models import (
 )
 
 # The last one is published with lookup3: the hash of these 30 bytes, started from 1.
-KNOWN = [0x8BA9414B, 0xDD65F36F, 0xC39F51E7, 0x6C09E2C4, 0xCD628161]
 
 
 def words(*numbers: int) -> bytes:
@@ -85,73 +81,7 @@ def test_by_hand() -> None:
     assert model.features.tolist() == [(STATE, 0, 1, 1.5), (TRANSITION, 0, 1, -2.0)]
 
 
-def test_the_answers_of_a_model_by_hand() -> None:
-    tagger = load_crfsuite(by_hand())
-    lattice = tagger.lattice([["x"], {"x": 2.0, "y": 1.0}])
-    scores = {("A", "A"): 0.0, ("A", "B"): 3.0 - 2.0, ("B", "A"): 1.5, ("B", "B"): 1.5 + 3.0}
-    for labels, score in scores.items():
-        assert lattice.score(labels) == pytest.approx(score, abs=1e-12)
-    assert lattice.log_partition() == pytest.approx(
-        np.log(np.exp(list(scores.values())).sum()), abs=1e-12
-    )
-    assert tagger.tag([["x"], []]) == ["B", "A"]
-
-
-def test_hashes() -> None:
-    texts = ["", "w=the", "elevenbytes", "twelve bytes", "Four score and seven years ago"]
-    found = hashes(*pack_strings(texts)).tolist()
-    assert found == KNOWN
-    # One by one and together are the same, at every length.
-    many = ["ab" * n + "c" * (n % 3) for n in range(40)]
-    together = hashes(*pack_strings(many))
-    assert together.tolist() == [int(hashes(*pack_strings([text]))[0]) for text in many]
-    assert len(set(together.tolist())) == len(many)
-
-
-def test_there_and_back() -> None:
-    for model in (small(), random_model(3), random_model(4, labels=1, attributes=3, size=2)):
-        data = write_model(model)
-        again = read_model(data)
-        assert again.labels == model.labels
-        assert again.attributes == model.attributes
-        assert again.features.tolist() == model.features.tolist()
-        assert write_model(again) == data
-
-
 # --- Unusual, but sound ---------------------------------------------------------------------------
-
-
-def test_strings_that_are_found_by_hash_only() -> None:
-    data = one_way(write_model(small()))
-    assert read_model(data).attributes == small().attributes
-    assert read_model(data).labels == small().labels
-
-
-def test_no_attributes() -> None:
-    model = CRFsuiteModel.of(["O", ""], [], features([(TRANSITION, 0, 1, 1.0)]))
-    again = read_model(write_model(model))
-    assert (again.labels, again.attributes) == (("O", ""), ())
-    assert load_crfsuite(write_model(model)).tag([["x"], ["y"]]) == ["O", ""]
-
-
-def test_repeated_features() -> None:
-    rows = [
-        (STATE, 0, 0, 1.0),
-        (STATE, 0, 0, 2.5),
-        (TRANSITION, 0, 0, 9.0),
-        (TRANSITION, 0, 0, 0.5),
-    ]
-    tagger = load_crfsuite(write_model(CRFsuiteModel.of(["A", "B"], ["x"], features(rows))))
-    assert tagger.lattice([["x"], ["x"]]).score(["A", "A"]) == pytest.approx(3.5 + 3.5 + 0.5)
-
-
-def test_features_in_any_order() -> None:
-    model = small()
-    order = np.random.default_rng(0).permutation(len(model.features))
-    shuffled = CRFsuiteModel.of(model.labels, model.attributes, model.features[order])
-    sentence = [["w=the", "w=cat"], ["b\\:c"]]
-    one, two = (load_crfsuite(write_model(m)).marginals_all([sentence]) for m in (model, shuffled))
-    assert np.array_equal(one[0], two[0])
 
 
 def test_a_feature_that_nothing_refers_to_does_not_count() -> None:

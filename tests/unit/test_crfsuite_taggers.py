@@ -43,17 +43,6 @@ def slashed() -> CRF:
     return CRF.train(corpus, "tag", "U:%x[-1,word]/%x[0,word]", max_iterations=5)
 
 
-@pytest.mark.parametrize("order", [0, 1])
-def test_there_and_back(order: int) -> None:
-    tagger = literal(order=order)
-    again = load_crfsuite(write_model(export(tagger)))
-    assert again.labels == tagger.labels
-    for one, two in zip(
-        tagger.marginals_all(SENTENCES), again.marginals_all(SENTENCES), strict=True
-    ):
-        np.testing.assert_allclose(one, two, atol=1e-12)
-
-
 def test_weights_of_zero_are_left_out() -> None:
     tagger = literal()
     theta = tagger.theta.copy()

@@ -94,32 +94,6 @@ def test_the_n_best(name: str, n: int) -> None:
     check(TAGGERS[name], n)
 
 
-@pytest.mark.parametrize("n", [1, 4])
-@pytest.mark.parametrize("name", TAGGERS)
-def test_known_labels_and_biases(name: str, n: int) -> None:
-    tagger = TAGGERS[name]
-    bias: dict[str, dict[str, float]] = {"pos": {"P0": -1.5}}
-    forced: list[Any] = [{"pos": ["P0|P1", *[None] * (len(s["word"]) - 1)]} for s in DATA[:-1]]
-    if "chunk" in tagger.tapes:
-        bias["chunk"] = {"O": 0.75}
-        for number, sentence in enumerate(DATA[1:-1], 1):
-            forced[number]["chunk"] = ["_"] * (len(sentence["word"]) - 1) + ["O"]
-    check(tagger, n, [*forced, {"pos": []}], bias)
-    check(tagger, n, None, bias)
-
-
-@pytest.mark.parametrize("n", [1, 3])
-def test_a_chain(n: int) -> None:
-    chain = compose(A, B, grammar=GRAMMAR, normalize="chain")
-    answer = chain.decode(DATA, n=n)
-    for b, sentence in enumerate(DATA):
-        wanted = chain.lattice(sentence).nbest(n)
-        found = answer.paths(b)
-        assert [p.labels for p in found] == [p.labels for p in wanted]
-        assert [p.score for p in found] == pytest.approx([p.score for p in wanted])
-        assert [p.probability for p in found] == pytest.approx([p.probability for p in wanted])
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("weights", "grammar"), [((1.0, 1.0), None), ((1.0, 1.0), GRAMMAR), ((0.8, 0.5), GRAMMAR)]
@@ -151,21 +125,6 @@ def test_a_chain_with_known_labels_and_biases(weights: Any, grammar: Any) -> Non
                     assert path.probability == pytest.approx(plain, abs=1e-9)
 
 
-def test_a_chain_of_three_with_known_labels_and_biases() -> None:
-    chain = compose(*taggers("three in a row"))
-    sentence = {"word": ["a", "d"]}
-    forced: Any = {"pos": [None, "P1|P2"], "ent": ["E1", None]}
-    bias: Any = {"chunk": {"B": 2.0, "I": -1.0}, "ent": {"E0": 1.5}}
-    for known, added in ((forced, bias), (forced, None), (None, bias)):
-        (score, labels), *_ = all_paths(chain, sentence, known, added)
-        told = None if known is None else [known, None]
-        answer = chain.decode([sentence, {"word": ["c"]}], forced=told, bias=added)
-        (path,) = answer.paths(0)
-        assert (path.labels, path.exact) == (labels, True)
-        assert path.score == pytest.approx(score, abs=1e-9)
-        assert path.probability == pytest.approx(chain.lattice(sentence).probability(labels))
-
-
 def test_a_chain_whose_known_labels_leave_nothing() -> None:
     grammar = at_most(0, label("B"), tape="chunk")
     chain = compose(A, B, grammar=grammar, normalize="chain")
@@ -188,6 +147,9 @@ def test_a_chain_whose_known_labels_leave_nothing() -> None:
 # --- No path ------------------------------------------------------------------------------------
 
 
+SKIP: Any = {"on_no_path": "skip"}
+
+
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_no_path_under_a_grammar(normalize: Any, n: int) -> None:
@@ -204,6 +166,11 @@ def test_no_path_under_a_grammar(normalize: Any, n: int) -> None:
     assert relaxed.changed.tolist() == ["grammar" if d else "" for d in dead]
     for b, is_dead in enumerate(dead):
         assert relaxed[b] == (free[b] if is_dead else skipped[b])
+    for answer, options in ((skipped, {}), (skipped, SKIP), (relaxed, {"on_no_path": "relax"})):
+        assert short.nbest_all(DATA, n, **options) == answer.ranked()
+        assert short.paths_all(DATA, **options) == [next(iter(p), None) for p in answer.ranked()]
+    with pytest.raises(NoPathError):
+        short.paths_all(DATA, on_no_path="error")
 
 
 def test_what_is_given_up_in_turn() -> None:

@@ -38,8 +38,13 @@ from fstcrf.ext.documents import (
 )
 from fstcrf.ext.documents.consistency import count_pairs
 from fstcrf.ext.documents.document import repeated_sequences
-from fstcrf.ext.documents.sampler import Sweeps
-from fstcrf.text.corpus import ColumnWriter, Corpus, read_columns, stream_columns
+from fstcrf.text.corpus import (
+    ColumnWriter,
+    Corpus,
+    convert_column,
+    read_columns,
+    stream_columns,
+)
 from fstcrf.text.corpus.batches import whole_documents
 
 TEXT = """\
@@ -140,6 +145,15 @@ def test_pairs_are_counted_within_documents(corpus: Corpus) -> None:
     assert counts.within.tolist() == [[2, 0], [1, 0]]
 
 
+@pytest.mark.parametrize("scheme", ["iob1", "bioes", "bilou"])
+def test_pairs_are_those_of_any_tagging_scheme(corpus: Corpus, scheme: str) -> None:
+    written = convert_column(corpus, "ner", "iob2", scheme)
+    found, wanted = count_pairs(written, "ner"), count_pairs(corpus, "ner")
+    assert found.types == wanted.types
+    assert np.array_equal(found.same, wanted.same)
+    assert np.array_equal(found.within, wanted.within)
+
+
 def test_penalties_as_in_the_paper(corpus: Corpus) -> None:
     model = Consistency.estimate(corpus, "ner")
     found = {(v.relation, v.types): v.penalty for v in model.violations}
@@ -195,25 +209,6 @@ def test_case_and_incomplete_spans_are_options(corpus: Corpus, tmp_path: Path) -
         Fields.load(fields)
 
 
-def test_documents_are_decided_apart(corpus: Corpus, tagger: fstcrf.CRF) -> None:
-    model = Consistency.estimate(corpus, "ner")
-    together = DocumentTagger(tagger, [model], Annealing(20)).tag_all(corpus)
-    assert [len(labels) for labels in together] == [2, 2, 5, 2]
-    first = DocumentTagger(tagger, [model], Annealing(20)).tag_all(corpus[:2])
-    assert first == together[:2]
-
-
-def test_strong_penalties_make_labels_agree(tagger: fstcrf.CRF) -> None:
-    corpus = Corpus.from_sentences(
-        [{"word": ["Rotor", "Volgograd"]}, {"word": ["Rotor", "Volgograd", "met"]}]
-    )
-    model = Consistency(
-        [Violation("same", ("PER", "ORG"), -50.0), Violation("within", ("PER", "ORG"), -50.0)]
-    )
-    found = DocumentTagger(tagger, [model], sweeps="mixed", chains=2).tag_all(corpus)
-    assert found[0] == found[1][:2]
-
-
 def test_sentences_without_tokens_stay(tagger: fstcrf.CRF) -> None:
     corpus = Corpus.from_sentences([{"word": []}, {"word": ["Rotor"]}, {"word": []}], ["word"])
     assert [len(x) for x in DocumentTagger(tagger).tag_all(corpus)] == [0, 1, 0]
@@ -266,28 +261,6 @@ def test_the_tape_of_a_model_is_checked_at_once(corpus: Corpus, tagger: fstcrf.C
         DocumentTagger(tagger, [model])
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        Consistency([Violation("same", ("ORG", "PER"), -2)]),
-        Fields([Differing("ORG", "text", -2)]),
-        Fields([Unlabelled("ORG", -2)]),
-    ],
-)
-def test_penalties_may_be_whole_numbers(
-    corpus: Corpus, tagger: fstcrf.CRF, model: Consistency | Fields
-) -> None:
-    assert type(model.violations[0].penalty) is float
-    assert len(labels_of(DocumentTagger(tagger, [model], Annealing(5)), corpus)) == 11
-
-
-def test_batches_hold_whole_documents(corpus: Corpus) -> None:
-    batches = [corpus[:1], corpus[1:3], corpus[3:]]
-    found = list(whole_documents(batches))
-    assert [len(batch) for batch in found] == [2, 2]
-    assert [len(batch.document_slices()) for batch in found] == [1, 1]
-
-
 @pytest.mark.parametrize("tokens", range(1, 12))
 @pytest.mark.parametrize("head", ["", "-DOCSTART- 0\n\n", "-DOCSTART- 0\n\n-DOCSTART- 00\n\n"])
 def test_whole_documents_are_written_as_they_were(tmp_path: Path, tokens: int, head: str) -> None:
@@ -309,6 +282,21 @@ def test_whole_documents_are_written_as_they_were(tmp_path: Path, tokens: int, h
         assert parts.tolist() == getattr(whole, name).tolist(), name
     first = [set(batch.documents.tolist()) for batch in found]
     assert all(not one & other for one, other in itertools.combinations(first, 2))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        Consistency([Violation("same", ("ORG", "PER"), -2)]),
+        Fields([Differing("ORG", "text", -2)]),
+        Fields([Unlabelled("ORG", -2)]),
+    ],
+)
+def test_penalties_may_be_whole_numbers(
+    corpus: Corpus, tagger: fstcrf.CRF, model: Consistency | Fields
+) -> None:
+    assert type(model.violations[0].penalty) is float
+    assert len(labels_of(DocumentTagger(tagger, [model], Annealing(5)), corpus)) == 11
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 1000])
@@ -533,32 +521,6 @@ def printed_labels(*arguments: str) -> list[str]:
 
 def labels_of(tagger: DocumentTagger, corpus: Corpus) -> list[str]:
     return [label for sentence in tagger.tag_all(corpus) for label in sentence]
-
-
-@pytest.mark.parametrize("draw", ["token", "sentence", "mixed"])
-def test_samples_in_the_shell(
-    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, draw: Sweeps
-) -> None:
-    tagger.save(tmp_path / "tagger.fstcrf")
-    model = Consistency([Violation("same", ("ORG", "PER"), -0.5)])
-    model.save(tmp_path / "names.json")
-    tag = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "text.txt"))
-    how = ("--schedule", "constant", "--draw", draw, "--start", "random", "--take", "last")
-    found = []
-    for seed in range(5):
-        more = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "2")
-        found.append(printed_labels(*tag, *more, *how, "--seed", str(seed)))
-        wanted = DocumentTagger(
-            tagger,
-            [model],
-            Annealing(2, "constant"),
-            sweeps=draw,
-            start="random",
-            take="last",
-            seed=seed,
-        )
-        assert found[-1] == labels_of(wanted, corpus)
-    assert len(set(map(tuple, found))) > 1
 
 
 @pytest.mark.parametrize(

@@ -65,19 +65,6 @@ def test_without_models_they_are_those_of_viterbi() -> None:
     assert agreed_labels(emissions.lattices, corpus(), []) == emissions.decode().labels()
 
 
-def test_entities_agree_that_did_not() -> None:
-    values = [np.full((len(words), len(LABELS)), -5.0) for words in SENTENCES[:2]]
-    values[0][0, :2], values[0][1, 4] = (1.0, 1.2), 1.0  # a little more a person
-    values[1][0, :2], values[1][1, 2:4] = (4.0, 0.0), (4.0, 0.0)  # an organisation for sure
-    words = Corpus.from_sentences([{"word": ["Rotor", "won"]}, {"word": ["Rotor", "Volgograd"]}])
-    emissions = Emissions(values, labels=LABELS, grammar=constraints.bio())
-    model = Consistency([Violation("within", ("ORG", "PER"), -3.0)])
-    alone = agreed_labels(emissions.lattices, words, [])
-    agreed = agreed_labels(emissions.lattices, words, [model])
-    assert alone == [["B-PER", "O"], ["B-ORG", "I-ORG"]]
-    assert agreed != alone
-
-
 def test_what_is_refused() -> None:
     emissions, words = batch(0), corpus()
     with pytest.raises(ShapeError, match="3 lattices of 4 tokens for 4 sentences of 5"):

@@ -46,7 +46,7 @@ def test_arcs_are_needed_once_not_at_every_token(
     monkeypatch.setattr(export, "_MAX_ARCS", states**2)
     with pytest.raises(TooLargeError, match=f"{states} joint states"):
         lattice.to_att()
-    model = Consistency.estimate(corpus, "ner", scheme="iob2", tape="ner")
+    model = Consistency.estimate(corpus, "ner", tape="ner")
     for sweeps in ("token", "mixed"):
         tagger = DocumentTagger(joint, [model], Annealing(50), sweeps=sweeps)
         assert tagger.tag_all(corpus) == joint.tag_all(corpus)

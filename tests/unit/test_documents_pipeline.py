@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import fstcrf
 import tests.support.command as program
 from fstcrf import Pipeline, Task
 from fstcrf.errors import OptionError
@@ -65,11 +64,6 @@ def test_a_pipeline_decides_as_its_composition(corpus: Corpus, trained: TrainedP
     assert alone == trained.tag_all(corpus, decode="joint")
 
 
-def test_a_model_says_which_task_it_reads(trained: TrainedPipeline) -> None:
-    with pytest.raises(OptionError, match=r"reads no tape: give it tape= .* one of pos, ner"):
-        DocumentTagger(trained, [Consistency(SAME)])
-
-
 def test_chains_are_refused(corpus: Corpus) -> None:
     chain = pipeline(corpus, normalize="chain").train()
     with pytest.raises(OptionError, match="normalize='chain' is no product of transducers"):
@@ -91,19 +85,3 @@ def test_one_task_after_those_before_it(
     wanted = DocumentTagger(trained["ner"], [Consistency(SAME)], SWEEPS).tag_all(text)
     labels = [label for sentence in wanted for label in sentence]
     assert [x.split(" ")[2] for x in printed if x and "DOCSTART" not in x] == labels
-
-
-def test_the_file_of_a_pipeline_in_the_shell(
-    corpus: Corpus, trained: TrainedPipeline, tmp_path: Path
-) -> None:
-    model = Consistency(SAME, tape="ner")
-    model.save(tmp_path / "names.json")
-    given = ("--columns", "word,gold-pos,gold", "--sweeps", "20")
-    more = ("--document-consistency", str(tmp_path / "names.json"))
-    file = str(tmp_path / "news" / "pipeline.fstcrf")
-    printed = program.done("tag", file, str(tmp_path / "text.txt"), *given, *more).splitlines()
-    wanted = DocumentTagger(fstcrf.load_pipeline(tmp_path / "news"), [model], SWEEPS)
-    pairs = [pair for pos, ner in wanted.tag_all(corpus) for pair in zip(pos, ner, strict=True)]
-    found = [x.split(" ")[3:] for x in printed if x and "DOCSTART" not in x]
-    assert found == [[pos, ner] for pos, ner in pairs]
-    assert trained.tapes == ("pos", "ner")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ import fstcrf
 from fstcrf import Grammar, Lattice
 from fstcrf.constraints import at_most, bio
 from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError, TooLargeError
-from fstcrf.lattices.drawings import _sums
-from fstcrf.lattices.machines import joint_arrays
 from fstcrf.machines import pictures
 from fstcrf.machines.topology import chain_topology
 
@@ -73,38 +70,6 @@ def test_a_small_lattice_is_a_trellis(tmp_path: Path) -> None:
     assert arcs(svg) == 2 * 4
     for share in one.marginals().ravel():
         assert f"{share:.2f}" in shown
-
-
-@pytest.mark.parametrize("grammar", [None, at_most(1, "a1")])
-@pytest.mark.parametrize("sizes", [(3,), (2, 2)])
-def test_probabilities_of_a_trellis_are_those_of_all_paths(
-    sizes: tuple[int, ...], grammar: Grammar | None
-) -> None:
-    if grammar is not None and len(sizes) > 1:
-        grammar = at_most(1, "a1", tape="a")
-    one = random_lattice(sizes, 4) if grammar is None else random_lattice(sizes, 4) & grammar
-    joint = joint_arrays(one)
-    found = _sums(joint)
-    states = joint.node.shape[1]
-    total, node = 0.0, np.zeros_like(joint.node)
-    best: tuple[float, tuple[int, ...]] = (NEVER, ())
-    arc = np.zeros((3, states, states))
-    for path in itertools.product(range(states), repeat=4):
-        score = joint.initial[path[0]] + joint.final[path[-1]]
-        score += sum(joint.node[t, s] for t, s in enumerate(path))
-        score += sum(
-            joint.step[t + 1 if joint.per_token else 0][s, r]
-            for t, (s, r) in enumerate(itertools.pairwise(path))
-        )
-        mass = math.exp(score)
-        total += mass
-        best = max(best, (score, path))
-        node[range(4), path] += mass
-        arc[range(3), path[:-1], path[1:]] += mass
-    np.testing.assert_allclose(found.node, node / total, atol=1e-12)
-    np.testing.assert_allclose(found.arc, arc / total, atol=1e-12)
-    assert tuple(found.best.tolist()) == best[1]
-    assert total == pytest.approx(math.exp(one.log_partition()))
 
 
 def test_states_of_a_grammar_are_numbered() -> None:

@@ -90,14 +90,6 @@ def test_pages_plots_and_hours_are_written(tmp_path: Path) -> None:
     assert index == f"before\n\n{begin}\n\n{table}\n\n{end}\nafter\n"
 
 
-def test_parts_of_other_commits_are_known() -> None:
-    assert PROGRAM["made_elsewhere"](REPORT) == []
-    line = "| of earlier runs | 3 parts, by fstcrf 0.1.0, commit 0123456789ab, 0.1.0, commit fe98 |"
-    after = "earlier runs among it |\n"
-    report = REPORT.replace(after, f"{after}{line}\n")
-    assert PROGRAM["made_elsewhere"](report) == ["fe98"]
-
-
 def test_nothing_is_run_with_changes_that_are_not_committed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,14 +99,3 @@ def test_nothing_is_run_with_changes_that_are_not_committed(
     with pytest.raises(SystemExit):
         main()
     assert "not committed: fstcrf/x.py" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("arguments", [["--data", "x", "nothing"], []])
-def test_bad_arguments_end_at_once(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["evidence.py", *arguments])
-    with pytest.raises(SystemExit):
-        PROGRAM["main"]()
-    said = capsys.readouterr().err
-    assert "no such recipe: nothing" in said or "--data" in said

@@ -22,8 +22,7 @@ from fstcrf.text.corpus import collection, read_columns, write_columns
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.corpus import Corpus
 from fstcrf.text.features import counting
-from fstcrf.training import parts
-from fstcrf.training.executors import executor as trees
+from fstcrf.training import shards
 from fstcrf.training.executors.executor import LocalExecutor
 from fstcrf.training.executors.futures import FuturesExecutor, ProcessExecutor
 from fstcrf.training.spool import ArrayFile, Spool
@@ -60,8 +59,8 @@ def corpus(seed: int, sentences: int, labels: str = "ABC") -> Corpus:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many parts and pieces of little text."""
-    monkeypatch.setattr(parts, "PART_TOKENS", 300)
-    monkeypatch.setattr(parts, "START_TOKENS", 900)
+    monkeypatch.setattr(shards, "PART_TOKENS", 300)
+    monkeypatch.setattr(shards, "START_TOKENS", 900)
     monkeypatch.setattr(collection, "PIECE_BYTES", 4000)
     monkeypatch.setattr(spread, "_GIVEN_TOKENS", 500)
     monkeypatch.setattr(spread, "_BLOCK_TOKENS", 128)
@@ -79,7 +78,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> CorpusFiles:
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[ProcessExecutor]:
-    """Two processes."""
     with ProcessExecutor(2) as executor:
         yield executor
 
@@ -93,36 +91,6 @@ def same(one: CRF, other: CRF) -> bool:
     pairs = zip(one.index.arrays().items(), other.index.arrays().items(), strict=True)
     assert all(name == again and np.array_equal(a, b) for (name, a), (again, b) in pairs)
     return np.array_equal(one.theta, other.theta) and one.record == other.record
-
-
-# --- The tree -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", range(1, 20))
-def test_the_tree_of_any_division_is_one(n: int) -> None:
-    whole = trees.folded(str, lambda a, b: f"({a} {b})", 0, n)
-    for workers in range(1, n + 2):
-        sums = {}
-        for first, end in trees.shares(n, workers):
-            for a, b in trees.subtrees(first, end, n):
-                sums[a, b] = trees.folded(str, lambda x, y: f"({x} {y})", a, b)
-
-        def upper(a: int, b: int, sums: dict[tuple[int, int], str] = sums) -> str:
-            if (a, b) in sums:
-                return sums[a, b]
-            middle = trees.left_end(a, b)
-            return f"({upper(a, middle, sums)} {upper(middle, b, sums)})"
-
-        assert upper(0, n) == whole
-    assert trees.folded(str, lambda a, b: f"({a} {b})", 0, 6) == "(((0 1) (2 3)) (4 5))"
-
-
-def test_the_number_of_parts_is_a_function_of_the_tokens() -> None:
-    assert [parts.part_count(n) for n in (0, 1, 300, 301, 600, 601, 1201)] == [1, 1, 1, 2, 2, 4, 8]
-    offsets = np.cumsum([0, *[7] * 300])
-    bounds = parts.part_bounds(offsets)
-    assert len(bounds) == 1 + parts.part_count(2100)
-    assert parts.part_bounds(np.asarray([0, 5000])) == [0, 1]  # one sentence is one part
 
 
 # --- The same bits --------------------------------------------------------------------------------
@@ -318,7 +286,6 @@ def test_keys_are_counted_exactly_in_files(tmp_path: Path, budget: int) -> None:
 
 
 def count(counter: counting.KeyCounter, drawn: list[list[int]], rng: np.random.Generator) -> None:
-    """Draw keys and count them."""
     for _ in range(30):
         found = []
         for family in range(2):

@@ -100,14 +100,6 @@ def test_skip_leaves_the_sentences_out_with_all_that_is_in_them() -> None:
         train([["I-A"], ["NN"]], scheme="iob2", on_illegal="skip")
 
 
-def test_attribute_lists_too() -> None:
-    data = [[["a"]] * len(one) for one in ILLEGAL]
-    with pytest.raises(SchemeError, match="sentence 1, token 1"):
-        CRF.train(data, ILLEGAL, scheme="iob2")
-    with pytest.warns(LabelWarning, match="left out 1 of 4"):
-        assert CRF.train(data, ILLEGAL, scheme="iob2", on_illegal="skip").labels[0] == "B-A"
-
-
 def test_another_scheme_is_converted_with_the_held_out_labels() -> None:
     wanted = [convert(one, "iob1", "bioes") for one in IOB1]
     assert gold(IOB1, scheme="iob1:bioes") == (wanted, [True] * 3)
@@ -259,46 +251,6 @@ def test_in_the_shell() -> None:
     done = program.run("train", "iob1.txt", "-o", "n", *SHELL, "--scheme", "iob9")
     assert done.exit_code == 2
     assert "--scheme 'iob9', expected one of iob1, iob2, bio" in done.stderr
-
-
-@pytest.mark.usefixtures("files")
-def test_eval_knows_the_names_of_the_library() -> None:
-    Path("pred.txt").write_text("a B-A B-A\nb I-A I-A\n")
-    given = ("eval", "--pred", "pred.txt", "--columns", "word,y,p", "--target", "y")
-    outputs = [
-        program.run(*given, "--pred-column", "p", "--strict", "--scheme", name)
-        for name in ("bio", "iob2")
-    ]
-    assert [done.exit_code for done in outputs] == [0, 0]
-    assert outputs[0].stdout == outputs[1].stdout
-    done = program.run(*given, "--pred-column", "p", "--scheme", "iob9")
-    assert done.exit_code == 2
-
-
-@pytest.mark.usefixtures("files")
-def test_in_toml() -> None:
-    text = '[task.y]\ndata = "{}"\ncolumns = ["word", "y"]\ntemplate = "t.tpl"\n'
-    Path("p.toml").write_text(text.format("bad.txt") + 'scheme = "bio"\n')
-    done = program.run("pipeline", "train", "p.toml", "-o", "p")
-    assert done.exit_code == 1
-    assert "bad.txt:4: task 'y': 'I-B' after 'O' is no iob2, the first of 1" in done.stderr
-    Path("p.toml").write_text(text.format("bad.txt") + 'scheme = "bio"\non_illegal = "skip"\n')
-    done = program.run("pipeline", "train", "p.toml", "-o", "p")
-    assert done.exit_code == 0
-    assert "left out 1 of 2 sentences" in done.stderr
-    Path("p.toml").write_text(text.format("iob1.txt") + 'scheme = "iob1:bioes"\n')
-    assert program.run("pipeline", "train", "p.toml", "-o", "q").exit_code == 0
-
-
-@pytest.mark.usefixtures("files")
-def test_tune_takes_it() -> None:
-    pytest.importorskip("optuna", reason="optuna is not installed")
-    done = program.run(
-        *("tune", "iob1.txt", "--dev", "iob1.txt", *SHELL, "--scheme", "iob1:iob2"),
-        *("--on-illegal", "skip", "--trials", "2"),
-    )
-    assert done.exit_code == 0, done.stderr
-    assert "--scheme iob1:iob2 --on-illegal skip" in done.stdout
 
 
 def test_a_column_that_is_not_there() -> None:

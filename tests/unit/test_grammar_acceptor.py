@@ -14,12 +14,8 @@ from fstcrf.machines.grammar import (
     either,
     equivalent,
     intersect,
-    is_empty,
-    minimise,
     on_tapes,
     simplified,
-    trim,
-    two_local,
 )
 
 LABELS = ("a", "b")
@@ -80,30 +76,6 @@ def test_walk_checks_what_it_reads() -> None:
         acceptor().walk("a", "a")
 
 
-def test_trim_numbers_states_as_they_are_met() -> None:
-    target = np.asarray([[3, 1], [1, 1], [0, 0], [-1, 3]], dtype=np.int32)
-    machine = acceptor(
-        target=target, score=np.ones((4, 2)), final=np.asarray([-np.inf] * 3 + [0.0])
-    )
-    small = trim(machine)
-    assert small.target.tolist() == [[1, -1], [-1, 1]]
-    assert small.score is not None
-    assert small.score.tolist() == [[1.0, 0.0], [0.0, 1.0]]
-    assert small.final.tolist() == [-np.inf, 0.0]
-
-
-def test_nothing_accepted() -> None:
-    nothing = acceptor(final=np.full(2, -np.inf))
-    assert is_empty(nothing)
-    assert not is_empty(acceptor())
-    small = minimise(trim(nothing))
-    assert small.n_states == 1
-    assert small.walk("") == -np.inf
-    only_empty = acceptor(final=np.asarray([0.0, -np.inf]))
-    assert is_empty(only_empty)
-    assert only_empty.walk("") == 0.0
-
-
 def test_a_product_that_is_too_large() -> None:
     with pytest.raises(TooLargeError, match=r"the product ab\* & ab\* has more than 1 states"):
         intersect(acceptor(), acceptor(), limit=1)
@@ -115,12 +87,6 @@ def test_tapes_must_agree() -> None:
         intersect(acceptor(), other)
     with pytest.raises(ShapeError, match="missing or has other labels"):
         on_tapes(acceptor(), ("pos",), (LABELS,))
-
-
-def test_two_tapes_are_not_two_local() -> None:
-    wide = on_tapes(acceptor(), ("", "pos"), (LABELS, ("N",)))
-    assert wide.target.shape == (2, 2, 1)
-    assert two_local(wide) is None
 
 
 def test_a_union_of_scores_is_no_acceptor() -> None:

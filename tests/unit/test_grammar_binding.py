@@ -6,7 +6,6 @@ import subprocess
 import sys
 from typing import Any
 
-import numpy as np
 import pytest
 
 from fstcrf import constraints as c
@@ -32,21 +31,6 @@ def test_bindings_are_kept() -> None:
     assert grammar.bind(tuple(LABELS))[0] is first[0]
     assert (grammar & c.bio()).bind(LABELS)[0] is first[0]
     assert grammar.bind([*LABELS, "X"])[0] is not first[0]
-
-
-def test_both() -> None:
-    both = (c.bio() & c.at_most(1, "NP")).bound(LABELS)
-    assert both.accepts(["B-NP", "I-NP"])
-    assert not both.accepts(["I-NP"])
-    assert not both.accepts(["B-NP", "B-NP"])
-    assert len(both.bind(LABELS)) == 2
-
-
-def test_scores_add() -> None:
-    both = (c.bio(weight=-1.0) & c.at_most(1, "NP", weight=-10.0)).bound(LABELS)
-    assert both.score(["I-NP", "O", "I-NP"]) == -12.0
-    assert both.score([]) == 0.0
-    assert (both & c.bio()).bound(LABELS).score(["I-NP"]) == -np.inf
 
 
 def test_labels_of_combinations() -> None:

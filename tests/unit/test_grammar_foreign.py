@@ -171,8 +171,8 @@ def test_a_file_of_something_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_acceptors_of_a_hundred_thousand_states(tmp_path: Path) -> None:
-    states, size = 100_000, 40
+def test_acceptors_of_many_states(tmp_path: Path) -> None:
+    states, size = 20_000, 40
     labels = tuple(f"L{i}" for i in range(size))
     rng = np.random.default_rng(0)
     # A tree of random words; 12 labels lead on from a state.
@@ -191,17 +191,3 @@ def test_acceptors_of_a_hundred_thousand_states(tmp_path: Path) -> None:
     made = openfst.Machine(0, source, to, read, read, np.zeros(len(arcs)), final)
     (found,) = Grammar.from_fst(file(tmp_path, made)).bind(labels)
     assert np.array_equal(found.target, minimise(trim(small)).target)
-
-
-def test_a_counter_of_many_states_is_as_small_as_it_can_be() -> None:
-    states = 3_000
-    target = np.column_stack([np.minimum(np.arange(states) + 1, states - 1), np.arange(states)])
-    final = np.full(states, NEVER)
-    final[-1] = 0.0
-    (counter,) = Grammar.from_arrays(["A", "B"], target, final=final).bind(["A", "B"])
-    assert minimise(counter).n_states == states
-    doubled = np.concatenate([target, target])
-    doubled[:states, 1] += states  # B goes over to a copy and back
-    (other,) = Grammar.from_arrays(["A", "B"], doubled, final=[*final, *final]).bind(["A", "B"])
-    assert other.n_states > states
-    assert minimise(other).n_states == states

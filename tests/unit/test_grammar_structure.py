@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from fstcrf import constraints
 from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.machines.grammar import Grammar, constrained_topology
 from fstcrf.machines.topology import chain_topology
-from fstcrf.taggers import CRF
 
 LABELS = ("O", "B-X", "I-X")
 SENTENCES = [
@@ -66,25 +64,6 @@ def test_training_normalises_over_what_is_legal() -> None:
     assert tagger.record is not None
     assert free.record is not None
     assert tagger.record.objective < free.record.objective
-
-
-def test_an_illegal_succession_has_no_probability_at_all() -> None:
-    tagger = trained(constraints.bio())
-    pairs = tagger.lattice({"word": ["a", "a", "c", "b"]}).arc_marginals()
-    outside, inside = tagger.labels.index("O"), tagger.labels.index("I-X")
-    assert (pairs[:, outside, inside] == 0.0).all()
-    assert trained(None).lattice({"word": ["a", "c"]}).arc_marginals()[:, outside, inside].all()
-
-
-def test_order_two_saved_and_loaded(tmp_path: Path) -> None:
-    tagger = trained(constraints.at_most(1, "X"), order=2)
-    path = tmp_path / "model"
-    tagger.save(path)
-    sentence = {"word": ["b", "c", "b", "a"]}
-    assert CRF.load(path).tag(sentence) == tagger.tag(sentence)
-    assert CRF.load(path).lattice(sentence).log_partition() == pytest.approx(
-        tagger.lattice(sentence).log_partition()
-    )
 
 
 def test_gold_labels_that_break_the_grammar() -> None:

@@ -15,13 +15,9 @@ from fstcrf.kernel import SparseRows
 from fstcrf.text.corpus.corpus import Column, Corpus
 from fstcrf.text.features import (
     FeatureIndex,
-    LiteralIndex,
     parse_template,
     tape_column,
 )
-from fstcrf.text.features.design import AttributeIndex, Block, assembled
-from fstcrf.text.features.hashed import mixed, string_hashes
-from fstcrf.text.features.keys import KeyTable, Packing, distinct_keys
 
 
 def corpus(*sentences: str, columns: tuple[str, ...] = ("word", "pos")) -> Corpus:
@@ -56,97 +52,10 @@ def node(text: str, data: Corpus, **options: Any) -> list[list[str]]:
 DATA = corpus("the/DT cat/NN sat/VB", "cat/NN")
 
 
-def test_pads_outside_the_sentence() -> None:
-    assert node("U0:%x[-2,word]/%x[1,pos]", DATA) == [
-        ["U0:_B-2/NN"],
-        ["U0:_B-1/VB"],
-        ["U0:the/_B+1"],
-        ["U0:_B-2/_B+1"],
-    ]
-
-
 def test_a_word_that_looks_like_a_pad_is_another_attribute() -> None:
     index, design = FeatureIndex.build(corpus("_B-1/X a/X"), parse_template("U:%x[-1,word]"))
     assert decoded(index, design.node) == [["U:_B-1"], ["U:_B-1"]]
     assert design.node.index.tolist() in ([0, 1], [1, 0])
-
-
-def test_skipping_outside_the_sentence() -> None:
-    assert node("U0:%x[-1,word]/%x[0,pos]\nU1:%x[2,word]", DATA, boundary="skip") == [
-        ["U1:sat"],
-        ["U0:the/NN"],
-        ["U0:cat/VB"],
-        [],
-    ]
-
-
-def test_offsets_beyond_the_corpus() -> None:
-    assert node("U0:%x[9,word]", DATA) == [["U0:_B+7"], ["U0:_B+8"], ["U0:_B+9"], ["U0:_B+9"]]
-    assert node("U0:%x[-9,word]", DATA, boundary="skip") == [[], [], [], []]
-
-
-def test_constants_and_sentence_ends() -> None:
-    assert node("Ubias\nBOS\nEOS", DATA) == [
-        ["Ubias", "__BOS__"],
-        ["Ubias"],
-        ["Ubias", "__EOS__"],
-        ["Ubias", "__BOS__", "__EOS__"],
-    ]
-
-
-def test_attributes_follow_the_order_of_the_templates() -> None:
-    index, design = FeatureIndex.build(DATA, parse_template("U1:%x[0,pos]\nU0:%x[0,word]"))
-    assert decoded(index, design.node)[0] == ["U1:DT", "U0:the"]
-    assert index.attributes(range(index.n_node_rows)) == [
-        "U1:DT",
-        "U1:NN",
-        "U1:VB",
-        "U0:the",
-        "U0:cat",
-        "U0:sat",
-    ]
-
-
-def test_bags_are_sets_without_pads() -> None:
-    data = corpus("a/X b/X a/X a/X")
-    assert [sorted(t) for t in node("U:%x{-2..-1,word}", data)] == [
-        [],
-        ["U:a"],
-        ["U:a", "U:b"],
-        ["U:a", "U:b"],
-    ]
-    assert [sorted(t) for t in node("U:%x{-1..1,word}+%x[0,word]", data)] == [
-        ["U:a+a", "U:b+a"],
-        ["U:a+b", "U:b+b"],
-        ["U:a+a", "U:b+a"],
-        ["U:a+a"],
-    ]
-
-
-def test_templates_of_one_text_share_attributes() -> None:
-    data = corpus("a/a b/X b/X")
-    assert [sorted(t) for t in node("U:%x[-1,word]\nU:%x[1,word]", data)] == [
-        ["U:_B-1", "U:b"],
-        ["U:a", "U:b"],
-        ["U:_B+1", "U:b"],
-    ]
-    index, _ = FeatureIndex.build(data, parse_template("U:%x[0,word]\nU:%x[0,pos]"))
-    assert index.attributes(range(4)) == ["U:a", "U:b", "U:a", "U:X"]
-
-
-def test_ngrams_are_several_attributes() -> None:
-    data = corpus("aab/X c/X")
-    assert [sorted(t) for t in node("U:%x[-1,ngrams(word,2,2)]/%x[0,pos]", data)] == [
-        ["U:_B-1/X"],
-        ["U:<a/X", "U:aa/X", "U:ab/X", "U:b>/X"],
-    ]
-    both = node("U:%x[0,ngrams(word,1,1)]%x[0,ngrams(word,1,1)]", data)
-    assert [sorted(t) for t in both] == [["U:aa", "U:ab", "U:ba", "U:bb"], ["U:cc"]]
-
-
-def test_unknown_ngrams_are_absent() -> None:
-    index, _ = FeatureIndex.build(corpus("ab/X"), parse_template("U:%x[0,ngrams(word,1,1)]"))
-    assert decoded(index, index.design(corpus("xb/X c/X")).node) == [["U:b"], []]
 
 
 def test_tapes_are_columns_of_their_own() -> None:
@@ -158,18 +67,6 @@ def test_tapes_are_columns_of_their_own() -> None:
     index, _ = FeatureIndex.build(data, templates)
     with pytest.raises(TemplateError, match="labels of tape 'pos', which are not given"):
         index.design(DATA)
-
-
-def test_values_multiply() -> None:
-    data = corpus("a/0.5 b/2 c/1 d/0", columns=("word", "n"))
-    assert node("U:%x[0,word]%v[0,n]\nU1:%v[-1,n]\nU2:%v[0,n]%v[-1,n]\nU3:x", data) == [
-        ["U:a=0.5", "U3:x"],
-        ["U:b=2", "U1:=0.5", "U2:", "U3:x"],
-        ["U:c", "U1:=2", "U2:=2", "U3:x"],
-        ["U:d=0", "U1:", "U2:=0", "U3:x"],
-    ]
-    bag = node("U:%x{-1..0,word}%v[0,n]", data)
-    assert bag[1] == ["U:a=2", "U:b=2"]
 
 
 @pytest.mark.parametrize("bad", ["nan", "inf", "-Infinity", "x", "1_0"])
@@ -190,19 +87,6 @@ def test_values_must_fit() -> None:
         FeatureIndex.build(data, parse_template("U:%v[0,n]"))
 
 
-def test_attributes_of_transitions_start_at_the_second_token() -> None:
-    templates = parse_template("U:%x[0,word]\nB1:%x[-1,pos]/%x[0,pos]\nB")
-    index, design = FeatureIndex.build(DATA, templates)
-    assert decoded(index, design.arc, arc=True) == [[], ["B1:DT/NN"], ["B1:NN/VB"], []]
-    assert index.n_arc_rows == 2
-    assert index.row("B1:DT/NN", arc=True) == 0
-    assert index.row("B1:DT/NN") is None
-    assert index.templates.has_transitions
-    without, design = FeatureIndex.build(DATA, parse_template("U:%x[0,word]\nB"))
-    assert design.arc is None
-    assert without.n_arc_rows == 0
-
-
 def test_column_numbers_are_resolved_on_building() -> None:
     index, design = FeatureIndex.build(DATA, parse_template("U:%x[0,1]"))
     assert str(index.templates) == "U:%x[0,pos]\n"
@@ -217,22 +101,6 @@ def test_a_missing_column() -> None:
         index.design(data)
     with pytest.raises(TemplateError, match=r"x\.tpl:1: .*'tag'; the corpus has 'word', 'pos'"):
         FeatureIndex.build(DATA, parse_template("U:%x[0,tag]", source="x.tpl"))
-
-
-def test_minimum_counts() -> None:
-    index, design = FeatureIndex.build(DATA, parse_template("U:%x[0,word]"), min_count=2)
-    assert decoded(index, design.node) == [[], ["U:cat"], [], ["U:cat"]]
-    assert index.n_node_rows == 1
-    twice = corpus("aa/X", "ab/X")
-    assert node("U:%x[0,ngrams(word,1,1)]", twice, min_count=2) == [["U:a"], ["U:a"]]
-
-
-def test_strings_that_do_not_occur_are_no_part_of_the_index() -> None:
-    many = corpus(*(f"w{i}/X" for i in range(100)))
-    for part, words in ((many[3:4], ["w3"]), (many[10:60], [f"w{i}" for i in range(10, 60)])):
-        index, _ = FeatureIndex.build(part, parse_template("U:%x[0,word]"))
-        assert index.attributes(range(index.n_node_rows)) == [f"U:{w}" for w in words]
-        assert index.row("U:w99") is None
 
 
 def test_a_corpus_without_sentences() -> None:
@@ -320,15 +188,6 @@ def test_options() -> None:
         index.collisions(DATA)
 
 
-def test_rows_by_text() -> None:
-    data = corpus("a/b")
-    index, _ = FeatureIndex.build(data, parse_template("U:%x[-1,word]/%x[0,word]/%x[1,pos]."))
-    assert index.attribute(0) == "U:_B-1/a/_B+1."
-    assert index.row("U:_B-1/a/_B+1.") == 0
-    for unknown in ("U:_B-1/a/_B+1", "U:_B-1/b/_B+1.", "U:a/a", "V", "", "U:_B-1/a/_B+1.."):
-        assert index.row(unknown) is None
-
-
 def test_rows_of_strings_that_hold_the_separator() -> None:
     rows = [[("a/b", "c")], [("a", "b/c")]]
     data = Corpus.from_sentences(rows, columns=("x", "y"))
@@ -336,6 +195,7 @@ def test_rows_of_strings_that_hold_the_separator() -> None:
     assert index.n_node_rows == 2
     assert index.attributes([0, 1]) == ["U:a/b/c"] * 2
     assert index.row("U:a/b/c") in (0, 1)
+    assert [index.row(text) for text in ("U:a/b", "U:a/b/d", "V", "", "U:a/b/c/")] == [None] * 5
 
 
 def test_renumbering() -> None:
@@ -373,43 +233,6 @@ def test_hashed_rows() -> None:
     assert FeatureIndex.build(DATA, templates, hash_bits=1)[0].collisions(DATA).shared > 0
 
 
-def test_hashes_never_change() -> None:
-    """Models hold rows of hashes: these numbers are part of the file format."""
-    # FNV-1a of "" and "a" are 0xcbf29ce484222325 and 0xaf63dc4c8601ec8c (Fowler, Noll, Vo).
-    plain = np.array([0xCBF29CE484222325, 0xAF63DC4C8601EC8C], dtype=np.uint64)
-    assert np.array_equal(string_hashes(["", "a"]), mixed(plain))
-    # The first outputs of SplitMix64 seeded with 0 and with 0x9e3779b97f4a7c15.
-    seeds = np.array([0, 0x9E3779B97F4A7C15], dtype=np.uint64)
-    assert mixed(seeds).tolist() == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4]
-    index, _ = FeatureIndex.build(DATA, parse_template("U1:%x[0,word]"), hash_bits=30)
-    identity, string = plain_hash("U1:\0\0word"), plain_hash("é中")
-    expected = plain_mix((identity * 0x100000001B3 % 2**64) ^ string) >> 34
-    assert index.row("U1:é中") == expected == 122453201
-
-
-def plain_hash(text: str) -> int:
-    """FNV-1a and SplitMix64's finaliser, byte by byte."""
-    code = 0xCBF29CE484222325
-    for byte in text.encode():
-        code = (code ^ byte) * 0x100000001B3 % 2**64
-    return plain_mix(code)
-
-
-def plain_mix(code: int) -> int:
-    z = (code + 0x9E3779B97F4A7C15) % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    return z ^ (z >> 31)
-
-
-def test_equal_strings_hash_equally_in_any_company() -> None:
-    strings = ["", "a", "ab", "é" * 40, "abc", "a"]
-    together = string_hashes(strings)
-    assert together.tolist() == [int(string_hashes([s])[0]) for s in strings]
-    assert len(set(together.tolist())) == 5
-    assert len(string_hashes([])) == 0
-
-
 WIDE = "U:" + "/".join(f"%x[{i},word]" for i in range(-5, 6))
 
 
@@ -436,58 +259,6 @@ def test_keys_beyond_63_bits_are_exact() -> None:
     assert warm.attributes(range(600)) == index.attributes(range(600))
     assert len(set(both.node.index.tolist())) == 600
     assert int(both.node.index.min()) == 600
-
-
-def test_packing() -> None:
-    codes = [np.array([3, 1, 3], dtype=np.uint64), np.array([0, 5, 0], dtype=np.uint64)]
-    packing = Packing.fitted([2, 3], codes)
-    keys, known = packing.pack(codes, 3)
-    assert keys.tolist() == [24, 13, 24]
-    assert known is None
-    assert packing.bits == 5
-    assert [c.tolist() for c in packing.unpack(keys)] == [[3, 1, 3], [0, 5, 0]]
-    constant, _ = Packing(()).pack([], 2)
-    assert constant.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("bits", [6, 63, 64])
-def test_distinct(bits: int) -> None:
-    keys = np.array([5, 1, 5, 60], dtype=np.uint64)
-    unique, inverse, counts = distinct_keys(keys, bits)
-    assert unique.tolist() == [1, 5, 60]
-    assert inverse.tolist() == [1, 0, 1, 2]
-    assert counts.tolist() == [1, 2, 1]
-
-
-def test_key_tables() -> None:
-    table = KeyTable.empty().merged(
-        np.array([2, 7], dtype=np.uint64), np.array([1, 0], dtype=np.int32)
-    )
-    table = table.merged(np.array([4], dtype=np.uint64), np.array([2], dtype=np.int32))
-    queries = np.array([7, 4, 3, 9, 0, 2], dtype=np.uint64)
-    assert table.lookup(queries).tolist() == [0, 2, -1, -1, -1, 1]
-    assert table.by_row().tolist() == [7, 2, 4]
-
-
-def test_blocks_are_put_together_by_token() -> None:
-    first = Block(None, np.array([0, 1, 2], dtype=np.int32))
-    second = Block(
-        np.array([0, 0, 2], dtype=np.int32),
-        np.array([5, 6, 7], dtype=np.int32),
-        np.array([0.5, 2, 3], dtype=np.float32),
-    )
-    rows = assembled(3, [second, first], 8)
-    assert rows.indptr.tolist() == [0, 3, 4, 6]
-    assert rows.index.tolist() == [5, 6, 0, 1, 7, 2]
-    assert rows.value is not None
-    assert rows.value.tolist() == [0.5, 2, 1, 1, 3, 1]
-    assert assembled(2, [], 0).indptr.tolist() == [0, 0, 0]
-
-
-def test_both_indexes_are_attribute_indexes() -> None:
-    templates: AttributeIndex[Corpus] = FeatureIndex.build(DATA, parse_template("U:%x[0,word]"))[0]
-    literal: AttributeIndex[Any] = LiteralIndex.build([[["U:the"]]])[0]
-    assert templates.attribute(0) == literal.attribute(0)
 
 
 DAMAGES: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -572,16 +343,6 @@ def test_damaged_metadata(change: dict[str, Any], message: str) -> None:
     index, _ = FeatureIndex.build(DATA, parse_template("U0:%x[0,word]\nU1:%x[0,pos]"))
     with pytest.raises(ModelFileError, match=message):
         FeatureIndex.from_arrays(index.arrays(), index.metadata() | change)
-
-
-def test_lists_are_saved_with_the_index() -> None:
-    text = 'U:%x[0,member(word,"pets")]'
-    templates = parse_template(text, lists={"pets": ["cat", "dog"]})
-    index, design = FeatureIndex.build(DATA, templates)
-    assert decoded(index, design.node) == [["U:0"], ["U:1"], ["U:0"], ["U:1"]]
-    loaded = FeatureIndex.from_arrays(index.arrays(), json.loads(json.dumps(index.metadata())))
-    assert loaded.templates == index.templates
-    assert decoded(loaded, loaded.design(corpus("dog/X")).node) == [["U:1"]]
 
 
 def test_places_of_the_sentence() -> None:

@@ -243,7 +243,7 @@ def test_ways_to_decide_are_scored_in_one_unit(normalize: Any, force: bool) -> N
     for composition in (free, once):
         bench = Workbench(composition)
         assert bench.decodes[0] == normalize
-        for sentence in TEST:
+        for sentence in TEST[:5]:
             edits = (Edit("pos", 0, 1, "force"),) if force else ()
             given = {"forced": {"pos": ["P1", *[None] * (len(sentence["word"]) - 1)]}}
             whole = composition.decode([sentence], forced=[given["forced"]] if force else None)

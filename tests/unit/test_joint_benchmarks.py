@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import fstcrf
-from fstcrf import Corpus
-from fstcrf.evaluate import evaluate_spans
-from fstcrf.text.corpus import Column
+from fstcrf.evaluate.significance import SpanCounts
 from tests.benchmarks import bench_composition
 from tests.benchmarks.bench_composition import decoder_lines
-from tests.benchmarks.composed import once_lattices, pair_lattices
-from tests.benchmarks.joint import Outcome, conclusion, recommended
-from tests.benchmarks.report import Line
+from tests.benchmarks.joint import Answers, Outcome, conclusion, recommended
 from tests.benchmarks.running import Bench, BenchmarkError
-from tests.benchmarks.significance import (
-    Answers,
-    f_scores,
-    judged,
-    mcnemar,
-    randomised,
-    span_counts,
-)
-from tests.benchmarks.synthetic import TOKENS, Chain, Pair, labels_22
 
 
-def answers(right: list[bool], spans: list[list[int]] | None = None) -> Answers:
-    both = np.asarray(right)
-    return Answers(both, both, np.asarray(spans or [[0] * 3] * 3))
-
-
-# --- Both sides solve the same problem ------------------------------------------------------------
-
-
-def test_potentials_do_not_depend_on_the_number_of_sentences() -> None:
-    few, many = Chain.random(2, 4), Chain.random(5, 4)
-    assert (few.node == many.node[:2]).all()
-    assert (few.arc == many.arc).all()
-    assert len(set(labels_22())) == 22
-
-
-def test_scores_are_those_of_lattices() -> None:
-    pair = Pair.random(1, (3, 2))
-    path = pair_lattices(pair)[0].best()
-    first, second = (np.asarray([int(label[1:]) for label in tape]) for tape in path.labels)
-    assert pair.score(0, first, second) == pytest.approx(path.score, rel=1e-12)
-    assert len(first) == TOKENS
-
-
-def test_pynini_finds_labellings_of_the_same_score_under_a_grammar() -> None:
-    pytest.importorskip("pynini")
-    from tests.benchmarks import openfst_peer
-
-    chain = Chain.random(20, len(labels_22()))
-    ours = fstcrf.best(once_lattices(chain)).scores
-    assert openfst_peer.constrained(20)["scores"] == pytest.approx(ours, rel=1e-6)
-    free = [fstcrf.Lattice.from_arrays(labels_22(), node, chain.arc) for node in chain.node]
-    assert (fstcrf.best(free).scores > ours).all()  # the grammar says something
-
-
-@pytest.mark.parametrize("design", ["cascade", "interleaved"])
-@pytest.mark.parametrize("labels", [(4, 3), (3, 4), (1, 2)])
-def test_pynini_finds_labellings_of_the_same_joint_score(
-    design: str, labels: tuple[int, int]
-) -> None:
-    pytest.importorskip("pynini")
-    from tests.benchmarks import openfst_peer
-
-    ours = fstcrf.best(pair_lattices(Pair.random(5, labels))).scores
-    found = openfst_peer.WORK[design](5, labels)["scores"]
-    assert found == pytest.approx(ours, rel=1e-6)
+def answers(right: list[bool]) -> Answers:
+    both, none = np.asarray(right), np.zeros(3, dtype=np.int64)
+    return Answers(both, both, SpanCounts(none, none, none))
 
 
 # --- Lines ----------------------------------------------------------------------------------------
@@ -93,34 +36,6 @@ def test_decoders_are_compared_turn_by_turn() -> None:
     assert [line.verdict() for line in (cascade, product, chain)] == ["measured", "must", "aim"]
 
 
-def test_a_skipped_line_is_no_failure_and_gives_its_reason() -> None:
-    line = Line("constrained", "decoding", 1.0, skipped="no pynini", peer_name="pynini")
-    assert line.verdict() == "skipped"
-    assert line.cells(judged=True) == ["decoding", "", "≥ 80×", "", "skipped", "1.00", ""]
-
-
-def test_without_pynini_ours_is_measured_and_the_comparison_skipped(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    said: list[str] = []
-    bench = Bench(tmp_path, tmp_path, 2, quick=True, say=said.append)
-    seconds = {"cpu": 2e-6, "wall": 3e-6}
-    answer = {"best": seconds, "built": seconds, "scores": [1.0], "residual": 2}
-
-    def job(self: Bench, module: str, work: str, **given: object) -> dict[str, object]:
-        assert module == "composed"
-        return answer
-
-    monkeypatch.setattr(Bench, "job", job)
-    monkeypatch.setattr(bench_composition, "_pynini", lambda: False)
-    lines = bench_composition.constraint(bench)
-    assert [(line.key, line.ours, line.verdict()) for line in lines] == [
-        ("constrained", 2.0, "skipped"),
-        ("constrained-built", 2.0, "skipped"),
-    ]
-    assert "pynini is not installed" in said[0]
-
-
 def test_scores_that_differ_from_pynini_s_are_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -135,68 +50,6 @@ def test_scores_that_differ_from_pynini_s_are_an_error(
     bench = Bench(tmp_path, tmp_path, 1, quick=True, say=lambda _: None)
     with pytest.raises(BenchmarkError, match="sentence 1: not the score that pynini finds"):
         bench_composition.constraint(bench)
-
-
-def test_a_peer_that_is_not_the_usual_one_is_named() -> None:
-    line = Line("constrained", "decoding", 2.0, 200.0, "µs", peer_name="pynini")
-    assert line.cells(judged=True)[1:] == [
-        "**100.0×**",
-        "≥ 80×",
-        "",
-        "must",
-        "2.00 µs",
-        "200.0 µs (pynini)",
-    ]
-
-
-# --- Scores and chance ----------------------------------------------------------------------------
-
-GOLD = [["B-NP", "I-NP", "O"], ["B-VP"], ["O", "B-NP", "B-NP", "I-PP"]]
-FOUND = [["B-NP", "I-NP", "O"], ["B-NP"], ["I-NP", "B-NP", "I-NP", "B-PP"]]
-
-
-def column(labels: list[list[str]]) -> Column:
-    return Column.from_strings(itertools.chain.from_iterable(labels))
-
-
-def test_spans_by_sentence_add_up_to_those_of_the_evaluation() -> None:
-    counts = span_counts(column(GOLD), column(FOUND), np.asarray([0, 3, 4, 8]))
-    overall = evaluate_spans(GOLD, FOUND).overall
-    assert counts.sum(axis=1).tolist() == [overall.correct, overall.guessed, overall.gold]
-    assert counts[:, :2].tolist() == [[1, 0], [1, 1], [1, 1]]
-    assert f_scores(counts.sum(axis=1)) == pytest.approx(overall.f)
-
-
-def test_answers_are_judged_on_both_tapes() -> None:
-    rows = [
-        [("w", pos, chunk) for pos, chunk in zip("abc", labels, strict=False)] for labels in GOLD
-    ]
-    gold = Corpus.from_sentences(rows, ("word", "pos", "chunk"))
-    pos = Column.from_strings(["a", "x", "c", "a", "a", "b", "c"])
-    chunk = Column.from_strings(["B-NP", "I-NP", "B-NP", "B-VP", "O", "B-NP", "B-NP"])
-    found = judged(gold, (pos, chunk))
-    assert found.pos.tolist() == [True, False, True, True, True, True, True]
-    assert found.both.tolist() == [True, False, False, True, True, True, True]
-    assert found.cells() == ["71.43", "88.89", "85.71"]
-
-
-def test_mcnemar_looks_at_the_tokens_that_one_side_alone_has_right() -> None:
-    ours = np.asarray([True, True, True, False, True, False])
-    theirs = np.asarray([False, False, False, True, True, False])
-    assert mcnemar(ours, theirs) == pytest.approx(2 * 5 / 16)  # 3 of 4 coins, or 1
-    assert mcnemar(ours, ours) == 1.0
-
-
-def test_randomisation_agrees_with_all_ways_to_change_sides() -> None:
-    ours = answers([True], [[3, 0, 4, 2], [4, 1, 4, 3], [5, 2, 4, 3]])
-    theirs = answers([True], [[1, 1, 3, 0], [5, 1, 4, 3], [5, 2, 4, 3]])
-    apart = []
-    for coins in itertools.product([False, True], repeat=4):
-        a, b = np.where(coins, theirs.spans, ours.spans), np.where(coins, ours.spans, theirs.spans)
-        apart.append(abs(f_scores(a.sum(axis=1)) - f_scores(b.sum(axis=1))))
-    exact = np.mean(np.asarray(apart) >= abs(ours.f - theirs.f) - 1e-12)
-    assert randomised(ours, theirs) == pytest.approx(exact, abs=0.02)
-    assert randomised(ours, ours) == 1.0
 
 
 # --- Choices --------------------------------------------------------------------------------------

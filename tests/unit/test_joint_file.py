@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,9 @@ import fstcrf
 from fstcrf import CRF, Composition, Grammar, compose
 from fstcrf.constraints import at_most, bio, label, pairs
 from fstcrf.errors import ModelFileError
-from fstcrf.ext.foreign.crfsuite import write_model
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.taggers.jointmodel import KIND, VERSION
-from tests.support.crfsuite_models import small
 from tests.support.joint_cases import CASES, TEST, TRAIN, tagger, taggers
-from tests.support.pattern_models import crfpp_text, wapiti
 
 GRAMMAR = at_most(1, label("B"), tape="chunk") & pairs(
     [("P0", "B"), ("P1", "I"), ("P2", "O"), ("P2", "B"), ("P0", "I")], ["pos", "chunk"]
@@ -95,50 +90,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize("part", [0.0, 0.0005, 0.01, 0.3, 0.7, 0.999])
-def test_cut_short(whole: bytes, part: float, tmp_path: Path) -> None:
-    path = tmp_path / "cut"
-    path.write_bytes(whole[: int(len(whole) * part)])
-    with pytest.raises(ModelFileError, match="cut"):
-        fstcrf.load(path)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        write_model(small()),
-        crfpp_text([b"A"], [b"B"], {b"B": [1.0]}),
-        wapiti([b"A"], [b"b"], {b"b": [1.0]}),
-    ],
-)
-def test_models_of_other_programs(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "theirs"
-    path.write_bytes(data)
-    loaded, read = fstcrf.load(path), fstcrf.ext.foreign.read_tagger(path)
-    assert isinstance(loaded, fstcrf.CRF)
-    assert loaded.labels == read.labels
-    assert np.array_equal(loaded.theta, read.theta)
-
-
-@pytest.mark.parametrize("data", [b"something else", b"something else" * 9])
-def test_no_model(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "none"
-    path.write_bytes(data)
-    with pytest.raises(ModelFileError, match=r"not an fstcrf file|no model of a known format, exp"):
-        fstcrf.load(path)
-
-
-def test_a_changed_byte(whole: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "changed"
-    rng = np.random.default_rng(0)
-    for place in [*rng.integers(len(whole), size=60).tolist(), *range(8, 40)]:
-        data = bytearray(whole)
-        data[place] ^= 1 << int(rng.integers(8))
-        path.write_bytes(data)
-        with pytest.raises(ModelFileError):
-            fstcrf.load(path)
-
-
 def header_of(path: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
     return msgspec.json.decode(metadata["composition"]), arrays, metadata
@@ -203,66 +154,7 @@ def test_sound_files_with_unsound_contents(whole: bytes, tmp_path: Path) -> None
     assert isinstance(fstcrf.load(write({"relabellings": [relabelling]}, sound)), Composition)
 
 
-def test_another_version(whole: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "joint"
-    path.write_bytes(whole)
-    _, arrays, metadata = header_of(path)
-    text = {"composition": metadata["composition"]}
-    write_arrays(path, arrays, text, kind=KIND, version=VERSION + 1)
-    with pytest.raises(ModelFileError, match="version"):
-        fstcrf.load(path)
-    write_arrays(path, arrays, text, kind="other", version=VERSION)
-    with pytest.raises(ModelFileError, match="other"):
-        fstcrf.load(path)
-
-
 # --- Without pynini -----------------------------------------------------------------------------
-
-ALONE = """
-import sys
-for name in ("pynini", "pywrapfst", "_pynini", "_pywrapfst", "lark"):
-    sys.modules[name] = None  # importing it fails
-import fstcrf
-for path in sys.argv[1:]:
-    joint = fstcrf.load(path)
-    print(joint.tag_all([{"word": ["a", "b", "c"]}, {"word": ["d"]}]))
-    lattice = joint.lattice({"word": ["a", "b", "c"]})
-    print(lattice.best().score, [p.score for p in lattice.nbest(3)])
-    print(joint.plan().n_residual)
-"""
-
-
-def test_it_runs_where_pynini_cannot_be_imported(tmp_path: Path) -> None:
-    pynini = pytest.importorskip("pynini")
-    fst = pynini.Fst()
-    fst.add_states(1)
-    fst.set_start(0)
-    fst.set_final(0)
-    arcs = [(1, 1, 0.0), (2, 1, 0.0), (3, 2, 0.0), (3, 1, 1.5)]
-    for read, written, cost in arcs:
-        fst.add_arc(0, pynini.Arc(read, written, cost, 0))
-    plain = compose(*taggers("pair"), grammar=GRAMMAR & SOFT)
-    chain = compose(*taggers("pair"), grammar=GRAMMAR & SOFT, normalize="chain")
-    choice = compose(
-        tagger("pos"), fst, tagger("over coarse"), grammar=at_most(2, "X", tape="coarse")
-    )
-    paths = []
-    for k, composition in enumerate((plain, chain, choice)):
-        paths.append(str(tmp_path / f"joint{k}"))
-        composition.save(paths[-1])
-    found = subprocess.run(
-        [sys.executable, "-c", ALONE, *paths], capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
-    wanted = []
-    for composition in (plain, chain, choice):
-        lattice = composition.lattice({"word": ["a", "b", "c"]})
-        wanted += [
-            str(composition.tag_all([{"word": ["a", "b", "c"]}, {"word": ["d"]}])),
-            f"{lattice.best().score} {[p.score for p in lattice.nbest(3)]}",
-            str(composition.plan().n_residual),
-        ]
-    assert found.stdout.splitlines() == wanted
 
 
 def test_a_constrained_tagger(tmp_path: Path) -> None:

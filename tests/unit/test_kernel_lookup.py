@@ -23,7 +23,7 @@ from fstcrf.kernel.lookup import (
     is_permutation,
 )
 from fstcrf.kernel.native import SLOT
-from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
+from fstcrf.kernel.semimarkov import PhraseFinder, PhraseTrie
 
 FIRINGS: tuple[Firing, ...] = ("every", "first", "last", "inner")
 

@@ -7,7 +7,7 @@ import pytest
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError
-from fstcrf.kernel.counting import Counter, expected_steps
+from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.kernel.rows import padded
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, segment_sums
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from fstcrf.errors import (
     DataError,
-    FstcrfError,
     KernelError,
     NumericError,
     OptionError,
@@ -56,42 +54,6 @@ def sgd(one: Learner, theta: Parameters, **changes: Any) -> tuple[float, float]:
     return one.sgd_epoch(fields["order"], fields["rate"], fields["decay"], theta, fields["scale"])
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"graph": replace(CHAIN, score=np.zeros((TOKENS, 4)))}, "potentials are shared"),
-        ({"offsets": np.asarray([], dtype=np.int64)}, "offsets is empty"),
-        ({"offsets": np.asarray([0, 5, 5])}, "not empty"),
-        ({"offsets": np.asarray([0, 2**40, 5])}, "rise"),
-        ({"offsets": np.asarray([1, 5])}, "begin with 0"),
-        ({"offsets": np.asarray([0, 2, 4])}, "indptr is \\[6\\], expected \\[5\\]"),
-        ({"offsets": np.asarray([0, 2, 5], dtype=np.int32)}, "offsets is int32"),
-        ({"slots": np.zeros((3, 1), dtype=np.int32)}, "slots is"),
-        ({"slots": np.zeros((2, 0), dtype=np.int32)}, "at least 1"),
-        ({"slots": np.zeros(2, dtype=np.int32)}, "at least 1"),
-        ({"slots": np.asarray([[0], [8]], dtype=np.int32)}, "outside \\[0, 8\\)"),
-        ({"slots": np.asarray([[0], [-1]], dtype=np.int32)}, "outside \\[0, 8\\)"),
-        ({"slots": np.asarray([[0], [1]])}, "slots is int64"),
-        ({"mask": np.ones((ROWS, 7), dtype=np.uint8)}, "a multiple of 8"),
-        ({"mask": np.ones((ROWS, 0), dtype=np.uint8)}, "a multiple of 8"),
-        ({"mask": np.ones(24, dtype=np.uint8)}, "a multiple of 8"),
-        ({"mask": np.ones((ROWS + 1, 8), dtype=np.uint8)}, "mask is"),
-        ({"mask": np.ones((ROWS, 8), dtype=np.bool_)}, "mask is bool, expected uint8"),
-        ({"arc_mask": np.ones(3, dtype=np.uint8)}, "arc_mask is"),
-        ({"arc_slot": np.zeros(3, dtype=np.int32)}, "arc_slot is"),
-        ({"arc_slot": np.full(4, 4, dtype=np.int32)}, "arc_slot holds numbers outside \\[0, 4\\)"),
-        ({"arc_slot": np.full(4, -1, dtype=np.int32)}, "arc_slot holds numbers outside \\[0, 4\\)"),
-        ({"label": np.zeros(3, dtype=np.int32)}, "label is"),
-        ({"gold": np.zeros(4, dtype=np.int32)}, "gold is \\[4\\], expected \\[5\\]"),
-        ({"gold": np.zeros(5, dtype=np.int64)}, "gold is int64"),
-        ({"weight": np.ones(5)}, "weight is \\[5\\], expected \\[2\\]"),
-    ],
-)
-def test_learners_are_checked(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ShapeError, match=words):
-        learner(**changes)
-
-
 @pytest.mark.parametrize(("state", "token"), [(2, 4), (-1, 0), (2**31 - 1, 3)])
 def test_gold_names_states(state: int, token: int) -> None:
     gold = np.asarray([0, 1, 1, 1, 0], dtype=np.int32)
@@ -106,26 +68,6 @@ def test_gold_follows_arcs() -> None:
     assert len(one.gold) == TOKENS
     with pytest.raises(DataError, match="leaves the topology at token 3"):
         learner(**changes, gold=np.asarray([0, 0, 1, 0, 0], dtype=np.int32))
-
-
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [
-        ("table", np.zeros((ROWS, 16))),
-        ("table", np.zeros((ROWS + 1, 8))),
-        ("table", np.zeros((ROWS, 8), dtype=np.float32)),
-        ("table", np.broadcast_to(np.zeros(8), (ROWS, 8))),
-        ("arc", np.zeros(5)),
-        ("initial", np.zeros(3)),
-        ("final", np.zeros((2, 1))),
-    ],
-)
-def test_parameters_are_checked(name: str, array: NDArray[Any]) -> None:
-    theta = replace(parameters(), **{name: array})
-    with pytest.raises(ShapeError, match=f"^{name} is"):
-        epoch(learner(), theta)
-    with pytest.raises(ShapeError, match=f"^{name} is"):
-        sgd(learner(), theta)
 
 
 def test_parameters_must_be_writable() -> None:
@@ -245,8 +187,3 @@ def test_gold_that_the_weights_forbid(variant: str) -> None:
     theta.arc[1] = -np.inf
     with pytest.raises(NumericError, match="sentence 0"):
         sgd(learner(), theta)
-
-
-def test_errors_are_of_one_family() -> None:
-    for error in (DataError, NumericError, OptionError, ShapeError):
-        assert issubclass(error, FstcrfError)

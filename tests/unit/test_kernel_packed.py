@@ -48,17 +48,6 @@ def test_other_weights_in_the_same_cells(seed: int, width: int) -> None:
         packed.refilled(np.ones(len(cells) + 1), packed.refilling(cells))
 
 
-def test_a_token_does_not_depend_on_its_neighbours() -> None:
-    rng = np.random.default_rng(1)
-    cells = np.flatnonzero(rng.random(500 * 24) < 0.1)
-    packed = PackedTable.from_cells(500, 24, cells, rng.normal(size=len(cells)))
-    indptr = np.arange(0, 5001, 25, dtype=np.int64)
-    rows = SparseRows(indptr, rng.integers(0, 500, size=5000).astype(np.int32), None, 500)
-    whole = packed.gathered(rows, 22)
-    parts = [packed.gathered(rows.slice(a, a + 7), 22) for a in range(0, 196, 7)]
-    assert np.array_equal(whole[:196], np.concatenate(parts))
-
-
 @pytest.mark.parametrize("cells", [[3, 3], [5, 4], [-1], [16]])
 def test_cells_that_are_none(cells: list[int]) -> None:
     with pytest.raises(ShapeError, match="cells of a table of 2 x 8"):

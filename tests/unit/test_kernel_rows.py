@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-from numpy.typing import NDArray
 
-from fstcrf.errors import ShapeError
-from fstcrf.kernel import SparseRows, padded
+from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import lib
 
 INDPTR = np.asarray([0, 2, 2, 3])
@@ -22,107 +19,12 @@ def rows(**changes: Any) -> SparseRows:
     return SparseRows(**{**fields, **changes})
 
 
-@pytest.mark.parametrize(("width", "expected"), [(0, 8), (1, 8), (8, 8), (9, 16), (64, 64)])
-def test_padded(width: int, expected: int) -> None:
-    assert padded(width) == expected
-
-
-def test_product_and_views(variant: str) -> None:
-    table = np.arange(32.0).reshape(4, 8)
-    product = rows().times(table)
-    assert product.tolist() == [
-        (table[0] - 2.0 * table[3]).tolist(),
-        [0.0] * 8,
-        (0.5 * table[1]).tolist(),
-    ]
-    assert rows(value=None).times(table)[0].tolist() == (table[0] + table[3]).tolist()
-    out = np.full((3, 8), np.nan)
-    assert rows().times(table, out=out) is out
-    assert out.tolist() == product.tolist()
-    assert len(rows()) == 3
-    assert rows().slice(1, 3).times(table).tolist() == product[1:].tolist()
-    assert len(rows().slice(2, 2)) == 0
-
-
-def test_transpose() -> None:
-    turned = rows().transposed()
-    assert turned.indptr.tolist() == [0, 1, 2, 2, 3]
-    assert turned.index.tolist() == [0, 2, 0]
-    assert turned.value is not None
-    assert turned.value.tolist() == [1.0, 0.5, -2.0]
-    assert turned.n_columns == 3
-    again = turned.transposed()
-    assert again.indptr.tolist() == INDPTR.tolist()
-    assert again.index.tolist() == INDEX.tolist()
-
-
 def test_nothing_at_all(variant: str) -> None:
     none = SparseRows(np.zeros(1, dtype=np.int64), np.zeros(0, dtype=np.int32), None, 0)
     assert none.times(np.zeros((0, 8))).shape == (0, 8)
     assert len(none.transposed()) == 0
     empty = SparseRows(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int32), None, 0)
     assert not empty.times(np.zeros((0, 16))).any()
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"indptr": INDPTR.astype(np.int32)}, "indptr is int32, expected int64"),
-        ({"indptr": np.asarray([], dtype=np.int64)}, "indptr is empty"),
-        ({"indptr": np.asarray([1, 2, 2, 3])}, "out of range"),
-        ({"indptr": np.asarray([0, 2, 1, 3])}, "entry 1 is out of range"),
-        ({"indptr": np.asarray([0, 4, 2, 3])}, "entry 1 is out of range"),
-        ({"indptr": np.asarray([0, 2, 2, 2])}, "out of range"),
-        ({"indptr": np.asarray([0, 2, 2, 9])}, "out of range"),
-        ({"indptr": np.asarray([[0, 2], [2, 3]])}, "indptr is"),
-        ({"indptr": np.repeat(INDPTR, 2)[::2]}, "indptr is not contiguous"),
-        ({"index": INDEX.astype(np.int64)}, "index is int64, expected int32"),
-        ({"index": INDEX[:, None]}, "index is"),
-        ({"index": np.repeat(INDEX, 2)[::2]}, "index is not contiguous"),
-        ({"index": np.asarray([0, 4, 1], dtype=np.int32)}, "over 4 columns: entry 1"),
-        ({"index": np.asarray([0, 3, -1], dtype=np.int32)}, "entry 2"),
-        ({"value": VALUE.astype(np.float64)}, "value is float64, expected float32"),
-        ({"value": VALUE[:2]}, "value is \\[2\\], expected \\[3\\]"),
-        ({"value": np.repeat(VALUE, 2)[::2]}, "value is not contiguous"),
-        ({"n_columns": 3}, "over 3 columns: entry 1"),
-        ({"n_columns": -1}, "out of range"),
-        ({"n_columns": 2**31}, "out of range"),
-    ],
-)
-def test_rows_are_checked(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(ShapeError, match=words):
-        rows(**changes)
-
-
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        (np.zeros((3, 8)), "table is \\[3, 8\\], expected \\[4, 8\\]"),
-        (np.zeros((4, 7)), "a multiple of 8"),
-        (np.zeros((4, 0)), "a multiple of 8"),
-        (np.zeros(32), "a multiple of 8"),
-        (np.zeros((4, 8), dtype=np.float32), "table is float32"),
-        (np.asfortranarray(np.zeros((4, 8))), "table is not contiguous"),
-        (np.zeros((4, 16))[:, :8], "table is not contiguous"),
-    ],
-)
-def test_tables_are_checked(table: NDArray[Any], words: str) -> None:
-    with pytest.raises(ShapeError, match=words):
-        rows().times(table)
-
-
-@pytest.mark.parametrize(
-    ("out", "words"),
-    [
-        (np.zeros((4, 8)), "out is \\[4, 8\\], expected \\[3, 8\\]"),
-        (np.zeros((3, 8), dtype=np.float32), "out is float32"),
-        (np.zeros((3, 16))[:, ::2], "out is not contiguous"),
-        (np.broadcast_to(np.zeros(8), (3, 8)), "out is not contiguous"),
-    ],
-)
-def test_results_are_checked(out: NDArray[Any], words: str) -> None:
-    with pytest.raises(ShapeError, match=words):
-        rows().times(np.zeros((4, 8)), out=out)
 
 
 def test_c_checks_sizes() -> None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fstcrf.arrays import Floats
-from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
+from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, Path
-from fstcrf.machines.plans import Chain, Program
-from fstcrf.machines.topology import Topology, chain_topology
 
 LABELS = ("O", "B-X", "I-X")
 NEVER = float("-inf")
@@ -22,23 +18,7 @@ def lattice(tokens: int = 3, **arguments: Any) -> Lattice:
     return Lattice.from_arrays(LABELS, np.zeros((tokens, 3)), **arguments)
 
 
-def of_topology(topology: Topology, arc_slots: Floats, node: Floats) -> Lattice:
-    graph = topology.graph(arc_slots)
-    chain = Chain("y", topology, graph.initial, graph.final, graph.score)
-    return Lattice(Program([chain]), (node,))
-
-
 # --- Making one --------------------------------------------------------------------------------
-
-
-def test_defaults_are_zero() -> None:
-    one = lattice()
-    assert len(one) == 3
-    assert one.labels == LABELS
-    assert one.log_partition() == pytest.approx(3 * np.log(3), rel=1e-14)
-    best = one.best()
-    assert best.probability == pytest.approx(1 / 27, rel=1e-12)
-    assert best == Path(("O",) * 3, 0.0, best.probability, exact=True, bound=0.0)
 
 
 def test_every_kind_of_array_will_do() -> None:
@@ -121,62 +101,7 @@ def test_labels(labels: tuple[str, ...]) -> None:
         Lattice.from_arrays(labels, np.zeros((1, len(labels))))
 
 
-def test_numbers_too_large_to_add_up() -> None:
-    with pytest.raises(NumericError):
-        Lattice.from_arrays(LABELS, np.full((3, 3), 1e308)).best()
-
-
-# --- The empty sentence ------------------------------------------------------------------------
-
-
 # --- Asking it ---------------------------------------------------------------------------------
-
-
-def test_score_and_probability() -> None:
-    one = Lattice.from_arrays(("a", "b"), [[1.0, 2.0], [4.0, 8.0]], [[16.0, 32.0], [NEVER, 64.0]])
-    assert one.score(["a", "b"]) == 1 + 32 + 8
-    assert one.score(("b", "a")) == NEVER
-    assert one.probability(["b", "a"]) == 0.0
-    assert one.probability(["b", "b"]) == pytest.approx(1.0, abs=1e-12)
-    with pytest.raises(ShapeError, match="1 labels for 2 tokens"):
-        one.score(["a"])
-    with pytest.raises(LabelError, match="unknown label 'c'"):
-        one.score(["a", "c"])
-    with pytest.raises(LabelError, match="unknown label 'c'"):
-        one.probability(["c", "a"])
-
-
-def test_scores_over_an_order_2_topology() -> None:
-    topology = chain_topology(("a", "b"), 2, allowed=lambda x, y: (x, y) != ("b", "b"))
-    rng = np.random.default_rng(0)
-    one = of_topology(topology, rng.normal(size=topology.n_arc_slots), rng.normal(size=(4, 5)))
-    best = one.best()
-    assert one.score(best.labels) == pytest.approx(best.score, rel=1e-12)
-    assert one.probability(best.labels) == pytest.approx(best.probability, rel=1e-12)
-    assert one.score(("a", "b", "b", "a")) == NEVER
-    assert one.marginals().shape == (4, 2)
-
-
-def test_restrict() -> None:
-    one = lattice(2)
-    mask = np.asarray([[True, False, True], [False, True, False]])
-    some = one.restrict(mask)
-    assert some.log_partition() == pytest.approx(np.log(2), rel=1e-14)
-    assert some.best().labels == ("O", "B-X")
-    assert some.restrict(mask).log_partition() == some.log_partition()
-    assert one.log_partition() == pytest.approx(2 * np.log(3), rel=1e-14)
-    assert some.restrict(mask.tolist()).score(("I-X", "B-X")) == 0.0
-    with pytest.raises(ShapeError, match="mask is \\[3, 2\\], expected \\[2, 3\\]"):
-        one.restrict(mask.T)
-
-
-def test_ties_go_to_the_first_label_at_the_first_difference() -> None:
-    emissions = np.asarray([[0.0, 2.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
-    transitions = np.zeros((3, 3))
-    transitions[1, 2] = -1.0  # B-X I-X: as good as B-X O
-    one = Lattice.from_arrays(LABELS, emissions, transitions)
-    assert one.best().labels == ("B-X", "O", "O")
-    assert one.max_marginals()[1].tolist() == [3.0, 3.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -193,88 +118,3 @@ def test_ties_go_to_the_first_label_at_the_first_difference() -> None:
 def test_spans_that_cannot_be(arguments: tuple[int, int, str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         lattice().span_probability(*arguments)
-
-
-def test_schemes_have_names() -> None:
-    with pytest.raises(OptionError, match="scheme 'xyz'"):
-        lattice().span_probability(0, 1, "X", scheme="xyz")
-    with pytest.raises(OptionError, match="the types are none"):
-        Lattice.from_arrays(("O",), [[0.0]]).span_probability(0, 1, "X")
-
-
-# --- No path -----------------------------------------------------------------------------------
-
-
-def dead(position: int) -> Lattice:
-    emissions = np.zeros((4, 3))
-    emissions[position] = NEVER
-    return Lattice.from_arrays(LABELS, emissions)
-
-
-QUESTIONS: list[Callable[[Lattice], object]] = [
-    Lattice.best,
-    Lattice.marginals,
-    lambda one: one.span_probability(0, 2, "X"),
-]
-
-
-@pytest.mark.parametrize("ask", QUESTIONS)
-@pytest.mark.parametrize("position", range(4))
-def test_where_the_paths_end(ask: Callable[[Lattice], object], position: int) -> None:
-    with pytest.raises(NoPathError, match="every label sequence is forbidden") as caught:
-        ask(dead(position))
-    assert caught.value.position == position
-    assert f"token {position}" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "position"),
-    [
-        ({"initial": [NEVER] * 3}, 0),
-        ({"final": [NEVER] * 3}, 3),
-        ({"transitions": np.full((3, 3), NEVER)}, 1),
-        ({"transitions": np.stack([np.zeros((3, 3)), *[np.full((3, 3), NEVER)] * 2])}, 2),
-        ({"initial": [0.0, NEVER, NEVER], "transitions": [[NEVER] * 3, [0] * 3, [0] * 3]}, 1),
-    ],
-)
-def test_what_ends_the_paths(arguments: dict[str, Any], position: int) -> None:
-    with pytest.raises(NoPathError) as caught:
-        lattice(4, **arguments).best()
-    assert caught.value.position == position
-
-
-def test_one_token_without_a_path() -> None:
-    for arguments in ({"initial": [NEVER] * 3}, {"final": [NEVER] * 3}):
-        with pytest.raises(NoPathError) as caught:
-            lattice(1, **arguments).best()
-        assert caught.value.position == 0
-
-
-def test_masks_that_leave_nothing() -> None:
-    mask = np.ones((3, 3), dtype=bool)
-    mask[2] = False
-    with pytest.raises(NoPathError) as caught:
-        lattice().restrict(mask).best()
-    assert caught.value.position == 2
-
-
-def test_what_can_be_said_without_a_path() -> None:
-    one = dead(1)
-    assert one.log_partition() == NEVER
-    assert one.score(["O"] * 4) == NEVER
-    assert one.probability(["O"] * 4) == 0.0
-    assert np.isneginf(one.max_marginals()).all()
-
-
-def test_the_position_on_a_sparse_topology() -> None:
-    ring = {(str(i), str((i + 1) % 12)) for i in range(12)}
-    topology = chain_topology(
-        [str(i) for i in range(12)], allowed=lambda a, b: None in {a, b} or (a, b) in ring
-    )
-    assert not topology.dense
-    node: Floats = np.full((5, 12), NEVER)
-    node[[0, 1, 2, 4], [3, 4, 5, 7]] = 0.0
-    node[3, 7] = 0.0  # 5 leads to 6 only
-    with pytest.raises(NoPathError) as caught:
-        of_topology(topology, np.zeros(12), node).best()
-    assert caught.value.position == 3

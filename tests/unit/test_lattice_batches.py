@@ -94,14 +94,6 @@ def test_threads_change_no_bit(
     assert sample(lattices, 2, threads=threads) == sample(lattices, 2)
 
 
-def test_runs_change_no_bit(lattices: list[Lattice], monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = list(best(lattices)), log_partition(lattices), sample(lattices, 2)
-    monkeypatch.setattr("fstcrf.lattices.many._RUN_TOKENS", 1)
-    assert list(best(lattices)) == whole[0]
-    assert np.array_equal(log_partition(lattices), whole[1])
-    assert sample(lattices, 2) == whole[2]
-
-
 def test_answers_keep_no_joined_potentials() -> None:
     many = [lattice(k, 400) for k in range(40)]
     joined = sum(one.values[0].nbytes for one in many)

@@ -6,16 +6,14 @@ import itertools
 import operator
 import pickle
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from fstcrf import compose
-from fstcrf.constraints import at_least, at_most, before, bio, contiguous, never, pairs, start_with
+from fstcrf.constraints import at_least, at_most, bio, contiguous, never, pairs
 from fstcrf.errors import (
     FstcrfError,
     GrammarError,
@@ -32,7 +30,7 @@ from fstcrf.kernel.machines import MAX_AXES
 from fstcrf.lattices import Lattice, best, nbest, product
 from fstcrf.lattices.machines import lattice_machine
 from fstcrf.machines.grammar import Grammar
-from tests.support.compositions import random_acceptor, random_world
+from tests.support.compositions import random_acceptor
 
 BIO = ("O", "B-X", "I-X")
 TAGS = ("n", "v")
@@ -47,26 +45,7 @@ def tags(tokens: int = 3, *, tape: str = "tag") -> Lattice:
     return Lattice.from_arrays(TAGS, np.zeros((tokens, 2)), tape=tape)
 
 
-def rows(legal: str) -> Lattice:
-    """One label of ``OBI``, or any for ``*``, at each token."""
-    emissions = [[0.0 if c in ("*", x) else NEVER for x in "OBI"] for c in legal]
-    return Lattice.from_arrays(BIO, emissions, tape="chunk")
-
-
 # --- What it looks like ------------------------------------------------------------------------
-
-
-def test_several_tapes() -> None:
-    two = tags() @ chunks()
-    assert two.tapes == ("tag", "chunk")
-    assert two.labels == (TAGS, BIO)
-    assert repr(two) == "<Lattice: 3 tokens, 2 tag × 3 chunk labels>"
-    assert len(two) == 3
-    assert two.log_partition() == pytest.approx(3 * np.log(6), rel=1e-12)
-    assert two.best().labels == (("n",) * 3, ("O",) * 3)
-    assert [part.shape for part in two.marginals()] == [(3, 2), (3, 3)]
-    assert [part.shape for part in two.arc_marginals()] == [(2, 2, 2), (2, 3, 3)]
-    assert two.score([["n"] * 3, ["O"] * 3]) == 0.0
 
 
 def test_tapes_of_one_name_are_numbered() -> None:
@@ -79,14 +58,6 @@ def test_tapes_of_one_name_are_numbered() -> None:
     assert four.log_partition() == pytest.approx(12 * np.log(2), rel=1e-12)
 
 
-def test_ties_go_to_the_first_tape() -> None:
-    coupling = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
-    two = product([tags(2), chunks(2)], coupling={(0, 1): coupling})
-    assert two.best().labels == (("n", "n"), ("B-X", "B-X"))
-    turned = product([chunks(2), tags(2)], coupling={(1, 0): coupling})
-    assert turned.best().labels == (("O", "O"), ("v", "v"))
-
-
 def test_weights_leave_grammars_alone() -> None:
     soft = never("B-X", weight=-2.0)
     one = Lattice.from_arrays(BIO, [[1.0, 3.0, NEVER]], tape="chunk") & soft
@@ -96,42 +67,6 @@ def test_weights_leave_grammars_alone() -> None:
         assert whole.score(["I-X"]) == NEVER
         assert one.weighted(weight).score(["B-X"]) == whole.score(["B-X"])
         assert one.scale(weight).score(["B-X"]) == pytest.approx(weight, abs=1e-12)
-
-
-def test_weights_multiply_no_coupling_of_the_product() -> None:
-    one = Lattice.from_arrays(TAGS, [[1.0, 2.0]], tape="tag")
-    whole = product([one, chunks(1)], coupling={(0, 1): np.ones((2, 3))}, weights=[0.0, 1.0])
-    assert whole.best().score == 1.0
-    assert whole.weighted(3.0).best().score == 3.0
-
-
-# --- Samples -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("seed", [0, 8, 9, 11, 13, 14, 15, 19])
-def test_sample_frequencies(seed: int) -> None:
-    world = random_world(50_000 + seed, tapes=2, tokens=2, labels=2)
-    lattice = world.lattice()
-    legal = [labels for _, labels in world.ranking]
-    assert len(legal) > 3
-    n = 4000
-    drawn = Counter(lattice.sample(n, seed=seed))
-    assert set(drawn) <= set(legal)
-    expected = np.asarray([np.exp(s - world.log_z) for s, _ in world.ranking]) * n
-    seen = np.asarray([drawn[labels] for labels in legal], dtype=float)
-    common = expected >= 5
-    groups = [np.append(v[common], v[~common].sum()) for v in (seen, expected)]
-    kept = groups[1] > 0
-    if kept.sum() > 1:
-        assert stats.chisquare(groups[0][kept], groups[1][kept]).pvalue > 1e-4
-    assert seen[expected < 1e-3].sum() <= 1
-
-
-def test_a_seed_names_the_samples() -> None:
-    two = tags() @ chunks()
-    assert two.sample(5, seed=1) == two.sample(5, seed=1) == (tags() @ chunks()).sample(5, seed=1)
-    assert two.sample(20, seed=1) != two.sample(20, seed=2)
-    assert two.sample(5) == two.sample(5, seed=0)
 
 
 # --- What is refused ---------------------------------------------------------------------------
@@ -239,15 +174,6 @@ def test_labels_and_masks_of_several_tapes() -> None:
         two.span_probability(0, 1, "Y", tape="chunk")
 
 
-def test_numbers_that_cannot_be() -> None:
-    for bad in (np.nan, np.inf):
-        with pytest.raises(NumericError):
-            tags() @ Lattice.from_arrays(BIO, np.full((3, 3), bad))
-    huge = Lattice.from_arrays(TAGS, np.full((3, 2), 1e302))
-    with pytest.raises(NumericError, match="beyond 1e300"):
-        (huge @ chunks()).best()
-
-
 def wide(size: int, tape: str) -> Lattice:
     return Lattice.from_arrays([str(i) for i in range(size)], np.zeros((2, size)), tape=tape)
 
@@ -315,66 +241,6 @@ def test_constraints_that_contradict_each_other() -> None:
         chunks() & both
     assert "at_most(1" in str(caught.value)
     assert "at_least(2" in str(caught.value)
-
-
-def test_scores_of_accepting_at_all() -> None:
-    """A grammar of one state over two tapes that adds a score at the end of every sentence."""
-    rng = np.random.default_rng(1)
-    acceptor = random_acceptor(rng, [("tag", TAGS), ("chunk", BIO)], states=1, hard=True)
-    acceptor.final[0] = -0.75
-    for tokens in (1, 4):
-        two = tags(tokens) @ chunks(tokens)
-        known = Grammar.from_acceptor(acceptor).bound({"tag": TAGS, "chunk": BIO})
-        found = (two & Grammar.from_acceptor(acceptor)).best()
-        wanted = known.score(dict(zip(two.tapes, found.labels, strict=True)))
-        assert found.score == pytest.approx(wanted, abs=1e-12) == pytest.approx(-0.75, abs=1e-12)
-        scaled = (two & Grammar.from_acceptor(acceptor)).scale(-2.0)
-        assert scaled.best().score == pytest.approx(1.5, abs=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("legal", "grammar", "position"),
-    [
-        ("*I**", bio() & start_with("O"), 1),
-        ("I***", bio(), 0),
-        ("BOB*", at_most(1, "X"), 2),
-        ("BOOB", at_most(1, "X"), 3),
-        ("OOOO", at_least(1, "X"), 3),
-        ("OB**", start_with("X"), 0),
-        ("BOBO", contiguous(["B-X"]), 2),
-        ("BIBI", bio() & at_most(1, "X"), 2),
-        ("OBOO", before("O", "B-X"), 2),
-    ],
-)
-def test_where_a_grammar_ends_the_paths(legal: str, grammar: Grammar, position: int) -> None:
-    one = rows(legal) & grammar
-    for ask in (one.best, one.marginals, one.entropy, lambda: one.sample(1)):
-        with pytest.raises(NoPathError, match=f"token {position}") as caught:
-            ask()
-        assert caught.value.position == position
-    # The same behind, before and beside another tape.
-    for other in (tags(4) @ rows(legal), rows(legal) @ tags(4)):
-        with pytest.raises(NoPathError) as caught:
-            (other & _bound(grammar)).best()
-        assert caught.value.position == position
-
-
-def _bound(grammar: Grammar) -> Grammar:
-    """The same grammar for compositions, where it must say which tape it reads."""
-    whole: Grammar | None = None
-    for acceptor in grammar.bind({"chunk": BIO}):
-        one = Grammar.from_acceptor(acceptor)
-        whole = one if whole is None else whole & one
-    assert whole is not None
-    return whole
-
-
-def test_where_a_coupled_grammar_ends_the_paths() -> None:
-    agree = pairs([("n", "O"), ("v", "B-X")], ("tag", "chunk"))
-    for two in (tags(4) @ rows("OBIO"), rows("OBIO") @ tags(4)):
-        with pytest.raises(NoPathError) as caught:
-            (two & agree).best()
-        assert caught.value.position == 2
 
 
 # --- Grammars with a search of their own ----------------------------------------------------------

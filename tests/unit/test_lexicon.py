@@ -127,7 +127,7 @@ def _described(words: list[Word]) -> list[tuple[int, int, str]]:
 TEXTS = ["ab", "abcab", "a  b!", "アアd", "dd a", "  ab ", "c😀ア", "!!a", "\u3000cア"]
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
 def test_ways_are_those_of_enumeration(seed: int) -> None:
     lexicon = random_lexicon(seed)
     rules = Rules(lexicon)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import random
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,29 +87,6 @@ def test_the_rules_of_python_crfsuite() -> None:
     ]
 
 
-def random_token(rng: random.Random, depth: int = 0) -> dict[str, Any]:
-    makers: list[Callable[[], Any]] = [
-        lambda: rng.choice(["x", "", "a:b", "é"]),
-        lambda: rng.random() < 0.5,
-        lambda: rng.randint(-3, 3),
-        lambda: rng.uniform(-1, 1),
-        lambda: [f"i{k}" for k in range(rng.randint(0, 3))],
-        lambda: {f"s{k}" for k in range(rng.randint(0, 3))},
-        lambda: random_token(rng, depth + 1) if depth < 2 else "leaf",
-    ]
-    return {f"k{k}": rng.choice(makers)() for k in range(rng.randint(0, 4))}
-
-
-def test_dicts_give_what_python_crfsuite_makes_of_them() -> None:
-    pycrfsuite = pytest.importorskip("pycrfsuite")
-    rng = random.Random(7)
-    sentence = [random_token(rng) for _ in range(300)]
-    index, design = LiteralIndex.build([sentence])
-    theirs = pycrfsuite.ItemSequence(sentence).items()
-    for ours, expected in zip(decoded(index, design), theirs, strict=True):
-        assert ours == pytest.approx(expected, rel=1e-6)
-
-
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf"), 1e39])
 def test_values_must_be_finite(bad: float) -> None:
     sentences: list[Any] = [[{"a": 1}], [], [[], {"a": 1, "b": bad}]]
@@ -159,21 +133,6 @@ def test_what_is_literal() -> None:
     assert not is_literal(3)
 
 
-def test_minimum_counts() -> None:
-    index, design = LiteralIndex.build(SENTENCES, min_count=2)
-    assert index.attribute_strings == ("w=the", "first", "w=cat")
-    assert len(design.node.index) == 6
-
-
-def test_a_base_keeps_its_rows() -> None:
-    base, _ = LiteralIndex.build(SENTENCES)
-    index, design = LiteralIndex.build([[["new", "first", "rare"]], [["new"]]], base=base)
-    assert index.attribute_strings == (*base.attribute_strings, "new", "rare")
-    assert design.node.index.tolist() == [4, 1, 5, 4]
-    index, _ = LiteralIndex.build([[["new", "rare"]], [["new"]]], base=base, min_count=2)
-    assert index.attribute_strings == (*base.attribute_strings, "new")
-
-
 def test_hashed_rows() -> None:
     index, design = LiteralIndex.build(SENTENCES, hash_bits=10)
     assert index.n_node_rows == 1024
@@ -191,14 +150,6 @@ def test_renumbering() -> None:
     assert np.array_equal(other.design(SENTENCES).node.index, order[design.node.index])
     with pytest.raises(ShapeError, match="permutation of 4 rows"):
         index.renumbered(np.zeros(4, dtype=np.int32))
-
-
-def test_save_and_load() -> None:
-    index, design = LiteralIndex.build([[["é", "", "中"], ["a\nb"]]])
-    metadata = json.loads(json.dumps(index.metadata()))
-    again = LiteralIndex.from_arrays(index.arrays(), metadata)
-    assert again.attribute_strings == index.attribute_strings
-    assert np.array_equal(again.design([[["é", "", "中"], ["a\nb"]]]).node.index, design.node.index)
 
 
 def test_damaged_arrays() -> None:

@@ -136,7 +136,7 @@ def test_two_searches_and_two_pipelines() -> None:
 
 @pytest.mark.thorough
 def test_two_commands_at_once() -> None:
-    Path("t.txt").write_text(TEXT * 20_000)
+    Path("t.txt").write_text(TEXT * 8_000)
     options = (*OPTIONS, "--workers", 1, "--stochastic-epochs", 0)
     first = start("train", "t.txt", "-o", "m.fstcrf", *options)
     waited(lambda: Path(".m.fstcrf.lock").exists() and bool(Path(".m.fstcrf.lock").read_text()))
@@ -147,7 +147,7 @@ def test_two_commands_at_once() -> None:
     again = run("train", "t.txt", "-o", "m.fstcrf", *options)
     assert again.exit_code == 0, again.stderr
     for name in range(8):
-        Path(f"in{name}.txt").write_text(TEXT * 20_000)
+        Path(f"in{name}.txt").write_text(TEXT * 8_000)
     names = sorted(map(str, Path().glob("in*.txt")))
     tagging = start("tag", "m.fstcrf", *names, "-o", "out/")
     record = Path("out", ".fstcrf-tagged.jsonl")

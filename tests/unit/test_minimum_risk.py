@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.constraints import at_most, bio, bioes
-from fstcrf.errors import NoPathError, OptionError
-from fstcrf.lattices import Lattice, product
+from fstcrf.constraints import bioes
+from fstcrf.errors import OptionError
+from fstcrf.lattices import Lattice
 from fstcrf.text.corpus import spans
-from tests.support.compositions import World, random_world
 
 BIO = ("O", "B-X", "I-X", "B-Y", "I-Y")
 BIOES = ("O", "B-X", "I-X", "E-X", "S-X")
@@ -28,54 +27,6 @@ def lattice(labels: tuple[str, ...], seed: int, tokens: int, sharpness: float = 
         sharpness * rng.normal(size=(tokens, size)),
         sharpness * rng.normal(size=(size, size)),
     )
-
-
-# --- Tokens ------------------------------------------------------------------------------------
-
-
-def expected_tokens(world: World, k: int) -> Any:
-    """Expected number of right tokens of each sequence of a tape."""
-    marginals, tape = world.marginals(k), world.tapes[k]
-    return marginals[np.arange(world.tokens), tape.sequences].sum(axis=1)
-
-
-@pytest.mark.parametrize("seed", range(80))
-def test_tokens(seed: int) -> None:
-    """The legal labelling with the largest expected number of right labels on all tapes."""
-    world = random_world(40_000 + seed, conjuncts=seed % 2, limit=1500)
-    if world.log_z == -np.inf:
-        return
-    gain = np.zeros(world.scores.shape)
-    for k in range(len(world.tapes)):
-        shape = [-1 if a == k else 1 for a in range(len(world.tapes))]
-        gain = gain + expected_tokens(world, k).reshape(shape)
-    gain = np.where(world.scores > -np.inf, gain, -np.inf)
-    found = world.lattice().minimum_risk("token")
-    share = gain.max() / (world.tokens * len(world.tapes))
-    assert found.expected == pytest.approx(share, rel=1e-9)
-    parts = (found.labels,) if len(world.tapes) == 1 else found.labels
-    place = tuple(
-        int((t.sequences == [t.labels.index(x) for x in labels]).all(axis=1).argmax())
-        for t, labels in zip(world.tapes, parts, strict=True)
-    )
-    assert gain[place] == pytest.approx(gain.max(), rel=1e-9)
-
-
-def test_tokens_beside_the_best_path() -> None:
-    """Two weak votes outweigh the most probable path."""
-    transitions = np.log([[1.0, 1e-9, 1e-9], [1e-9, 1.0, 0.9], [1e-9, 1.0, 0.9]])
-    one = Lattice.from_arrays(("a", "b", "c"), np.log([[0.4, 0.35, 0.25]] * 2), transitions)
-    assert one.best().labels == ("a", "a") or one.marginals()[0, 0] < 0.5
-    risk = one.minimum_risk()
-    share = one.marginals()[[0, 1], [("abc").index(x) for x in risk.labels]].sum() / 2
-    assert risk.expected == pytest.approx(share, rel=1e-12)
-    assert one.probability(risk.labels) > 0.0
-
-
-def test_tokens_stay_legal() -> None:
-    for seed in range(30):
-        one = lattice(BIO, seed, 4) & bio()
-        assert one.score(one.minimum_risk("token").labels) > -np.inf
 
 
 # --- Spans -------------------------------------------------------------------------------------
@@ -178,19 +129,6 @@ def test_spans_of_one_type_that_cannot_touch(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_spans_of_products_under_grammars(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    tokens = 1 + seed % 3
-    chunk = Lattice.from_arrays(BIO, rng.normal(size=(tokens, 5)), tape="chunk")
-    tag = Lattice.from_arrays(("n", "v"), rng.normal(size=(tokens, 2)), tape="tag")
-    both = product([tag, chunk], coupling={(1, 0): rng.normal(size=(tokens, 5, 2))})
-    both = both & (bio(tape="chunk") & at_most(1, "X", tape="chunk"))
-    wanted = best_ratio(span_shares(both, "bio", 1), tokens, "XY")
-    found = both.minimum_risk("span", tape="chunk", scheme="bio")
-    assert found.expected == pytest.approx(wanted, rel=1e-9)
-
-
 def test_spans_where_there_are_none() -> None:
     outside = Lattice.from_arrays(BIO, [[0.0, -np.inf, -np.inf, -np.inf, -np.inf]] * 3)
     found = outside.minimum_risk("span")
@@ -199,14 +137,6 @@ def test_spans_where_there_are_none() -> None:
     empty = Lattice.from_arrays(BIO, np.zeros((0, 5)))
     assert empty.minimum_risk("span").labels == ()
     assert empty.minimum_risk("span").expected == 1.0
-
-
-def test_labels_that_the_lattice_has() -> None:
-    """What is written back uses the labels that there are."""
-    for labels in (("O", "I-X"), ("O", "I-X", "B-X"), BIO, BIOES, BILOU):
-        for seed in range(12):
-            one = lattice(labels, seed, 4, sharpness=0.3)
-            assert set(one.minimum_risk("span").labels) <= set(labels)
 
 
 # --- What is refused ---------------------------------------------------------------------------
@@ -223,11 +153,3 @@ def test_options() -> None:
         (one @ one).minimum_risk("span")
     with pytest.raises(OptionError, match="scheme 'xyz'"):
         one.minimum_risk("span", scheme="xyz")
-
-
-def test_without_a_path() -> None:
-    dead = Lattice.from_arrays(BIO, np.full((2, 5), -np.inf))
-    for loss in ("token", "span"):
-        with pytest.raises(NoPathError) as caught:
-            dead.minimum_risk(loss)
-        assert caught.value.position == 0

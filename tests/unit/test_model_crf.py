@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import CRF, Corpus, Sentence, evaluate_tokens
+from fstcrf import CRF, Corpus, Sentence
 from fstcrf.errors import (
     DataError,
-    FstcrfError,
     LabelError,
     NoPathError,
     OptionError,
@@ -64,29 +63,6 @@ def test_training_data_is_learnt(any_model: CRF) -> None:
     assert [any_model.tag(s) for s in SENTENCES] == [s["y"] for s in SENTENCES]
 
 
-def test_all_label_sequences(any_model: CRF) -> None:
-    """best, log Z, marginals and probability agree with the scores of all sequences."""
-    lattice = any_model.lattice({"word": WORDS[:4]})
-    paths = list(itertools.product(any_model.labels, repeat=4))
-    scores = np.asarray([lattice.score(path) for path in paths])
-    share = np.exp(scores - scores.max())
-    share /= share.sum()
-    assert lattice.best().labels == paths[int(scores.argmax())]
-    assert tuple(any_model.tag({"word": WORDS[:4]})) == lattice.best().labels
-    log_z = float(scores.max() + np.log(np.exp(scores - scores.max()).sum()))
-    assert lattice.log_partition() == pytest.approx(log_z, rel=1e-12)
-    found = any_model.marginals_all([{"word": WORDS[:4]}])[0]
-    for t, j in itertools.product(range(4), range(3)):
-        mass = sum(p for p, path in zip(share, paths, strict=True) if path[t] == BIO[j])
-        assert found[t, j] == pytest.approx(mass, abs=1e-12)
-    (path,) = any_model.paths_all([{"word": WORDS[:4]}])
-    assert path is not None
-    assert path.labels == lattice.best().labels
-    assert path.score == pytest.approx(scores.max(), rel=1e-12)
-    assert path.probability == pytest.approx(share.max(), rel=1e-9)
-    assert path.probability == pytest.approx(lattice.probability(path.labels), rel=1e-9)
-
-
 def test_a_scheme_is_never_broken() -> None:
     """No probability at all on O I-X, whatever is forced around it."""
     for order in (1, 2):
@@ -112,20 +88,11 @@ def test_observed_successions() -> None:
     assert lattice.score(("O", "B-X")) == -np.inf or lattice.score(("O", "O")) > -np.inf
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7])
-def test_threads_change_no_bit(any_model: CRF, threads: int) -> None:
-    data = Corpus.from_sentences(SENTENCES * 3)
-    assert any_model.tag_all(data, threads=threads) == any_model.tag_all(data)
-    ours, theirs = any_model.marginals_all(data, threads=threads), any_model.marginals_all(data)
-    assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
-    assert any_model.paths_all(data, threads=threads) == any_model.paths_all(data)
-
-
 def test_batches_change_nothing(model: CRF, monkeypatch: pytest.MonkeyPatch) -> None:
     data: list[Any] = [*SENTENCES, {"word": []}, *SENTENCES, {"word": []}]
     forced = [[None] * len(s["word"]) for s in data]
     whole = model.tag_all(data, forced=forced), model.marginals_all(data)
-    monkeypatch.setattr("fstcrf.taggers.model.decoding._BATCH_TOKENS", 3)
+    monkeypatch.setattr("fstcrf.taggers.model.decoding.RUN_TOKENS", 3)
     assert model.tag_all(data, forced=forced) == whole[0]
     for threads in (1, 2):
         cut = model.marginals_all(data, threads=threads)
@@ -150,20 +117,6 @@ def test_every_form_of_a_sentence(model: CRF) -> None:
     corpus = Corpus.from_sentences(forms[:1])
     assert model.tag_all(corpus) == [expected]
     assert model.tag(corpus[0]) == expected
-
-
-@pytest.mark.parametrize("empty", [[], {}, {"word": []}, Sentence({"word": []}), Sentence({})])
-def test_an_empty_sentence(any_model: CRF, empty: Any) -> None:
-    assert any_model.tag(empty) == []
-    assert any_model.tag(empty, forced=[]) == []
-    assert any_model.tag_all([empty, SENTENCES[0], empty]) == [[], SENTENCES[0]["y"], []]
-    lattice = any_model.lattice(empty)
-    assert len(lattice) == 0
-    assert lattice.best().labels == ()
-    assert any_model.marginals_all([empty])[0].shape == (0, 3)
-    (path,) = any_model.paths_all([empty])
-    assert path is not None
-    assert (path.labels, path.score, path.probability) == ((), 0.0, 1.0)
 
 
 def test_no_sentences(model: CRF) -> None:
@@ -247,34 +200,6 @@ def test_forced_labels_that_cannot_be(
 def test_a_bias_that_cannot_be(model: CRF, bias: dict[str, float], error: type[Exception]) -> None:
     with pytest.raises(error):
         model.tag({"word": WORDS}, bias=bias)
-
-
-def test_threads_must_be_positive(model: CRF) -> None:
-    with pytest.raises(OptionError, match="threads is 0"):
-        model.tag_all(SENTENCES, threads=0)
-
-
-# --- Labels that training never saw -----------------------------------------------------------
-
-
-def test_a_gold_label_that_training_never_saw(model: CRF) -> None:
-    """An error in evaluation; where a label must be known it is refused."""
-    gold = [["B-X", "I-X", "I-LST", "O", "O"]]
-    report = evaluate_tokens(gold, model.tag_all([{"word": WORDS}]))
-    assert report.labels["I-LST"].correct == 0
-    assert report.labels["I-LST"].gold == 1
-    assert report.correct < report.tokens
-    lattice = model.lattice({"word": WORDS})
-    for ask in (lattice.score, lattice.probability):
-        with pytest.raises(LabelError, match="unknown label 'I-LST'"):
-            ask(gold[0])
-
-
-def test_errors_are_one_line(model: CRF) -> None:
-    for sentence in ({"token": WORDS}, [("a", "b", "c")], {"word": ["a"], "y": []}):
-        with pytest.raises(FstcrfError) as caught:
-            model.tag(sentence)
-        assert "\n" not in str(caught.value)
 
 
 def test_models_are_told_apart_by_identity(model: CRF) -> None:

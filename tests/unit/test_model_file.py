@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from fstcrf import CRF, Corpus
-from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.errors import ModelFileError
 from fstcrf.storage import read_arrays, write_arrays
-from tests.support.odd_files import ODD, changed, odd_arrays, places
 
 KIND, VERSION = "fstcrf-crf", 1
 
@@ -61,13 +58,6 @@ MODELS: dict[str, Callable[[], CRF]] = {
     "literal": lambda: CRF.train(LITERAL, TARGET, max_iterations=5),
     "literal, hashed": lambda: CRF.train(LITERAL, TARGET, hash_bits=4, max_iterations=5),
 }
-
-
-SOME = [
-    "columns",
-    "hashed",
-    *(pytest.param(name, marks=pytest.mark.slow) for name in ("order 2", "literal", "no weights")),
-]
 
 
 @pytest.fixture(params=list(MODELS.values()), ids=list(MODELS))
@@ -136,23 +126,6 @@ def test_the_example_of_readme(tmp_path: Path) -> None:
 # --- Damage -----------------------------------------------------------------------------------
 
 
-def test_random_cuts_and_flips(tmp_path: Path) -> None:
-    path = tmp_path / "model"
-    columns(order=2).save(path)
-    whole = path.read_bytes()
-    rng = np.random.default_rng(7)
-    for _ in range(300):
-        damaged = bytearray(whole)
-        for _ in range(int(rng.integers(1, 4))):
-            damaged[int(rng.integers(len(damaged)))] ^= 1 << int(rng.integers(8))
-        if rng.random() < 0.3:
-            del damaged[int(rng.integers(len(damaged))) :]
-        path.write_bytes(damaged)
-        if bytes(damaged) != whole:
-            with pytest.raises(ModelFileError, match=str(path)):
-                CRF.load(path)
-
-
 def test_other_files(tmp_path: Path) -> None:
     path = tmp_path / "model"
     columns().save(path)
@@ -168,12 +141,6 @@ def test_other_files(tmp_path: Path) -> None:
         CRF.load(tmp_path / "nothing")
 
 
-@pytest.fixture
-def in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thousands of files need not reach the disk."""
-    monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
-
-
 def resigned(
     path: Path, arrays: dict[str, NDArray[Any]], metadata: dict[str, str]
 ) -> CRF | ModelFileError:
@@ -187,59 +154,6 @@ def resigned(
     assert str(path) in str(found)
     assert "\n" not in str(found)
     return found
-
-
-def survives(found: CRF | ModelFileError, data: list[Any]) -> bool:
-    """A file that loads must not break what follows; says whether it loaded."""
-    if isinstance(found, ModelFileError):
-        return False
-    try:
-        found.tag_all(data)
-        found.top_features(5)
-    except FstcrfError:
-        pass
-    return True
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("in_memory")
-@pytest.mark.parametrize("name", SOME)
-@pytest.mark.parametrize("part", ["model", "index"])
-def test_every_field_of_the_metadata(name: str, part: str, tmp_path: Path) -> None:
-    model = MODELS[name]()
-    path = tmp_path / "model"
-    model.save(path)
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
-    header = msgspec.json.decode(metadata[part])
-    for place in places(header):
-        if place[:1] == ("record",) and len(place) > 2:
-            continue
-        for odd in ODD:
-            fields = {**metadata, part: msgspec.json.encode(changed(header, place, odd)).decode()}
-            survives(resigned(path, arrays, fields), sentences(model))
-    for text in ("", "{", "[]", "null", "{}", '"x"', "[" * 100_000):
-        assert isinstance(resigned(path, arrays, {**metadata, part: text}), ModelFileError)
-    left = {k: v for k, v in metadata.items() if k != part}
-    assert isinstance(resigned(path, arrays, left), ModelFileError)
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("in_memory")
-@pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-@pytest.mark.parametrize("name", SOME[:-1])
-def test_every_array(name: str, tmp_path: Path) -> None:
-    model = MODELS[name]()
-    path = tmp_path / "model"
-    model.save(path)
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
-    refused = 0
-    for key, array in arrays.items():
-        left = {k: v for k, v in arrays.items() if k != key}
-        assert isinstance(resigned(path, left, metadata), ModelFileError), key
-        for odd in odd_arrays(array):
-            found = resigned(path, {**arrays, key: odd}, metadata)
-            refused += not survives(found, sentences(model))
-    assert refused > 5 * len(arrays)
 
 
 def test_offsets_whose_differences_wrap(tmp_path: Path) -> None:
@@ -298,27 +212,3 @@ def test_labels_twice(tmp_path: Path) -> None:
 
 
 # --- Saving -----------------------------------------------------------------------------------
-
-
-def test_a_full_disk_leaves_the_old_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "model"
-    columns().save(path)
-    before = path.read_bytes()
-    other = columns(order=2)
-
-    def full(_descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left") as caught:
-            other.save(path)
-    assert caught.value.filename == str(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-    assert CRF.load(path).topology.n_states == 3
-
-
-def test_no_such_folder(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        columns().save(tmp_path / "nowhere" / "model")

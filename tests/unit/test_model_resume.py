@@ -25,7 +25,7 @@ SENTENCES = [
 TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
 
 METHODS = [
-    *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis"),
+    *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis", "quickprop"),
     *("l2sgd", "asgd", "ap", "pa", "arow", "perceptron"),
 ]
 
@@ -79,16 +79,6 @@ def test_the_best_iteration_on_held_out_data_is_kept(method: str) -> None:
         a == b for p, s in zip(predicted, dev, strict=True) for a, b in zip(p, s["y"], strict=True)
     )
     assert correct / sum(len(s["y"]) for s in dev) == pytest.approx(max(scores), rel=1e-12)
-
-
-def test_early_stopping() -> None:
-    told: list[Progress] = []
-    model = train(
-        noisy(0, 40), "y", NOISY, dev=noisy(1, 60), report=told.append, patience=2, l2=1e-6
-    )
-    assert model.record is not None
-    assert model.record.reason == "no better score on held-out data for 2 iterations"
-    assert model.record.iterations == model.record.best_iteration + 2
 
 
 def test_the_score_of_spans_is_f() -> None:
@@ -157,6 +147,12 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
     ("method", "options"),
     [
         *((method, {}) for method in METHODS),
+        ("lbfgs", {"l1": 0.05}),
+        # Amid stochastic epochs and behind them: units of the weights are those where they ended.
+        *(("lbfgs", {"stochastic_epochs": 2, "stop": stop}) for stop in (1, 3, 6)),
+        ("gpd", {"objective": "mce"}),
+        ("quickprop", {"objective": "mce"}),
+        ("lbfgs", {"dev": noisy(1, 10), "patience": 50}),
         *(
             pytest.param(method, options, marks=[pytest.mark.slow] * (method != "lbfgs"))
             for method in METHODS
@@ -165,54 +161,30 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
     ],
 )
 def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
+    options = {**options}
+    stop = options.pop("stop", 5)
     common: dict[str, Any] = {
         "data": noisy(0, 30),
         "template": NOISY,
         "method": method,
-        "dev": noisy(1, 10),
-        "patience": 50,
         "max_iterations": 9,
         **({"gamma": 100.0} if method == "arow" else {}),  # else it is done too soon
         **options,
     }
-    whole = train(**common)
+    every: list[Progress] = []
+    whole = train(**common, report=every.append)
     path = tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
-        train(**common, checkpoint=path, checkpoint_every=2, report=stop_at(5))
+        train(**common, checkpoint=path, checkpoint_every=2, report=stop_at(stop))
     told: list[Progress] = []
     resumed = train(**common, checkpoint=path, resume=True, report=told.append)
-    assert whole.record is not None
-    assert [p.iteration for p in told] == list(range(6, whole.record.iterations + 1))
+    steps = [[(p.iteration, p.value, p.dev) for p in run] for run in (told, every)]
+    assert steps[0] == steps[1][stop:]
     assert np.array_equal(resumed.theta, whole.theta)
     assert resumed.record == whole.record
     again = train(**common, checkpoint=path, resume=True)
     assert np.array_equal(again.theta, whole.theta)
     assert again.record == whole.record
-
-
-@pytest.mark.parametrize("stop", [1, 3, 6])
-def test_resume_of_stochastic_epochs_and_what_follows(stop: int, tmp_path: Path) -> None:
-    """Units of the weights are those of the point where the epochs ended, not of a new one."""
-    common: dict[str, Any] = {
-        "data": noisy(0, 30),
-        "template": NOISY,
-        "stochastic_epochs": 2,
-        "max_iterations": 9,
-    }
-    whole, path = train(**common), tmp_path / "state"
-    with pytest.raises(KeyboardInterrupt):
-        train(**common, checkpoint=path, checkpoint_every=1, report=stop_at(stop + 1))
-    resumed = train(**common, checkpoint=path, resume=True)
-    assert np.array_equal(resumed.theta, whole.theta)
-    assert resumed.record == whole.record
-
-
-def test_resuming_a_run_that_converged(tmp_path: Path) -> None:
-    path = tmp_path / "state"
-    first = train(checkpoint=path)
-    again = train(checkpoint=path, resume=True)
-    assert np.array_equal(first.theta, again.theta)
-    assert first.record == again.record
 
 
 OTHER_RUNS: dict[str, dict[str, Any]] = {

@@ -24,6 +24,7 @@ SENTENCES = [
     {"word": ["ran"], "y": ["O"]},
 ]
 TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
+METHODS = ("cg", "preconditioned-cg", "gis", "l2sgd", "asgd", "ap", "pa", "arow", "perceptron")
 
 
 def train(data: Any = SENTENCES, target: Any = "y", template: Any = TEMPLATE, **more: Any) -> CRF:
@@ -89,12 +90,19 @@ def test_literal_sentences_without_tokens_are_passed_over() -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 7])
-@pytest.mark.parametrize("options", [{}, {"order": 2}, {"method": "perceptron"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"order": 2}, {"l1": 0.05}, {"stochastic_epochs": 2}]
+    + [
+        {"method": m}
+        for m in ("cg", "preconditioned-cg", "gis", "l2sgd", "asgd", "ap", "pa", "arow")
+    ]
+    + [{"method": "perceptron"}],
+    ids=str,
+)
 def test_threads_change_no_bit(threads: int, options: dict[str, Any]) -> None:
-    data = SENTENCES * 9
-    assert np.array_equal(
-        train(data, threads=threads, **options).theta, train(data, **options).theta
-    )
+    few: dict[str, Any] = {"data": SENTENCES * 9, "max_iterations": 9, **options}
+    assert np.array_equal(train(threads=threads, **few).theta, train(**few).theta)
 
 
 def test_weights_of_sentences() -> None:
@@ -230,6 +238,13 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"method": "l2sgd", "calibration_trials": 0}, OptionError, "calibration_trials is 0"),
     ({"memory": 0}, OptionError, "memory is 0"),
     ({"delta": -1e-5}, OptionError, "delta is -1e-05"),
+    ({"epsilon": -1.0}, OptionError, "epsilon is -1.0"),
+    ({"period": 0}, OptionError, "period is 0"),
+    ({"max_line_search": 0}, OptionError, "max_line_search is 0"),
+    ({"l1": float("inf")}, OptionError, "l1 is inf"),
+    ({"method": "ap", "epsilon": float("nan")}, OptionError, "epsilon is nan"),
+    ({"method": "arow", "epsilon": float("inf")}, OptionError, "epsilon is inf"),
+    ({"method": "l2sgd", "period": 0}, OptionError, "period is 0"),
     ({"line_search": "golden"}, OptionError, "line_search"),
     ({"stochastic_epochs": -1}, OptionError, "stochastic_epochs is -1"),
     ({"patience": 0}, OptionError, "patience is 0"),

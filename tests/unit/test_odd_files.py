@@ -20,6 +20,7 @@ from fstcrf.taggers import jointmodel
 from fstcrf.taggers.segmental import files
 from tests.support.joint_cases import TEST, taggers
 from tests.support.odd_files import ODD, changed, odd_arrays, places
+from tests.unit import test_model_file
 from tests.unit.test_segment_crf import TEMPLATE, sentences
 
 SEGMENTS = sentences(20)
@@ -33,7 +34,13 @@ def _composition() -> Any:
     return fstcrf.compose(*taggers("three in a row")) & at_most(1, label("B"), tape="chunk")
 
 
+def _tagger(name: str) -> tuple[Callable[[], Any], str, int, list[Any]]:
+    make = test_model_file.MODELS[name]
+    return make, test_model_file.KIND, test_model_file.VERSION, test_model_file.sentences(make())
+
+
 KINDS: dict[str, tuple[Callable[[], Any], str, int, list[Any]]] = {
+    **{name: _tagger(name) for name in ("columns", "hashed", "order 2", "literal", "no weights")},
     "segments": (_segments, files.KIND, files.VERSION, SEGMENTS[:3]),
     "composition": (_composition, jointmodel.KIND, jointmodel.VERSION, list(TEST[:3])),
 }
@@ -60,6 +67,8 @@ class _File:
         else:
             with suppress(FstcrfError):
                 found.tag_all(self.data)
+                if isinstance(found, fstcrf.CRF):
+                    found.top_features(5)
             return False
         assert str(self.path) in told
         return True
@@ -68,7 +77,10 @@ class _File:
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
 
-@pytest.fixture(params=KINDS)
+SLOW = ("order 2", "literal", "no weights")
+
+
+@pytest.fixture(params=[pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KINDS])
 def saved(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _File:
     monkeypatch.setattr(os, "fsync", lambda _descriptor: None)
     return _File(request.param, tmp_path / "model")
@@ -95,21 +107,30 @@ def test_lengths_and_rows_of_segments_that_no_memory_holds(tmp_path: Path) -> No
     assert saved.refused(saved.arrays, odd)
 
 
+every = pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.slow)])
+
+
 @pytest.mark.thorough
-def test_every_field(saved: _File) -> None:
+@every
+def test_fields(saved: _File, every: int) -> None:
     for part in _parts(saved):
         header = msgspec.json.decode(saved.metadata[part])
-        for place in places(header):
-            for odd in ODD if len(place) < 6 else ODD[:3]:
-                text = msgspec.json.encode(changed(header, place, odd)).decode()
-                saved.refused(saved.arrays, {**saved.metadata, part: text})
+        cases = [(p, odd) for p in places(header) for odd in (ODD if len(p) < 6 else ODD[:3])]
+        for place, odd in cases[::every]:
+            text = msgspec.json.encode(changed(header, place, odd)).decode()
+            saved.refused(saved.arrays, {**saved.metadata, part: text})
 
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
-def test_every_array(saved: _File) -> None:
+@every
+def test_arrays(saved: _File, every: int) -> None:
+    cases, refused = [], 0
     for name, array in saved.arrays.items():
         left = {key: other for key, other in saved.arrays.items() if key != name}
         assert saved.refused(left, saved.metadata)
-        for odd in (*odd_arrays(array), np.zeros(()), np.zeros((2, 3), np.int64)):
-            saved.refused({**saved.arrays, name: odd}, saved.metadata)
+        odd_ones = (*odd_arrays(array), np.zeros(()), np.zeros((2, 3), np.int64))
+        cases += [(name, odd) for odd in odd_ones]
+    for name, odd in cases[::every]:
+        refused += saved.refused({**saved.arrays, name: odd}, saved.metadata)
+    assert refused > len(cases[::every]) // 4

@@ -53,6 +53,39 @@ def _train(sentence: dict[str, Any], **options: Any) -> fstcrf.CRF:
     return fstcrf.CRF.train([sentence], "y", TEMPLATE, max_iterations=1, **options)
 
 
+COMPOSED = fstcrf.compose(TAGGER)
+
+
+@pytest.mark.parametrize("odd", [None, 3, 1.5], ids=repr)
+@pytest.mark.parametrize("tagger", [TAGGER, LITERAL, COMPOSED], ids=["CRF", "literal", "composed"])
+@pytest.mark.parametrize("many", [False, True])
+def test_what_is_no_sentence(tagger: Any, odd: Any, many: bool) -> None:
+    """A composition had answered that None has no labels."""
+    asks = [tagger.tag_all, lambda s: tagger.tag_all([s]), lambda s: tagger.nbest_all([s], 2)]
+    for ask in asks if many else [tagger.tag, lambda s: tagger.tag(s, forced=None, bias={"O": 1})]:
+        with pytest.raises(DataError, match="expected"):
+            ask(odd)
+
+
+SAMPLERS: dict[str, Any] = {
+    "a tagger": TAGGER.lattice({"word": ["a", "b"]}),
+    "arrays": fstcrf.Emissions(np.zeros((1, 2, 2)), labels=["A", "B"]),
+    "a chain": fstcrf.compose(TAGGER, normalize="chain").lattice({"word": ["a", "b"]}),
+    "segments": SEGMENTS.lattice({"word": ["a", "b"]}),
+    "spans": fstcrf.Lattice.from_spans(2, [(0, 1, "A", 1.0)]),
+    "words": WORDS.lattice("ab"),
+}
+ODD_DRAWS = [(1, -1), (1, 1.5), (1, "a"), (1, None), (1.5, 0), (-1, 0)]
+
+
+@pytest.mark.parametrize(("n", "seed"), ODD_DRAWS)
+@pytest.mark.parametrize("door", SAMPLERS.values(), ids=SAMPLERS)
+def test_samples_and_seeds_are_whole_numbers(door: Any, n: Any, seed: Any) -> None:
+    with pytest.raises(OptionError):
+        door.sample(n, seed=seed)
+    assert len(door.sample(1, seed=2**63 - 1)) == 1
+
+
 @pytest.mark.parametrize("odd", NO_STRINGS, ids=repr)
 @pytest.mark.parametrize("door", STRINGS.values(), ids=STRINGS)
 def test_what_is_no_string(door: Callable[[Any], Any], odd: Any) -> None:

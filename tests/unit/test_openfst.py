@@ -9,7 +9,6 @@ from shutil import which
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,8 +23,8 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.machines import openfst
-from fstcrf.machines.openfst import ArcType, FstType, Machine
-from tests.support.fsts import ARC_TYPES, machines
+from fstcrf.machines.openfst import FstType, Machine
+from tests.support.fsts import machines
 
 NEVER = float("-inf")
 TABLE = ("<eps>", "a", "b")
@@ -124,31 +123,6 @@ def test_connect() -> None:
 
 
 # --- Bytes -------------------------------------------------------------------------------------
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("arc_type", ARC_TYPES)
-@pytest.mark.parametrize("fst_type", ["vector", "const"])
-@given(one=machines(tables=True))
-def test_bytes_there_and_back(arc_type: ArcType, fst_type: FstType, one: Machine) -> None:
-    data = openfst.to_bytes(one, arc_type, fst_type=fst_type)
-    same(openfst.from_bytes(data), one)
-
-
-@given(one=machines(tables=True), data=st.data())
-def test_damaged_bytes(one: Machine, data: st.DataObject) -> None:
-    """Whatever the bytes: a machine or one kind of error."""
-    kinds: tuple[FstType, ...] = ("vector", "const")
-    kind = data.draw(st.sampled_from(kinds))
-    whole = bytearray(openfst.to_bytes(one, "log64", fst_type=kind))
-    for place in data.draw(st.lists(st.integers(0, len(whole) - 1), max_size=3)):
-        whole[place] = data.draw(st.integers(0, 255))
-    del whole[data.draw(st.integers(0, len(whole)) | st.just(len(whole))) :]
-    try:
-        found = openfst.from_bytes(bytes(whole))
-    except DataError:
-        return
-    assert found.n_states <= len(whole)
 
 
 def test_every_end_that_comes_too_early() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,7 @@ import pytest
 from fstcrf.recipes import RECIPES, Setting, run_recipe
 from fstcrf.recipes import partial_feedback as recipe
 from fstcrf.recipes import rewarded_systems as systems
-from fstcrf.recipes.corpora import noun_phrase_file
-from fstcrf.recipes.protocol import frozen, over_seeds
+from fstcrf.recipes.protocol import frozen
 
 WORDS = {"the": ("DT", "B-NP"), "cat": ("NN", "I-NP"), "sat": ("VB", "B-VP"), "on": ("IN", "B-PP")}
 
@@ -52,7 +49,7 @@ def test_the_predicates_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.thorough
-def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_quick_form(corpora: Path, tmp_path: Path) -> None:
     folder = tmp_path / "report"
     said: list[str] = []
     setting = Setting(corpora, folder, seed=1, say=said.append)
@@ -65,9 +62,6 @@ def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert tests["expected loss"]["paper"] == 92.3
     assert all(0 <= r["value"] <= 100 for r in tests.values())
     assert frozen(folder / "settings.json").choices["expected loss"].settings == {"rate": 0.01}
-    speeds = [r for r in rows if r["row"] == "speed"]
-    assert len(speeds) == 5
-    assert all(r["value"] > 0 for r in speeds)
     page = report.markdown()
     for words in (
         "500 samples (10 passes), and 1 seed",
@@ -84,56 +78,6 @@ def test_the_report(corpora: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert headline[:2] == ["full information", "expected loss"]
     assert {"logistic", "expected loss, log", "cross-entropy"} <= set(headline)
     assert "expected loss, momentum" not in headline
-    # What is finished is not done again.
-    monkeypatch.setattr(systems, "trained", None)
-    again = run_recipe(RECIPES["partial-feedback"], setting)
-    values = [(r.row, r.metric, r.value) for r in again.result.rows]
-    assert values == [(r.row, r.metric, r.value) for r in report.result.rows]
-
-
-@pytest.mark.slow
-def test_the_full_report(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More seeds and systems, rates that are chosen; test data is read when they are frozen."""
-    some = (systems.SYSTEMS[0], systems.SYSTEMS[2], systems.SYSTEMS[-2])
-    published = [replace(one, samples=500, passes=5) for one in systems.PUBLISHED[3:5]]
-    clipped = [replace(systems.CLIPPED[0], samples=500, passes=5)]
-    names = {"SYSTEMS": some, "PUBLISHED": published, "CLIPPED": clipped}
-    numbers = {"FULL": 5, "SEEDS": 2, "RATE_PASSES": 5, "LONG_RATE_PASSES": 10}
-    longer = [replace(one, passes=5, longer=2) for one in systems.LONGER[:1]]
-    for name, value in {**names, "LONGER": longer}.items():
-        monkeypatch.setattr(systems, name, value)
-    for name, number in numbers.items():
-        monkeypatch.setattr(recipe, name, number)
-    monkeypatch.setattr(recipe, "over_seeds", partial(over_seeds, seeds=2))
-    order: list[str] = []
-    read = noun_phrase_file
-
-    def noted(setting: Setting, part: Any) -> Any:
-        order.append(part)
-        return read(setting, part)
-
-    monkeypatch.setattr(recipe, "noun_phrase_file", noted)
-    said: list[str] = []
-
-    def say(line: str) -> None:
-        said.append(line)
-        assert "held-out" not in line or not order, "a rate was chosen after test data was read"
-
-    report = run_recipe(RECIPES["partial-feedback"], Setting(corpora, full=True, seed=4, say=say))
-    everything = (*some, *longer, *published, *clipped)
-    for system in everything:
-        lines = [line for line in said if line.startswith(f"partial-feedback: {system.name}, seed")]
-        assert [line.partition(", seed ")[2][0] for line in lines] == ["4", "5"]
-    assert sum("held-out, rate" in line for line in said) == sum(len(s.rates) for s in everything)
-    assert order == ["test"]
-    rows = report.result.rows
-    spread = [r.row for r in rows if r.metric == "its standard deviation over 2 seeds"]
-    assert spread == [s.name for s in everything]
-    assert any(r.row == "supported weights of 1, nothing learnt" for r in rows)
-    assert any(r.row == "the log" for r in rows)
-    assert all(words in report.markdown() for words in ("## Rates and seeds", "## Clips"))
-    assert not any("clip" in line.row for line in report.result.headline)
-    assert sum("full information, held-out, l2" in line for line in said) == len(systems.L2S)
 
 
 def test_the_choice_of_rates(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -330,61 +330,93 @@ def test_tasks_that_do_not_go_together() -> None:
         Pipeline(Task("a", TEST, A))  # type: ignore[arg-type]
 
 
-def test_columns_are_looked_for_before_anything_is_trained() -> None:
-    told: list[str] = []
-    good = Task("a", sentences(1), A)
-    for task, message in (
-        (Task("b", TEST, B, reads=["a"]), "no column 'b'"),
-        (Task("b", sentences(2), B + "U3:%x[0,pos]\n", reads=["a"]), "reads column 'pos'"),
-        (Task("b", sentences(2), B, reads=["a"], dev=TEST), "no column 'b'"),
-    ):
-        with pytest.raises(FstcrfError, match=message):
-            Pipeline([good, task]).train(told=told.append)
-    assert told == []
-
-
 SPANS = Corpus.from_sentences([{"word": ["a", "b"], "a": ["I-X", "O"], "b": ["B-Y", "I-Y"]}] * 3)
+OTHER = SPANS.with_column("a", [["B-X", "I-X"]] * 3)
+FIRST, FOLD = Task("a", sentences(1), A), {"jackknife": 2}
+ODD = sentences(2).with_column("a", [["A0", "A1", "A2", "ZZ"]] * len(sentences(2)))
+RENAMED = sentences(2).renamed({"word": "form"})
+READER = "U1:%y[0,a]\nB\n"
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"scheme": "bioes"}, r"sentence 0, token 1: task 'b': 'I-Y' after 'B-Y' is no"),
-        ({"scheme": "iob1"}, "token 0: task 'b': 'B-Y' after the start is no iob1"),
-        ({"scheme": "iob2"}, None),
-    ],
-)
-def test_schemes_are_looked_at_before_anything_is_trained(
-    options: dict[str, Any], message: str | None
+def task_b(corpus: Corpus, template: str = B, **more: Any) -> Task:
+    return Task("b", corpus, template, reads=["a"], **more)
+
+
+LACKING: dict[str, tuple[Task, Task, str]] = {
+    "its column": (FIRST, task_b(TEST), "no column 'b'"),
+    "a column that it reads": (
+        FIRST,
+        task_b(sentences(2), B + "U3:%x[0,pos]\n"),
+        "reads column 'pos'",
+    ),
+    "its column in held-out text": (FIRST, task_b(sentences(2), dev=TEST), "no column 'b'"),
+    "a scheme": (
+        Task("a", SPANS, A),
+        task_b(SPANS, options={"scheme": "bioes"}),
+        r"sentence 0, token 1: task 'b': 'I-Y' after 'B-Y' is no",
+    ),
+    "a scheme at the start": (
+        Task("a", SPANS, A),
+        task_b(SPANS, options={"scheme": "iob1"}),
+        "token 0: task 'b': 'B-Y' after the start is no iob1",
+    ),
+    "gold labels of the other": (
+        Task("a", only(sentences(1), "word", "a"), A),
+        task_b(only(sentences(2), "word", "b"), options=FOLD),
+        "'b': jackknife trains 'a' again, on column 'a'; the col",
+    ),
+    "a scheme of gold labels": (
+        Task("a", OTHER, A, options={"scheme": "iob2"}),
+        task_b(SPANS, options=FOLD),
+        "token 0: task 'b': jackknife trains 'a' .*: 'I-X' after the start is no iob2",
+    ),
+    "a label of the other": (
+        FIRST,
+        task_b(ODD, options=FOLD),
+        "task 'b': jackknife trains 'a' again, on column 'a', which has the label 'ZZ'; the tagger",
+    ),
+    "what the other reads": (
+        FIRST,
+        task_b(RENAMED, READER),
+        "task 'b': the tagger of 'a', whose labels it reads, reads column 'word'; this text has",
+    ),
+    "what the other reads, in held-out text": (
+        FIRST,
+        task_b(sentences(2), READER, dev=RENAMED),
+        "task 'b': the tagger of 'a', whose labels it reads, reads column 'word'; this text has",
+    ),
+}
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize(("first", "task", "message"), LACKING.values(), ids=LACKING)
+def test_what_is_lacking_is_said_before_anything_is_trained(
+    first: Task, task: Task, message: str, finished: bool
 ) -> None:
+    """Whether the tagger that is read is a task, or there already."""
     told: list[str] = []
-    pipeline = Pipeline([Task("a", SPANS, A), Task("b", SPANS, B, reads=["a"], options=options)])
-    if message is None:
-        pipeline.train(told=told.append)
-        assert len(told) == 4
-        return
+    earlier = Pipeline([first]).train()["a"] if finished else first
     with pytest.raises(FstcrfError, match=message):
-        pipeline.train(told=told.append)
+        Pipeline([earlier, task]).train(told=told.append)
     assert told == []
 
 
-def test_gold_labels_for_jackknife_are_looked_at_before_anything_is_trained() -> None:
+def test_a_scheme_that_all_labels_have() -> None:
     told: list[str] = []
-    fold = {"jackknife": 2}
-    first = Task("a", only(sentences(1), "word", "a"), A)
-    lacks = Task("b", only(sentences(2), "word", "b"), B, reads=["a"], options=fold)
-    with pytest.raises(DataError, match="'b': jackknife trains 'a' again, on column 'a'; the col"):
-        Pipeline([first, lacks]).train(told=told.append)
-    other = SPANS.with_column("a", [["B-X", "I-X"]] * 3)
-    first = Task("a", other, A, options={"scheme": "iob2"})
-    breaks = Task("b", SPANS, B, reads=["a"], options=fold)
-    message = "token 0: task 'b': jackknife trains 'a' .*: 'I-X' after the start is no iob2"
-    with pytest.raises(DataError, match=message):
-        Pipeline([first, breaks]).train(told=told.append)
-    tagger = Pipeline([first]).train()["a"]
-    with pytest.raises(DataError, match=message):
-        Pipeline([tagger, breaks]).train(told=told.append)
-    assert told == []
+    Pipeline([Task("a", SPANS, A), task_b(SPANS, options={"scheme": "iob2"})]).train(
+        told=told.append
+    )
+    assert len(told) == 4
+
+
+def test_taggers_that_cannot_be_read() -> None:
+    literal = CRF.train([[["x"]]], [["A0"]], tape="a", max_iterations=1)
+    with pytest.raises(OptionError, match="the tagger of 'a' reads attributes, expected columns"):
+        Pipeline([literal, task_b(sentences(2), READER)]).train()
+    tagger = Pipeline([FIRST]).train()["a"]
+    message = "the tagger of tape 'a' again, on column 'a', which has the label 'ZZ'; the tagger"
+    with pytest.raises(LabelError, match=message):
+        CRF.train(ODD, "b", B, reads=[tagger], jackknife=2)
 
 
 def test_a_grammar_is_looked_at_before_anything_is_trained() -> None:
@@ -409,6 +441,8 @@ def test_how_sure_the_best_labels_are(trained: TrainedPipeline, decode: Decode) 
         assert sure.legal.middle == pytest.approx(1.0)
     bound = trained.constrained(at_most(1, "C1", tape="c"))
     assert any(s.legal.middle < 0.999 for s in bound.confidence_all(TEST, decode="joint"))
+    with pytest.raises(OptionError, match="no option 'forced', expected method, n, samples, level"):
+        trained.confidence_all(TEST, decode=decode, forced=[None] * len(TEST))
 
 
 def test_labels_that_the_predecessor_does_not_have(trained: TrainedPipeline) -> None:
@@ -437,42 +471,6 @@ def test_schemes_that_there_are_not_are_refused() -> None:
     with pytest.raises(OptionError, match=r"^scheme 'bogus', expected one of iob1, iob2"):
         CRF.train(sentences(1), "a", A, scheme="bogus")
     Task("a", TEST, A, options={"scheme": "observed"})
-
-
-def test_what_an_earlier_tagger_reads_is_looked_for_before_anything_is_trained() -> None:
-    told: list[str] = []
-    first, other = Task("a", sentences(1), A), sentences(2).renamed({"word": "form"})
-    reader = "U1:%y[0,a]\nB\n"
-    message = (
-        "task 'b': the tagger of 'a', whose labels it reads, reads column 'word'; this text has"
-    )
-    for task in (
-        Task("b", other, reader, reads=["a"]),
-        Task("b", sentences(2), reader, reads=["a"], dev=other),
-    ):
-        for earlier in (first, Pipeline([first]).train()["a"]):
-            with pytest.raises(DataError, match=message):
-                Pipeline([earlier, task]).train(told=told.append)
-    literal = CRF.train([[["x"]]], [["A0"]], tape="a", max_iterations=1)
-    with pytest.raises(OptionError, match="the tagger of 'a' reads attributes, expected columns"):
-        Pipeline([literal, Task("b", sentences(2), reader, reads=["a"])]).train(told=told.append)
-    assert told == []
-
-
-def test_jackknife_needs_the_labels_of_the_tagger_that_will_be_read() -> None:
-    told: list[str] = []
-    text = sentences(2)
-    odd = text.with_column("a", [["A0", "A1", "A2", "ZZ"]] * len(text))
-    first = Task("a", sentences(1), A)
-    task = Task("b", odd, B, reads=["a"], options={"jackknife": 2})
-    tagger = Pipeline([first]).train()["a"]
-    message = "again, on column 'a', which has the label 'ZZ'; the tagger"
-    for earlier in (first, tagger):
-        with pytest.raises(LabelError, match=f"task 'b': jackknife trains 'a' {message}"):
-            Pipeline([earlier, task]).train(told=told.append)
-    assert told == []
-    with pytest.raises(LabelError, match=f"the tagger of tape 'a' {message}"):
-        CRF.train(odd, "b", B, reads=[tagger], jackknife=2)
 
 
 def test_grammars_and_class_weights_of_a_task(tmp_path: Path) -> None:
@@ -794,6 +792,11 @@ def test_a_sentence_without_a_path_in_a_cascade(decode: Decode) -> None:
     free = model.decode(TEST[:3], forced=known, on_no_path="relax", n=2)
     assert free.changed.tolist() == ["", "forced", ""]
     alone = model.decode(TEST[:3], n=2)
+    assert model.nbest_all(TEST[:3], 2, forced=known) == [skipped.paths(b) for b in range(3)]
+    relaxed = model.nbest_all(TEST[:3], 2, forced=known, on_no_path="relax")
+    assert relaxed == [free.paths(b) for b in range(3)]
+    with pytest.raises(NoPathError, match=r"^sentence 1, token 1"):
+        model.paths_all(TEST[:3], forced=known, on_no_path="error")
     assert free.paths(1) == alone.paths(1)
     assert free.paths(2) == skipped.paths(2)
     assert np.array_equal(free.marginals("b")[1], alone.marginals("b")[1])

@@ -10,7 +10,7 @@ import pytest
 from fstcrf.constraints import at_most, before, bio, pairs, transitions
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.lattices import Lattice, product
-from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Chain, Program, plan_of
 from fstcrf.machines.topology import chain_topology
 
@@ -191,11 +191,3 @@ def test_programs_are_shared() -> None:
 
     for first, second in zip(made(), made(), strict=True):
         assert first.program is second.program
-
-
-def test_a_grammar_of_text() -> None:
-    text = 'export NP = ("[O]" | "[B-X]" "[I-X]"*)*;'
-    one = lattice(BIO, "chunk") & Grammar.from_text(text)
-    same = lattice(BIO, "chunk") & bio()
-    assert one.log_partition() == pytest.approx(same.log_partition(), rel=1e-12)
-    assert one.plan().n_residual == 1

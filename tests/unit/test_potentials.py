@@ -51,17 +51,6 @@ def best(found: Potentials, pos: list[int], ent: list[int]) -> list[int]:
     return [int(state) for state in states]
 
 
-def test_decoding_with_known_labels_is_the_cascade(model: CRF) -> None:
-    for sentence in DATA:
-        found = model.potentials([{"word": sentence["word"]}])
-        pos, ent = (
-            [model.reads[i].labels.index(label) for label in sentence[tape]]
-            for i, tape in enumerate(("pos", "ent"))
-        )
-        wanted = model.tag({k: sentence[k] for k in ("word", "pos", "ent")})
-        assert [model.labels[i] for i in best(found, pos, ent)] == wanted
-
-
 def test_terms(model: CRF) -> None:
     bound = model.bind()
     assert bound.node == (
@@ -82,71 +71,29 @@ def test_terms(model: CRF) -> None:
     assert model.bind() is bound
 
 
-def test_some_tapes_open_and_others_given(model: CRF) -> None:
-    data = [{**s, "ent": ["O"] * len(s["word"])} for s in TEST]
-    found = model.potentials(data, labels={"pos": ["N", "V", "D"]})
-    assert [t.context for t in found.node] == [(), ("pos",)]
-    assert [t.context for t in found.arc] == [(), ("pos",)]
-    whole = model.potentials(TEST)
-    axis = [model.reads[0].labels.index(label) for label in ("N", "V", "D")]
-    other = model.reads[1].labels.index("O")
-    wanted = whole.node[1].values[:, axis] + whole.node[2].values[:, axis, other]
-    assert np.allclose(found.node[1].values, wanted, rtol=0, atol=1e-12)
+def test_labels_of_other_tapes_that_are_not_given(model: CRF) -> None:
     with pytest.raises(DataError, match="labels of tape 'ent'"):
         model.potentials(TEST, labels={"pos": ["N"]})
     with pytest.raises(DataError, match="tape 'ent' has the label 'X'"):
         model.potentials([{"word": ["a"], "ent": ["X"]}], labels={"pos": ["N"]})
 
 
-def test_no_tape_open_is_the_cascade(model: CRF) -> None:
-    data = [{k: s[k] for k in ("word", "pos", "ent")} for s in DATA]
-    found = model.potentials(data, labels={})
-    assert (len(found.node), len(found.arc)) == (1, 1)
-    graph = kernel.Graph(found.initial, found.final, found.arc[0].values)
-    _, scores = kernel.viterbi(graph, np.array([0, 3, 5, 7]), found.node[0].values)
-    assert scores.tolist() == [path and path.score for path in model.paths_all(data)]
-
-
-def test_labels_that_the_model_does_not_know_have_no_potentials(model: CRF) -> None:
-    axis = ["?", *model.reads[0].labels]
-    found = model.potentials(TEST, labels={"pos": axis, "ent": model.reads[1].labels})
-    usual = model.potentials(TEST)
-    for more, term in zip((*found.node, *found.arc), (*usual.node, *usual.arc), strict=True):
-        if "pos" in term.context:
-            assert not more.values[:, 0].any()
-            assert np.array_equal(more.values[:, 1:], term.values)
-        else:
-            assert np.array_equal(more.values, term.values)
-    assert model.bind({"pos": ["?"], "ent": ["?"]}).node == (Outline((), (3,), per_token=True),)
-
-
 def test_runs(model: CRF) -> None:
     prepared = model.bind().prepare(TEST)
     assert prepared.lengths == [2, 0, 1]
     runs = list(prepared.runs(1))
-    assert [(r.first, r.end, r.numbers.tolist()) for r in runs] == [(0, 1, [0]), (1, 2, [2])]
+    assert [(r.first, r.end, r.offsets.tolist()) for r in runs] == [
+        (0, 1, [0, 2]),
+        (1, 3, [0, 0, 1]),
+    ]
     parts = [prepared.potentials(r.first, r.end).node[1].values for r in runs]
     assert np.array_equal(np.concatenate(parts), model.potentials(TEST).node[1].values)
-    last = model.potentials(Corpus.from_sentences(TEST), 1)
+    last = model.potentials(Corpus.from_sentences(TEST), 2)
     assert np.array_equal(last.node[1].values, parts[1])
     assert model.potentials(TEST, 1, 1).node[1].values.shape == (0, 3, 3)
     assert model.potentials([]).node[0].values.shape == (0, 3)
-    with pytest.raises(OptionError, match="sentences 1:3 of 2"):
-        model.potentials(TEST, 1, 3)
-
-
-def test_order_0_has_no_use_for_attributes_of_pairs(taggers: list[CRF]) -> None:
-    model = CRF.train(DATA, "y", FULL, reads=taggers, order=0)
-    assert model.bind().arc == (Outline((), (9,), per_token=False),)
-    assert not model.potentials(TEST).arc[0].values.any()
-
-
-def test_only_conditioned_templates(taggers: list[CRF]) -> None:
-    model = CRF.train(DATA, "y", "U:%y[0,pos]", reads=taggers)
-    found = model.potentials(TEST)
-    assert not found.node[0].values.any()
-    assert [t.values.shape for t in found.node] == [(3, 3), (1, 3, 3)]
-    assert [tape.name for tape in model.reads] == ["pos"]
+    with pytest.raises(OptionError, match="sentences 1:4 of 3"):
+        model.potentials(TEST, 1, 4)
 
 
 def test_forbidden_pairs_are_in_the_plain_term(taggers: list[CRF]) -> None:

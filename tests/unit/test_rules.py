@@ -1,9 +1,14 @@
-"""Rules whose weights are learned: the language of open costs, and what is refused."""
+"""Rules whose weights are learned, alone or with a tagger: what is refused, and the commands."""
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import fstcrf
@@ -16,9 +21,10 @@ from fstcrf.errors import (
     OptionError,
     TooLargeError,
 )
-from fstcrf.ext.rules import learn_rules
+from fstcrf.ext.rules import learn_rules, train_with_rules
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
+from fstcrf.training import Progress
 from tests.support.command import done, failure, run
 
 LABELS = ["O", "B-NP", "I-NP"]
@@ -97,39 +103,50 @@ def test_files_that_are_refused(tagger: CRF, data: fstcrf.Corpus, rules: str, me
     assert message in str(error.value)
 
 
-def test_data_and_options_that_are_refused(tagger: CRF, data: fstcrf.Corpus) -> None:
+DOORS: list[Callable[..., Any]] = [learn_rules, train_with_rules]
+STRICT = f'{RULE}\nexport ONE = at_most[1, "NP"];'
+WIDE = "".join(
+    f'export X{i} = each["[{a}]" any{{{9 + i}}} "[{b}]", <?>];'
+    for i, (a, b) in enumerate([("O", "O"), ("B-NP", "O"), ("I-NP", "B-NP")])
+)
+
+
+@pytest.mark.parametrize("learn", DOORS)
+def test_data_and_options_that_are_refused(
+    learn: Callable[..., Any], tagger: CRF, data: fstcrf.Corpus
+) -> None:
     def error(kind: type[FstcrfError], **given: object) -> str:
         arguments = {"tagger": tagger, "data": data, "rules": RULE, **given}
         with pytest.raises(kind) as caught:
-            learn_rules(**arguments)  # type: ignore[arg-type]
+            learn(**arguments)
+        assert "\n" not in str(caught.value)
         return str(caught.value)
 
+    assert "no cost is open" in error(GrammarError, rules='export X = each["[O]", <1>];')
     assert "no sentences" in error(DataError, data=[])
     assert "no column 'gold'" in error(DataError, target="gold")
     odd = [{"word": ["a"], "tag": ["B-VP"]}]
     assert "gold label 'B-VP' is none" in error(LabelError, data=odd)
-    mixed = [*SENTENCES, *odd]
-    assert learn_rules(tagger, mixed, RULE, on_missing="skip").skipped == 1
-    strict = f'{RULE}\nexport ONE = at_most[1, "NP"];'
-    assert "gold labels of 1 of 3 sentences are forbidden" in error(DataError, rules=strict)
+    assert learn(tagger, [*SENTENCES, *odd], RULE, on_missing="skip").skipped == 1
+    strict = error(DataError, rules=STRICT)
+    assert "sentence 2" in strict
+    assert "gold labels of 1 of 3 sentences are forbidden" in strict
     with pytest.warns(LearningWarning, match=r"of these 2 sentences has a match of X:") as told:
-        learned = learn_rules(tagger, data, strict, on_missing="skip")
+        learned = learn(tagger, data, STRICT, on_missing="skip")
     assert len(told) == 1
     assert (learned.skipped, learned.weights) == (1, {"X": 0.0})
     none = f'{RULE}\nexport NONE = never["NP"];'
     assert "of 3 of 3 sentences" in error(DataError, rules=none, on_missing="skip")
-    for name, value in (("l2", -1.0), ("l1", float("nan")), ("threads", 0), ("on_missing", "x")):
+    for name, value in (("l2", -1.0), ("threads", 0), ("on_missing", "x")):
         assert name in error(OptionError, **{name: value})
     other = CRF.train(data, "tag", "U:%x[0,word]", tape="other")
     assert "on top of one tagger" in error(OptionError, tagger=tagger @ other)
-    wide = "".join(
-        f'export X{i} = each["[{a}]" any{{{9 + i}}} "[{b}]", <?>];'
-        for i, (a, b) in enumerate([("O", "O"), ("B-NP", "O"), ("I-NP", "B-NP")])
-    )
-    assert "states together" in error(TooLargeError, rules=wide)
+    assert "states together" in error(TooLargeError, rules=WIDE)
 
 
 def test_l1_leaves_rules_out(tagger: CRF, data: fstcrf.Corpus) -> None:
+    with pytest.raises(OptionError, match="l1"):
+        learn_rules(tagger, data, RULE, l1=float("nan"))
     learned = learn_rules(tagger, data, RULE, l1=100.0)
     assert learned.weights == {"X": 0.0}
     assert "<0>" in learned.text
@@ -143,13 +160,19 @@ def test_text_and_comments_stay(tagger: CRF, data: fstcrf.Corpus) -> None:
     assert (tagger & learned.grammar).tag(SENTENCES[1])
 
 
-def test_in_the_shell(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def files(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Model, text and rules in the folder of the test, and the output's name."""
     monkeypatch.chdir(tmp_path)
     tagger.save("model")
     lines = ["\n".join(map(" ".join, zip(*s.values(), strict=True))) for s in SENTENCES]
     Path("gold.txt").write_text("\n\n".join(lines) + "\n", "utf-8")
     Path("rules.grm").write_text(RULE, "utf-8")
-    result = run("rules", "model", "gold.txt", "rules.grm", "learned.grm", "--l2", "0.5")
+    return ["model", "gold.txt", "rules.grm", "learned.grm"]
+
+
+def test_in_the_shell(files: list[str]) -> None:
+    result = run("rules", *files, "--l2", "0.5")
     assert result.exit_code == 0, result.stderr
     assert result.stdout.split()[:5] == ["rule", "weight", "gold", "tagger", "with"]
     assert "3 sentences" in result.stderr
@@ -162,3 +185,150 @@ def test_in_the_shell(tagger: CRF, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     Path("learned.grm").unlink()
     assert "no such file" in failure("rules", "model", "gold.txt", "no.grm", "out.grm").lower()
     assert not Path("out.grm").exists()
+
+
+# --- Taggers trained together with rules ----------------------------------------------------------
+
+
+def test_what_training_alone_refuses(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"tagger": fstcrf.compose(tagger, weights=[0.5])}, "the factor 0.5"),
+        *(({name: value}, name) for name, value in (("max_iterations", 0), ("start", "x"))),
+        ({"tagger_l2": float("nan")}, "tagger_l2"),
+        ({"resume": True}, "resume needs a checkpoint"),
+        ({"checkpoint": tmp_path / "state"}, "exists, the state"),
+    )
+    for given, message in cases:
+        arguments: dict[str, Any] = {"tagger": tagger, "data": data, "rules": RULE, **given}
+        with pytest.raises(OptionError, match=message):
+            train_with_rules(**arguments)
+    with pytest.raises(TooLargeError, match=r"the rules \(states: X2 .* at most 10,000"):
+        train_with_rules(tagger, data, WIDE)  # the largest first
+
+
+def test_a_product_that_memory_does_not_hold(
+    tagger: CRF, data: fstcrf.Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fstcrf.ext.rules.sentences.free_memory", lambda: 1000)
+    with pytest.raises(TooLargeError, match=r"X 2\) have 2 states .* a sentence of 3 tokens takes"):
+        train_with_rules(tagger, data, RULE)
+
+
+def test_the_line_of_gold_labels_that_rules_forbid(tagger: CRF, tmp_path: Path) -> None:
+    (tmp_path / "gold.txt").write_text("a O\n\nb B-NP\nb B-NP\n\na B-NP\na B-NP\n", "utf-8")
+    text = fstcrf.read_columns(tmp_path / "gold.txt", ("word", "tag"))
+    with pytest.raises(DataError, match=r"gold.txt:3: the gold labels of 2 of 3 sentences"):
+        train_with_rules(tagger, text, STRICT)
+    with pytest.warns(LearningWarning, match="has a match of X"):
+        both = train_with_rules(tagger, text, STRICT, on_missing="skip")
+    assert (both.skipped, both.sentences, both.weights) == (2, 1, {"X": 0.0})
+
+
+def test_a_rule_that_never_matches(tagger: CRF, data: fstcrf.Corpus) -> None:
+    rules = f'export Y = each["[B-NP]" any{{4}} "[O]", <?>];\n{RULE}'  # of longer sentences
+    with pytest.warns(LearningWarning, match=r"has a match of Y: nothing is learned") as told:
+        both = train_with_rules(tagger, data, rules)
+    assert len(told) == 1
+    assert both.weights["Y"] == 0.0
+    assert both.weights["X"] != 0.0
+
+
+def test_the_record_says_what_was_trained(tagger: CRF, data: fstcrf.Corpus) -> None:
+    both = train_with_rules(tagger, data, RULE, tagger_l2=0.25, max_iterations=7)
+    record = both.tagger.record
+    assert record is not None
+    assert (record.target, record.sentences, record.options["l2"]) == ("tag", 3, 0.25)
+    assert record.grammar == "learned with it: X"
+    assert tagger.record is not None
+    assert tagger.record.options["l2"] == 1.0  # it stays as it was
+    again = train_with_rules(both.tagger, data, RULE)
+    assert again.tagger.record is not None
+    assert again.tagger.record.options["l2"] == 0.25  # what it was trained with
+
+
+def test_ctrl_c_leaves_a_state_to_go_on_from(
+    tagger: CRF, data: fstcrf.Corpus, tmp_path: Path
+) -> None:
+    def press(progress: Progress) -> None:
+        if progress.iteration == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    path = tmp_path / "state"
+    how: dict[str, Any] = {"delta": 0.0, "start": "zero"}
+    with pytest.raises(KeyboardInterrupt):
+        train_with_rules(
+            tagger, data, RULE, checkpoint=path, checkpoint_every=None, report=press, **how
+        )
+    resumed = train_with_rules(tagger, data, RULE, checkpoint=path, resume=True, **how)
+    whole = train_with_rules(tagger, data, RULE, **how)
+    assert np.array_equal(resumed.tagger.theta, whole.tagger.theta)
+    assert resumed.text == whole.text
+
+
+# --- The command ----------------------------------------------------------------------------------
+
+
+def test_training_in_the_shell(tagger: CRF, data: fstcrf.Corpus, files: list[str]) -> None:
+    result = run("rules", *files, "--joint", "new", "--tagger-l2", "0.5")
+    assert result.exit_code == 0, result.stderr
+    assert "iteration    1" in result.stderr
+    assert "new, learned.grm: 3 sentences" in result.stderr
+    assert result.stdout.split()[:3] == ["rule", "weight", "gold"]
+    wanted = train_with_rules(tagger, data, RULE, tagger_l2=0.5)
+    found = fstcrf.load("new")
+    assert isinstance(found, CRF)
+    assert found.theta.tobytes() == wanted.tagger.theta.tobytes()
+    assert Path("learned.grm").read_text("utf-8") == wanted.text
+    assert done("tag", "new", "gold.txt", "--grammar", "learned.grm")
+    assert not Path("new.checkpoint").exists()
+    again = run("rules", *files, "--joint", "new").stderr
+    assert "learned.grm is there: the end of learning replaces it" in again
+    assert "new is there, the model of a run finished after iteration" in again
+
+
+def test_wrong_usage(files: list[str]) -> None:
+    def wrong(*options: str) -> str:
+        return failure("rules", *files, *options, status=2)
+
+    assert "--tagger-l2 needs --joint" in wrong("--tagger-l2", "1")
+    assert "--resume needs --joint" in wrong("--resume")
+    assert "--l1 is not for --joint" in wrong("--joint", "new", "--l1", "1")
+    assert "--joint model would overwrite an input" in wrong("--joint", "model")
+    assert "needs a file of its own" in wrong("--joint", "learned.grm")
+    Path("rules.grm").write_text(f'{RULE}\nexport ONE = at_most[1, "NP"];', "utf-8")
+    message = failure("rules", *files, "--joint", "new")
+    assert message.startswith("gold.txt:8: the gold labels of 1 of 3 sentences are forbidden")
+    assert "--on-missing='skip' leaves them out" in message
+    assert not Path("new").exists()
+    assert not Path("learned.grm").exists()
+
+
+def test_a_state_is_kept_and_gone_on_from(files: list[str]) -> None:
+    how = ["--joint", "new", "--checkpoint", "state", "--start", "zero"]
+    done("rules", *files, *how, "--max-iterations", "2")
+    assert "exists, the state of an earlier run" in failure("rules", *files, *how, status=2)
+    resumed = run("rules", *files, *how, "--resume")
+    assert "state: on from iteration 2" in resumed.stderr
+    assert "iteration    3" in resumed.stderr
+    assert "iteration    2" not in resumed.stderr
+    other = ["--joint", "other", "--checkpoint", "state", "--resume", "--l2", "7"]
+    assert "other data or options" in failure("rules", *files, *other)
+
+
+def test_ctrl_c_in_the_shell(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def press(_: object, progress: Progress) -> None:
+        if progress.iteration == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fstcrf.cli.reporting.Reporter.iteration", press)
+        result = run("rules", *files, "--joint", "new", "--start", "zero")
+    assert result.exit_code == 130
+    assert "interrupted: the same command with --resume goes on" in result.stderr
+    assert not Path("new").exists()
+    assert not Path("learned.grm").exists()
+    result = run("rules", *files, "--joint", "new", "--start", "zero", "--resume")
+    assert "new.checkpoint: on from iteration 2" in result.stderr
+    assert Path("new").exists()
+    assert not Path("new.checkpoint").exists()

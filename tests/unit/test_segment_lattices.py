@@ -38,30 +38,6 @@ def lattice(**changed: Any) -> ArcLattice:
     return Lattice.from_segments(**{**given, **changed})
 
 
-def test_answers() -> None:
-    one = lattice()
-    assert repr(one) == "<ArcLattice: 3 tokens, 4 arcs, 3 labels>"
-    best = one.best()
-    assert repr(best) == "<Path: 0:2 x, 2:3 y; score 3, probability 0.9047>"
-    assert best.segments == ((0, 2, "x"), (2, 3, "y"))
-    assert (best.labels, best.arcs.tolist(), best.exact, best.bound) == (
-        ("x", "y"),
-        [0, 1],
-        True,
-        3,
-    )
-    assert best == one.nbest(1)[0]
-    assert len(one.nbest(9)) == 2
-    assert one.nbest(0) == []
-    assert one.span_probability(0, 2, "x") == pytest.approx(best.probability)
-    assert one.span_probability(0, 3, "x") == 0.0
-    spans = dict(one.probable_spans(0.5))
-    assert set(spans) == {(0, 2, "x"), (2, 3, "y")}
-    assert one.minimum_risk().labels == best.segments
-    assert one.minimum_risk("token").labels == best.segments
-    assert "ArcLattice" in one._repr_html_()
-
-
 def test_arcs_come_in_any_order() -> None:
     generator = np.random.default_rng(3)
     start, length, label = (a.reshape(-1) for a in np.indices((6, 3, 4)))
@@ -83,31 +59,6 @@ def test_arcs_come_in_any_order() -> None:
         assert [order[p.arcs].tolist() for p in moved.nbest(4)] == [
             p.arcs.tolist() for p in first.nbest(4)
         ]
-
-
-def test_sausages_have_segments_of_one_token() -> None:
-    start, label = (a.reshape(-1) for a in np.indices((3, 2)))
-    one = Lattice.from_segments(3, start, start + 1, label, [0.0, 1, 2, 0, 0, 3], ["x", "y"])
-    assert one.best().segments == ((0, 1, "y"), (1, 2, "x"), (2, 3, "y"))
-    assert one.best().arcs.tolist() == [1, 2, 5]
-    assert {p.segments[1].type for p in one.nbest(2)} <= {"x", "y"}
-    assert len(set(one.nbest(8))) == 8  # paths that differ in labels alone are different
-    for drawn in one.sample(5):
-        assert [s.type for s in drawn.segments] == list(drawn.labels)
-
-
-def test_an_empty_text_has_the_empty_path() -> None:
-    none = np.zeros(0, dtype=int)
-    one = Lattice.from_segments(0, none, none, none, [], ["x"])
-    assert one.log_partition() == 0.0
-    assert one.best().segments == ()
-    assert one.nbest(3)[0].score == 0.0
-    assert one.marginals().shape == (0, 1)
-    assert one.sample(2)[0].segments == ()
-    assert one.minimum_risk("token").expected == 1.0
-    assert (one & Grammar.from_text('export ANY = "[x]"*;')).log_partition() == 0.0
-    assert Lattice.from_spans(0, []).best().segments == ()
-    assert Lattice.from_ctc(np.zeros((0, 2))).strings()[0].labels == ()
 
 
 def test_rows_of_an_engine() -> None:
@@ -295,27 +246,3 @@ def test_a_search_for_strings_that_gives_up_says_so() -> None:
     found = peaked.strings(1, budget=3)
     assert found[0].labels == peaked.best().labels
     assert found[0].score == pytest.approx(peaked.string_log_partition(found[0].labels))
-
-
-def test_best_path_and_best_string_differ() -> None:
-    scores = np.log([[0.6, 0.4], [0.6, 0.4]])
-    one = Lattice.from_ctc(scores, labels=["-", "a"])
-    assert one.best().labels == ()
-    assert one.strings()[0].labels == ("a",)
-    assert one.string_probability(["a"]) == pytest.approx(0.64)
-
-
-def test_best_spans_are_never_below_greedy_ones() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        length = 40
-        spans = []
-        for _ in range(60):
-            start = int(rng.integers(length))
-            end = min(length, start + int(rng.integers(1, 7)))
-            spans.append((start, end, "AB"[rng.integers(2)], float(rng.normal())))
-        free, greedy = np.ones(length, dtype=bool), 0.0
-        for start, end, _, score in sorted(spans, key=lambda s: -s[3]):
-            if score > 0 and free[start:end].all():
-                free[start:end], greedy = False, greedy + score
-        assert Lattice.from_spans(length, spans).best().score >= greedy - 1e-12

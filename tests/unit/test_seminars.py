@@ -14,10 +14,8 @@ from fstcrf.errors import DataError
 from fstcrf.recipes import (
     RECIPES,
     Setting,
-    entity_readers,
     news_transfer,
     run_recipe,
-    seminars,
     seminars_systems,
 )
 from fstcrf.recipes.corpora import (
@@ -33,14 +31,9 @@ from fstcrf.recipes.corpora import (
     tokens,
     values,
 )
-from fstcrf.recipes.experiment import Parts
 from fstcrf.recipes.message_features import MORE, PAPER, layout, marks
 from fstcrf.recipes.protocol import Protocol, frozen
-from fstcrf.recipes.report import Report
-from fstcrf.recipes.seminars import THEIRS
 from fstcrf.recipes.seminars_systems import (
-    MessageSplit,
-    SplitOutcome,
     agreeing,
     check_splits,
     grammars,
@@ -295,22 +288,10 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
 UNPROVEN = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
 
-def values_of(report: Report) -> list[float]:
-    return [row.value for row in report.result.rows]
-
-
 @pytest.mark.thorough
 @UNPROVEN
-def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None:
-    told: list[str] = []
-    setting = replace(setting, say=told.append)
+def test_the_quick_form(setting: Setting) -> None:
     first = run_recipe(RECIPES["seminars"], setting)
-    assert any("seminars: split 2" in line for line in told)
-    told.clear()
-    second = run_recipe(RECIPES["seminars"], setting)
-    assert not any(re.search(r"seminars: split \d:", line) for line in told)
-    assert values_of(first) == values_of(second)
-    assert "of earlier runs" in second.facts
     assert setting.report is not None
     choices = frozen(setting.report / "settings.json").choices
     assert len(choices["split 1, features of the paper, weight"].trials) == 2
@@ -334,13 +315,6 @@ def test_the_recipe_runs_and_goes_on_at_the_last_split(setting: Setting) -> None
         assert line.values[0] == pytest.approx(100 * overall)
         assert line.interval is not None
         assert line.interval[0] <= line.values[0] <= line.interval[1]
-    (lost,) = parts.glob("split-2-more-features-by-message-*.json")
-    lost.unlink()
-    told.clear()
-    run_recipe(RECIPES["seminars"], setting)
-    begun = [line for line in told if re.search(r"seminars: split \d:", line)]
-    assert begun
-    assert all("split 2: more features" in line for line in begun)
 
 
 @pytest.mark.slow
@@ -361,36 +335,6 @@ def test_people_and_places_for_news(setting: Setting, monkeypatch: pytest.Monkey
     assert page.count("| news, 50 %") == 4
     labels = common.plain.labels
     assert set(labels) == {"O", "B-PER", "I-PER"}
-
-
-@pytest.mark.slow
-@UNPROVEN
-def test_the_field_tagger_reads_entity_taggers_of_three_qualities(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(entity_readers, "SHARE", 0.5)
-    assert setting.report is not None
-    setting.report.mkdir()
-    common, protocol = shared(setting, all_messages(setting)), Protocol("seminars", setting)
-    splits = [MessageSplit(k, PAPER, setting, common) for k in range(3)]
-    choices = {one.name: one.chosen(protocol) for one in splits}
-    protocol.freeze()
-    found = [{PAPER.name: one.measured(protocol, choices[one.name])} for one in splits]
-    page = entity_readers.readers(splits, found, lambda one: choices[one.name], common, protocol)
-    rows = [line.split("|")[1:-1] for line in page.splitlines() if line.startswith("| ")][2:]
-    assert [row[0].strip() for row in rows] == [
-        "the paper's features, 50% of the news",
-        "the paper's features",
-        "more features",
-    ]
-    same = [100 * np.mean([o[PAPER.name].scores[s][_overall(o)] for o in found]) for s in THEIRS]
-    assert [float(x) for x in rows[1][5:8]] == pytest.approx(same, abs=0.005)
-    assert all("p = " in row[8] for row in rows)
-    assert all("p = " in row[9] for row in rows)
-
-
-def _overall(measured: dict[str, SplitOutcome]) -> str:
-    return f"overall/{measured[PAPER.name].chosen['policy']}"
 
 
 def test_lists_of_the_paper_are_of_names() -> None:
@@ -439,57 +383,3 @@ def test_bytes_that_are_no_text_are_marked(tmp_path: Path) -> None:
     path = tmp_path / "000.txt"
     path.write_bytes(b"<speaker>Ann L\xe9e</speaker>")
     assert read_message(path).text == "Ann L\ufffde"
-
-
-def until_more_features(setting: Setting) -> str:
-    """Run until the first split's second set of features; return the page."""
-
-    def say(line: str) -> None:
-        if line.startswith("seminars: split 1: more features"):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run_recipe(RECIPES["seminars"], replace(setting, say=say))
-    assert setting.report is not None
-    assert (setting.report / "results.json").exists()
-    return (setting.report / "report.md").read_text("utf-8")
-
-
-@pytest.mark.thorough
-@UNPROVEN
-def test_an_interrupted_run_tells_what_it_found(setting: Setting) -> None:
-    page = until_more_features(setting)
-    assert "**Not complete**: interrupted after " in page
-    assert "| parts of speech | accuracy on EWT's test part, % |" in page
-    assert "| split 1, features of the paper: cascaded | F overall, % |" in page
-
-
-@pytest.mark.slow
-@UNPROVEN
-def test_other_messages_are_another_run(setting: Setting) -> None:
-    until_more_features(setting)
-    assert "of earlier runs" in until_more_features(setting)
-    for path in setting.files("seminars/docs/*.txt")[::2]:
-        text = path.read_text("utf-8")
-        path.write_text(text.replace("<speaker>", "").replace("</speaker>", ""))
-    with pytest.raises(DataError, match="settings of another run were frozen here"):
-        run_recipe(RECIPES["seminars"], setting)
-    (setting.data.parent / "out/settings.json").unlink()
-    assert "of earlier runs" not in until_more_features(setting)
-
-
-@pytest.mark.slow
-def test_what_features_bring_is_told_and_kept(setting: Setting) -> None:
-    told: list[str] = []
-    settings = [replace(setting, say=told.append, parts=Parts(setting.report)) for _ in "ab"]
-    messages = all_messages(setting)
-    section = seminars.ablation(settings[0], shared(settings[0], messages))
-    rows = [line.split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
-    assert [row[0].removeprefix("| ") for row in rows] == [v.name for v in seminars.VARIANTS]
-    scores = [float(cell.removesuffix(" |")) for row in rows for cell in row[1:]]
-    assert all(0 <= score <= 100 for score in scores)
-    assert max(scores) > 50
-    assert sum(line.startswith("seminars: cross-validation") for line in told) == len(rows)
-    told.clear()
-    assert seminars.ablation(settings[1], shared(settings[1], messages)) == section
-    assert not any(line.startswith("seminars: cross-validation") for line in told)

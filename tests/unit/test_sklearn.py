@@ -183,14 +183,6 @@ def test_clones_and_pickles_answer_the_same() -> None:
     assert fitted.crf_.tag_all([{"word": w} for w in WORDS]) == Y
 
 
-@pytest.mark.parametrize("method", ["lbfgs", "asgd", "ap"])
-def test_threads_change_nothing(method: str) -> None:
-    one = CRFTagger(method=method, random_state=3).fit(X, Y)
-    two = CRFTagger(method=method, random_state=3, n_jobs=2).fit(X, Y)
-    assert one.crf_.theta.tolist() == two.crf_.theta.tolist()
-    assert one.predict(X).tolist() == two.predict(X).tolist()
-
-
 # --- Forms of sentences ---------------------------------------------------------------------------
 
 

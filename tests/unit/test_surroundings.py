@@ -179,6 +179,14 @@ def test_batches_in_the_shell_hold_whole_documents(
     assert found[1:] == [w.upper() for w in words[:-1]]
 
 
+def test_an_empty_list_stands_in_the_document_around_it() -> None:
+    sentences = [Sentence({"word": [word]}, document=3) for word in ("a", "b")]
+    data = Corpus.from_sentences([sentences[0], [], sentences[1]])
+    assert data.documents.tolist() == [3, 3, 3]
+    seen = with_surroundings(data, parse_template("U:%d[-1,word]"))
+    assert seen.columns["%d[-1,word]"].strings() == ["_B-1", "a"]
+
+
 def test_parts_of_a_text_are_no_documents() -> None:
     with pytest.raises(OptionError, match="%d looks across sentences"):
         fstcrf.CRF.train(

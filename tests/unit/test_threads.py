@@ -8,9 +8,9 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,11 +22,11 @@ from fstcrf import CRF, Corpus, kernel
 from fstcrf.constraints import at_most, contiguous
 from fstcrf.ext.compat.pycrfsuite import Tagger, Trainer
 from fstcrf.ext.feedback import FeedbackLearner, untrained
-from fstcrf.ext.lexicon import Characters, Entry, Kind
 from fstcrf.kernel import Conjunction
+from fstcrf.kernel.native import Workers, mapped
 from fstcrf.lattices import Lattice
 from fstcrf.lazy import made_once, memoised
-from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline
+from tests.property.test_pickles import KINDS_OF_THINGS, alike
 from tests.support.command import ROOT
 
 pytestmark = pytest.mark.filterwarnings(  # threads are compared, whatever is proven
@@ -224,6 +224,7 @@ import numpy as np
 import fstcrf
 from fstcrf.constraints import contiguous
 from fstcrf.kernel import Conjunction
+from fstcrf.kernel.native import Workers, mapped
 
 labels = [f"F{k}" for k in range(20)]
 rng = np.random.default_rng(1)
@@ -268,35 +269,29 @@ def test_a_search_survives_another_first_call() -> None:
     assert (run.returncode, run.stdout) == (0, "alike\n"), run.stderr[-2000:]
 
 
+@pytest.mark.parametrize("name", KINDS_OF_THINGS)
+def test_first_calls_are_alike(name: str) -> None:
+    """Of whatever is public: copies in which nothing is laid out yet."""
+    make, ask = KINDS_OF_THINGS[name]
+    value = make()
+    wanted, new = ask(value), fresh(value)
+    assert all(alike(found, wanted) for found in together(lambda _: ask(new)))
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_first_calls_tag_alike(kind: str, tagger: CRF, reader: CRF) -> None:
+    """Sentence by sentence, each thread in another order, and together."""
     model = models(tagger, reader)[kind]
-    wanted = [model.tag(sentence) for sentence in TEST]
-    paths = None if kind == "tagger" else model.paths_all(TEST)
-    for _ in range(3):
-        new = fresh(model)
+    wanted, paths = [model.tag(sentence) for sentence in TEST], model.paths_all(TEST)
+    new = fresh(model)
 
-        def ask(k: int, new: Any = new) -> tuple[list[Any], Any]:
-            turns = [(i + k) % len(TEST) for i in range(len(TEST))]
-            found = {i: new.tag(TEST[i]) for i in turns}
-            several = None if paths is None else new.paths_all(TEST, threads=2)
-            return [found[i] for i in range(len(TEST))], several
+    def ask(k: int) -> tuple[list[Any], Any]:
+        turns = [(i + k) % len(TEST) for i in range(len(TEST))]
+        found = {i: new.tag(TEST[i]) for i in turns}
+        return [found[i] for i in range(len(TEST))], new.paths_all(TEST, threads=2)
 
-        assert all(found == (wanted, paths) for found in together(ask))
-
-
-@pytest.mark.parametrize("kind", ["tagger", "lazy", "expanded", "product"])
-def test_first_sums_are_alike(kind: str, tagger: CRF, reader: CRF) -> None:
-    model = models(tagger, reader)[kind]
-
-    def ask(model: Any) -> list[Any]:
-        found = model.marginals_all(TEST, threads=2)
-        return [a for m in found for a in (m if isinstance(m, tuple) else (m,))]
-
-    wanted, new = ask(model), fresh(model)
-    for found in together(lambda _: ask(new)):
-        assert all(map(np.array_equal, found, wanted))
+    assert all(found == (wanted, paths) for found in together(ask))
 
 
 @pytest.mark.thorough
@@ -355,26 +350,6 @@ def test_one_program_for_one_grammar() -> None:
     assert len({id(scaled.program) for scaled in together(lambda _: base.scale(2.0))}) == 1
 
 
-@pytest.fixture(scope="module")
-def pipeline() -> TrainedPipeline:
-    options = {"max_iterations": 4}
-    later = "U:%x[0,word]\nU:%y[0,y]\nB\n"
-    return Pipeline(
-        [
-            Task("y", TRAIN, TEMPLATE, options=options),
-            Task("z", TRAIN, later, reads=["y"], options=options),
-        ]
-    ).train()
-
-
-@pytest.mark.parametrize("decode", ["cascade", "joint", "marginals"])
-def test_first_calls_of_a_pipeline_are_alike(pipeline: TrainedPipeline, decode: Any) -> None:
-    wanted = pipeline.tag_all(TEST, decode=decode)
-    new = fresh(pipeline)
-    found = together(lambda k: new.tag_all(TEST, decode=decode, threads=1 + k % 2))
-    assert all(labels == wanted for labels in found)
-
-
 def test_learners_take_turns(tmp_path: Path) -> None:
     start = untrained(TEST, LABELS, TEMPLATE, tape="y")
     with FeedbackLearner.create(tmp_path / "learner", start, sync="process") as learner:
@@ -427,62 +402,6 @@ def test_a_drop_in_answers_each_thread_about_its_own_sequence(tmp_path: Path) ->
 # --- Other things that are shared -----------------------------------------------------------------
 
 
-def test_first_calls_of_a_decoder_are_alike() -> None:
-    labels = ["O", "B-X", "I-X", "B-Y", "I-Y"]
-    decoder = fstcrf.TokenDecoder(labels, "bio", grammar=contiguous("X"))
-    rng = np.random.default_rng(6)
-    pieces = [rng.normal(size=(int(n), 5)) for n in rng.integers(1, 12, size=10)]
-    places = [[(2 * i, 2 * i + 1) for i in range(len(rows))] for rows in pieces]
-
-    def ask(made: Any) -> list[Any]:
-        return [made.decode(rows, where) for rows, where in zip(pieces, places, strict=True)]
-
-    wanted, new = ask(decoder), fstcrf.TokenDecoder.from_json(decoder.to_json())
-    assert all(found == wanted for found in together(lambda _: ask(new)))
-
-
-def lexicon() -> fstcrf.Lexicon:
-    kinds = {name: Kind(always=False, runs=True, length=0) for name in ("DEFAULT", "SPACE")}
-    ranges = [(0x20, 0x20, ["SPACE"])]
-    words = [
-        Entry(surface, k % 3, (k + 1) % 3, k % 7 - 3, f"{surface}/{k}")
-        for k, surface in enumerate("".join(p) for n in (1, 2) for p in product("abc", repeat=n))
-    ]
-    unknown = [Entry(name, 0, 1, 5, name) for name in kinds]
-    matrix = np.arange(9, dtype=np.int16).reshape(3, 3) % 4
-    return fstcrf.Lexicon.from_entries(
-        words, matrix, Characters.of_kinds(kinds, ranges), unknown, unit=2.0
-    )
-
-
-def test_first_calls_of_a_lexicon_are_alike() -> None:
-    texts = ["abc", "ab ca", "x a", "ccbbaa", "b"]
-
-    def ask(made: Any) -> list[Any]:
-        lattices = [made.lattice(text) for text in texts]
-        answer = made.tag_all(texts)
-        found = (answer.row, answer.start, answer.end, answer.word, answer.scores)
-        return [[a.tolist() for a in found], [one.log_partition() for one in lattices]]
-
-    wanted = ask(lexicon())
-    new = lexicon()
-    assert all(found == wanted for found in together(lambda _: ask(new)))
-
-
-def test_first_calls_of_a_segment_tagger_are_alike(tmp_path: Path) -> None:
-    rows = [{"word": s["word"], "tag": [f"B-{y}" for y in s["y"]]} for s in TRAIN]
-    made = fstcrf.SegmentCRF.train(
-        Corpus.from_sentences(rows), "tag", "U0:%x[0,word]\nU1", max_iterations=2
-    )
-    made.save(tmp_path / "segments")
-
-    def ask(model: Any) -> Any:
-        return model.tag_all(TEST)
-
-    wanted, new = ask(made), fstcrf.SegmentCRF.load(tmp_path / "segments")
-    assert all(found == wanted for found in together(lambda _: ask(new)))
-
-
 def test_the_page_answers_threads_alike(tagger: CRF, reader: CRF) -> None:
     for name in ("starlette", "uvicorn"):
         pytest.importorskip(name, reason="the extra fstcrf[inspect] is not installed")
@@ -522,3 +441,29 @@ def test_the_variant_is_chosen_before_there_are_threads() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
     )
     assert (run.returncode, run.stdout.strip()) == (0, kernel.variant()), run.stderr[-2000:]
+
+
+# --- The runner of threads ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_parts_come_in_order_and_end_with_the_first_error(most: int | None) -> None:
+    workers, gate, begun = Workers(2), threading.Event(), []
+    assert list(workers.map(lambda k: k * k, range(50), most=most)) == [k * k for k in range(50)]
+    assert mapped(str, range(3), 8) == ["0", "1", "2"]
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number == 0:
+            gate.wait(60)
+            raise ValueError(number)
+        gate.set()
+        time.sleep(0.001)
+        return number
+
+    with pytest.raises(ValueError, match="0"):
+        list(workers.map(work, range(10_000), most=most))
+    assert len(begun) < 10_000
+    seen = len(begun)
+    assert list(workers.map(abs, [-1])) == [1]
+    assert len(begun) == seen, "a part of the call before was still to come"

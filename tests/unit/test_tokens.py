@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import math
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from fstcrf.errors import (
     NoPathError,
     NumericError,
     OptionError,
+    SchemeError,
     ShapeError,
     TooLargeError,
 )
@@ -41,7 +44,7 @@ from fstcrf.ext.calibration import (
 )
 from fstcrf.ext.tokens import Pieces, TokenDecoder, TransitionBiases
 from fstcrf.ext.tokens.tuning import Goal, best_thresholds
-from fstcrf.text.corpus import Span, labels_from_spans
+from fstcrf.text.corpus import Span, labels_from_spans, schemes
 from tests.support.command import done, failure
 
 BIOES = ["O", *(f"{a}-{kind}" for kind in ("X", "Y") for a in "BIES")]
@@ -599,6 +602,33 @@ def test_labels_of_one_letter_and_those_of_iob1() -> None:
     assert TokenDecoder(["O", "X_B", "X_I"], names="PER_B").scheme == "iob2"
 
 
+def test_types_of_another_scheme_than_the_others_are_told() -> None:
+    """Where the letters of all labels are BIOES, a type of B and I alone is in no answer."""
+    labels = ["O", "B-X", "I-X", *(f"{letter}-Y" for letter in "BIES"), "B-Z", "I-Z", "I-W", "E-W"]
+    with pytest.warns(LabelWarning, match="no span of 'X', 'Z', 'W' is ever found: under bioes"):
+        TokenDecoder(labels)
+    few = ["O", "B-X", "I-X", "I-Y"]
+    with pytest.warns(LabelWarning, match="no span of 'Y' is ever found: under iob2"):
+        decoder = TokenDecoder(few)
+    assert decoder.replaced(scheme="iob1").types == ("X", "Y")  # and no warning
+
+
+class _Encoding(dict[str, Any]):
+    """What a fast tokenizer returns for one text, as far as it is read."""
+
+    def word_ids(self, row: int) -> list[int | None]:
+        return [[None, 0, 1, None]][row]
+
+
+def test_the_text_of_an_encoding_may_be_a_string() -> None:
+    """It is one document, not one for each character."""
+    encoding = _Encoding(offset_mapping=[[(0, 0), (0, 3), (4, 6), (0, 0)]])
+    rows = np.zeros((1, 4, 3))
+    (one,) = Pieces.from_encoding(encoding, rows, "abc de")
+    (other,) = Pieces.from_encoding(encoding, rows, ["abc de"])
+    assert one.text == other.text == "abc de"
+
+
 def test_arrays_refuse_a_scheme_of_other_labels_alike() -> None:
     labels = ["O", "B-X", "I-X"]
     with pytest.raises(GrammarError, match="bioes allows no span of B-X, I-X") as one:
@@ -625,6 +655,34 @@ def test_gold_spans_that_cannot_be_found_are_counted(ask: str) -> None:
     assert "no label count as missed: Z (2), Y (1); the types are 'X'" in texts[0]
     assert texts[1].startswith("2 of 8 gold spans count as missed")
     assert texts[1].endswith("document 1, characters 0 to 4")
+
+
+@pytest.mark.parametrize(
+    ("labels", "scheme"),
+    [
+        (["O", "B-X", "I-X", "I-Y"], "bio"),
+        (["O", "B-X", "E-X", "I-X", "S-Y"], "bioes"),
+        (["O", "B-X", "E-X", "S-X", "B-Y", "I-Y", "E-Y"], "bioes"),
+        (["O", "I-X", "B-Y"], "iob1"),
+    ],
+)
+def test_gold_spans_that_no_labels_spell_are_counted(labels: list[str], scheme: str) -> None:
+    legal: set[Span] = set()
+    for labelling in itertools.product(labels, repeat=4):
+        with contextlib.suppress(SchemeError):
+            legal |= set(schemes.spans(labelling, scheme, illegal="raise"))
+    four = Pieces(np.zeros((4, len(labels))), [(k, k + 1) for k in range(4)], None, "abcd")
+    with warnings.catch_warnings():  # that I-Y alone spells no span under iob2
+        warnings.simplefilter("ignore", LabelWarning)
+        decoder = TokenDecoder(labels, scheme, pieces="first")
+    for size, kind in itertools.product((1, 2, 3, 4), "XY"):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            decoder.evaluate([four], [[(0, size, kind)]])
+        assert bool(told) == (Span(0, size, kind) not in legal)
+        plural = "s" if size > 1 else ""
+        for one in told:
+            assert str(one.message).endswith(f"count as missed: {kind} of {size} word{plural} (1)")
 
 
 def test_gold_spans_at_boundaries_are_fine(recwarn: pytest.WarningsRecorder) -> None:
@@ -655,4 +713,4 @@ def test_spans_that_are_warned_of_are_those_that_nothing_spells(data: st.DataObj
     spans = [Span(a, b, "X") for b in range(len(sizes) + 1) for a in range(b)]
     spelt = {place[:2] for one in spans if (place := batch.placed(0, one)) is not None}
     every = {(a, b) for b in range(len(text) + 1) for a in range(b)}
-    assert {place for place in every if batch.bounded(0, *place)} == spelt
+    assert {place for place in every if batch.size(0, *place)} == spelt

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Floats
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.machines.topology import START, Topology, chain_topology, chains
-from fstcrf.text.corpus.schemes import legal_transitions
 from tests.support.strategies import topologies
 
 LABELS = ("O", "B", "I")
@@ -190,17 +189,6 @@ def test_successors(topology: Topology) -> None:
             assert topology.state_label[target] == label
     assert np.count_nonzero(table[:-1] >= 0) == len(topology.source)
     assert np.count_nonzero(table[-1] >= 0) == topology.initial.sum()
-
-
-def test_schemes_as_successions() -> None:
-    labels = ("O", "B-X", "I-X", "B-Y", "I-Y")
-    legal = legal_transitions(labels, "iob2")
-    index: dict[str | None, int] = {**{label: i for i, label in enumerate(labels)}, None: 5}
-    topology = chain_topology(labels, 2, allowed=lambda a, b: bool(legal[index[a], index[b]]))
-    for sequence in itertools.product(range(5), repeat=3):
-        allowed = all(legal[a, b] for a, b in itertools.pairwise([5, *sequence, 5]))
-        path = topology.paths(np.asarray(sequence, dtype=np.int32), np.asarray([0, 3]))
-        assert (path[-1] >= 0) == allowed
 
 
 # --- Sums over slots ---------------------------------------------------------------------------

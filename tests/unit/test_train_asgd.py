@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import NumericError, OptionError
+from fstcrf.errors import NumericError
 from fstcrf.kernel import StochasticLearner
 from fstcrf.taggers import CRF
 from fstcrf.training import ASGD, L2SGD, fit
 from fstcrf.training.asgd import ASGDSettings, stochastic_learner
 from fstcrf.training.sgd import L2SGDSettings
-from tests.support.problems import Case, iob2, random_case, separable_case
+from tests.support.problems import Case, iob2, random_case
+from tests.unit.test_train_online import plain_steps
 
 BIO = ("B-X", "I-X", "O")
 KINDS: dict[str, dict[str, Any]] = {
@@ -43,23 +43,12 @@ def plain(
     case: Case, epochs: int, *, seed: int, l2: float, first: float, start: Floats | None = None
 ) -> tuple[Floats, list[float]]:
     """Every step on all weights, in float64; the mean of those after each, by its definition."""
-    theta = zeros(case) if start is None else start
-    decay, history, losses, done = 2 * l2 / case.n_sentences, [], [], 0
-    for epoch in range(epochs):
-        losses.append(0.0)
-        for b in np.random.default_rng((seed, epoch)).permutation(case.n_sentences).tolist():
-            rate = first / (1 + decay * first * done) ** 0.75
-            counts = np.stack([case.features(b, path) for path in case.paths(b)])
-            gold, scores = case.features(b, case.gold(b)), counts @ theta
-            share = np.exp(scores - scores.max())
-            log_z = scores.max() + np.log(share.sum())
-            losses[-1] += case.problem.weight[b] * (log_z - gold @ theta)
-            slope = share @ counts / share.sum() - gold
-            theta = (1 - rate * decay) * theta - rate * case.problem.weight[b] * slope
-            done += 1
-            if epoch:
-                history.append(theta)
-    return (np.mean(history, axis=0) if history else theta), losses
+    decay, theta = 2 * l2 / case.n_sentences, zeros(case) if start is None else start
+    history, losses = plain_steps(
+        case, epochs, lambda k: first / (1 + decay * first * k) ** 0.75, decay, theta, seed
+    )
+    averaged = [one for epoch in history[1:] for one in epoch]
+    return (np.mean(averaged, axis=0) if averaged else history[-1][-1]), losses
 
 
 def check(case: Case, *, seed: int = 5, l2: float = 0.3, first: float = 0.2) -> None:
@@ -116,47 +105,6 @@ def test_the_plain_version_notices(part: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(StochasticLearner, "epoch", off)
     with pytest.raises(AssertionError):
         check(case)
-
-
-def test_its_step_goes_along_the_gradient() -> None:
-    """Finite differences of the likelihood of one sentence: what one small step changes."""
-    case, rate = random_case(4, lengths=(4,), ends=True, transitions="all"), 0.25
-    theta = np.random.default_rng(0).normal(size=case.space.size)
-    learner, tiny = stochastic_learner(case.problem, case.space), 1e-4
-    learner.restart(theta)
-    learner.epoch(np.zeros(1, dtype=np.int64), np.asarray([rate]), 0.0, averaging=False)
-    moved = (theta - learner.theta(mean=False)) / rate
-    for i, one in enumerate(np.eye(case.space.size)):
-        up, down = (case.objective(theta + sign * tiny * one, l2=0.0)[0] for sign in (1, -1))
-        assert moved[i] == pytest.approx((up - down) / (2 * tiny), abs=1e-5)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
-def test_the_mean_is_nearer_to_the_optimum(options: dict[str, Any]) -> None:
-    case = random_case(9, **(options | {"lengths": (1, 2, 3, 4) * 8}))
-
-    def objective(theta: Floats) -> tuple[float, Floats]:
-        return case.objective(theta, l2=0.5)
-
-    best = minimize(objective, zeros(case), jac=True, method="L-BFGS-B").fun
-    settings = ASGDSettings(l2=0.5, delta=0.0)
-    left = []
-    for epochs in (5, 60):
-        made = fit(ASGD(case.problem, case.space, zeros(case), settings), max_iterations=epochs)
-        left.append(objective(made.theta)[0] / best - 1.0)
-    assert -1e-6 <= left[1] < max(left[0], 1e-4)
-    assert left[1] < 0.03
-
-
-def test_separable_data_is_learnt() -> None:
-    case = separable_case()
-    made = fit(
-        ASGD(case.problem, case.space, zeros(case), ASGDSettings(l2=0.01)), max_iterations=30
-    )
-    for b in range(case.n_sentences):
-        if np.diff(case.problem.offsets)[b] < 5:
-            assert case.best(b, made.theta) == case.gold(b)
 
 
 def test_what_float32_cannot_hold_is_done_in_float64() -> None:
@@ -242,12 +190,6 @@ def test_the_best_weights_are_kept_where_later_steps_diverge() -> None:
     assert any(np.array_equal(found.theta, one) for one in kept[1:])
 
 
-def test_no_step_size_converges() -> None:
-    case = random_case(0, values=True)
-    with pytest.raises(NumericError, match=r"no step size converges, .* lower calibration_rate"):
-        ASGD(case.problem, case.space, np.full(case.space.size, 1e39), ASGDSettings())
-
-
 def test_lbfgs_names_what_can_be_done_about_its_epochs() -> None:
     """It has no option for their step sizes."""
     wanted = r"no step size converges, .*: lower l2, or .*: stochastic_epochs=0$"
@@ -277,16 +219,6 @@ def test_small_corpora(n: int, l2: float) -> None:
     assert np.isfinite(tagger.theta).all()
     if not l2:
         assert tagger.tag_all(SENTENCES[:n]) == [one["y"] for one in SENTENCES[:n]]
-
-
-def test_any_number_of_threads_gives_the_same_bits() -> None:
-    found = [train(threads=n).theta for n in (1, 2, 7)]
-    assert all(np.array_equal(found[0], one) for one in found)
-
-
-def test_an_l1_penalty_is_refused_by_name() -> None:
-    with pytest.raises(OptionError, match="l1 needs method 'lbfgs', not 'asgd'"):
-        train(l1=0.1)
 
 
 def test_a_warm_start_keeps_what_does_not_occur() -> None:

@@ -18,12 +18,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, NumericError, OptionError
 from fstcrf.storage import write_arrays
 from fstcrf.training import (
-    L2SGD,
-    LBFGS,
-    AveragedPerceptron,
     Checkpoint,
-    Likelihood,
-    Optimiser,
     Outcome,
     Progress,
     Step,
@@ -31,9 +26,6 @@ from fstcrf.training import (
 )
 from fstcrf.training.course import Course
 from fstcrf.training.loop import KIND, VERSION, saved_iteration
-from fstcrf.training.online import PerceptronSettings
-from fstcrf.training.sgd import L2SGDSettings
-from tests.support.problems import Case, random_case
 
 
 class Counter:
@@ -245,82 +237,6 @@ def test_the_weights_kept_are_a_copy() -> None:
 # --- Checkpoints ------------------------------------------------------------------------------
 
 
-def make_lbfgs(case: Case) -> Optimiser:
-    return LBFGS(Likelihood(case.problem, case.space, l2=0.1), np.zeros(case.space.size))
-
-
-def make_sgd(case: Case) -> Optimiser:
-    return L2SGD(case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.1), seed=4)
-
-
-def make_perceptron(case: Case) -> Optimiser:
-    return AveragedPerceptron(
-        case.problem, case.space, np.zeros(case.space.size), PerceptronSettings(), seed=4
-    )
-
-
-@pytest.mark.parametrize("stop", [1, 5, 7])
-@pytest.mark.parametrize("make", [make_lbfgs, make_sgd, make_perceptron])
-@pytest.mark.parametrize("held_out", [False, True])
-def test_resuming_gives_the_same_bits(
-    make: Callable[[Case], Optimiser], stop: int, held_out: bool, tmp_path: Path
-) -> None:
-    case = random_case(3, lengths=(3, 1, 4, 2) * 4, ends=True, weights=True)
-    evaluate = (lambda theta: -abs(float(np.linalg.norm(theta)) - 1.0)) if held_out else None
-    path = tmp_path / "run"
-
-    def run(limit: int, checkpoint: Checkpoint | None) -> tuple[Any, list[float]]:
-        values: list[float] = []
-        outcome = fit(
-            make(case),
-            max_iterations=limit,
-            evaluate=evaluate,
-            patience=100,
-            report=lambda progress: values.append(progress.value),
-            checkpoint=checkpoint,
-        )
-        return outcome, values
-
-    whole, values = run(10, None)
-    run(stop, Checkpoint(path, fingerprint="f", every=3, resume=False))
-    resumed, rest = run(10, Checkpoint(path, fingerprint="f", every=3, resume=True))
-    assert rest == values[stop:]
-    assert np.array_equal(resumed.theta, whole.theta)
-    assert resumed.value == whole.value
-    assert (resumed.iterations, resumed.best_iteration, resumed.dev, resumed.reason) == (
-        whole.iterations,
-        whole.best_iteration,
-        whole.dev,
-        whole.reason,
-    )
-
-
-def test_a_killed_run_goes_on_from_the_last_checkpoint(tmp_path: Path) -> None:
-    def kill(progress: Progress) -> None:
-        if progress.iteration == 6:
-            raise SystemExit
-
-    path = tmp_path / "run"
-    with pytest.raises(SystemExit):
-        fit(
-            Counter(),
-            max_iterations=9,
-            evaluate=scores(0.1, 0.9, 0.2, 0.3, 0.4, 0.5),
-            report=kill,
-            checkpoint=Checkpoint(path, fingerprint="f", every=2, resume=False),
-        )
-    told: list[Progress] = []
-    outcome = fit(
-        Counter(),
-        max_iterations=6,
-        evaluate=scores(0.1, 0.9, 0.2, 0.3, 0.4, 0.5),
-        report=told.append,
-        checkpoint=Checkpoint(path, fingerprint="f", resume=True),
-    )
-    assert [p.iteration for p in told] == [5, 6]
-    assert (outcome.theta.tolist(), outcome.best_iteration, outcome.dev) == ([2.0], 2, 0.9)
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"evaluate": scores(0.3, *[0.2] * 20), "patience": 4}], ids=["done", "patience"]
 )
@@ -359,24 +275,30 @@ def test_without_resume_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("every", [None, 1, 4, 10])
-@pytest.mark.parametrize("stop", [1, 3, 5])
-def test_an_interrupt_saves_the_state_of_its_iteration(
-    every: int | None, stop: int, tmp_path: Path
+@pytest.mark.parametrize("every", [None, 1, 2, 4, 10])
+@pytest.mark.parametrize("stop", [1, 3, 6])
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
+def test_a_run_that_is_ended_goes_on_from_the_last_state(
+    every: int | None, stop: int, end: type[BaseException], tmp_path: Path
 ) -> None:
-    path = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        fit(
-            Counter(),
-            max_iterations=9,
-            report=interrupt_at(stop),
-            checkpoint=Checkpoint(path, fingerprint="f", every=every, resume=False),
-        )
+    """An interrupt saves that of its iteration; what is killed has the last checkpoint."""
+
+    def report(progress: Progress) -> None:
+        if progress.iteration == stop:
+            raise end
+
+    def run(tell: Callable[[Progress], None], *, resume: bool) -> Outcome:
+        state = Checkpoint(tmp_path / "run", fingerprint="f", every=every, resume=resume)
+        held_out = scores(0.1, 0.9, *[0.2] * 9)
+        return fit(Counter(), max_iterations=9, evaluate=held_out, report=tell, checkpoint=state)
+
+    with pytest.raises(end):
+        run(report, resume=False)
     told: list[Progress] = []
-    state = Checkpoint(path, fingerprint="f", every=every, resume=True)
-    outcome = fit(Counter(), max_iterations=9, report=told.append, checkpoint=state)
-    assert [p.iteration for p in told] == list(range(stop + 1, 10))
-    assert outcome.theta.tolist() == [9.0]
+    outcome = run(told.append, resume=True)
+    saved = stop if end is KeyboardInterrupt else (stop - 1) // every * every if every else 0
+    assert [p.iteration for p in told] == list(range(saved + 1, 10))
+    assert (outcome.theta.tolist(), outcome.best_iteration, outcome.dev) == ([2.0], 2, 0.9)
 
 
 class Signalled(Counter):

@@ -101,24 +101,6 @@ def sweep_over(pairs: str, case: Example, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(likelihood, "sparse_background", lambda *_: chosen)
 
 
-# --- Sentences that float32 cannot hold -----------------------------------------------------------
-@pytest.mark.usefixtures("variant")
-@pytest.mark.parametrize("pairs", ["all", "exceptions"])
-def test_a_sentence_too_faint_for_float32_leaves_the_arcs_of_others_alone(
-    pairs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows: list[list[tuple[str, ...]]] = [[("wO", "L0"), (f"w{j}", f"L{j}")] for j in range(150)]
-    rows += [[("wO", "L0")] * 8 for _ in range(40)]
-    case = example([*rows, [("wZ", "L7"), ("wX", "L9")]], "U:%x[0,0]\nB\n", complete=False)
-    sweep_over(pairs, case, monkeypatch)
-    for j in range(150):
-        case.put_arc("L0", f"L{j}", 70.0 if j else 97.0)
-    first = int(case.problem.offsets[-2])
-    case.put(first, 0, "L7", 63.0)
-    case.put(first + 1, 0, "L9", 60.0)
-    case.check()
-
-
 def spans(further: Sentence) -> Rows:
     one = ([("b", f"B-{k}"), ("i", f"I-{k}"), ("i", f"I-{k}"), ("o", "O")] for k in range(20))
     return [*one, *([("o", "O")] * 13 for _ in range(40)), further]
@@ -133,26 +115,6 @@ def make_faint(case: Example, arc: float, scores: Sequence[float]) -> None:
     first = int(case.problem.offsets[-2])
     for t, label in enumerate(("O", "I-7", "I-7")):
         case.put(first + t, 0, label, scores[t])
-
-
-@pytest.mark.usefixtures("variant")
-@pytest.mark.parametrize(
-    "arc", [-27.5, -720.0, *(pytest.param(x, marks=pytest.mark.slow) for x in (-95.0, -5000.0))]
-)
-@pytest.mark.parametrize("scores", [(62.0, 140.0, 60.0), (0.0, 50.0, 50.0)])
-@pytest.mark.parametrize(("order", "pairs"), [(1, "all"), (1, "exceptions"), (2, "exceptions")])
-def test_an_arc_far_below_the_best_is_there(
-    arc: float,
-    scores: Sequence[float],
-    order: int,
-    pairs: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Its weight is 0 in float32, or in float64; a path that has no other way still goes there."""
-    case = example(spans(FAINT), "U:%x[0,0]\nB\n", order=order, scheme="bio")
-    sweep_over(pairs, case, monkeypatch)
-    make_faint(case, arc, scores)
-    case.check()
 
 
 @pytest.mark.usefixtures("variant")
@@ -184,38 +146,6 @@ def kinds(*kinds: tuple[str, ...]) -> Rows:
     return [[kind] * 64 for kind in kinds for _ in range(HALF // 64)]
 
 
-@pytest.fixture(params=["singles", "rows", "rest", "scheme", "classes", "order 2"])
-def sorted_by_label(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Example:
-    """2^16 tokens in one shard; first most of them are O, then hardly any; "b" is at each.
-
-    Attributes of two labels are single entries of a shard, others its rows.
-    """
-    kind = request.param
-    monkeypatch.setattr(shards, "N_SHARDS", 1)
-    scheme = "bio" if kind in {"scheme", "classes"} else None
-    other = "X" if scheme is None else "B-A"
-    rows = kinds(("a", "b", "O"), ("z", "b", other))
-    labels = {"rows": range(6), "rest": range(60), "scheme": "AC", "classes": "AC"}.get(kind, "")
-    tags = "L-" if scheme is None else "BI"
-    more = [[("w", "c", f"{t}-{k}") for k in labels for t in tags if t != "-"]]
-    order = 2 if kind == "order 2" else 1
-    case = example(
-        [*rows, *(one for one in more if one)],
-        "U0:%x[0,0]\nU1:%x[0,1]\n",
-        order=order,
-        scheme=scheme,
-    )
-    pairs = "all" if kind in {"singles", "rows", "scheme"} else "exceptions"
-    sweep_over(pairs, case, monkeypatch)
-    case.put(0, 0, "O", 8.0)
-    case.put(HALF, 0, other, float(np.log(1 / 7e-4)))
-    return case
-
-
-def test_small_posteriors_count_behind_large_sums(sorted_by_label: Example) -> None:
-    sorted_by_label.check()
-
-
 def test_sums_that_are_flushed_have_the_same_bits_for_any_number_of_threads() -> None:
     rows = kinds(("a", "b", "O"), ("z", "b", "X"))
     case = example(rows, "U0:%x[0,0]\nU1:%x[0,1]\nB\n")
@@ -236,22 +166,6 @@ def test_small_variances_count_behind_large_sums(monkeypatch: pytest.MonkeyPatch
     p = 1.0 / (1.0 + np.exp(-np.float64(np.float32(9.5))))
     at_b = found[: case.space.bounds[1]].max()
     assert at_b == pytest.approx(HALF * (0.25 + p * (1.0 - p)), rel=1e-6)
-
-
-@pytest.mark.parametrize("pairs", ["all", "exceptions"])
-@pytest.mark.parametrize("scheme", [None, "bio"])
-def test_arcs_of_a_long_sentence(
-    pairs: str, scheme: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Half of its tokens are certainly O, the others O with a probability of 1/40."""
-    other = "X" if scheme is None else "B-A"
-    rows: Rows = [[("a", "O")] * 10_000 + [("z", other)] * 10_000]
-    spans = [[("a", "O"), ("w", "B-A"), ("w", "I-A")]] if scheme is not None else []
-    case = example([*rows, *spans], "U0:%x[0,0]\nB\n", scheme=scheme)
-    sweep_over(pairs, case, monkeypatch)
-    case.put(0, 0, "O", 8.0)
-    case.put(10_000, 0, other, 3.6)
-    case.check()
 
 
 @pytest.mark.parametrize("labels", [0, 20, 150])

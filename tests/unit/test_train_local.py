@@ -63,25 +63,6 @@ def reordered(case: Case, theta: Floats) -> tuple[kernel.Graph, Longs, Floats]:
     return crf, case.problem.offsets, node
 
 
-def test_the_best_path_is_the_best_product_of_factors() -> None:
-    case = random_case(5, order=1, lengths=(4,), transitions="all")
-    crf, node = graph(case, weights(case, 5))
-    arcs = crf.score.reshape(3, 3)
-
-    def log_probability(path: tuple[int, ...]) -> float:
-        total = 0.0
-        for t, label in enumerate(path):
-            scores = node[t] + (arcs[path[t - 1]] if t else 0.0)
-            total += scores[label] - np.log(np.exp(scores).sum())
-        return total
-
-    best = max(case.paths(0), key=log_probability)
-    bound, own = normalised(crf, case.problem.offsets, node)
-    path, score = kernel.viterbi(bound, case.problem.offsets, own)
-    assert tuple(path.tolist()) == best
-    assert score == pytest.approx([log_probability(best)])
-
-
 def test_sparse_graphs_are_normalised_as_dense_ones() -> None:
     rng = np.random.default_rng(0)
     offsets, node = np.asarray([0, 4, 5]), rng.normal(size=(5, 3))

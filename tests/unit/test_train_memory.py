@@ -15,7 +15,7 @@ from fstcrf.errors import MemoryWarning, OptionError
 from fstcrf.taggers.model import structure, training
 from fstcrf.training import memory
 from fstcrf.training.memory import ExpectedMemory, SweepCounts, free_memory, quasi_newton
-from fstcrf.training.problem import SlotSets
+from fstcrf.training.support import SlotSets
 
 linux = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc")
 
@@ -129,27 +129,34 @@ def test_long_vectors_are_remembered_in_16_bits() -> None:
     assert short - long == pytest.approx(40, abs=0.1)
 
 
+def slow(*options: str) -> list[object]:
+    """Cases of the long tests: each takes seconds in a process of its own."""
+    return [pytest.param(one, marks=pytest.mark.slow) for one in options]
+
+
 @linux
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
-        "max_iterations=14, l1=1.0, l2=0.0",
-        "max_iterations=14, l2=0.5, stochastic_epochs=0",
-        "max_iterations=14, l2=0.5, stochastic_epochs=0, threads=2",
+        "max_iterations=8, l2=0.5, stochastic_epochs=0, threads=2",
         "max_iterations=4, l2=0.5, method='asgd'",
-        "max_iterations=2, method='perceptron'",
-        "max_iterations=2, method='ap'",
-        "max_iterations=2, method='pa'",
-        "max_iterations=2, method='arow'",
-        "max_iterations=2, method='l2sgd'",
-        "max_iterations=3, method='cg'",
-        "max_iterations=3, method='preconditioned-cg'",
-        "max_iterations=3, method='quickprop'",
-        "max_iterations=3, method='gis'",
-        "max_iterations=3, order=2, stochastic_epochs=0",
-        "max_iterations=3, order=2, method='asgd'",
-        "max_iterations=3, scheme='bio', stochastic_epochs=0",
+        *slow(
+            "max_iterations=14, l1=1.0, l2=0.0",
+            "max_iterations=3, order=2, stochastic_epochs=0",
+            "max_iterations=14, l2=0.5, stochastic_epochs=0",
+            "max_iterations=2, method='perceptron'",
+            "max_iterations=2, method='ap'",
+            "max_iterations=2, method='pa'",
+            "max_iterations=2, method='arow'",
+            "max_iterations=2, method='l2sgd'",
+            "max_iterations=3, method='cg'",
+            "max_iterations=3, method='preconditioned-cg'",
+            "max_iterations=3, method='quickprop'",
+            "max_iterations=3, method='gis'",
+            "max_iterations=3, order=2, method='asgd'",
+            "max_iterations=3, scheme='bio', stochastic_epochs=0",
+        ),
     ],
 )
 def test_the_peak_is_as_expected(options: str) -> None:
@@ -158,14 +165,16 @@ def test_the_peak_is_as_expected(options: str) -> None:
 
 @linux
 @pytest.mark.thorough
-@pytest.mark.parametrize("objective", ["mce", "mce-f"])
+@pytest.mark.parametrize("objective", ["mce-f", *slow("mce")])
 @pytest.mark.parametrize(
     "options",
     [
-        "max_iterations=12, stochastic_epochs=1",
         "max_iterations=4, stochastic_epochs=1, method='quickprop'",
-        "max_iterations=4, stochastic_epochs=0, method='quickprop'",
-        "max_iterations=1, method='gpd'",
+        *slow(
+            "max_iterations=12, stochastic_epochs=1",
+            "max_iterations=4, stochastic_epochs=0, method='quickprop'",
+            "max_iterations=1, method='gpd'",
+        ),
     ],
 )
 def test_the_peak_of_error_counts_is_as_expected(objective: str, options: str) -> None:

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import OptionError
 from fstcrf.training import OWLQN, Likelihood, fit
 from fstcrf.training.lbfgs import LBFGSSettings
 from tests.support.problems import random_case
@@ -82,28 +81,3 @@ def test_the_minimum_that_scipy_finds(l1: float) -> None:
     p, n = np.split(found.x, 2)
     assert outcome.value == pytest.approx(found.fun, rel=1e-9)
     assert outcome.theta == pytest.approx(p - n, abs=1e-6)
-
-
-def test_a_restored_state_goes_on_with_the_same_bits() -> None:
-    case = random_case(3)
-
-    def make() -> OWLQN:
-        likelihood = Likelihood(case.problem, case.space, l2=0.05)
-        return OWLQN(likelihood, np.zeros(case.space.size), LBFGSSettings(l1=0.1))
-
-    whole, half = make(), make()
-    for _ in range(8):
-        whole.step()
-    for _ in range(4):
-        half.step()
-    again = make()
-    again.restore({name: array.copy() for name, array in half.state().items()})
-    for _ in range(4):
-        again.step()
-    assert np.array_equal(again.theta(), whole.theta())
-
-
-@pytest.mark.parametrize("l1", [-1.0, float("inf"), float("nan")])
-def test_l1_is_checked(l1: float) -> None:
-    with pytest.raises(OptionError, match="l1"):
-        OWLQN(Squares(np.ones(2), np.ones(2)), np.zeros(2), LBFGSSettings(l1=l1))

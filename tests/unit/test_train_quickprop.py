@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
-from fstcrf.demo import corpus_path
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.taggers import CRF
-from fstcrf.text.corpus import read_columns
 from fstcrf.training import (
     GPD,
     ClassificationError,
-    Likelihood,
     Logistic,
     QuickProp,
     SegmentF,
-    Sigmoid,
     fit,
 )
 from fstcrf.training.competitors import Gradient
 from fstcrf.training.errors import SmoothCounts
 from fstcrf.training.gpd import GPDSettings
-from fstcrf.training.weightwise import QuickPropSettings
-from tests.support.error_cases import span_case
 from tests.support.problems import BIO_CASES, Case, random_case, separable_case
 
 
@@ -50,18 +42,6 @@ def lowest(case: Case, l2: float) -> Floats:
         options=options,
     )
     return np.asarray(found.x)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("options", BIO_CASES.values(), ids=BIO_CASES)
-def test_the_minimum_that_scipy_finds(options: dict[str, Any]) -> None:
-    case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **options)
-    likelihood = Likelihood(case.problem, case.space, l2=0.5, precision="float64")
-    optimiser = QuickProp(
-        likelihood, np.zeros(case.space.size), QuickPropSettings(epsilon=1e-8, delta=0.0)
-    )
-    outcome = fit(optimiser, max_iterations=1000)
-    assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["order 0", "complete"])
@@ -88,31 +68,6 @@ def test_a_task_that_can_be_learnt() -> None:
     assert objective.errors == 0
     outcome = fit(QuickProp(objective, learnt), max_iterations=50)
     assert objective(outcome.theta)[0] < objective(learnt)[0]
-
-
-def test_states_resume_with_the_same_bits() -> None:
-    case = span_case(2, "order 1", lengths=(3, 2, 4, 1, 3, 4))
-    start = np.zeros(case.space.size)
-
-    def gpd() -> GPD:
-        return GPD(
-            SegmentF(case.problem, case.space, l2=0.1),
-            case.space,
-            start,
-            GPDSettings(batch=2, first_rate=0.1),
-        )
-
-    def quickprop() -> QuickProp:
-        return QuickProp(SegmentF(case.problem, case.space, l2=0.1), start)
-
-    for make in (gpd, quickprop):
-        one, other = make(), make()
-        for _ in range(3):
-            one.step()
-        other.restore({name: array.copy() for name, array in one.state().items()})
-        for _ in range(3):
-            assert one.step().value == other.step().value
-        assert np.array_equal(one.theta(), other.theta())
 
 
 def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
@@ -169,28 +124,6 @@ def test_counts_of_errors_do_not_freeze_from_zero() -> None:
     assert objective.errors == 0
 
 
-def test_options_out_of_range() -> None:
-    case = span_case(1, "order 1")
-    start, problem, space = np.zeros(case.space.size), case.problem, case.space
-    objective = ClassificationError(problem, space, l2=0.1)
-    with pytest.raises(OptionError, match="psi is 0"):
-        ClassificationError(problem, space, l2=0.1, psi=0.0)
-    with pytest.raises(OptionError, match="alpha is 0"):
-        Sigmoid(0.0)
-    with pytest.raises(OptionError, match="beta is nan"):
-        Logistic(1.0, np.nan)
-    with pytest.raises(OptionError, match="gamma is -1"):
-        SegmentF(problem, space, l2=0.1, gamma=-1.0)
-    with pytest.raises(OptionError, match="growth is 1"):
-        QuickProp(objective, start, QuickPropSettings(growth=1.0))
-    with pytest.raises(OptionError, match="rate is 0"):
-        QuickProp(objective, start, rate=0.0)
-    with pytest.raises(OptionError, match="batch is 0"):
-        GPD(objective, space, start, GPDSettings(batch=0))
-    with pytest.raises(OptionError, match="halving is 0"):
-        GPD(objective, space, start, GPDSettings(halving=0.0))
-
-
 def test_labels_that_are_no_spans_or_not_known() -> None:
     case = random_case(1)
     with pytest.raises(OptionError, match="no label is part of one"):
@@ -223,22 +156,3 @@ def test_sentences_without_spans_count_for_nothing() -> None:
     assert both.counts == first.counts
     assert both.counts.fp + both.counts.fn > 0.0
     assert SmoothCounts(0.0, 0.0, 0.0).f() == 1.0
-
-
-@pytest.mark.parametrize("objective", ["mce", "mce-f"])
-@pytest.mark.parametrize("method", ["gpd", "quickprop", "lbfgs"])
-def test_counts_of_errors_fall_from_zero(objective: str, method: str) -> None:
-    """Ties count as half an error, so that no step size that is tried may seem to help."""
-    notices = read_columns(corpus_path("train"), ("word", "tag", "field"))[:60]
-    values: list[float] = []
-    options: dict[str, Any] = {"objective": objective, "method": method}
-    CRF.train(
-        notices,
-        "field",
-        "U0:%x[-1..1,word]\nB",
-        l2=0.001,
-        max_iterations=30,
-        report=lambda progress: values.append(progress.value),
-        **options,
-    )
-    assert values[-1] < 0.7 * values[0]

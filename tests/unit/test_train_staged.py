@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 from fstcrf.training import L2SGD, LBFGS, Likelihood, Optimiser, Staged, fit
 from fstcrf.training.descent import QuasiNewton
 from fstcrf.training.evidence import Whole
 from fstcrf.training.lbfgs import LBFGSSettings, start_pays
-from fstcrf.training.likelihood import LikelihoodSettings
-from fstcrf.training.settings import TrainingRun
 from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import random_case
 
@@ -44,19 +41,6 @@ def test_passes_are_counted_over_both_stages() -> None:
     assert optimiser.step().evaluations > 3
 
 
-def test_a_restored_state_goes_on_with_the_same_bits() -> None:
-    for after in (1, 3, 5):
-        whole, half, again = staged(), staged(), staged()
-        for _ in range(8):
-            whole.step()
-        for _ in range(after):
-            half.step()
-        again.restore({name: array.copy() for name, array in half.state().items()})
-        for _ in range(8 - after):
-            again.step()
-        assert np.array_equal(again.theta(), whole.theta())
-
-
 def epochs(**options: Any) -> int:
     case = random_case(3, **options)
     return LBFGSSettings().epochs(Whole(case.problem, case.space))
@@ -80,15 +64,3 @@ def test_what_is_saved_does_not_fall_with_the_sentences() -> None:
         pays.append(start_pays(Whole(case.problem, case.space), 12))
     assert pays == sorted(pays)
     assert pays[0] < pays[-1]
-
-
-@pytest.mark.parametrize("threads", [2, 7])
-def test_the_automatic_start_has_the_same_bits_for_any_number_of_threads(threads: int) -> None:
-    case = random_case(3, lengths=(2, 3) * 500)
-    found = []
-    for n in (1, threads):
-        run = TrainingRun(
-            case.problem, case.space, np.zeros(case.space.size), LikelihoodSettings(), threads=n
-        )
-        found.append(fit(LBFGSSettings().optimiser(run), max_iterations=16).theta)
-    assert np.array_equal(found[0], found[1])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import fstcrf
@@ -14,10 +15,13 @@ from fstcrf import CRF, Corpus
 from fstcrf.errors import LabelWarning
 from fstcrf.ext.feedback import simulate
 from fstcrf.ext.feedback.descent import Aim, Rule
+from fstcrf.ext.lexicon import Characters, Entry, Lexicon
 from fstcrf.ext.tune import tune
+from fstcrf.ext.words import Annotation
 from fstcrf.taggers.pipelines import score_pipeline
 from fstcrf.training.executors import LocalExecutor
 from tests.support.command import run
+from tests.support.wordlists import KINDS, RANGES
 
 TEMPLATE = "U:%x[0,word]\nB"
 SENTENCES = [
@@ -59,6 +63,23 @@ def scored(dev: Corpus) -> None:
     score_pipeline(trained, dev, {"tag": "tag"})
 
 
+def words(dev: Corpus) -> None:
+    entries = [
+        Entry(word, 0, 0, 0, tag)
+        for row in SENTENCES[:2]
+        for word, tag in zip(row["word"], row["tag"], strict=True)
+    ]
+    characters = Characters.of_kinds(KINDS, RANGES)
+    matrix = np.zeros((1, 1), dtype=np.int16)
+    unknown = [Entry(kind, 0, 0, 0, "O") for kind in KINDS]
+    lexicon = Lexicon.from_entries(entries, matrix, characters, unknown)
+    texts, held = (
+        [Annotation.of_words(list(zip(row["word"], row["tag"], strict=True))) for row in data]
+        for data in (TRAIN, dev)
+    )
+    fstcrf.LatticeCRF.train(lexicon, texts, "UNIGRAM A:%F[0]", dev=held, max_iterations=2)
+
+
 DOORS: dict[str, Callable[[Corpus], object]] = {
     "train": lambda dev: tagger(dev=dev),
     "train over parts": lambda dev: tagger(dev=dev, executor=LocalExecutor()),
@@ -67,6 +88,7 @@ DOORS: dict[str, Callable[[Corpus], object]] = {
     "weights": tuned_weights,
     "rewards": rewarded,
     "segments": segments,
+    "words": words,
     "pipeline": piped,
     "score of a pipeline": scored,
 }

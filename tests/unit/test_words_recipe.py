@@ -122,7 +122,7 @@ def test_parts_of_annotations_are_drawn(task: WordTask) -> None:
 
 def test_the_whole_run(task: WordTask, tmp_path: Path) -> None:
     said: list[str] = []
-    result = run_on(Setting(tmp_path, say=said.append), task, mecab_runs=False)
+    result = run_on(Setting(tmp_path, say=said.append), task)
     values = {(row.row, row.metric): row.value for row in result.rows}
     metric = "F of words with labels, test, %"
     assert values["learnt on MeCab's costs", metric] > values["MeCab", metric]

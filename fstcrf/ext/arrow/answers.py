@@ -13,6 +13,7 @@ from fstcrf.errors import OptionError
 from fstcrf.ext.arrow.columns import pyarrow
 from fstcrf.ext.calibration.curves import Calibration
 from fstcrf.lattices import Answer
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, has_spans
 
@@ -184,7 +185,7 @@ def span_lists(answer: Answer, found: TapeColumns, silent: Bools, places: Ints |
     arrow, spans = pyarrow(), found.spans
     assert spans is not None  # noqa: S101 (asked for)
     bounds = np.searchsorted(spans.start, answer.offsets)
-    first = np.repeat(answer.offsets[:-1], np.diff(bounds))
+    first = Ragged(bounds).repeat(answer.offsets[:-1])
     types = arrow.array(spans.types, type=arrow.string())
     parts = [
         arrow.array((spans.start - first).astype(np.int32)),

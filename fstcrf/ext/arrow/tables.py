@@ -23,8 +23,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.ext.arrow.answers import (
     Output,
@@ -50,6 +48,7 @@ from fstcrf.ext.arrow.columns import (
 from fstcrf.ext.calibration.curves import Calibration
 from fstcrf.files import atomic_write
 from fstcrf.lazy import memoised, optional
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.loading import load
 from fstcrf.taggers.tagger import OnNoPath, Tagger
 from fstcrf.text.corpus.collection import parquet_error
@@ -387,7 +386,7 @@ class _Job:
             rows, self.columns, self.reads, self.tokenise if self.is_text else None
         )
         answer = self.tagger.decode(read.data, on_no_path=self.on_no_path, threads=self.threads)
-        silent = read.missing | answer.dead & (np.diff(answer.offsets) > 0)
+        silent = read.missing | answer.dead & (Ragged(answer.offsets).lengths > 0)
         added = [read.tokens] if self.is_text else []
         for tape in answer.tapes:
             found = labels_found(

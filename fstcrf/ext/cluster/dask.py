@@ -25,7 +25,7 @@ from fstcrf.ext.cluster.connection import (
     connected,
     distributed_package,
 )
-from fstcrf.training.executors.executor import Add, Function, Placement, left_end, shares, subtrees
+from fstcrf.training.executors.executor import Add, Function, Placement, joined, shares, subtrees
 from fstcrf.training.executors.futures import NUMBERS, HeldStates, Missing, StateStep, forget, work
 
 if TYPE_CHECKING:
@@ -64,16 +64,21 @@ def _address() -> str:
     return worker
 
 
-def _work(version: str, variant: str | None, told: _Told, asked: _Asked, sent: _Sent) -> Any:
-    """Ask states something; return `Missing`, or what is said."""
+def _work(
+    version: str,
+    variant: str | None,
+    run: str,
+    steps: Any,
+    items: list[tuple[int, _Sent | None]],
+    asked: _Asked,
+    sent: _Sent,
+) -> Any:
+    """Ask states something; return `Missing`, or what is said. Steps are sent, or a key."""
     _prepared(version, variant)
-    steps = told.steps.shared if isinstance(told.steps, _Sent) else told.steps
-    items = [
-        (number, None if item is None else item.shared[0])
-        for number, item in zip(told.numbers, told.items, strict=True)
-    ]
+    steps = steps.shared if isinstance(steps, _Sent) else steps
+    known = [(number, None if item is None else item.shared[0]) for number, item in items]
     function, groups, add = asked
-    return work(told.run, steps, items, function, sent.shared, groups, add)
+    return work(run, steps, known, function, sent.shared, groups, add)
 
 
 def _missing(found: Any) -> bool:
@@ -88,15 +93,6 @@ def _picked(found: Any, place: int) -> Any:
 def _joined(add: Add[Any], one: Any, other: Any) -> Any:
     """Add two sums, where both are there."""
     return Missing() if _missing(one) or _missing(other) else add(one, other)
-
-
-class _Told(NamedTuple):
-    """Which states a worker is asked about, and how they are made, where it is told."""
-
-    run: str
-    numbers: list[int]
-    steps: Any  # what `work` takes, sent
-    items: list[_Sent | None]
 
 
 class _Asked(NamedTuple):
@@ -276,16 +272,11 @@ class _Elsewhere(HeldStates["DaskExecutor"]):
         for call, one in zip(calls, asked, strict=True):
             for place, group in enumerate(one.groups or ()):
                 sums[group] = client.submit(_picked, call, place, **_own("pick"))
-        add = asked[0].add
 
-        def upper(first: int, end: int) -> Any:
-            if (first, end) in sums:
-                return sums[first, end]
-            middle = left_end(first, end)
-            left, right = upper(first, middle), upper(middle, end)
-            return client.submit(_joined, add, left, right, **_own("add"))
+        def add(one: Any, other: Any) -> Any:
+            return client.submit(_joined, asked[0].add, one, other, **_own("add"))
 
-        return client.gather(upper(0, len(self)))
+        return client.gather(joined(sums, add, 0, len(self)))
 
     # Calls, and again where something is lost with a worker.
 
@@ -348,30 +339,15 @@ class _Elsewhere(HeldStates["DaskExecutor"]):
                     calls[k] = self._call(places[k], runs[k], every[k], sent, steps)
 
     def _call(self, place: str, run: tuple[int, int], asked: _Asked, sent: Any, steps: Any) -> Any:
-        numbers = list(range(*run))
-        items = [_Sent((self.items[k],)) if steps is not None else None for k in numbers]
+        items = [(k, None if steps is None else _Sent((self.items[k],))) for k in range(*run)]
         key = self.steps[-1].key
-        version, variant = self.executor.told()
         return self.executor.client.submit(
-            *(_asked, version, variant, self.run, numbers, key if steps is None else steps, items),
+            *(_work, *self.executor.told(), self.run, key if steps is None else steps, items),
             *(asked, sent),
             **_own("work"),
             workers=[place],
             allow_other_workers=True,
         )
-
-
-def _asked(
-    version: str,
-    variant: str | None,
-    run: str,
-    numbers: list[int],
-    steps: _Sent,
-    items: list[_Sent | None],
-    asked: _Asked,
-    sent: _Sent,
-) -> Any:
-    return _work(version, variant, _Told(run, numbers, steps, items), asked, sent)
 
 
 def _own(name: str) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from fstcrf.errors import DataError, OptionError
-from fstcrf.files import sweep, sync_folder, taken, whole_lines
+from fstcrf.files import check_regular, sweep, sync_folder, taken, whole_lines
 
 __all__ = ["FinishedFile", "Record", "Stamp", "TextFile", "digest", "head_of", "parts_of"]
 
@@ -39,6 +39,7 @@ _MAGIC = re.compile(r"[*?\[]")
 
 def digest(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file's content, in hexadecimal digits."""
+    check_regular(path)
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -1,4 +1,8 @@
-"""Worker processes of this machine. One that is killed is started again, and so is its file."""
+"""Worker processes of this machine. One that is killed is started again, and so is its file.
+
+Not `ProcessExecutor`: its pools tell neither how far a call is nor how a process died, and Ctrl-C
+would wait for files that are half done.
+"""
 
 from __future__ import annotations
 

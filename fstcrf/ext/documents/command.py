@@ -251,7 +251,6 @@ def consistency(
         corpus,
         target,
         column=compare,
-        scheme=scheme,
         tape=tape,
         ignore_case=ignore_case,
         incomplete=incomplete,

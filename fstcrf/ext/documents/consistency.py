@@ -25,7 +25,8 @@ from fstcrf.ext.documents.document import (
     repeated_sequences,
     span_tables,
 )
-from fstcrf.text.corpus import Corpus, Scheme, span_arrays
+from fstcrf.ragged import Ragged
+from fstcrf.text.corpus import Corpus, span_arrays
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,11 +45,10 @@ def count_pairs(
     target: str,
     *,
     column: str = "word",
-    scheme: str | Scheme = "iob2",
     ignore_case: bool = False,
 ) -> PairCounts:
     """Count pairs of spans with the same tokens, and of spans within others, as `estimate` does."""
-    types = _types(corpus, target, scheme)
+    types = _types(corpus, target)
     number = {name: k for k, name in enumerate(types)}
     same = np.zeros((len(types), len(types)), dtype=np.int64)
     within, incomplete = np.zeros_like(same), np.zeros_like(same)
@@ -56,7 +56,7 @@ def count_pairs(
         part = document.corpus
         tokens = document.compared(column, ignore_case=ignore_case)
         repeated = repeated_sequences(tokens, document.offsets)
-        found = span_arrays(part.column(target), part.offsets, scheme)
+        found = span_arrays(part.column(target), part.offsets)
         kinds = [number[found.types[kind]] for kind in found.type.tolist()]
         spans = list(zip(found.start.tolist(), found.end.tolist(), kinds, strict=True))
         whole: dict[int, Counter[int]] = defaultdict(Counter)
@@ -76,8 +76,8 @@ def count_pairs(
     return PairCounts(types, same, within, incomplete)
 
 
-def _types(corpus: Corpus, target: str, scheme: str | Scheme) -> tuple[str, ...]:
-    found = span_arrays(corpus.column(target), corpus.offsets, scheme)
+def _types(corpus: Corpus, target: str) -> tuple[str, ...]:
+    found = span_arrays(corpus.column(target), corpus.offsets)
     used = sorted({found.types[k] for k in distinct(found.type).tolist()})
     if not used:
         raise DataError(f"column {target!r} holds no spans", path=corpus.source)
@@ -210,7 +210,6 @@ class Consistency(DeclaredModel):
         target: str,
         *,
         column: str = "word",
-        scheme: str | Scheme = "iob2",
         tape: str | None = None,
         ignore_case: bool = False,
         incomplete: bool = False,
@@ -227,11 +226,10 @@ class Consistency(DeclaredModel):
         corpus : Corpus
             With its documents.
         target : str
-            The column of gold labels.
+            The column of gold labels. Their spans are read as conlleval reads them, of whatever
+            tagging scheme they are, as the spans of an answer are.
         column : str
             The column whose strings are compared.
-        scheme : str or Scheme
-            Of the labels.
         tape : str, optional
             The tape that the model reads, where a tagger has several.
         ignore_case : bool
@@ -244,7 +242,7 @@ class Consistency(DeclaredModel):
         DataError
             No such column, or no spans of two types.
         """
-        counts = count_pairs(corpus, target, column=column, scheme=scheme, ignore_case=ignore_case)
+        counts = count_pairs(corpus, target, column=column, ignore_case=ignore_case)
         found = [*_estimated(counts), *(_incomplete(counts) if incomplete else ())]
         return cls(found, column, tape, ignore_case=ignore_case)
 
@@ -354,7 +352,7 @@ class ConsistencyScores:
         tokens = document.compared(model.column, ignore_case=model.ignore_case)
         self._repeated = repeated_sequences(tokens, document.offsets)
         bounds = document.offsets
-        lengths = np.diff(bounds)
+        lengths = Ragged(bounds).lengths
         self._begin = np.repeat(bounds[:-1], lengths).tolist()
         self._end = np.repeat(bounds[1:], lengths).tolist()
         self._whole: Counter[tuple[int, int]] = Counter()

@@ -59,7 +59,7 @@ class Document:
     def offsets(self) -> Longs:
         """Bounds of the sentences, int64 [B + 1]; none is empty."""
         bounds = self.corpus.offsets
-        return np.concatenate([bounds[:1], bounds[1:][np.diff(bounds) > 0]])
+        return np.concatenate([bounds[:1], bounds[1:][Ragged(bounds).lengths > 0]])
 
     def compared(self, name: str, *, ignore_case: bool = False) -> Longs:
         """Return numbers that are equal where the strings of a column are, int64 [N].
@@ -140,7 +140,7 @@ def repeated_sequences(tokens: Longs, offsets: Longs) -> RepeatedSequences:
     Numbers `tokens` [N] are equal where tokens are; `offsets` [B + 1] are those of sentences.
     """
     n, known = len(tokens), 0
-    last = np.repeat(offsets[1:], np.diff(offsets))  # end of each token's sentence
+    last = Ragged(offsets).repeat(offsets[1:])  # end of each token's sentence
     number = np.full(n + 1, -1, dtype=np.int64)  # of the sequence of this length from each token
     number[:n] = _numbered(np.asarray(tokens, dtype=np.int64))
     found: list[tuple[Longs, Longs]] = []

@@ -126,7 +126,7 @@ def _check(lattices: Sequence[Lattice], document: Document, models: Sequence[Mod
             f"document is a {type(document).__name__}, expected a Document: documents(corpus) "
             "yields them"
         )
-    if [len(lattice) for lattice in lattices] != np.diff(document.offsets).tolist():
+    if [len(lattice) for lattice in lattices] != Ragged(document.offsets).lengths.tolist():
         raise ShapeError("lattices of other sentences than those of the document")
     each_a("models", models, Consistency, Fields)
     (tape,) = lattices[0].tapes

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import numpy as np
-
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.ext.documents.document import Document, ViolationModel, each_a
 from fstcrf.ext.documents.sampler import Annealing, DocumentChain
 from fstcrf.ext.documents.scores import LocalScores, check_types
 from fstcrf.lattices import Lattice
+from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 
 
@@ -55,7 +54,7 @@ def agreed_labels(
     LabelError
         A model names a type that no label has.
     """
-    sizes = np.diff(corpus.offsets)
+    sizes = Ragged(corpus.offsets).lengths
     lengths = [len(lattice) for lattice in lattices]
     if lengths != sizes.tolist():
         raise ShapeError(

@@ -12,6 +12,7 @@ from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel.graphs import Graph, GraphCall, viterbi
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settled
+from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -205,7 +206,7 @@ class Gibbs:
         self._memory = [memory]
         self._agreement, arrays = agreement_view(agreement, labels, int(offsets[-1]))
         self._memory.append(arrays)
-        longest = int(np.diff(offsets).max(initial=0))
+        longest = Ragged(offsets).longest
         size = lib.fc_gibbs_work(self._call.machine, self._labelling, longest)
         self._work = ffi.from_buffer("double[]", np.empty(size))
 

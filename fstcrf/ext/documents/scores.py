@@ -31,6 +31,7 @@ from fstcrf.ext.documents.kernel import (
 )
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import JointArrays, joint_arrays, joint_nodes
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition, compose
 from fstcrf.taggers.batches import lattices as known_lattices
 from fstcrf.taggers.known import Known
@@ -232,7 +233,7 @@ def _values(model: Fields, document: Document, types: Sequence[str]) -> ValueTab
     if not differing:
         return None
     words, ends = document.column(model.column), document.offsets[1:]
-    last = np.repeat(ends, np.diff(document.offsets)).tolist()
+    last = Ragged(document.offsets).repeat(ends).tolist()
     readers = {v.value: v for v in differing.values()}
     number: dict[Hashable, int] = {}
     value = np.full((len(readers), len(words), LONGEST), -1, dtype=np.int32)

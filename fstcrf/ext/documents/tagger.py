@@ -17,10 +17,10 @@ from fstcrf.ext.documents.sampler import Annealing, DocumentChain, Start, Sweeps
 from fstcrf.ext.documents.scores import LocalModel, LocalScores, check_types
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer
-from fstcrf.lattices.answer import shares
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition, Tagger
 from fstcrf.taggers.batches import check_empty
 from fstcrf.taggers.known import Known, Request
@@ -190,7 +190,7 @@ class DocumentTagger(Tagger):
         if asked.budget is not None:
             raise OptionError("budget is for searches; documents are sampled: Annealing(sweeps)")
         if asked.strict:
-            check_empty(self.local.composition, np.diff(sentences.offsets).tolist())
+            check_empty(self.local.composition, Ragged(sentences.offsets).lengths.tolist())
         known = asked.known(self.tapes)
         parts: list[_Drawn] = []
         numbers: list[int] = []
@@ -211,7 +211,7 @@ class DocumentTagger(Tagger):
 
         Without `strict`, sentences without a path are left out.
         """
-        sizes = np.diff(corpus.offsets)
+        sizes = Ragged(corpus.offsets).lengths
         several = [k for k in several if sizes[k]]
         while several:
             mine = {tape: [rows[k] for k in several] for tape, rows in known.forced.items()}
@@ -300,7 +300,7 @@ def _joined(
     tapes: Sequence[str],
 ) -> Answer:
     """Return the answer to sentences, those of some numbers from parts; others are dead."""
-    sizes = np.diff(corpus.offsets)
+    sizes = Ragged(corpus.offsets).lengths
     empty = tagger.local.composition.program.empty_score
     scores = np.where(sizes > 0, -np.inf, empty)
     bounds, exact = scores.copy(), np.ones(len(sizes), dtype=bool)
@@ -322,19 +322,19 @@ def _joined(
         ids = [part.ids(place, labels) for part in parts]
         flat[tape][0, tokens] = np.concatenate([np.empty(0, dtype=np.int32), *ids])
 
-    def probabilities() -> Floats:
-        log_z = np.full(len(sizes), empty)
-        log_z[numbers] = np.concatenate([nothing, *(part.log_z() for part in parts)])
-        return shares(scores, log_z)
+    def log_z() -> Floats:
+        sums = np.full(len(sizes), empty)
+        sums[numbers] = np.concatenate([nothing, *(part.log_z() for part in parts)])
+        return sums
 
     return Answer(
         flat,
         {tape: tagger.label_sets[tape] for tape in tapes},
         corpus.offsets - corpus.offsets[0],
         scores=scores,
-        probabilities=probabilities,
         exact=exact,
         bounds=bounds,
+        log_z=log_z,
     )
 
 

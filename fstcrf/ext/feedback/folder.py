@@ -69,7 +69,7 @@ class Proposed(msgspec.Struct, frozen=True, array_like=True, tag="p"):
         """Return what there is to remember of the only proposal of a batch."""
         return cls(
             number,
-            _bytes(np.diff(design.indptr), "<i4"),
+            _bytes(Ragged(design.indptr).lengths, "<i4"),
             _bytes(design.index, "<i4"),
             b"" if design.value is None else _bytes(design.value, "<f4"),
             _bytes(made.path, "<i4"),

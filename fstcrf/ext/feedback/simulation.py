@@ -22,6 +22,7 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.feedback.bandit import Bandit, RewardedPaths, Schedule, feedback_over, gold_judge
 from fstcrf.ext.feedback.descent import Aim, Descent, Rule
 from fstcrf.ext.feedback.raters import Rater
+from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
 from fstcrf.taggers.model.reading import allowed_labels, read_sentences
 from fstcrf.taggers.model.source import held_out_labels, held_out_score
@@ -303,7 +304,7 @@ class RewardLog:
         for name in ("reward", "log_p"):
             object.__setattr__(self, name, real_array(getattr(self, name), name))
         paths = RewardedPaths(self.reward, self.log_p)
-        if len(paths.reward) != len(self.data) or not np.diff(self.data.offsets).all():
+        if len(paths.reward) != len(self.data) or not Ragged(self.data.offsets).lengths.all():
             raise OptionError(
                 f"{len(self.reward)} rewards for {len(self.data)} sentences: expected one for "
                 "each, and no empty sentence"
@@ -345,7 +346,7 @@ def collect_log(
     names = [model.labels[i] for i in model.topology.state_label[made.path].tolist()]
     bounds = problem.offsets.tolist()
     shown = [names[a:b] for a, b in itertools.pairwise(bounds)]
-    full = data.select(np.flatnonzero(np.diff(data.offsets)))
+    full = data.select(np.flatnonzero(Ragged(data.offsets).lengths))
     return RewardLog(full.with_column(target, shown), target, reward, made.log_p)
 
 
@@ -415,7 +416,7 @@ def learn_from_log(
 
 def problem_of(model: CRF, data: Corpus, target: str) -> Problem:
     """Return the sentences of a corpus, those that are not empty, as a problem for a tagger."""
-    sizes = np.diff(data.offsets)
+    sizes = Ragged(data.offsets).lengths
     full = data if sizes.all() else data.select(np.flatnonzero(sizes))
     if not full.n_tokens:
         raise DataError("no sentence to learn from", path=data.source)

@@ -98,7 +98,7 @@ Words = NDArray[np.uint32]
 
 def hashes(text: Bytes, offsets: Longs) -> Words:
     """Return the hash of each string, with the NUL behind it that the text does not have."""
-    sizes = np.diff(offsets) + 1
+    sizes = Ragged(offsets).lengths + 1
     out = np.empty(len(sizes), dtype=np.uint32)
     # Strings of one number of blocks go together: their blocks are a table without gaps.
     blocks = np.maximum((sizes + 11) // 12, 1)
@@ -225,7 +225,7 @@ def _texts(table: Chunk, places: Longs, *, by_number: bool) -> Texts:
 def string_table(strings: Texts) -> bytes:
     """Return strings without NUL as a table."""
     hashed = hashes(*strings)
-    sizes = np.diff(strings.offsets) + 1
+    sizes = Ragged(strings.offsets).lengths + 1
     ends = _RECORDS + np.cumsum(sizes + _HEADER)
     places = ends - sizes - _HEADER
     tables, slots = _hash_tables(hashed, places)
@@ -249,7 +249,7 @@ def string_table(strings: Texts) -> bytes:
 
 def _records(strings: Texts, places: Longs, size: int) -> bytes:
     out = np.zeros(size, dtype=np.uint8)
-    sizes = np.diff(strings.offsets)
+    sizes = Ragged(strings.offsets).lengths
     head = np.stack([np.arange(len(places)), sizes + 1], axis=1).astype(U4)
     out[places[:, None] + np.arange(_HEADER)] = head.view(np.uint8).reshape(-1, _HEADER)
     out[spread(places + _HEADER, sizes)] = strings.text

@@ -207,7 +207,7 @@ def _unicode(file: Chunk, texts: Texts) -> Texts:
         whole = True
     except UnicodeDecodeError:
         whole = False
-    begins = text[offsets[:-1][np.diff(offsets) > 0]]
+    begins = text[offsets[:-1][Ragged(offsets).lengths > 0]]
     if not whole or ((begins & 0xC0) == 0x80).any():
         raise ModelFileError(
             f"{file.where}: its strings are not UTF-8: damaged, or trained on text in another "

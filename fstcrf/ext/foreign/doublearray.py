@@ -41,7 +41,7 @@ def double_array(keys: Sequence[bytes], values: Longs) -> NDArray[np.void]:
     """
     arcs, n_nodes = _trie(keys, values)
     bounds = np.searchsorted(arcs.node, np.arange(n_nodes + 1))
-    sizes = np.diff(bounds)
+    sizes = Ragged(bounds).lengths
     base = np.zeros(n_nodes, dtype=np.int64)
     end = _place_many(base, arcs, bounds, np.flatnonzero(sizes > 1))
     # One arc alone fits anywhere: slots one by one, and by falling code, so that bases rise.

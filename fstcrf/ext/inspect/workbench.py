@@ -262,7 +262,7 @@ class Workbench:
     @cached_property
     def _order(self) -> Ints:
         assert self.corpus is not None  # noqa: S101 (as above)
-        full = np.flatnonzero(np.diff(self.corpus.offsets))
+        full = np.flatnonzero(Ragged(self.corpus.offsets).lengths)
         if self.gold:
             full = full[np.argsort(-self._errors[full], kind="stable")]
         return full.astype(np.int32)
@@ -465,7 +465,7 @@ class Workbench:
     def _sentences(self, cases: Sequence[_Case]) -> Any:
         """Return the sentences of questions, read once for all that is asked of them."""
         sentences = [case.sentence for case in cases]
-        return sentences if self.composition.literal else as_corpus(self.composition, sentences)[1]
+        return sentences if self.composition.literal else as_corpus(self.composition, sentences)
 
     def _dead(self, composition: Composition, case: _Case, way: Decode) -> _Decided:
         """Return why a sentence has no path."""

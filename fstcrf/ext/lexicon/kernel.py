@@ -203,7 +203,7 @@ def best_words(
     `boundary`, uint8 [bytes + texts], has one more than its bytes for each text; see `find_words`.
     """
     data, count = np.frombuffer(text, dtype=np.uint8), len(offsets) - 1
-    longest = int(np.diff(offsets).max(initial=0))
+    longest = Ragged(offsets).longest
     found = _empty_words(count, len(text))
     done, where = _out(2)
     limits = _limits(boundary, len(text) + count)

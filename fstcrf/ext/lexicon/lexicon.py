@@ -497,6 +497,6 @@ def _in_characters(
     """Places in bytes as places in characters."""
     before = np.zeros(len(data) + 1, dtype=np.int32)
     np.cumsum((data & 0xC0) != 0x80, out=before[1:], dtype=np.int32)
-    base = np.repeat(offsets[:-1], np.diff(row))
+    base = Ragged(row).repeat(offsets[:-1])
     zero = before[base]
     return before[base + starts] - zero, before[base + ends] - zero

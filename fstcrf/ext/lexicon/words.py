@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import NoPathError
 from fstcrf.kernel.acyclic import Acyclic
@@ -225,8 +226,9 @@ class WordLattice:
         NoPathError
             No words cover the text.
         OptionError
-            n is negative.
+            A negative n or seed.
         """
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         if self.log_partition() == -np.inf:
             raise NoPathError(f"no words cover the text {self.text[:20]!r}")
         arcs = self.machine.sample(n, [np.random.default_rng(seed)])

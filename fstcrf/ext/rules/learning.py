@@ -22,6 +22,7 @@ import numpy as np
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import LearningWarning, NumericError
+from fstcrf.ext.rules.kernel import Counts, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, RuleFile, counting_automaton, written
 from fstcrf.ext.rules.sentences import (
     OnMissing,
@@ -33,7 +34,7 @@ from fstcrf.ext.rules.sentences import (
 )
 from fstcrf.files import atomic_write
 from fstcrf.kernel import dot
-from fstcrf.kernel.counting import Counts, expected_steps
+from fstcrf.kernel.native import Workers
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Chain
 from fstcrf.taggers.jointmodel import JointModel
@@ -41,7 +42,7 @@ from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data
 from fstcrf.training import Progress
 from fstcrf.training.course import Course
-from fstcrf.training.shards import Workers, shard_bounds
+from fstcrf.training.shards import shard_bounds
 
 
 class RuleCount(NamedTuple):

@@ -10,12 +10,13 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError, TooLargeError
+from fstcrf.ext.rules.kernel import Counter, Counts, counting_bytes, expected_steps
 from fstcrf.ext.rules.patterns import CountingAutomaton, kinds_of
-from fstcrf.kernel.counting import Counter, Counts, counting_bytes, expected_steps
 from fstcrf.machines.grammar.labels import listed, nearest
 from fstcrf.machines.plans import Chain
 from fstcrf.machines.topology import Topology
-from fstcrf.taggers.batches import as_corpus
+from fstcrf.ragged import Ragged
+from fstcrf.taggers.batches import as_corpus, with_tokens
 from fstcrf.taggers.component import bare_chain
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.model.model import Model
@@ -89,7 +90,7 @@ def rule_sentences(
     """
     tagger = whole.taggers[0]
     column = gold_column(tagger, target)
-    _, corpus = as_corpus(whole, _with_column(data, column))
+    _, corpus = with_tokens(as_corpus(whole, _with_column(data, column)))
     if not len(corpus):
         raise DataError("no sentences to learn from", path=corpus.source)
     _check_memory(automaton, tagger.topology, corpus.offsets)
@@ -109,7 +110,7 @@ def rule_sentences(
             "them out",
             **corpus.where(int(corpus.offsets[lost[0]])),
         )
-    kept = np.repeat(allowed, np.diff(corpus.offsets))
+    kept = Ragged(corpus.offsets).repeat(allowed)
     chosen = corpus.select(np.flatnonzero(allowed))
     return RuleSentences(chosen, gold[kept], kind[kept], counts, score, len(lost))
 
@@ -123,7 +124,7 @@ def gold_column(tagger: Model, target: str | None) -> str:
 
 
 def _with_column(data: Data, name: str) -> Data:
-    """Return the data, which must have a column; of sentences those that are not empty."""
+    """Return the data, which must have a column."""
     if isinstance(data, Corpus):
         if name not in data.columns:
             there = ", ".join(map(str, data.columns))
@@ -161,7 +162,7 @@ def _gold_sums(
 
 def _check_memory(automaton: CountingAutomaton, topology: Topology, offsets: Longs) -> None:
     """Refuse rules whose states beside the tagger's do not fit into memory."""
-    longest, states = int(np.diff(offsets).max()), automaton.target.shape[1]
+    longest, states = Ragged(offsets).longest, automaton.target.shape[1]
     needed = counting_bytes(longest, topology.n_states, states)
     free = free_memory()
     if needed is None or (free is not None and needed > free):

@@ -24,6 +24,7 @@ from fstcrf import kernel
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Singles
 from fstcrf.errors import OptionError
+from fstcrf.ext.rules.kernel import Counter, expected_steps
 from fstcrf.ext.rules.learning import (
     LearnedRules,
     RuleExpectations,
@@ -40,7 +41,7 @@ from fstcrf.ext.rules.sentences import (
     one_tagger,
     rule_sentences,
 )
-from fstcrf.kernel.counting import Counter, expected_steps
+from fstcrf.kernel.native import Workers
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.model.model import Model, TrainingRecord
 from fstcrf.taggers.model.reading import Data, read_sentences
@@ -51,9 +52,8 @@ from fstcrf.training.course import Course, known
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import General, SummedLikelihood
 from fstcrf.training.loop import Outcome
-from fstcrf.training.parts import digest, observed_sum, parts_of
 from fstcrf.training.problem import ParameterSpace, Problem
-from fstcrf.training.shards import Workers
+from fstcrf.training.shards import digest, observed_sum, parts_of
 
 Start = Literal["tagger", "zero"]
 

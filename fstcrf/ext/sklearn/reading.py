@@ -50,7 +50,7 @@ class Read:
                 f"labels of {len(rows)} sentences for {len(self.offsets) - 1} sentences: "
                 "y has a list for each sentence"
             )
-        for number, (row, size) in enumerate(zip(rows, np.diff(self.offsets), strict=True)):
+        for number, (row, size) in enumerate(zip(rows, Ragged(self.offsets).lengths, strict=True)):
             if isinstance(row, str) or not hasattr(row, "__len__"):
                 raise DataError(f"its labels are {row!r}, expected a list", sentence=number)
             if len(row) != size:
@@ -66,7 +66,7 @@ class Read:
         """Return the weight of each sentence, float64 [B]."""
         if self.table:
             first = given[self.offsets[:-1]]
-            same = np.repeat(first, np.diff(self.offsets)) == given
+            same = Ragged(self.offsets).repeat(first) == given
             if not same.all():
                 where = int(np.flatnonzero(~same)[0])
                 raise DataError(

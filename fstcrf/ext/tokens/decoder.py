@@ -45,7 +45,15 @@ from fstcrf.lattices.emissions import Emissions
 from fstcrf.lattices.emissions.reading import LabelNames, usual_names
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.labels import listed
-from fstcrf.text.corpus.schemes import STRICT, Span, labels_from_spans, named_scheme, scheme_of
+from fstcrf.text.corpus.schemes import (
+    OUTSIDE,
+    STRICT,
+    Span,
+    labels_from_spans,
+    named_scheme,
+    scheme_of,
+    spanless_types,
+)
 
 Key: TypeAlias = tuple[int, int, str]
 GoldText: TypeAlias = Iterable[tuple[int, int, str]]
@@ -127,6 +135,11 @@ class TokenDecoder:
     GrammarError
         A scheme that allows no span of the labels; a grammar that does not go with them.
 
+    Warns
+    -----
+    LabelWarning
+        A scheme that allows no span of some types.
+
     Examples
     --------
     >>> decoder = TokenDecoder({0: "O", 1: "B-PER", 2: "I-PER"})
@@ -170,6 +183,13 @@ class TokenDecoder:
             )
         self.grammar = grammar
         self._steps = steps(self.labels, table, self.biases)
+        if without := spanless_types([label for label in self.labels if label != OUTSIDE], table):
+            warnings.warn(
+                f"no span of {listed(without)} is ever found: under {table.name} the labels of the "
+                "type can begin and end none; are all types written in one scheme?",
+                LabelWarning,
+                stacklevel=2,
+            )
         self._spelling = Spelling(self.labels, table, self._steps, pieces)
         parts = (label.partition("-") for label in self.labels)
         self.types = tuple(dict.fromkeys(kind for letter, _, kind in parts if letter != "O"))
@@ -397,8 +417,8 @@ class TokenDecoder:
         Warns
         -----
         LabelWarning
-            Gold spans that cannot be found: of types that are no label, or that begin or end within
-            a word.
+            Gold spans that cannot be found: of types that are no label, that begin or end within a
+            word, or of more or fewer words than the labels of their type can spell.
         """
         there, batch = _gold_sets(gold), self._batch(documents, threads)
         self._tell_of_gold(batch, there)
@@ -465,7 +485,7 @@ class TokenDecoder:
             (k, start, end)
             for k, one in enumerate(gold)
             for start, end, kind in sorted(one)
-            if kind in self.types and not batch.bounded(k, start, end)
+            if kind in self.types and not batch.size(k, start, end)
         ]
         if within:
             k, start, end = within[0]
@@ -477,6 +497,33 @@ class TokenDecoder:
                 LabelWarning,
                 stacklevel=3,
             )
+        sizes = Counter(
+            (kind, batch.size(k, start, end))
+            for k, one in enumerate(gold)
+            for start, end, kind in one
+            if kind in self.types
+        )
+        unspelt = {
+            f"{kind} of {size} word{'s'[: size > 1]}": count
+            for (kind, size), count in sorted(sizes.items())
+            if size and not self._spells(kind, size)
+        }
+        if unspelt:
+            warnings.warn(
+                f"gold spans that {self.scheme} cannot spell with these labels count as missed: "
+                f"{counted(Counter(unspelt))}",
+                LabelWarning,
+                stacklevel=3,
+            )
+
+    def _spells(self, kind: str, size: int) -> bool:
+        """Tell whether the labels have spans of a type with so many words."""
+        table = named_scheme(self.scheme)
+        letters = [x for x in table.letters[1:] if f"{x}-{kind}" in self.labels]
+        now = [x for x in letters if ("O", x, False) in table.starts]
+        for _ in range(min(size, len(table.letters)) - 1):  # then letters repeat
+            now = [y for y in letters if any((x, y, True) in table.inside for x in now)]
+        return any(x in table.last for x in now)
 
     def _score(self, batch: WordBatch, gold: Sequence[set[Key]]) -> SpanScore:
         found = [{span[:3] for span in one} for one in self._decoded(batch, strict=True)]

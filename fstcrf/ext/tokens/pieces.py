@@ -46,7 +46,7 @@ class Pieces:
 
     @classmethod
     def from_encoding(
-        cls, encoding: Any, logits: Any, texts: Sequence[str] | None = None
+        cls, encoding: Any, logits: Any, texts: str | Sequence[str] | None = None
     ) -> list[Pieces]:
         """Return the documents of what a fast tokenizer of Hugging Face returned for a batch.
 
@@ -57,8 +57,8 @@ class Pieces:
             ``stride=`` the windows of long documents are put together.
         logits : [W, T, L]
             Of all its rows.
-        texts : sequence of B str, optional
-            The documents.
+        texts : str or sequence of B str, optional
+            The documents; a string is one.
 
         Raises
         ------
@@ -82,6 +82,8 @@ class Pieces:
             )
         of = encoding.get("overflow_to_sample_mapping")
         owner = np.arange(len(rows)) if of is None else host_integers(of, "the rows' documents")
+        if isinstance(texts, str):
+            texts = [texts]
         size = int(owner.max(initial=-1)) + 1 if texts is None else len(texts)
         if len(owner) and owner.max() >= size:
             raise ShapeError(f"{size} texts for an encoding of {owner.max() + 1} documents")

@@ -156,15 +156,15 @@ class WordBatch:
     texts: list[str | None]
     emissions: Emissions
 
-    def bounded(self, k: int, start: int, end: int) -> bool:
-        """Tell whether a word begins at a character, and one ends before the other."""
+    def size(self, k: int, start: int, end: int) -> int:
+        """Return how many words the characters are; 0 where one does not begin or end there."""
         rows = self.words[k]
         first = int(np.searchsorted(rows.end, start, side="right"))
         last = int(np.searchsorted(rows.start, end, side="left"))
         if first >= last:
-            return False
+            return 0
         place = self.placed(k, Span(first, last, ""))
-        return place is not None and place[:2] == (start, end)
+        return last - first if place is not None and place[:2] == (start, end) else 0
 
     def placed(self, k: int, span: Span) -> tuple[int, int, str] | None:
         """Return a span of words in characters; None where it is white space."""

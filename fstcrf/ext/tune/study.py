@@ -1,4 +1,12 @@
-"""The space that trials are taken from, and studies: trials made one after the other by optuna."""
+"""The space that trials are taken from, and studies: trials made one after the other by optuna.
+
+Optuna draws points, stops trials and keeps journals. Ours is what it does not do. A search that is
+resumed ends as one in one go: samplers have state that journals lack, so each trial has a sampler
+with a seed of its own. A finite space is tried once from end to end, beginning at the defaults. A
+trial that converged counts in later comparisons as where it ended; these thousand figures stay out
+of the journal, which has finished trials alone. A line that a crash cut off is dropped, and a lock
+ends with its process.
+"""
 
 from __future__ import annotations
 

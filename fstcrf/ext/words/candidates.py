@@ -7,7 +7,7 @@ ways are learnt, or the word is added, as `on_missing` says.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -41,6 +41,16 @@ class CandidateLabels:
             found = label_of(fields_of(self.lexicon.feature(word)), self.fields)
             self._known[word] = found
         return found
+
+    def among(self, labels: Iterable[str]) -> set[str]:
+        """Return those of some labels that a word of the lexicon has, known or unknown."""
+        wanted = set(labels)
+        left = wanted.copy()
+        for word in range(self.lexicon.n_known + len(self.lexicon.tables.unknown_entries)):
+            if not left:
+                break
+            left.discard(label_of(fields_of(self.lexicon.feature(word)), self.fields))
+        return wanted - left
 
     def unknown(self, label: str | None) -> int:
         """Return the unknown word whose label has most in common with a label from its start."""

@@ -14,6 +14,7 @@ import numpy as np
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
+from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.lexicon import Lexicon, Word, WordAnswer, WordLattice
 from fstcrf.ext.words import files, sources
 from fstcrf.ext.words.annotation import Annotation
@@ -30,12 +31,12 @@ from fstcrf.ext.words.files import LatticeRecord, SavedLatticeCRF
 from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpace
 from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
+from fstcrf.kernel.native import mapped
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Run, runs_of
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Progress
-from fstcrf.training.shards import Workers
 
 __all__ = ["Costs", "LatticeCRF", "WordCounts"]
 
@@ -163,6 +164,12 @@ class LatticeCRF:
         checkpoint, checkpoint_every, resume
             File for the state of the run, as for `CRF.train`.
 
+        Warns
+        -----
+        LabelWarning
+            Labels of held-out words that no word of the lexicon has; annotations that are left out
+            or changed.
+
         Raises
         ------
         DataError
@@ -178,6 +185,9 @@ class LatticeCRF:
         _check_complete(dev)
         if new_words:
             lexicon = lexicon.with_entries(new_entries(lexicon, data, label, least=new_words))
+        gold = [w.label for one in dev or () for w in one.words if w.label is not None]
+        held = CandidateLabels(lexicon, label).among(gold)
+        warn_of_unseen([gold], held, "labels of the held-out data", stacklevel=2)
         templates, rewrites = WordTemplates.given(template), Rewrites.given(rewrite)
         corpus = _Corpus.read(
             lexicon, data, templates, rewrites, label, costs=costs, on_missing=on_missing
@@ -243,18 +253,17 @@ class LatticeCRF:
             raise OptionError(f"threads is {threads}, expected at least 1")
 
         def answer(run: Run) -> BestWords:
-            numbers = run.numbers.tolist()
-            marks = None if boundaries is None else [boundaries[b] for b in numbers]
-            return self._scores.best([texts[b] for b in numbers], marks)
+            some = slice(run.first, run.end)
+            return self._scores.best(texts[some], None if boundaries is None else boundaries[some])
 
         runs = runs_of([len(text) + 1 for text in texts], _RUN)
-        found = list(Workers(threads).map(answer, runs))
+        found = mapped(answer, runs, threads)
         nothing = np.zeros(0, dtype=np.int32)
         start, end, word = (
             np.concatenate([nothing, *(getattr(one, name) for one in found)])
             for name in ("start", "end", "word")
         )
-        counts = [np.diff(one.row) for one in found]
+        counts = [Ragged(one.row).lengths for one in found]
         row = Ragged.from_lengths(np.concatenate([nothing, *counts])).offsets
         scores = np.concatenate([np.zeros(0), *(one.score for one in found)])
         return WordAnswer(tuple(texts), self.lexicon, row, start, end, word, scores)

@@ -19,8 +19,9 @@ from fstcrf.ext.words.candidates import TrainingLattice
 from fstcrf.ext.words.machines import Shape, chained
 from fstcrf.kernel import dot
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.kernel.native import Workers
 from fstcrf.ragged import Ragged
-from fstcrf.training.shards import N_SHARDS, Workers
+from fstcrf.training.shards import N_SHARDS
 
 __all__ = ["LatticeProblem", "WordLikelihood", "WordSpace"]
 

@@ -86,7 +86,6 @@ class _Scored(NamedTuple):
     number: Ints
     shape: Shape
     machine: Acyclic
-    states: Longs
 
 
 class BestWords(NamedTuple):
@@ -97,30 +96,6 @@ class BestWords(NamedTuple):
     end: Ints
     word: Ints
     score: Floats
-
-
-def best_arcs(machine: Acyclic, begin: Longs) -> tuple[Longs, Longs]:
-    """Return the arcs of the best paths from some states, and their bounds; ties as `acyclic.best`.
-
-    Where there is no path, there are no arcs.
-    """
-    suffix = machine.best_suffix
-    source = Ragged(machine.row).rows()
-    good = np.flatnonzero(machine.score + suffix[machine.target] == suffix[source])
-    first = np.full(len(suffix), -1, dtype=np.int64)
-    first[source[good[::-1]]] = good[::-1]  # the first one of each state is written last
-    first[(machine.final == suffix) | (suffix == -np.inf)] = -1
-    steps, state = [], begin.copy()
-    while True:  # all paths, an arc each
-        arc = np.where(state < 0, -1, first[state])
-        if (arc < 0).all():
-            break
-        steps.append(arc)
-        state = np.where(arc < 0, -1, machine.target[arc])
-    if not steps:
-        return np.zeros(0, dtype=np.int64), np.zeros(len(begin) + 1, dtype=np.int64)
-    paths = np.stack(steps, axis=1)
-    return paths[paths >= 0], Ragged.from_lengths((paths >= 0).sum(axis=1)).offsets
 
 
 class WordScores:
@@ -211,11 +186,11 @@ class WordScores:
         marks = repeat(None) if boundaries is None else boundaries
         pairs = zip(texts, marks, strict=boundaries is not None)
         one = self._scored(texts, [self._lexicon.candidates(t, boundaries=m) for t, m in pairs])
-        arcs, row = best_arcs(one.machine, one.states)
+        arcs, row = one.machine.best_paths()
         word = one.shape.word[arcs]
         rows = Ragged(row).filtered(word >= 0)
         chosen = word[word >= 0]
-        scores = one.machine.best_suffix[one.states]
+        scores = one.machine.best_scores()
         return BestWords(
             rows.offsets, one.start[chosen], one.end[chosen], one.number[chosen], scores
         )
@@ -237,7 +212,7 @@ class WordScores:
             score = score - costs * entries["cost"] / lexicon.unit
         left = self._contexts(found.left, entries["left"], self.classes.ends[0])
         right = self._contexts(found.right, entries["right"], self.classes.ends[1])
-        shift = np.repeat(begin, np.diff(row))
+        shift = Ragged(row).repeat(begin)
         shape, states = word_shapes(
             words["from"] + shift,
             words["end"] + shift,
@@ -254,8 +229,8 @@ class WordScores:
         arcs[is_word] = score[shape.word[is_word]]
         pair = shape.pair[is_pair]
         arcs[is_pair] = self._pairs(right.code[pair >> 32], left.code[pair & (1 << 32) - 1])
-        machine = Acyclic(shape.row, shape.target, arcs, final)
-        return _Scored(start, end, number, shape, machine, states)
+        machine = Acyclic(shape.row, shape.target, arcs, final, states)
+        return _Scored(start, end, number, shape, machine)
 
     def _contexts(self, classes: Ints, own: Array, end: int) -> _Contexts:
         code = np.append(classes, end).astype(np.int64) << 16

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fstcrf.errors import DataError
 from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
 from fstcrf.ext.words.templates import fields_of
-from fstcrf.files import decoded, open_binary, source_name
+from fstcrf.files import decoded, open_binary, read_lines, source_name
 
 __all__ = ["read_marked", "read_words"]
 
@@ -97,8 +97,9 @@ class _LineError(Exception):
 
 
 def _rows(path: str | os.PathLike[str]) -> Iterator[_Row]:
+    name = source_name(path)
     with open_binary(path) as file:
-        text = decoded(file.read(), source_name(path), first_line=1)
+        text = decoded(b"".join(read_lines(file, name)), name)
     for number, line in enumerate(text.split("\n"), start=1):
         yield _Row(number, line.rstrip("\r"))
 

@@ -18,7 +18,7 @@ from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Bound, Budget, EmissionRows
-from fstcrf.lattices.answer import Answer, Path, shares
+from fstcrf.lattices.answer import Answer, Path
 from fstcrf.lattices.confidence import Confidence
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
@@ -266,22 +266,16 @@ class Emissions:
 
     def _searched_paths(self, n: int, budget: Budget | None) -> Answer:
         """Return the n best paths over the machine of a lattice, or searched lazily."""
-        size, live = len(self), self._live
-        score = np.full((size, n), -np.inf)
-        score[~live, 0] = self.program.empty_score
+        searched = self.program.decoder.paths(self._searched, n, budget)
+        score = np.full((len(self), n), -np.inf)
         path = np.full((n, int(self.scores.offsets[-1])), -1, dtype=np.int32)
-        exact, bounds = np.ones((size, n), dtype=bool), score.copy()
-        if live.any():
-            found = self.program.decoder.paths(self._searched, n, budget)
-            kept = found.score.shape[1]
-            score[live, :kept] = found.score
-            path[:kept] = np.where(found.path < 0, -1, self._state_label[found.path])
-            proven = np.arange(n) < found.proven[:, None]
-            over = proven | np.isneginf(found.bound)[:, None]
-            exact[live] = over
-            mine = score[live]
-            bounds[live] = np.where(over, mine, np.maximum(found.bound[:, None], mine))
-            warn_unproven(int(found.unproven(n).sum()), size)
+        kept = searched.score.shape[1]
+        score[:, :kept] = searched.score
+        path[:kept] = np.where(searched.path < 0, -1, self._state_label[searched.path])
+        exact = np.arange(n) < searched.proven[:, None]
+        exact |= np.isneginf(searched.bound)[:, None]
+        bounds = np.where(exact, score, np.maximum(searched.bound[:, None], score))
+        warn_unproven(int(searched.unproven(n).sum()), len(self))
         return self._answer(path, score, exact, bounds)
 
     def _answer(
@@ -292,15 +286,14 @@ class Emissions:
         bounds: Floats | None = None,
     ) -> Answer:
         """Return the answer of paths, int32 [n, N], with scores [B, n]."""
-        one = (slice(None), 0) if score.shape[1] == 1 else ...
         return EmissionAnswer(
             {"label": path},
             {"label": self.labels},
             self.scores.offsets,
-            scores=score[one],
-            probabilities=lambda: self._shares(score)[one],
-            exact=np.ones(score.shape, dtype=bool)[one] if exact is None else exact[one],
-            bounds=score[one] if bounds is None else bounds[one],
+            scores=score,
+            exact=exact,
+            bounds=bounds,
+            log_z=self._usual_log_z,
             posterior=lambda: _Posterior(self),
             width=self.scores.width,
         )
@@ -312,10 +305,10 @@ class Emissions:
 
         Parameters and errors as for `Lattice.minimum_risk`.
         """
-        found: list[MinimumRisk | None] = [None] * len(self)
-        for b in np.flatnonzero(~self.dead).tolist():
-            found[b] = self.lattices[b].minimum_risk(loss, scheme=scheme)
-        return found
+        return [
+            None if dead else lattice.minimum_risk(loss, scheme=scheme)
+            for lattice, dead in zip(self.lattices, self.dead.tolist(), strict=True)
+        ]
 
     # --- Sums -------------------------------------------------------------------------------
 
@@ -323,10 +316,7 @@ class Emissions:
     def log_z(self) -> Floats:
         """Log of the sum over all paths of each sentence, float64 [B]; −inf: there is none."""
         if self.rows is None:
-            out = np.full(len(self), self.program.empty_score)
-            if self._live.any():
-                out[self._live] = kernel.log_partitions(self._bound)
-            return out
+            return kernel.log_partitions(self._bound)
         with self._named():
             sums = self.rows.sums()
         if sums.left.any():
@@ -356,31 +346,26 @@ class Emissions:
             return self.scores.padded(self._label_sums(self._posteriors.node[0]))
         with self._named():
             sums = self.rows.sums(posteriors=True)
-        found: Floats = sums.node.astype(np.float64, copy=False)
+        posterior: Floats = sums.node.astype(np.float64, copy=False)
         if sums.left.any():
             rest = self.select(sums.left)
-            found[sums.left, : rest.scores.width] = rest.marginals()
-        return found
+            posterior[sums.left, : rest.scores.width] = rest.marginals()
+        return posterior
 
     def max_marginals(self) -> Floats:
         """Return the score of the best path through each label, float64 [B, T, L]; −inf: none."""
-        flat = np.empty((0, len(self.labels)))
-        if self._live.any():
-            (states,) = kernel.axis_max_marginals(self._bound)
-            flat = self.program.chain["label"].topology.label_max(states)
-        return self.scores.padded(flat, -np.inf)
+        (states,) = kernel.axis_max_marginals(self._bound)
+        best = self.program.chain["label"].topology.label_max(states)
+        return self.scores.padded(best, -np.inf)
 
     def entropy(self) -> Floats:
         """Return the entropy of each sentence's distribution over paths, in nats, float64 [B].
 
         0 for a sentence without a path. Costs a row of states for each state and token.
         """
-        out = np.zeros(len(self))
-        if self._live.any():
-            found = kernel.axis_posterior(self._bound, entropy=True).entropy
-            assert found is not None  # noqa: S101 (asked for)
-            out[self._live] = np.where(self.dead[self._live], 0.0, found)
-        return out
+        entropy = kernel.axis_posterior(self._bound, entropy=True).entropy
+        assert entropy is not None  # noqa: S101 (it was to be computed)
+        return np.where(self.dead, 0.0, entropy)
 
     def sample(self, n: int, *, seed: int = 0) -> Ints:
         """Return n independent samples from each sentence's distribution over paths.
@@ -402,11 +387,9 @@ class Emissions:
         OptionError
             A negative n or seed.
         """
-        for name, number in (("n", n), ("seed", seed)):
-            if number < 0:
-                raise OptionError(f"{name} is {number}, expected at least 0")
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
         flat = np.full((n, int(self.scores.offsets[-1])), -1, dtype=np.int32)
-        if self._live.any() and n:
+        if n and len(self):
             uniform = [
                 np.random.default_rng([seed, b]).random((n, length))
                 for b, length in enumerate(self.lengths.tolist())
@@ -537,23 +520,18 @@ class Emissions:
         if self.rows is None:
             return None
         with self._named():
-            found = self.rows.spans(np.ascontiguousarray(path), _span_tables(self.labels))
-        if found.left[np.diff(found.ends) > 0].any():
+            spans = self.rows.spans(np.ascontiguousarray(path), _span_tables(self.labels))
+        rows = Ragged(spans.ends)
+        if spans.left[rows.lengths > 0].any():
             return None
-        return Ragged(found.ends).split(found.probability)
+        return rows.split(spans.probability)
 
     # --- How it is computed -------------------------------------------------------------------
 
     @made_once
-    def _live(self) -> Bools:
-        """Sentences with a token."""
-        return self.lengths > 0
-
-    @made_once
     def _values(self) -> tuple[Longs, tuple[Floats, ...]]:
         self.scores.check_numbers(self.labels)
-        bounds = Ragged.from_lengths(self.lengths[self._live]).offsets
-        return bounds, self.program.per_token([self.scores.flat])
+        return self.scores.offsets, self.program.per_token([self.scores.flat])
 
     @made_once
     def _searched(self) -> Bound:
@@ -574,20 +552,16 @@ class Emissions:
 
     @made_once
     def _posteriors(self) -> kernel.AxisPosterior:
-        if not self._live.any():
-            states = self.program.shape[0]
-            return kernel.AxisPosterior(np.empty(0), (np.empty((0, states)),), (None,))
         return kernel.axis_posterior(self._bound)
 
     def _label_sums(self, states: Floats) -> Floats:
         return self.program.chain["label"].topology.label_sums(states)
 
-    def _shares(self, scores: Floats) -> Floats:
-        """Return the probabilities of paths, float64 [B, n]; NaN: from too large a product."""
+    def _usual_log_z(self) -> Floats:
+        """Return log Z of each sentence, float64 [B]; NaN of too large a product."""
         if self.rows is None and not self.program.summable:
-            sums = np.where(self._live, np.nan, self.program.empty_score)
-            return shares(scores, sums[:, None])
-        return shares(scores, self.log_z[:, None])
+            return np.where(self.lengths, np.nan, self.program.empty_score)
+        return self.log_z
 
 
 class EmissionAnswer(Answer):
@@ -598,8 +572,8 @@ class EmissionAnswer(Answer):
         posterior = self.posterior
         if not isinstance(posterior, _Posterior) or tape not in (None, "label"):
             return super().span_probabilities(tape, k)
-        found = posterior.batch.path_spans(self.flat[k])
-        return super().span_probabilities(tape, k) if found is None else found
+        probabilities = posterior.batch.path_spans(self.flat[k])
+        return super().span_probabilities(tape, k) if probabilities is None else probabilities
 
 
 class _Posterior:

@@ -18,7 +18,7 @@ import numpy as np
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.errors import NoPathError, NumericError, OptionError, TooLargeError
 from fstcrf.kernel import EmissionRows, Emitter, Graph, Sums, forward_backward
-from fstcrf.lattices.answer import Answer, shares
+from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.emissions.reading import Scores
 from fstcrf.lattices.emissions.structure import LegalStates, joint_structure
 from fstcrf.lazy import given_state, made_once
@@ -342,9 +342,7 @@ def best_labels(
         dict(heads.tapes),
         joint.offsets,
         scores=best,
-        probabilities=lambda: shares(best, question.sums(rows, joint).log_z),
-        exact=np.ones(len(best), dtype=bool),
-        bounds=best,
+        log_z=lambda: question.sums(rows, joint).log_z,
         width=joint.width,
     )
 

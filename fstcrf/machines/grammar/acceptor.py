@@ -113,8 +113,8 @@ class Acceptor:
                 f"expected {len(self.tapes)} of one length"
             )
         columns = [
-            _label_ids(sequence, known, tape)
-            for sequence, known, tape in zip(sequences, self.labels, self.tapes, strict=True)
+            _label_ids(sequence, labels, tape)
+            for sequence, labels, tape in zip(sequences, self.labels, self.tapes, strict=True)
         ]
         state, total = 0, 0.0
         for token in zip(*columns, strict=True):
@@ -267,14 +267,14 @@ def _product_states(left: Ints, right: Ints, limit: int, name: str) -> tuple[Lon
         first, second = left[frontier // width], right[frontier % width]
         pairs = np.where((first >= 0) & (second >= 0), first.astype(np.int64) * width + second, -1)
         rows.append(pairs)
-        found = [int(p) for p in distinct(pairs) if p >= 0 and int(p) not in number]
-        number.update((pair, len(number) + i) for i, pair in enumerate(found))
+        fresh = [int(p) for p in distinct(pairs) if p >= 0 and int(p) not in number]
+        number.update((pair, len(number) + i) for i, pair in enumerate(fresh))
         if len(number) > limit:
             raise TooLargeError(
                 f"the product {shortened(name)} has more than {limit} states, too many to "
                 "expand: constrain fewer labels at once"
             )
-        frontier = np.asarray(found, dtype=np.int64)
+        frontier = np.asarray(fresh, dtype=np.int64)
     states = np.fromiter(number, dtype=np.int64, count=len(number))
     by_pair = np.argsort(states)
     targets = np.concatenate(rows)
@@ -293,8 +293,8 @@ def on_tapes(
         A tape that is missing, or has another label set.
     """
     sets = dict(zip(tapes, labels, strict=True))
-    for tape, known in zip(acceptor.tapes, acceptor.labels, strict=True):
-        if sets.get(tape) != known:
+    for tape, expected in zip(acceptor.tapes, acceptor.labels, strict=True):
+        if sets.get(tape) != expected:
             raise ShapeError(f"{acceptor.name}: tape {tape!r} is missing or has other labels")
     if acceptor.tapes == tapes:
         return acceptor
@@ -356,9 +356,9 @@ def _breadth_first(target: Ints) -> Longs:
     while len(layer):
         met[layer] = True
         layers.append(layer)
-        found, first = np.unique(target[layer], return_index=True)
-        new = (found >= 0) & ~met[found]
-        layer = found[new][np.argsort(first[new])].astype(np.int64)
+        reached, first = np.unique(target[layer], return_index=True)
+        new = (reached >= 0) & ~met[reached]
+        layer = reached[new][np.argsort(first[new])].astype(np.int64)
     return np.concatenate(layers)
 
 
@@ -394,10 +394,10 @@ def minimise(acceptor: Acceptor) -> Acceptor:
     """
     if acceptor in _minimal:
         return acceptor
-    found = _minimised(acceptor)
-    if found.n_states > _SMALL:
-        _minimal.add(found)
-    return found
+    minimal = _minimised(acceptor)
+    if minimal.n_states > _SMALL:
+        _minimal.add(minimal)
+    return minimal
 
 
 def _minimised(acceptor: Acceptor) -> Acceptor:
@@ -489,13 +489,13 @@ def predecessors(target: Ints) -> Callable[[NDArray[np.integer]], Longs]:
 def coarsest(target: Ints, classes: Longs) -> Longs:
     """Return the coarsest partition within classes, int64 [Q], whose classes lead to classes."""
     parts, before = _Parts(classes), None
-    asked = np.arange(len(target))
-    while len(asked) and parts.n < len(target):
-        ahead = target[asked]
+    splitter = np.arange(len(target))
+    while len(splitter) and parts.n < len(target):
+        ahead = target[splitter]
         led = np.where(ahead >= 0, parts.classes[ahead], -1)
-        fresh = parts.split(asked, led)
+        fresh = parts.split(splitter, led)
         before = before or predecessors(target)
-        asked = before(fresh)
+        splitter = before(fresh)
     return parts.classes
 
 
@@ -504,8 +504,8 @@ def numbered(rows: NDArray[np.generic]) -> Longs:
     if len(rows) < _FEW:
         seen: dict[bytes, int] = {}
         return np.asarray([seen.setdefault(row.tobytes(), len(seen)) for row in rows])
-    found: Longs = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    return found
+    numbers: Longs = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return numbers
 
 
 class _Parts:
@@ -526,8 +526,8 @@ class _Parts:
         rows = numbered(np.column_stack([old, led]))
         _, first, size = np.unique(rows, return_index=True, return_counts=True)
         of_class = old[first]
-        known, n_asked = np.unique(old, return_counts=True)
-        rest = self.size[known] - n_asked
+        classes, n_asked = np.unique(old, return_counts=True)
+        rest = self.size[classes] - n_asked
         # The largest group of each class: the last one in this order.
         order = np.lexsort((size, of_class))
         largest = order[np.append(np.diff(of_class[order]) > 0, True)]
@@ -537,19 +537,19 @@ class _Parts:
         number = of_class.copy()
         number[moved] = self._new(size[moved])
         left = wins & (rest > 0)
-        others = self._members(known[left], asked)
-        place = np.searchsorted(known[left], self.classes[others])
+        others = self._members(classes[left], asked)
+        place = np.searchsorted(classes[left], self.classes[others])
         self.classes[others] = self._new(rest[left])[place]
         self.classes[asked] = number[rows]
-        self.size[known] = np.maximum(size[largest], rest)
+        self.size[classes] = np.maximum(size[largest], rest)
         return np.concatenate([asked[moved[rows]], others])
 
     def _new(self, size: Longs) -> Longs:
         """Return numbers for classes of these sizes."""
-        found = np.arange(self.n, self.n + len(size))
-        self.size[found] = size
+        numbers = np.arange(self.n, self.n + len(size))
+        self.size[numbers] = size
         self.n += len(size)
-        return found
+        return numbers
 
     def _members(self, classes: Longs, asked: Longs) -> Longs:
         """Return the members of some classes that were not asked."""
@@ -557,6 +557,6 @@ class _Parts:
             return np.zeros(0, dtype=np.int64)
         inside = np.zeros(self.n, dtype=bool)
         inside[classes] = True
-        found = inside[self.classes]
-        found[asked] = False
-        return np.flatnonzero(found)
+        members = inside[self.classes]
+        members[asked] = False
+        return np.flatnonzero(members)

@@ -86,9 +86,9 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
         final.append(max(ends, default=-np.inf))
         steps.append([])
         for symbols, reached in alphabet.read(subset):
-            found = sets.after(reached)
-            if found is not None:  # else nothing is accepted from here
-                steps[-1].append((symbols, *found))
+            successor = sets.after(reached)
+            if successor is not None:  # else nothing is accepted from here
+                steps[-1].append((symbols, *successor))
     target = np.full((len(steps), automaton.n_symbols), -1, dtype=np.int32)
     score = np.zeros(target.shape)
     for state, several in enumerate(steps):
@@ -119,8 +119,8 @@ class _Subsets:
             if len(self.known) > _KEPT:
                 self.known.clear()
             self.known[key] = self._new(rest)
-        found = self.known[key]
-        return None if found is None else (found[0], best + found[1])
+        subset = self.known[key]
+        return None if subset is None else (subset[0], best + subset[1])
 
     def _new(self, reached: dict[int, float]) -> tuple[int, float] | None:
         closed = _closed(self.automaton, reached)
@@ -158,10 +158,10 @@ class _Alphabet:
         by_class: dict[int, dict[int, float]] = {}
         for state, rest in subset.items():
             for number, score, target in self.steps[state]:
-                found = by_class.setdefault(number, {})
+                scores = by_class.setdefault(number, {})
                 value = rest + score
-                if value > found.get(target, -np.inf):
-                    found[target] = value
+                if value > scores.get(target, -np.inf):
+                    scores[target] = value
         key = tuple(sorted(by_class))
         if key not in self.parts:
             self.parts[key] = self._told_apart(key)
@@ -218,11 +218,11 @@ def ambiguous(automaton: Automaton) -> list[int] | None:
 
 
 def _symbols_to(origin: dict[_Pair, tuple[_Pair, int] | None], pair: _Pair) -> list[int]:
-    found: list[int] = []
+    symbols: list[int] = []
     while (before := origin[pair]) is not None:
         pair, symbol = before
-        found.append(symbol)
-    return found[::-1]
+        symbols.append(symbol)
+    return symbols[::-1]
 
 
 class _Moves:
@@ -425,13 +425,13 @@ def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tu
     chosen = only_tape(sets, tape)
     labels = sets[chosen]
     numbered = _numbered(machine, labels)
-    found = _deterministic(numbered, len(labels))
-    if found is None:
+    deterministic = _deterministic(numbered, len(labels))
+    if deterministic is None:
         try:
-            found = determinise(automaton(numbered, len(labels)))
+            deterministic = determinise(automaton(numbered, len(labels)))
         except TooLargeError as error:
             raise GrammarError(f"as a deterministic machine: {error}") from None
-    target, score, final = found
+    target, score, final = deterministic
     return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
 
 
@@ -479,7 +479,7 @@ def constraint_from_arrays(
     name: str,
 ) -> Constraint:
     """Return arrays as a part of a grammar; see `Grammar.from_arrays`."""
-    known = label_sets(labels)[""]
+    own_labels = label_sets(labels)[""]
     step = np.asarray(target)
     if step.ndim != 2 or not np.issubdtype(step.dtype, np.integer):
         raise ShapeError(
@@ -491,24 +491,24 @@ def constraint_from_arrays(
     ends = np.zeros(states) if final is None else real_array(final, f"{name}: final")
     scores = None
     if score is not None:
-        given = real_array(score, f"{name}: score")
-        if given.shape != step.shape:
-            raise ShapeError(f"{name}: score is {list(given.shape)}, expected {list(step.shape)}")
-        scores = np.where(step >= 0, given, 0.0)
-    whole = Acceptor(("",), (known,), step.astype(np.int32), scores, ends, name)
+        arcs = real_array(score, f"{name}: score")
+        if arcs.shape != step.shape:
+            raise ShapeError(f"{name}: score is {list(arcs.shape)}, expected {list(step.shape)}")
+        scores = np.where(step >= 0, arcs, 0.0)
+    whole = Acceptor(("",), (own_labels,), step.astype(np.int32), scores, ends, name)
     arrays = (whole.target, whole.final, *(() if scores is None else (scores,)))
-    content = "arrays", known, *((a.shape, a.tobytes()) for a in arrays), tape
+    content = "arrays", own_labels, *((a.shape, a.tobytes()) for a in arrays), tape
     return Constraint(name, partial(_arranged, trim(whole), tape), content, language=True)
 
 
 def _arranged(acceptor: Acceptor, tape: str | None, sets: LabelSets) -> tuple[Acceptor, ...]:
     """Return an acceptor over the labels of a tape, in their order; it rejects those new to it."""
     chosen = only_tape(sets, tape)
-    labels, known = sets[chosen], acceptor.labels[0]
-    unknown = next((label for label in known if label not in labels), None)
+    labels, own = sets[chosen], acceptor.labels[0]
+    unknown = next((label for label in own if label not in labels), None)
     if unknown is not None:
         raise GrammarError(f"no label {unknown!r}{nearest(unknown, labels)}")
-    place = [labels.index(label) for label in known]
+    place = [labels.index(label) for label in own]
     target = np.full((acceptor.n_states, len(labels)), -1, dtype=np.int32)
     target[:, place] = acceptor.target
     score = None

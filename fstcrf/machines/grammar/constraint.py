@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -98,7 +99,7 @@ class Constraint:
         return hash(self.content)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Constraint, (self.name, self.build, self.content)
+        return Constraint, (self.name, self.build, self.content, self.language, self.sums)
 
     def bind(self, sets: LabelSets) -> tuple[Acceptor, ...]:
         """Return its acceptors over these label sets, made once.
@@ -123,8 +124,8 @@ class Constraint:
             raise GrammarError(f"{self.name}: {error}") from None
         for acceptor in acceptors:
             if is_empty(acceptor) and not (self.language and only_empty(acceptor)):
-                known = " and ".join(str(len(labels)) for labels in acceptor.labels)
-                raise GrammarError(f"{acceptor.name} accepts nothing over these {known} labels")
+                sizes = " and ".join(str(len(labels)) for labels in acceptor.labels)
+                raise GrammarError(f"{acceptor.name} accepts nothing over these {sizes} labels")
         return acceptors
 
 
@@ -308,11 +309,11 @@ def contiguous(names: Names = ANY, *, options: RuleOptions) -> Constraint:
 
 def _contiguous(chosen: Names, options: RuleOptions, sets: LabelSets) -> tuple[Acceptor, ...]:
     reading, once = options.reading(sets), _count(1, most=True)
-    found = []
+    acceptors = []
     for unit in reading.units(chosen):
         title = f'contiguous("{unit.type if isinstance(unit, Spans) else unit}")'
-        found.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
-    return tuple(found)
+        acceptors.append(options.acceptor(title, once, sets, [reading.runs(unit)]))
+    return tuple(acceptors)
 
 
 def if_present(name: Names, *then: Names | Constraint, options: RuleOptions) -> Constraint:
@@ -364,7 +365,7 @@ def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     """Return the constraint of the neighbours that are allowed."""
     title = "transitions(…)"
     if callable(allowed):
-        return _touching(title, partial(_asked, allowed), options, None)
+        return _touching(title, _Asked(allowed, {}), options, None)
     keys = frozenset(allowed) if isinstance(allowed, Mapping) else None
     if isinstance(allowed, Mapping):
         some = [(a, b) for a, following in allowed.items() for b in following]
@@ -374,9 +375,46 @@ def transitions(allowed: Neighbours, *, options: RuleOptions) -> Constraint:
     return _touching(title, partial(_legal, some, keys), options, content)
 
 
-def _asked(allowed: Callable[[str | None, str | None], bool], labels: tuple[str, ...]) -> Bools:
-    ends = (*labels, None)
-    return np.asarray([[bool(allowed(a, b)) for b in ends] for a in ends])
+class _Asked:
+    """What a function says of neighbours, asked once for each label set.
+
+    Where pickle cannot name the function, its answers so far are pickled instead of it.
+    """
+
+    def __init__(
+        self,
+        allowed: Callable[[str | None, str | None], bool] | None,
+        answers: dict[tuple[str, ...], Bools],
+    ) -> None:
+        self.allowed = allowed
+        self.answers = answers
+
+    def __call__(self, labels: tuple[str, ...]) -> Bools:
+        if labels not in self.answers:
+            if self.allowed is None:
+                others = len(next(iter(self.answers)))
+                raise GrammarError(
+                    f"it was pickled with what its function says of {others} other labels, without "
+                    "the function: define that with def in a module"
+                )
+            ends = (*labels, None)
+            asked = [[bool(self.allowed(a, b)) for b in ends] for a in ends]
+            self.answers[labels] = np.asarray(asked)
+        return self.answers[labels]
+
+    def __copy__(self) -> _Asked:
+        return self
+
+    def __deepcopy__(self, memo: object) -> _Asked:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        try:
+            pickle.dumps(self.allowed)
+        except Exception:  # noqa: BLE001 (whatever a callable raises)
+            if self.answers:  # else cloudpickle may take the function
+                return _Asked, (None, dict(self.answers))
+        return _Asked, (self.allowed, {} if self.allowed else dict(self.answers))
 
 
 def _legal(
@@ -474,14 +512,14 @@ def _meeting(
     keys: frozenset[str | None] | frozenset[str] | None,
 ) -> Bools:
     """Return which labels may meet, bool [size of each axis]; with keys, also all that are none."""
-    index = [{label: i for i, label in enumerate(known)} for known in labels]
+    index = [{label: i for i, label in enumerate(number)} for number in labels]
     for names in [*((key,) for key in keys or ()), *chosen]:
-        for name, known in zip(names, index, strict=False):
-            if name not in known:
-                raise GrammarError(f"no label {name!r}{nearest(str(name), filter(None, known))}")
+        for name, number in zip(names, index, strict=False):
+            if name not in number:
+                raise GrammarError(f"no label {name!r}{nearest(str(name), filter(None, number))}")
     legal = np.zeros(tuple(map(len, index)), dtype=bool)
     if keys is not None:
         legal[[i for name, i in index[0].items() if name not in keys]] = True
     for names in chosen:
-        legal[tuple(known[name] for name, known in zip(names, index, strict=True))] = True
+        legal[tuple(number[name] for name, number in zip(names, index, strict=True))] = True
     return legal

@@ -158,11 +158,11 @@ def shortest(acceptor: Acceptor) -> dict[str, list[str]] | None:
     layers = 0
     while len(layer):
         reached = flat[layer]
-        found, first = np.unique(reached, return_index=True)
-        new = (found >= 0) & ~met[found]
+        states, first = np.unique(reached, return_index=True)
+        new = (states >= 0) & ~met[states]
         rows, symbols = np.divmod(first[new], flat.shape[1])
         order = np.argsort(first[new])
-        source, symbols, target = layer[rows][order], symbols[order], found[new][order]
+        source, symbols, target = layer[rows][order], symbols[order], states[new][order]
         origin[target] = np.column_stack([source, symbols])
         met[target] = True
         layers += 1
@@ -197,11 +197,11 @@ def _common(acceptors: Sequence[Acceptor], sets: Mapping[str, tuple[str, ...]]) 
     def product(a: Acceptor, b: Acceptor) -> Acceptor:
         return minimise(intersect(a, b, limit=limit))
 
-    found = shortest(reduce(product, acceptors))
-    if found is None:
+    word = shortest(reduce(product, acceptors))
+    if word is None:
         return None
-    tokens = len(next(iter(found.values())))
-    return {tape: found.get(tape, [labels[0]] * tokens) for tape, labels in sets.items()}
+    tokens = len(next(iter(word.values())))
+    return {tape: word.get(tape, [labels[0]] * tokens) for tape, labels in sets.items()}
 
 
 def _breaks(word: Word, acceptor: Acceptor) -> bool:
@@ -262,28 +262,28 @@ def overfull(
 def wanted(acceptor: Acceptor) -> Ints:
     """Return the fewest tokens from each state to an end, int32 [Q]; −1 where there is none."""
     flat = acceptor.target.reshape(acceptor.n_states, -1)
-    found = np.where(acceptor.final > -np.inf, 0, -1).astype(np.int32)
+    fewest = np.where(acceptor.final > -np.inf, 0, -1).astype(np.int32)
     tokens = 0
     while True:
-        there = np.append(found >= 0, False)  # the last one is that of −1
-        new = there[flat].any(axis=1) & (found < 0)
+        there = np.append(fewest >= 0, False)  # the last one is that of −1
+        new = there[flat].any(axis=1) & (fewest < 0)
         if not new.any():
-            return found
+            return fewest
         tokens += 1
-        found[new] = tokens
+        fewest[new] = tokens
 
 
 def _accounts(owner: int, acceptor: Acceptor) -> list[_Account]:
     flat = acceptor.target
     if not (acceptor.final > -np.inf).any():
         return []
-    found = []
+    accounts = []
     for level in (wanted(acceptor), -_allowed(acceptor)):
         fall = np.where(flat >= 0, level[:, None] - level[flat], _REJECTED).max(axis=0)
         due = level[0] - level[acceptor.final > -np.inf].max()
         if due or fall.any():
-            found.append(_Account(owner, float(due), fall.astype(np.float64)))
-    return found
+            accounts.append(_Account(owner, float(due), fall.astype(np.float64)))
+    return accounts
 
 
 def _allowed(acceptor: Acceptor) -> Ints:
@@ -301,14 +301,14 @@ def _allowed(acceptor: Acceptor) -> Ints:
     consumed = np.ones(flat.shape[1], dtype=bool)
     consumed[symbol[~onward]] = False
     # No loop has such a label: the longest ways are found in as many rounds as there are states.
-    found = np.zeros(states, dtype=np.int32)
+    longest = np.zeros(states, dtype=np.int32)
     for _ in range(states):
-        nearer = found.copy()
-        np.maximum.at(nearer, source, consumed[symbol] + found[target])
-        if np.array_equal(nearer, found):
+        nearer = longest.copy()
+        np.maximum.at(nearer, source, consumed[symbol] + longest[target])
+        if np.array_equal(nearer, longest):
             break
-        found = nearer
-    return found
+        longest = nearer
+    return longest
 
 
 def _proof(accounts: Sequence[_Account], mask: Bools) -> list[int] | None:

@@ -26,8 +26,8 @@ def acceptors_picture(acceptors: Sequence[Acceptor], title: str) -> str:
     OSError
         graphviz fails.
     """
-    found = [_graph(acceptor) for acceptor in acceptors]
-    return openfst.by_graphviz(_dot(found)) or pictures.graphs(found, title)
+    graphs = [_graph(acceptor) for acceptor in acceptors]
+    return openfst.by_graphviz(_dot(graphs)) or pictures.graphs(graphs, title)
 
 
 def _graph(acceptor: Acceptor) -> pictures.Diagram:
@@ -59,8 +59,8 @@ def _texts(names: Sequence[str], symbols: Sequence[int], score: np.ndarray | Non
     worth: dict[float, list[int]] = defaultdict(list)
     for symbol in symbols:
         worth[0.0 if score is None else float(score[symbol])].append(symbol)
-    for value, mine in worth.items():
-        yield _named(names, mine) + _shown(value)
+    for value, places in worth.items():
+        yield _named(names, places) + _shown(value)
 
 
 def _named(names: Sequence[str], symbols: Sequence[int]) -> str:

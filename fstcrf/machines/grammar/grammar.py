@@ -286,19 +286,19 @@ class Grammar:
         """
         if self.labels is None:
             raise GrammarError(f"{self} is not bound to labels; say which: .bound(labels)")
-        given: Mapping[Any, Any] = labels if isinstance(labels, Mapping) else {"": labels}
+        by_tape: Mapping[Any, Any] = labels if isinstance(labels, Mapping) else {"": labels}
         if not isinstance(labels, Mapping) and len(self.labels) == 1:
-            given = dict.fromkeys(self.labels, labels)
-        if given.keys() != self.labels.keys():
+            by_tape = dict.fromkeys(self.labels, labels)
+        if by_tape.keys() != self.labels.keys():
             raise GrammarError(
-                f"a labelling of the tapes {listed(given)}; {self} has {listed(self.labels)}"
+                f"a labelling of the tapes {listed(by_tape)}; {self} has {listed(self.labels)}"
             )
-        for tape, known in self.labels.items():
-            unknown = next((label for label in given[tape] if label not in known), None)
+        for tape, own in self.labels.items():
+            unknown = next((label for label in by_tape[tape] if label not in own), None)
             if unknown is not None:
-                raise LabelError(f"unknown label {unknown!r}; the labels are {listed(known)}")
+                raise LabelError(f"unknown label {unknown!r}; the labels are {listed(own)}")
         return sum(
-            acceptor.walk(*(given[tape] for tape in acceptor.tapes))
+            acceptor.walk(*(by_tape[tape] for tape in acceptor.tapes))
             for acceptor in self.bind(self.labels)
         )
 

@@ -28,17 +28,17 @@ LabelSets: TypeAlias = Mapping[str, tuple[str, ...]]
 def label_sets(labels: Labels) -> dict[str, tuple[str, ...]]:
     """Return the label set of each tape; a single set is that of the tape ``""``."""
     by_tape = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
-    given: Mapping[Any, Any] = labels if isinstance(labels, Mapping) and by_tape else {"": labels}
+    several: Mapping[Any, Any] = labels if isinstance(labels, Mapping) and by_tape else {"": labels}
     sets: dict[str, tuple[str, ...]] = {}
-    if not given:
+    if not several:
         raise GrammarError("no tape to bind a grammar to")
-    for tape in given:
+    for tape in several:
         on = f"tape {tape!r}: " if tape else ""
-        known = sets[tape] = label_tuple(given[tape], place=on, error=GrammarError)
-        if not known:
+        own = sets[tape] = label_tuple(several[tape], place=on, error=GrammarError)
+        if not own:
             raise GrammarError(f"{on}no labels to bind a grammar to")
-        if len(set(known)) < len(known):
-            twice = next(label for i, label in enumerate(known) if label in known[:i])
+        if len(set(own)) < len(own):
+            twice = next(label for i, label in enumerate(own) if label in own[:i])
             raise GrammarError(f"{on}label {twice!r} occurs twice in the label set")
     return sets
 
@@ -149,8 +149,8 @@ def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Span
     """Return names that can be read more than once."""
     if isinstance(names, str | Matching | Spans):
         return names
-    given: object = names  # whatever the caller passed
-    several: tuple[object, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
+    whole: object = names  # whatever the caller passed
+    several: tuple[object, ...] = tuple(whole) if isinstance(whole, Iterable) else (whole,)
     for name in several:
         if not isinstance(name, str | Matching | Spans):
             raise OptionError(
@@ -214,69 +214,69 @@ class LabelReading:
 
     def units(self, names: Names) -> list[str | Spans]:
         """Return the plain labels and the types of spans that names stand for; never ``O``."""
-        found: dict[str | Spans, None] = {}
+        units: dict[str | Spans, None] = {}
         for name in _each(names):
             if isinstance(name, Spans):
                 self._of_type(name.type)
-                found[name] = None
+                units[name] = None
                 continue
             for i in np.flatnonzero(self.members(name)).tolist():
                 part = self.parts[i]
                 if part is not None:
-                    found[Spans(part[1])] = None
+                    units[Spans(part[1])] = None
                 elif self.labels[i] != OUTSIDE:
-                    found[self.labels[i]] = None
-        return list(found)
+                    units[self.labels[i]] = None
+        return list(units)
 
     def runs(self, unit: str | Spans) -> Bools:
         """Return where a run of a label, or a span of a type, begins: bool [L + 1, L]."""
         if isinstance(unit, Spans):
             return self.starts & self._of_type(unit.type)
-        found = np.zeros_like(self.starts)
+        runs = np.zeros_like(self.starts)
         place = self.labels.index(unit)
-        found[:, place] = True
-        found[place, place] = False
-        return found
+        runs[:, place] = True
+        runs[place, place] = False
+        return runs
 
     def members(self, names: Names) -> Bools:
         """Return which labels names stand for, a type for all of its labels: bool [L]."""
-        found = np.zeros(len(self.labels), dtype=bool)
+        members = np.zeros(len(self.labels), dtype=bool)
         for name in _each(names):
             if isinstance(name, Matching):
-                found |= self._of_class(name)
+                members |= self._of_class(name)
             elif isinstance(name, str) and name in self.labels:
-                found[self.labels.index(name)] = True
+                members[self.labels.index(name)] = True
             else:
-                found |= self._of_type(name if isinstance(name, str) else name.type)
-        return found
+                members |= self._of_type(name if isinstance(name, str) else name.type)
+        return members
 
     def occurrences(self, names: Names) -> Bools:
         """Return where one of these occurs: a token of a label, the first token of a span.
 
         It occurs at the second label, behind the first or at the start: bool [L + 1, L].
         """
-        found = np.zeros_like(self.starts)
+        pairs = np.zeros_like(self.starts)
         for name in _each(names):
             if isinstance(name, Matching) or (isinstance(name, str) and name in self.labels):
-                found |= self.members(name)
+                pairs |= self.members(name)
             else:
                 kind = name if isinstance(name, str) else name.type
-                found |= self.starts & self._of_type(kind)
-        return found
+                pairs |= self.starts & self._of_type(kind)
+        return pairs
 
     def _of_class(self, matching: Matching) -> Bools:
-        found = np.asarray([matching.matches(label) for label in self.labels])
-        if not found.any() and not matching.optional:
+        members = np.asarray([matching.matches(label) for label in self.labels])
+        if not members.any() and not matching.optional:
             close = nearest(matching.pattern, self.labels)
             raise GrammarError(f"no label matches {matching}{close}")
-        return found
+        return members
 
     def _of_type(self, kind: str) -> Bools:
-        found = np.asarray([part is not None and part[1] == kind for part in self.parts])
-        if not found.any():
-            known = [*self.types, *self.labels]
-            raise GrammarError(f"no label and no type {kind!r}{nearest(kind, known)}")
-        return found
+        members = np.asarray([part is not None and part[1] == kind for part in self.parts])
+        if not members.any():
+            names = [*self.types, *self.labels]
+            raise GrammarError(f"no label and no type {kind!r}{nearest(kind, names)}")
+        return members
 
 
 def _each(names: Names) -> list[str | Matching | Spans]:

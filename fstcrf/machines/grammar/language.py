@@ -1,4 +1,4 @@
-"""The language of ``.grm`` files: names, functions and constraints resolved, then bound to labels.
+"""The language of ``.grm`` files: names, functions and constraints resolved.
 
 A definition is used behind the place where it stands, and not in itself: then every expression is
 regular. Costs become scores here. Each export is a constraint.
@@ -9,37 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from fstcrf.arrays import Bools
-from fstcrf.errors import DataError, GrammarError, OptionError, TooLargeError
+from fstcrf.errors import DataError, GrammarError, OptionError
 from fstcrf.files import read_file
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import constraint, syntax
-from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, only_empty, trim
+from fstcrf.machines.grammar.acceptor import Acceptor, is_empty, minimise, trim
 from fstcrf.machines.grammar.automata import constraint_from_machine
+from fstcrf.machines.grammar.binding import Binding, Export, bound_export
 from fstcrf.machines.grammar.constraint import Constraint, RuleOptions
-from fstcrf.machines.grammar.labels import (
-    ANY,
-    LabelSets,
-    Matching,
-    Names,
-    Spans,
-    nearest,
-    only_tape,
-)
-from fstcrf.machines.grammar.regular import (
-    Constrained,
-    Regular,
-    Symbol,
-    compiled,
-    has_scores,
-    leaves,
-)
+from fstcrf.machines.grammar.labels import ANY, LabelSets, Matching, Names, Spans
+from fstcrf.machines.grammar.regular import Constrained, Regular, Symbol, has_scores, leaves
 from fstcrf.machines.grammar.syntax import cut, fields, plain
 
 
@@ -56,9 +41,9 @@ def read_grammar(path: str | Path) -> tuple[Constraint, ...]:
 
 def parse_grammar(text: str, path: str | None = None) -> tuple[Constraint, ...]:
     """Return the exports of a text, the same ones for the same text; `path` is for messages."""
-    given: object = text  # whatever the caller passed
-    if not isinstance(given, str):
-        raise GrammarError(f"the grammar is {given!r}, expected text")
+    source: object = text  # whatever the caller passed
+    if not isinstance(source, str):
+        raise GrammarError(f"the grammar is {source!r}, expected text")
     # Machines come from files, which may change.
     return _parsed(text, path) if "fst" in text else _as_text(text, path)
 
@@ -69,7 +54,7 @@ def _parsed(text: str, path: str | None) -> tuple[Constraint, ...]:
     return tuple(
         Constraint(
             f"{short}: {export.name}",
-            partial(_bound, export, file.tapes, path, short),
+            partial(bound_export, export, file.tapes, path, short),
             language=True,
         )
         for export in _Expansion(file).exports()
@@ -122,24 +107,24 @@ def parse_rules(text: str, path: str | None = None) -> tuple[Rule, ...]:
     file = syntax.parse(text, path)
     short = "<text>" if path is None else Path(path).name
     expansion = _Expansion(file, open_costs=True)
-    found: list[Rule] = []
+    rules: list[Rule] = []
     for export in expansion.exports():
         value = export.value
         place = value.learned if isinstance(value, Constrained) else None
-        if place is not None and any(rule.place == place for rule in found):
+        if place is not None and any(rule.place == place for rule in rules):
             raise expansion.error(
                 "two exports share one open cost, <?>: write the pattern out twice", export.line
             )
-        bind = partial(_bound, export, file.tapes, path, short)
+        bind = partial(bound_export, export, file.tapes, path, short)
         constraint_ = Constraint(f"{short}: {export.name}", bind)
-        found.append(Rule(export.name, constraint_, place, export.line))
-    unused = expansion.open_places - {rule.place for rule in found}
+        rules.append(Rule(export.name, constraint_, place, export.line))
+    unused = expansion.open_places - {rule.place for rule in rules}
     if unused:
         line = text.count("\n", 0, min(unused)[0]) + 1
         raise expansion.error(
             "an open cost, <?>, stands in an export of its own: export NAME = each[x, <?>];", line
         )
-    return tuple(found)
+    return tuple(rules)
 
 
 def shipped_grammar(name: str) -> Path:
@@ -149,9 +134,9 @@ def shipped_grammar(name: str) -> Path:
     folder = next(
         (f for f in (package / "grammars", package.parent / "grammars") if f.is_dir()), package
     )
-    known = sorted(path.stem for path in folder.glob("*.grm"))
-    if name not in known:
-        close = get_close_matches(name, known, n=3) or known
+    names = sorted(path.stem for path in folder.glob("*.grm"))
+    if name not in names:
+        close = get_close_matches(name, names, n=3) or names
         raise GrammarError(f"no grammar {name!r} comes with fstcrf; there are {', '.join(close)}")
     return folder / f"{name}.grm"
 
@@ -220,18 +205,18 @@ def _each(
     path: str | None,
     sets: LabelSets,
 ) -> tuple[Acceptor, ...]:
-    binding = _Binding(names, path, sets)
+    binding = Binding(names, path, sets)
     parts = [part for part in leaves(pattern) if isinstance(part, Constrained)]
     if any(acceptor.weighted for part in parts for acceptor in binding.part(part)):
         raise GrammarError("the pattern of each holds a soft constraint")
-    (found,) = binding.acceptors(anywhere, "each")
-    if found.final[0] > -np.inf:
+    (matching,) = binding.acceptors(anywhere, "each")
+    if matching.final[0] > -np.inf:
         raise GrammarError("the pattern of each matches the empty sequence, so everywhere")
-    if is_empty(found):
+    if is_empty(matching):
         raise GrammarError(f"the pattern of each matches nothing{binding.nothing(pattern)}")
-    ends = (found.final > -np.inf)[found.target] & (found.target >= 0)
+    ends = (matching.final > -np.inf)[matching.target] & (matching.target >= 0)
     scored = replace(
-        found, score=np.where(ends, np.float64(weight), 0.0), final=np.zeros(found.n_states)
+        matching, score=np.where(ends, np.float64(weight), 0.0), final=np.zeros(matching.n_states)
     )
     return (minimise(trim(scored)),)
 
@@ -272,13 +257,13 @@ def _constrained(
     unknown = next((option for option in options if option not in form.options), None)
     if unknown is not None:
         raise GrammarError(f"{name} has no option {unknown!r}, only {', '.join(form.options)}")
-    given = {"tape": tapes[0][0] if len(tapes[0]) == 1 else None, **options}
-    if given.get("scheme") == "none":
-        given["scheme"] = None
+    settings = {"tape": tapes[0][0] if len(tapes[0]) == 1 else None, **options}
+    if settings.get("scheme") == "none":
+        settings["scheme"] = None
     more: dict[str, Any] = {"folder": folder} if "file" in form.kinds else {}
     if "pattern" in form.kinds:
         more = {"tapes": tapes}
-    return form.make(*values, options=RuleOptions(**given), **more)
+    return form.make(*values, options=RuleOptions(**settings), **more)
 
 
 def _fits(value: object, kind: _Kind) -> bool:
@@ -292,15 +277,6 @@ def _fits(value: object, kind: _Kind) -> bool:
 
 
 # --- Names and functions resolved -----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Export:
-    """An exported name of a file and its value."""
-
-    name: str
-    value: Regular
-    line: int
 
 
 @dataclass(eq=False, slots=True)
@@ -334,9 +310,9 @@ class _Scope:
     around: _Scope | None = None
 
     def get(self, name: str) -> _Value | _Function | None:
-        number, found = self.names.get(name, (self.size, None))
+        number, meaning = self.names.get(name, (self.size, None))
         if number < self.size:
-            return found
+            return meaning
         return None if self.around is None else self.around.get(name)
 
     def with_name(self, name: str, meaning: _Value | _Function) -> _Scope:
@@ -349,8 +325,8 @@ class _Scope:
         return _Scope(around=self)
 
     def all_names(self) -> list[str]:
-        mine = list(self.names)[: self.size]
-        return mine if self.around is None else [*mine, *self.around.all_names()]
+        own = list(self.names)[: self.size]
+        return own if self.around is None else [*own, *self.around.all_names()]
 
 
 @dataclass(eq=False)
@@ -363,12 +339,12 @@ class _Expansion:
     open_places: set[tuple[int, int]] = field(default_factory=set)
     expanded: int = 0  # expressions in bodies of functions, once for each call
 
-    def exports(self) -> tuple[_Export, ...]:
+    def exports(self) -> tuple[Export, ...]:
         for statement in self.file.statements:
             self._check_new(statement.name, self.lines, statement.line)
             self.lines[statement.name] = statement.line
         scope = _Scope()
-        found: list[_Export] = []
+        exports: list[Export] = []
         for statement in self.file.statements:
             if isinstance(statement, syntax.FunctionDefinition):
                 self._check_function(statement)
@@ -378,14 +354,14 @@ class _Expansion:
             scope = scope.with_name(statement.name, value)
             try:
                 if statement.export:
-                    found.append(_Export(statement.name, self.value(value), statement.line))
+                    exports.append(Export(statement.name, self.value(value), statement.line))
                 elif not _only_names(statement.value):
                     self.value(value)
             except RecursionError:
                 raise self.error(syntax.DEEP, statement.line) from None
-        if not found:
+        if not exports:
             raise self.error("exports nothing; write: export NAME = ...;", None)
-        return tuple(found)
+        return tuple(exports)
 
     def _check_new(self, name: str, taken: Mapping[str, int], line: int) -> None:
         if name in _CLASSES or name in _BUILT_IN:
@@ -411,29 +387,29 @@ class _Expansion:
 
     def regular(self, expression: syntax.Expression, scope: _Scope) -> Regular:
         self.count(expression.line, scope)
-        found: Regular
+        regular: Regular
         match expression:
             case syntax.Text(raw, line):
-                found = self.labels(raw, line)
+                regular = self.labels(raw, line)
             case syntax.Name(name, line):
-                found = self.named(name, scope, line)
+                regular = self.named(name, scope, line)
             case syntax.Call():
-                found = self.called(expression, scope)
+                regular = self.called(expression, scope)
             case syntax.Concatenation(parts, line):
                 resolved = tuple(self.regular(part, scope) for part in parts)
-                found = syntax.Concatenation(resolved, line)
+                regular = syntax.Concatenation(resolved, line)
             case syntax.Union(parts, line):
-                found = syntax.Union(tuple(self.regular(part, scope) for part in parts), line)
+                regular = syntax.Union(tuple(self.regular(part, scope) for part in parts), line)
             case syntax.Difference(left, right, line):
                 taken = self.regular(right, scope)
                 if has_scores(taken):
                     raise self.error("what stands behind a minus has weights", line)
-                found = syntax.Difference(self.regular(left, scope), taken, line)
+                regular = syntax.Difference(self.regular(left, scope), taken, line)
             case syntax.Repetition(part, low, high, line):
-                found = syntax.Repetition(self.regular(part, scope), low, high, line)
+                regular = syntax.Repetition(self.regular(part, scope), low, high, line)
             case syntax.Weighted(part, cost, line):
-                found = syntax.Weighted(self.regular(part, scope), cost, line)
-        return found
+                regular = syntax.Weighted(self.regular(part, scope), cost, line)
+        return regular
 
     def count(self, line: int, scope: _Scope) -> None:
         """Count an expression that belongs to the body of a function."""
@@ -453,10 +429,10 @@ class _Expansion:
             return Symbol((), line)
         if name in _BUILT_IN:
             return self.constraint(syntax.Call(name, (), line), scope)
-        found = self.find(name, scope, line)
-        if isinstance(found, _Function):
+        meaning = self.find(name, scope, line)
+        if isinstance(meaning, _Function):
             raise self.error(f"{name!r} is a function: write {name}[...]", line)
-        return self.value(found)
+        return self.value(meaning)
 
     def called(self, call: syntax.Call, scope: _Scope) -> Regular:
         if call.name in _BUILT_IN:
@@ -465,17 +441,17 @@ class _Expansion:
             return self.matching(call)
         if call.name in _CLASSES:
             raise self.error(f"{call.name!r} names no labels here, only in a constraint", call.line)
-        found = self.find(call.name, scope, call.line)
-        if isinstance(found, _Value):
+        meaning = self.find(call.name, scope, call.line)
+        if isinstance(meaning, _Value):
             raise self.error(f"{call.name!r} is no function and takes no arguments", call.line)
-        function = found.function
+        function = meaning.function
         if len(call.arguments) != len(function.parameters):
             raise self.error(
                 f"{call.name} takes {len(function.parameters)} arguments, not "
                 f"{len(call.arguments)}",
                 call.line,
             )
-        inner = found.scope.within()
+        inner = meaning.scope.within()
         for name, argument in zip(function.parameters, call.arguments, strict=True):
             if isinstance(argument, syntax.Number | syntax.Cost | syntax.Option):
                 raise self.error(f"{call.name} takes expressions only", call.line)
@@ -494,16 +470,16 @@ class _Expansion:
                     call.line,
                 )
         try:
-            found = fields(raw.replace('\\"', '"'), self.file.tapes, unescape=False)
-            classes = tuple((tape, Matching(text)) for tape, text in found)
+            patterns = fields(raw.replace('\\"', '"'), self.file.tapes, unescape=False)
+            classes = tuple((tape, Matching(text)) for tape, text in patterns)
         except GrammarError as error:
             raise self.error(str(error), call.line) from None
         return Symbol(classes, call.line)
 
     def find(self, name: str, scope: _Scope, line: int) -> _Value | _Function:
-        found = scope.get(name)
-        if found is not None:
-            return found
+        meaning = scope.get(name)
+        if meaning is not None:
+            return meaning
         later = self.lines.get(name)
         if later is not None and later < line:
             raise self.error(
@@ -514,8 +490,8 @@ class _Expansion:
                 f"{name!r} is defined in line {later}, behind or around its use; define it before",
                 line,
             )
-        known = [*scope.all_names(), *_CLASSES, *_BUILT_IN]
-        close = get_close_matches(name, known, n=3)
+        names = [*scope.all_names(), *_CLASSES, *_BUILT_IN]
+        close = get_close_matches(name, names, n=3)
         hint = f"; the nearest are {', '.join(close)}" if close else ""
         raise self.error(f"{name!r} is not defined{hint}", line)
 
@@ -571,23 +547,23 @@ class _Expansion:
 
     def names(self, expression: syntax.Expression, scope: _Scope) -> Names | None:
         """Return the names that an expression stands for, None where it is something else."""
-        found: Names | None = None
+        names: Names | None = None
         match expression:
             case syntax.Text(raw, line):
-                found = self.name_in(raw, line)
+                names = self.name_in(raw, line)
             case syntax.Name("any"):
-                found = ANY
+                names = ANY
             case syntax.Name(name) if isinstance(value := scope.get(name), _Value):
                 if value.names is None:
                     value.names = self.names(value.expression, value.scope)
-                found = value.names
+                names = value.names
             case syntax.Call("label" | "optional" as kind, (syntax.Text(raw),), line):
-                found = self.checked_class(raw, line, optional=kind == "optional")
+                names = self.checked_class(raw, line, optional=kind == "optional")
             case syntax.Call("spans", (syntax.Text(raw),)):
-                found = Spans(plain(raw))
+                names = Spans(plain(raw))
             case syntax.Union(parts):
-                found = _together([self.names(part, scope) for part in parts])
-        return found
+                names = _together([self.names(part, scope) for part in parts])
+        return names
 
     def checked_class(self, raw: str, line: int, *, optional: bool) -> Matching:
         try:
@@ -630,99 +606,3 @@ def _only_names(expression: syntax.Expression) -> bool:
             return True
         case _:
             return False
-
-
-# --- Label sets put in ----------------------------------------------------------------------------
-
-
-def _bound(
-    export: _Export, tapes: tuple[str, ...], path: str | None, short: str, sets: LabelSets
-) -> tuple[Acceptor, ...]:
-    """Return the acceptors of an export over label sets; all errors with file and line."""
-    binding = _Binding(tapes, path, sets)
-    title = f"{short}:{export.line}: {export.name}"
-    try:
-        acceptors = binding.acceptors(export.value, title)
-    except TooLargeError as error:
-        message = f"export {export.name} is too large: {error}"
-        if has_scores(export.value):
-            message += "; are there two ways to read the same labels in a loop at different costs?"
-        raise GrammarError(message, path=path, line=export.line) from None
-    except GrammarError as error:
-        if error.line is not None:
-            raise
-        message = f"export {export.name}: {error}"
-        raise GrammarError(message, path=path, line=export.line) from None
-    if any(map(is_empty, acceptors)):
-        missing = binding.nothing(export.value)
-        # The empty labelling alone may be meant; what classes without labels leave is not.
-        if missing or not all(map(only_empty, filter(is_empty, acceptors))):
-            message = f"export {export.name} accepts no sentence{missing}"
-            raise GrammarError(message, path=path, line=export.line)
-    return acceptors
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """Label sets put into the expressions of a file."""
-
-    tapes: tuple[str, ...]
-    path: str | None
-    sets: LabelSets
-
-    def acceptors(self, value: Regular, title: str) -> tuple[Acceptor, ...]:
-        if isinstance(value, Constrained):
-            found = self.part(value)
-            several = len(found) > 1
-            return tuple(
-                replace(one, name=f"{title}: {one.name}" if several else title) for one in found
-            )
-        read = self.read()
-        labels = tuple(self.sets[tape] for tape in read)
-        return (compiled(value, read, labels, self.flags, self.part, title),)
-
-    def read(self) -> tuple[str, ...]:
-        """Return the tapes whose labels the symbols of the file are."""
-        if len(self.tapes) < 2:
-            return (only_tape(self.sets, self.tapes[0] if self.tapes else None),)
-        return tuple(only_tape(self.sets, tape) for tape in self.tapes)
-
-    def part(self, part: Constrained) -> tuple[Acceptor, ...]:
-        try:
-            return part.constraint.bind(self.sets)
-        except GrammarError as error:
-            if error.line is not None:
-                raise
-            raise GrammarError(str(error), path=self.path, line=part.line) from None
-
-    def flags(self, symbol: Symbol) -> Bools:
-        """Return the tuples of labels that a symbol stands for: bool [A], last tape fastest."""
-        read = self.read()
-        chosen = dict(symbol.fields)
-        axes = [
-            self._of(chosen.get(tape, chosen.get(None)), self.sets[name], symbol.line)
-            for tape, name in zip(self.tapes or (None,), read, strict=True)
-        ]
-        return reduce(np.logical_and.outer, axes).reshape(-1)
-
-    def _of(self, label: str | Matching | None, labels: tuple[str, ...], line: int) -> Bools:
-        if label is None:
-            return np.ones(len(labels), dtype=bool)
-        if isinstance(label, Matching):
-            return np.asarray([label.matches(known) for known in labels])
-        if label not in labels:
-            message = f"no label {label!r}{nearest(label, labels)}"
-            raise GrammarError(message, path=self.path, line=line)
-        return np.asarray([known == label for known in labels])
-
-    def nothing(self, value: Regular) -> str:
-        """Return which classes of an expression have no labels, for the end of a message."""
-        patterns = [
-            label.pattern
-            for leaf in leaves(value)
-            if isinstance(leaf, Symbol) and not self.flags(leaf).any()
-            for _, label in leaf.fields
-            if isinstance(label, Matching)
-        ]
-        shown = ", ".join(f'label["{pattern}"]' for pattern in dict.fromkeys(patterns))
-        return f"; no label is in {shown}" if shown else ""

@@ -160,7 +160,7 @@ def _sums(leaf: Symbol | Constrained, machines: dict[int, Acceptor]) -> bool:
 
 def _tuple_shown(labels: tuple[tuple[str, ...], ...], number: int) -> str:
     places = np.unravel_index(number, tuple(map(len, labels)))
-    return "|".join(known[place] for known, place in zip(labels, places, strict=True))
+    return "|".join(own[place] for own, place in zip(labels, places, strict=True))
 
 
 def _check_one_path(part: Symbol | Constrained, automaton: Automaton, names: Sequence[str]) -> None:
@@ -181,14 +181,14 @@ def _kinds(
     symbols: list[Bools], machines: list[Acceptor], labels: tuple[tuple[str, ...], ...]
 ) -> tuple[Longs, Longs]:
     """Sort A tuples of labels into K kinds told apart: a tuple of each [K], each one's kind [A]."""
-    size = int(np.prod([len(known) for known in labels]))
+    size = int(np.prod([len(own) for own in labels]))
     rows: list[NDArray[np.uint8]] = [np.packbits([np.zeros(size, dtype=bool), *symbols], axis=0)]
     for machine in machines:
         tables = (machine.target, *(() if machine.score is None else (machine.score + 0.0,)))
         rows += [_bytes(table.reshape(machine.n_states, size)) for table in tables]
     whole = np.ascontiguousarray(np.concatenate(rows).T)
-    told = whole.view(np.dtype((np.void, whole.shape[1]))).reshape(-1)
-    _, first, place = np.unique(told, return_index=True, return_inverse=True)
+    whole_rows = whole.view(np.dtype((np.void, whole.shape[1]))).reshape(-1)
+    _, first, place = np.unique(whole_rows, return_index=True, return_inverse=True)
     return first, place.reshape(-1)
 
 
@@ -234,10 +234,10 @@ class _Classes:
     def number(self, kinds: NDArray[np.integer]) -> int:
         """Return the number of a set of kinds, in order."""
         key = kinds.astype(np.int64)
-        found = self._number.setdefault(key.tobytes(), len(self.members))
-        if found == len(self.members):
+        number = self._number.setdefault(key.tobytes(), len(self.members))
+        if number == len(self.members):
             self.members.append(key)
-        return found
+        return number
 
 
 _Arc: TypeAlias = tuple[int, int, int, float]
@@ -396,24 +396,24 @@ class _Building:
         return self._made[id(expression)]
 
     def _new(self, expression: Regular) -> _Part:
-        found: _Part
+        made: _Part
         match expression:
             case Symbol():
-                found = self._reads(self.symbols[id(expression)])
+                made = self._reads(self.symbols[id(expression)])
             case Constrained():
-                found = self._machine(self.machines[id(expression)])
+                made = self._machine(self.machines[id(expression)])
             case Concatenation(parts):
-                found = _concatenated(list(map(self.part, parts)))
+                made = _concatenated(list(map(self.part, parts)))
             case Union(parts):
-                found = _either(list(map(self.part, parts)))
+                made = _either(list(map(self.part, parts)))
             case Difference(left, right):
-                found = self._difference(self.part(left), self.part(right))
+                made = self._difference(self.part(left), self.part(right))
             case Repetition(part, low, high):
-                found = _repeated(self.part(part), low, high)
+                made = _repeated(self.part(part), low, high)
             case Weighted(part, cost):
                 ending = _part(2, [(0, _SILENT, 1, 0.0 - cost)])
-                found = _concatenated([self.part(part), ending])
-        return found
+                made = _concatenated([self.part(part), ending])
+        return made
 
     def _reads(self, kinds: Longs) -> _Part:
         return _part(2, [(0, self.classes.number(kinds), 1, 0.0)]) if len(kinds) else _NOTHING
@@ -447,12 +447,12 @@ class _Building:
         arcs: list[tuple[int, int, int, float]] = []
         for place, (state, other) in enumerate(queue := [(0, 0)]):
             for reads, target, score in leaving[state]:
-                for told, reached in walk.ahead(reads, other):
+                for kinds, reached in walk.ahead(reads, other):
                     pair = target, reached
                     if pair not in number:
                         number[pair] = len(queue)
                         queue.append(pair)
-                    arcs.append((place, told, number[pair], score))
+                    arcs.append((place, kinds, number[pair], score))
             if len(queue) > MAX_PAIRS:
                 raise TooLargeError("the two sides of a minus have too many states together")
         last = len(queue)

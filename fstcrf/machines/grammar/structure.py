@@ -262,11 +262,11 @@ def _useful(start: Longs, source: Longs, target: Longs, ends: Bools) -> Bools:
     """Return which pairs lie on a way from the start to an end."""
     reached, alive = np.zeros(len(ends), dtype=bool), ends.copy()
     reached[start] = True
-    for found, here, there in ((reached, source, target), (alive, target, source)):
+    for states, here, there in ((reached, source, target), (alive, target, source)):
         count = -1
-        while count != found.sum():
-            count = found.sum()
-            found[there[found[here]]] = True
+        while count != states.sum():
+            count = states.sum()
+            states[there[states[here]]] = True
     useful: Bools = reached & alive
     return useful
 

@@ -179,16 +179,16 @@ def plain(raw: str) -> str:
 
 def cut(raw: str) -> list[str]:
     """Return what stands between the brackets of a string, backslashes kept."""
-    found: list[str] = []
+    symbols: list[str] = []
     at = 0
     end = len(raw.rstrip())
     while at < end:
         symbol = _SYMBOL.match(raw, at)
         if symbol is None:
             raise GrammarError(f'"{raw}": labels stand in brackets: "[LABEL]"')
-        found.append(symbol[1])
+        symbols.append(symbol[1])
         at = symbol.end()
-    return found
+    return symbols
 
 
 def fields(
@@ -201,17 +201,17 @@ def fields(
     clean = plain if unescape else str
     if len(tapes) < 2:
         return ((None, clean(raw)),)
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for text in _FIELD.findall(raw):
         tape, equals, label = text.partition("=")
         if not equals or tape not in tapes:
             raise GrammarError(
                 f"[{raw}]: expected tape=label for some of the tapes {listed(tapes)}"
             )
-        if tape in found:
+        if tape in labels:
             raise GrammarError(f"[{raw}]: tape {tape!r} is there twice")
-        found[tape] = clean(label)
-    return tuple(found.items())
+        labels[tape] = clean(label)
+    return tuple(labels.items())
 
 
 # --- Parsing --------------------------------------------------------------------------------------
@@ -250,10 +250,10 @@ def parse(text: str, path: str | None = None) -> File:
     except UnexpectedInput as error:
         _fail(error, text, path)
     try:
-        found: File = _Builder(path).built(tree)
+        file: File = _Builder(path).built(tree)
     except RecursionError:
         raise GrammarError(DEEP, path=path, line=_deepest_line(text)) from None
-    return found
+    return file
 
 
 DEEP = "an expression is nested too deeply: give its parts names, in definitions of their own"

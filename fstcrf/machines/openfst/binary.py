@@ -51,16 +51,16 @@ def _properties(machine: Machine) -> int:
     """Return the property bits that are known of a machine."""
     free_in, free_out = machine.ilabel == 0, machine.olabel == 0
     same_state = machine.source[1:] == machine.source[:-1]
-    known = _either(_ACCEPTOR, yes=machine.is_acceptor)
-    known |= _either(_EPSILONS, yes=bool((free_in & free_out).any()))
-    known |= _either(_I_EPSILONS, yes=bool(free_in.any()))
-    known |= _either(_O_EPSILONS, yes=bool(free_out.any()))
-    known |= _sorted(machine.ilabel, same_state, _I_LABEL_SORTED, _I_DETERMINISTIC)
-    known |= _sorted(machine.olabel, same_state, _O_LABEL_SORTED, _O_DETERMINISTIC)
-    known |= _either(_WEIGHTED, yes=_weighted(machine))
+    bits = _either(_ACCEPTOR, yes=machine.is_acceptor)
+    bits |= _either(_EPSILONS, yes=bool((free_in & free_out).any()))
+    bits |= _either(_I_EPSILONS, yes=bool(free_in.any()))
+    bits |= _either(_O_EPSILONS, yes=bool(free_out.any()))
+    bits |= _sorted(machine.ilabel, same_state, _I_LABEL_SORTED, _I_DETERMINISTIC)
+    bits |= _sorted(machine.olabel, same_state, _O_LABEL_SORTED, _O_DETERMINISTIC)
+    bits |= _either(_WEIGHTED, yes=_weighted(machine))
     upwards = bool((machine.target > machine.source).all())
-    known |= _either(_TOP_SORTED, yes=upwards)
-    return known | (_ACYCLIC | _INITIAL_ACYCLIC | _UNWEIGHTED_CYCLES if upwards else 0)
+    bits |= _either(_TOP_SORTED, yes=upwards)
+    return bits | (_ACYCLIC | _INITIAL_ACYCLIC | _UNWEIGHTED_CYCLES if upwards else 0)
 
 
 def _either(bit: int, *, yes: bool) -> int:
@@ -181,7 +181,7 @@ class _Reader:
             raise DataError("OpenFst bytes: a symbol table is announced but not there")
         self.text("the name of a symbol table")
         _, size = self.numbers("qq", "a symbol table")
-        found: dict[int, str] = {}
+        symbols: dict[int, str] = {}
         for _ in range(size):
             symbol = self.text("a symbol")
             (number,) = self.numbers("q", "a symbol table")
@@ -189,8 +189,8 @@ class _Reader:
                 raise DataError(
                     f"symbol {symbol!r} has the id {number}, expected 0 .. {_MOST_SYMBOLS - 1}"
                 )
-            found[number] = symbol
-        return tuple(found.get(k, "") for k in range(max(found, default=-1) + 1))
+            symbols[number] = symbol
+        return tuple(symbols.get(k, "") for k in range(max(symbols, default=-1) + 1))
 
 
 # --- Weights and arcs -----------------------------------------------------------------------------

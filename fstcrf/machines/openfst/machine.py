@@ -163,8 +163,8 @@ def connect(machine: Machine) -> Machine:
 def _check_array(machine: Machine, name: str, dtype: type[np.generic], size: int) -> None:
     array = getattr(machine, name)
     if array.dtype != dtype or array.shape != (size,):
-        found = f"{array.dtype} {list(array.shape)}"
-        raise ShapeError(f"machine: {name} is {found}, expected {np.dtype(dtype)} [{size}]")
+        actual = f"{array.dtype} {list(array.shape)}"
+        raise ShapeError(f"machine: {name} is {actual}, expected {np.dtype(dtype)} [{size}]")
 
 
 def _check_range(array: Ints, name: str, limit: int) -> None:
@@ -220,8 +220,8 @@ def sausage_machine(
     if arcs.shape not in ((n_arcs,), (tokens, n_arcs)) or {initial.shape, final.shape} != {
         (states,)
     }:
-        found = [list(array.shape) for array in (node, arcs, initial, final)]
-        raise ShapeError(f"node, arcs, initial and final are {found}: they do not fit together")
+        shapes = [list(array.shape) for array in (node, arcs, initial, final)]
+        raise ShapeError(f"node, arcs, initial and final are {shapes}: they do not fit together")
     if not tokens:
         nothing = np.empty(0, dtype=np.int32)
         empty = (nothing, nothing, nothing, nothing, np.empty(0), np.zeros(1))

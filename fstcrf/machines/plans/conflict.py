@@ -98,11 +98,11 @@ class AllowedLabels:
         One that rejects everything alone is an answer, too. They need not be as few as can be.
         """
         small = {self.within(acceptor): acceptor for acceptor in constraints}
-        alone = [acceptor for acceptor in constraints if self.within(acceptor) is None]
-        if alone:
-            return (min(alone, key=lambda acceptor: acceptor.n_states),)
-        found = overfull([a for a in small if a is not None], self.allowed)
-        return None if found is None else tuple(small[acceptor] for acceptor in found)
+        rejecting = [acceptor for acceptor in constraints if self.within(acceptor) is None]
+        if rejecting:
+            return (min(rejecting, key=lambda acceptor: acceptor.n_states),)
+        conflicting = overfull([a for a in small if a is not None], self.allowed)
+        return None if conflicting is None else tuple(small[acceptor] for acceptor in conflicting)
 
     def witness(self, constraints: Sequence[Acceptor]) -> Word | None:
         """Return a labelling that satisfies constraints, None where there is none.
@@ -119,10 +119,10 @@ class AllowedLabels:
         if not small:
             path, score = kernel.best_paths(self._bound(self.program, values))
             return None if score[0] == -np.inf else self._word(path)
-        found = self._search(small, values)
-        if found.found[0]:
-            return self._word(found.path[0])
-        return self._expanded(small, values) if found.bound[0] > -np.inf else None
+        searched = self._search(small, values)
+        if searched.found[0]:
+            return self._word(searched.path[0])
+        return self._expanded(small, values) if searched.bound[0] > -np.inf else None
 
     def _expanded(self, constraints: Sequence[Acceptor], values: Sequence[Floats]) -> Word | None:
         whole = reduce(_product, constraints)
@@ -143,9 +143,9 @@ class AllowedLabels:
             raise TooLargeError("too many states to explain an error")
         conjunction = kernel.Conjunction(self._machine, readers(constraints, self._labels))
         bound = self._bound(self.program, values)
-        found = kernel.lazy_paths(bound, conjunction, 1, kernel.Budget(states=_SEARCHED))
-        self._left -= int(found.popped[0])
-        return found
+        searched = kernel.lazy_paths(bound, conjunction, 1, kernel.Budget(states=_SEARCHED))
+        self._left -= int(searched.popped[0])
+        return searched
 
     def within(self, acceptor: Acceptor) -> Acceptor | None:
         """Return what an acceptor can say of this sentence, None where it rejects all of it.
@@ -171,12 +171,12 @@ class AllowedLabels:
         return tuple(changed)
 
     def _word(self, path: Ints) -> Word:
-        found = {}
+        word = {}
         states = self._machine.axis_states(path)
         for tape, of_tape in zip(self.program.order, states, strict=True):
             topology = self.program.chain[tape].topology
-            found[tape] = [topology.labels[i] for i in topology.state_label[of_tape].tolist()]
-        return found
+            word[tape] = [topology.labels[i] for i in topology.state_label[of_tape].tolist()]
+        return word
 
     @property
     def _machine(self) -> kernel.Machine:
@@ -288,10 +288,10 @@ def conflict(program: Program, values: Sequence[Floats]) -> tuple[str, ...] | No
         if any(not mask.any() for mask in sentence.allowed.values()):
             return ()
         first = sentence.too_many(program.conjuncts) or ()
-        found = irreducible(program.conjuncts, sentence.witness, first)
+        conflicting = irreducible(program.conjuncts, sentence.witness, first)
     except TooLargeError:
         return None
-    return None if found is None else tuple(acceptor.name for acceptor in found)
+    return None if conflicting is None else tuple(acceptor.name for acceptor in conflicting)
 
 
 def no_path_error(
@@ -347,15 +347,15 @@ def check_consistent(program: Program) -> None:
     ContradictionError
         With an irreducible set of constraints: empty where the taggers alone have no path.
     """
-    given = [_structure(chain) for chain in program.chains]
-    given += [_table(c, program) for c in program.couplings if c.value is not None]
+    others = [_structure(chain) for chain in program.chains]
+    others += [_table(c, program) for c in program.couplings if c.value is not None]
     try:
-        found = contradictory(program.conjuncts, given)
+        conflicting = contradictory(program.conjuncts, others)
     except TooLargeError:
         return
-    if found is None or (program.empty_score > -np.inf and any(map(only_empty, found))):
+    if conflicting is None or (program.empty_score > -np.inf and any(map(only_empty, conflicting))):
         return
-    names = tuple(acceptor.name for acceptor in found)
+    names = tuple(acceptor.name for acceptor in conflicting)
     if len(names) > 1:
         message = (
             f"{listed_names(names)} contradict each other: {TOGETHER} that the taggers can say; "

@@ -117,10 +117,10 @@ class Expansion:
 
     def worth(self, n: int, cost: DecodingCost) -> Allowance:
         """Return what a search may do once the product is counted."""
-        found = self._worth.get(n)
-        if found is None:
-            found = self._worth[n] = allowance(self._begun, cost, n)
-        return found
+        allowed = self._worth.get(n)
+        if allowed is None:
+            allowed = self._worth[n] = allowance(self._begun, cost, n)
+        return allowed
 
     def _at_least(self, n: int) -> Allowance:
         return allowance(self._begun, self._least, n)
@@ -171,10 +171,10 @@ class Decoder:
         ShapeError
             Sentences bring other potentials than those of one array of states.
         """
-        found: kernel.SentenceMachine | None = getattr(self._threads, "single", None)
-        if found is None:
-            found = self._threads.single = kernel.SentenceMachine(self.machine, self.conjunction)
-        return found
+        single: kernel.SentenceMachine | None = getattr(self._threads, "single", None)
+        if single is None:
+            single = self._threads.single = kernel.SentenceMachine(self.machine, self.conjunction)
+        return single
 
     @property
     def lazy(self) -> bool:
@@ -189,10 +189,10 @@ class Decoder:
         Memory is for the paths there are, not for all that are asked for.
         """
         for some in kernel.growing(n):
-            found = self._paths(bound, some, budget)
-            if (found.found < some).all():
+            searched = self._paths(bound, some, budget)
+            if (searched.found < some).all():
                 break
-        return found
+        return searched
 
     def _paths(self, bound: kernel.Bound, n: int, budget: Budget | None) -> kernel.SearchResult:
         if self.conjunction is not None:
@@ -230,7 +230,7 @@ def readers(
         Label of each tape in each joint state.
     """
     places: dict[tuple[str, ...], Ints] = {}
-    found = []
+    several = []
     for acceptor in acceptors:
         sizes = tuple(map(len, acceptor.labels))
         if acceptor.tapes not in places:
@@ -238,7 +238,7 @@ def readers(
             places[acceptor.tapes] = np.ravel_multi_index(parts, sizes).astype(np.int32)
         flat = acceptor.n_states, -1
         score = None if acceptor.score is None else acceptor.score.reshape(flat)
-        found.append(
+        several.append(
             kernel.LazyAcceptor(
                 place=places[acceptor.tapes],
                 target=np.ascontiguousarray(acceptor.target.reshape(flat)),
@@ -246,7 +246,7 @@ def readers(
                 final=acceptor.final,
             )
         )
-    return found
+    return several
 
 
 # --- Answers that a budget cut short: they are not proven, and a warning says so ------------------

@@ -102,11 +102,11 @@ def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
     LabelError
         A conjunct reads a tape that is not there, or one with other labels.
     """
-    known = {chain.name: chain for chain in chains}
-    sorter = _Sorter(known)
+    by_name = {chain.name: chain for chain in chains}
+    sorter = _Sorter(by_name)
     waiting = []
     for acceptor in conjuncts:
-        _check_tapes(acceptor, known)
+        _check_tapes(acceptor, by_name)
         if not sorter.fold(acceptor):
             waiting.append(acceptor)
     rest, full = [], []

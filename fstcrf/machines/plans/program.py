@@ -341,9 +341,9 @@ class Program:
         values : sequence of float64 arrays
             One for each of ``inputs``, shapes as `Input` says, T tokens each.
         """
-        given = list(zip(self.inputs, values, strict=True))
-        nodes = [factor_values(self.axes, what, v) for what, v in given if what.kind != "arc"]
-        arcs = {what.tape: v for what, v in given if what.kind == "arc"}
+        pairs = list(zip(self.inputs, values, strict=True))
+        nodes = [factor_values(self.axes, what, v) for what, v in pairs if what.kind != "arc"]
+        arcs = {what.tape: v for what, v in pairs if what.kind == "arc"}
         folded = self.folding.chains
         moved = [
             arc_values(self.chain[tape], folded.get(tape), arcs[tape])
@@ -373,12 +373,12 @@ def searched(program: Program, search: Search) -> Program:
 
 
 def _inputs(chains: Sequence[Chain], couplings: Sequence[Coupling]) -> list[Input]:
-    found: list[Input] = []
+    inputs: list[Input] = []
     for chain in chains:
-        found += [Input("node", chain.name, context) for context in chain.node_contexts]
+        inputs += [Input("node", chain.name, context) for context in chain.node_contexts]
         if chain.arc is None:
-            found.append(Input("arc", chain.name, chain.arc_context))
-    return found + [
+            inputs.append(Input("arc", chain.name, chain.arc_context))
+    return inputs + [
         Input("coupling", c.tapes[0], c.tapes[1:]) for c in couplings if c.value is None
     ]
 
@@ -534,16 +534,16 @@ def _with_search(plan: Plan, program: Program) -> Plan:
     decoder = program.decoder
     if decoder.conjunction is None:
         whole = program.automaton
-        alone = product_cost(decoder.machine) if whole is None else program.cost(whole)
-        return replace(plan, least=int(alone.operations), most=int(alone.operations))
+        product = product_cost(decoder.machine) if whole is None else program.cost(whole)
+        return replace(plan, least=int(product.operations), most=int(product.operations))
     begun = search_cost(decoder.machine).operations
     least = int(begun)
-    found = replace(plan, n_lazy=len(decoder.conjunction.readers), least=least, most=least)
+    costed = replace(plan, n_lazy=len(decoder.conjunction.readers), least=least, most=least)
     cost = None if decoder.expansion is None else decoder.expansion.cost
     if cost is None:
-        return found
+        return costed
     return replace(
-        found,
+        costed,
         n_expanded=program.n_residual,
         longest=most_cells(program.budget) // cost.cells,
         most=worst_cost(begun, cost),

@@ -28,6 +28,7 @@ from fstcrf.arguments import label_tuple, real_array
 from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
 from fstcrf.errors import LabelError, ShapeError
 from fstcrf.lazy import LazyModule
+from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,9 +110,9 @@ class Topology:
             "initial": (self.initial.shape, (states,)),
             "final": (self.final.shape, (states,)),
         }
-        for name, (found, wanted) in shapes.items():
-            if found != wanted:
-                raise ShapeError(f"topology: {name} is {list(found)}, expected {list(wanted)}")
+        for name, (actual, wanted) in shapes.items():
+            if actual != wanted:
+                raise ShapeError(f"topology: {name} is {list(actual)}, expected {list(wanted)}")
         limits = {
             "state_label": (self.state_label, 0, len(self.labels)),
             "node_slots": (self.node_slots, 0, len(self.node_slot_names)),
@@ -181,8 +182,8 @@ class Topology:
         except TypeError as error:
             raise LabelError(f"a label is no string: {error}") from None
         except KeyError as error:
-            known = ", ".join(self.labels[:12]) + (", …" if self.n_labels > 12 else "")
-            raise LabelError(f"unknown label {error.args[0]!r}; the labels are {known}") from None
+            names = ", ".join(self.labels[:12]) + (", …" if self.n_labels > 12 else "")
+            raise LabelError(f"unknown label {error.args[0]!r}; the labels are {names}") from None
 
     def paths(self, label_ids: Ints, offsets: Longs) -> Ints:
         """Return the state of each token, −1 from where a sentence's labels leave the topology.
@@ -200,7 +201,7 @@ class Topology:
             return label_ids.copy()
         table = np.vstack([self.successor, np.full((1, self.n_labels), -1, dtype=np.int32)])
         states = np.full(len(label_ids), -1, dtype=np.int32)
-        starts, lengths = offsets[:-1], np.diff(offsets)
+        starts, lengths = offsets[:-1], Ragged(offsets).lengths
         now = np.full(len(starts), self.n_states, dtype=np.int32)
         for t in range(int(lengths.max(initial=0))):
             live = np.flatnonzero(lengths > t)
@@ -251,14 +252,15 @@ class Topology:
             np.where(allowed, 0.0 if value is None else value, -np.inf)
             for allowed, value in ((self.initial, initial), (self.final, final))
         )
+        empty = 0.0 if self.empty else -np.inf
         if not self.dense:
             score = np.ascontiguousarray(score)
-            return kernel.Graph(first, last, score, self.source, self.target)
+            return kernel.Graph(first, last, score, self.source, self.target, empty=empty)
         if not self._complete:
             full = np.full((*score.shape[:-1], self.n_states**2), -np.inf)
             full[..., self._dense_arc] = score
             score = full
-        return kernel.Graph(first, last, np.ascontiguousarray(score))
+        return kernel.Graph(first, last, np.ascontiguousarray(score), empty=empty)
 
     def background(self, slots: Ints) -> Background | None:
         """Return the arcs of some slots as exceptions among all pairs of states, or of classes.
@@ -327,16 +329,16 @@ class Topology:
 
     def arc_slot_sums(self, arcs: Floats) -> Floats:
         """Add up kernel arcs over their slots: [..., kernel arcs] → [..., arc slots]."""
-        mine = arcs[..., self.kernel_arcs()]
+        own = arcs[..., self.kernel_arcs()]
         n, slots = self.n_arc_slots, self.arc_slot
         if np.array_equal(slots, np.arange(n)):
-            return mine
+            return own
         used = slots >= 0
-        if mine.ndim == 1:
-            return np.bincount(slots[used], weights=mine[used], minlength=n).astype(np.float64)
-        out = np.zeros((*mine.shape[:-1], n))
+        if own.ndim == 1:
+            return np.bincount(slots[used], weights=own[used], minlength=n).astype(np.float64)
+        out = np.zeros((*own.shape[:-1], n))
         for arc in np.flatnonzero(used).tolist():
-            out[..., slots[arc]] += mine[..., arc]
+            out[..., slots[arc]] += own[..., arc]
         return out
 
     def label_sums(self, states: Floats) -> Floats:
@@ -495,8 +497,8 @@ def _summed(states: Floats, places: Ints, width: int) -> Floats:
     """Add up columns [N, S] over their places [S, K]: [N, width]."""
     out = np.zeros((len(states), width))
     # One state after the other: a fixed order of additions, hence the same bits always.
-    for state, mine in enumerate(places.tolist()):
-        for place in mine:
+    for state, slots in enumerate(places.tolist()):
+        for place in slots:
             out[:, place] += states[:, state]
     return out
 

@@ -16,10 +16,10 @@ from fstcrf import kernel
 from fstcrf.arguments import real_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NoPathError, OptionError, ShapeError
-from fstcrf.lattices.answer import Answer, shares
+from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.topology import Topology
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import (
     UNKNOWN,
@@ -45,7 +45,7 @@ Bias: TypeAlias = Mapping[str, float]
 
 T = TypeVar("T")
 
-_BATCH_TOKENS, _FEW_TOKENS = 20_000, 1_000
+_FEW_TOKENS = 1_000
 _BATCH_NUMBERS = 220_000
 """Node potentials of a run, unless it has few tokens: the next run finds their memory where this
 one left it, and warm. Larger blocks are given back to the system and taken anew, page by page."""
@@ -53,17 +53,20 @@ one left it, and warm. Larger blocks are given back to the system and taken anew
 
 @dataclass(slots=True)
 class _Batch:
-    """Sentences ready for the kernel: their numbers and their potentials."""
+    """Sentences ready for the kernel: the number of the first, and potentials."""
 
-    numbers: Longs
+    model: Model
+    first: int
     offsets: Longs
     graph: kernel.Graph
     node: Floats
 
     def check(self, scores: Floats) -> None:
-        dead = np.flatnonzero(np.isneginf(scores))
-        if len(dead):
-            number = int(self.numbers[dead[0]])
+        """Raise NoPathError where a score is −inf."""
+        for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
+            number = self.first + k
+            if self.offsets[k] == self.offsets[k + 1]:
+                raise _no_empty_path(self.model, number)
             raise NoPathError("no label sequence is legal", sentence=number)
 
 
@@ -73,9 +76,6 @@ def tag_one(model: Model, sentence: SentenceLike) -> list[str]:
     if single is None:
         return decode(model, [sentence]).labels(0)[0]
     data = read_one(model.index, sentence, model.columns, model.reads)
-    if not data.lengths[0]:
-        _check_empty(model, data.lengths)
-        return []
     rows = data.design(0, 1).node
     path = single.viterbi(single.potentials(rows.indptr, rows.index, rows.value))
     return [model.labels[i] for i in path.tolist()]
@@ -110,31 +110,22 @@ def decode(
     def sums(batch: _Batch) -> Floats:
         return kernel.log_partition(batch.graph, batch.offsets, batch.node)
 
-    data, found = _runs(model, sentences, best, threads, forced, bias)
-    lengths = np.asarray(data.lengths, dtype=np.int64)
-    full = lengths > 0
-    if strict:
-        _check_empty(model, data.lengths)
-    scores = np.full(len(lengths), 0.0 if topology.empty else -np.inf)
-    scores[full] = np.concatenate([np.empty(0), *(score for _, score, _ in found)])
+    data, runs = _runs(model, sentences, best, threads, forced, bias)
+    scores = np.concatenate([np.empty(0), *(score for _, score, _ in runs)])
 
-    def chances() -> Floats:
-        log_z = np.full(len(lengths), 0.0 if topology.empty else -np.inf)
-        parts = [z for _, _, z in found if z is not None]
+    def log_z() -> Floats:
+        parts = [z for _, _, z in runs if z is not None]
         if not probabilities:
             parts = _runs(model, sentences, sums, threads, forced, bias)[1]
-        log_z[full] = np.concatenate([np.empty(0), *parts])
-        return shares(scores, log_z)
+        return np.concatenate([np.empty(0), *parts])
 
-    flat = np.concatenate([np.empty(0, dtype=np.int32), *(ids for ids, _, _ in found)])
+    flat = np.concatenate([np.empty(0, dtype=np.int32), *(ids for ids, _, _ in runs)])
     return Answer(
         {model.tape: flat.astype(np.int32, copy=False)[None]},
         {model.tape: model.labels},
-        Ragged.from_lengths(lengths).offsets,
+        Ragged.from_lengths(data.lengths).offsets,
         scores=scores,
-        probabilities=chances,
-        exact=np.ones(len(lengths), dtype=bool),
-        bounds=scores,
+        log_z=log_z,
     )
 
 
@@ -149,14 +140,12 @@ def marginals_all(
     """Return the probability of each label at each token, float64 [T, L] a sentence."""
 
     def posterior(batch: _Batch) -> list[Floats]:
-        found = kernel.forward_backward(batch.graph, batch.offsets, batch.node)
-        batch.check(found.log_z)
-        return Ragged(batch.offsets).split(model.topology.label_sums(found.node))
+        sums = kernel.forward_backward(batch.graph, batch.offsets, batch.node)
+        batch.check(sums.log_z)
+        return Ragged(batch.offsets).split(model.topology.label_sums(sums.node))
 
-    data, found = _runs(model, sentences, posterior, threads, forced, bias)
-    _check_empty(model, data.lengths)
-    full = iter([rows for run in found for rows in run])
-    return [next(full) if n else np.empty((0, len(model.labels))) for n in data.lengths]
+    _, runs = _runs(model, sentences, posterior, threads, forced, bias)
+    return [rows for run in runs for rows in run]
 
 
 def lattice(
@@ -168,21 +157,16 @@ def lattice(
 ) -> lattices.TapeLattice:
     """Return one sentence's weighted transducer; arguments as for `tag_all`."""
     data, program = read_one(model.index, sentence, model.columns, model.reads), model.program
-    if not data.lengths[0]:
-        return lattices.Lattice(
-            program, tuple(np.empty((0, *shape)) for shape in program.input_shapes())
-        )
-    known = None if forced is None else [forced]
+    evidence = None if forced is None else [forced]
     added = None if bias is None else biases(model.topology, bias)
-    batch = _batch(model, data, next(data.runs(1)), known, added)
+    batch = _batch(model, data, next(data.runs(1)), evidence, added)
     values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
     return lattices.Lattice(program, values)
 
 
-def _check_empty(model: Model, lengths: Sequence[int]) -> None:
-    """Raise NoPathError where a sentence has no tokens and the tagger's structure refuses such."""
-    if not model.topology.empty and 0 in lengths:
-        raise plans.no_path_error(model.program, [np.empty(0)], sentence=lengths.index(0))
+def _no_empty_path(model: Model, number: int) -> NoPathError:
+    """Return the error of a sentence without tokens where the tagger's structure refuses such."""
+    return plans.no_path_error(model.program, [np.empty(0)], sentence=number)
 
 
 # --- Runs of sentences ----------------------------------------------------------------------------
@@ -206,7 +190,7 @@ def _runs(
         return answer(_batch(model, data, run, forced, added))
 
     tokens = max(_FEW_TOKENS, _BATCH_NUMBERS // model.topology.n_states)
-    return data, answered(data.runs(min(_BATCH_TOKENS, tokens)), of_run, threads)
+    return data, answered(data.runs(min(RUN_TOKENS, tokens)), of_run, threads)
 
 
 def _batch(
@@ -222,10 +206,10 @@ def _batch(
     if bias is not None:
         node += bias
     if forced is not None:
-        lengths = np.diff(run.offsets).tolist()
-        pairs = zip(run.numbers.tolist(), lengths, strict=True)
-        node[~np.concatenate([mask(model.topology, forced[i], n) for i, n in pairs])] = -np.inf
-    return _Batch(run.numbers, run.offsets, graph, node)
+        lengths = Ragged(run.offsets).lengths.tolist()
+        pairs = zip(forced[run.first : run.end], lengths, strict=True)
+        node[~np.concatenate([mask(model.topology, labels, n) for labels, n in pairs])] = -np.inf
+    return _Batch(model, run.first, run.offsets, graph, node)
 
 
 def biases(topology: Topology, bias: Bias) -> Floats:

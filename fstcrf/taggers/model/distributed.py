@@ -24,7 +24,7 @@ from fstcrf.training.executors.executor import Executor, LocalExecutor
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.likelihood import LikelihoodSettings
 from fstcrf.training.loop import saved_variant
-from fstcrf.training.parts import PART_TOKENS, start_step
+from fstcrf.training.shards import PART_TOKENS, start_step
 
 _TARGET = "%gold"
 _TOKEN_BYTES = 150  # of a part that is read

@@ -75,7 +75,7 @@ def legal_gold(
     kept = every if settings.on_illegal == "repair" else ~broken
     if settings.on_illegal == "repair":
         _check_repair(fault, unknown, broken[sentence])
-    elif not (kept & (np.diff(corpus.offsets) > 0)).any():
+    elif not (kept & (Ragged(corpus.offsets).lengths > 0)).any():
         raise fault.error("; no sentence is left to train on")
     if same and settings.on_illegal == "skip":
         found = corpus
@@ -252,7 +252,7 @@ def _broken(column: Column, offsets: Longs, masks: Bools, legal: Bools) -> Bools
     `masks`, bool [V, L], are the labels that each string of the column stands for; `legal`, bool [L
     + 1, L + 1], the successions.
     """
-    full = np.diff(offsets) > 0
+    full = Ragged(offsets).lengths > 0
     first, last = offsets[:-1][full], offsets[1:][full] - 1
     sets = masks.astype(np.float32)
     inner = legal[:-1, :-1].astype(np.float32)

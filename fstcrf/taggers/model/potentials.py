@@ -19,6 +19,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.taggers.model.weights import Cells, Spread
@@ -202,13 +203,13 @@ class Potentials:
 class PreparedPotentials:
     """Sentences, ready to give their potentials; made by `Binding.prepare`.
 
-    `potentials` maps (first, end) to those of the sentences that are not empty. `relabelled` maps
+    `potentials` maps (first, end) to those of these sentences. `relabelled` maps
     (tokens int64 [M], labels int32 [K, M] of the tapes that are read, in order) to potentials of
     states, float64 [M, S], of tokens as if the tapes had these labels there; None where attributes
     are not of one string a token, or depend on open tapes.
     """
 
-    lengths: list[int]  # of all sentences, empty ones included
+    lengths: list[int]
     potentials: Callable[[int, int], Potentials]
     relabelled: Callable[[Longs, Ints], Floats] | None = None
 
@@ -260,9 +261,8 @@ class Binding:
             return PreparedPotentials(
                 data.lengths, lambda a, b: self._potentials(data.design(a, b).node, None, (), ())
             )
-        lengths, corpus = read_corpus(
-            index, sentences, model.columns, model.reads, open_tapes=self._open
-        )
+        corpus = read_corpus(index, sentences, model.columns, model.reads, open_tapes=self._open)
+        lengths = Ragged(corpus.offsets).lengths.tolist()
         reader = index.reader(corpus, open_tapes=tuple(self._open))
         node = _rows(self._node_side, reader, index.n_node_rows)
         arc = _rows(self._arc_side, reader, index.n_arc_rows)
@@ -376,13 +376,12 @@ def potentials(
 ) -> Potentials:
     """Return the potentials of a run of sentences, the labels of earlier tapes left open.
 
-    Places `first` to `end` are among the sentences that are not empty; labels as for `bind`. For
-    many runs of one corpus, ``bind(model).prepare(corpus)`` does what is done per distinct string
-    once.
+    They are those from `first` to `end`; labels as for `bind`. For many runs of one corpus,
+    ``bind(model).prepare(corpus)`` does what is done per distinct string once.
     """
     data = bind(model, labels).prepare(sentences)
-    count = sum(length > 0 for length in data.lengths)
+    count = len(data.lengths)
     last = count if end is None else end
     if not 0 <= first <= last <= count:
-        raise OptionError(f"sentences {first}:{last} of {count} that are not empty")
+        raise OptionError(f"sentences {first}:{last} of {count}")
     return data.potentials(first, last)

@@ -16,6 +16,7 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
+from fstcrf.kernel.native import mapped
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Corpus, Sentence
@@ -57,9 +58,8 @@ T = TypeVar("T")
 class Run(NamedTuple):
     """Successive sentences."""
 
-    first: int  # place among the sentences that are not empty
+    first: int
     end: int
-    numbers: Longs  # [B] places among all sentences
     offsets: Longs  # [B + 1]
 
 
@@ -67,8 +67,8 @@ class Run(NamedTuple):
 class Prepared:
     """Sentences and how to get the design matrix of a run of them."""
 
-    lengths: list[int]  # of all sentences, empty ones included
-    design: Callable[[int, int], Design]  # (first, end) of those that are not empty
+    lengths: list[int]
+    design: Callable[[int, int], Design]  # of the sentences from the first to the end
 
     def runs(self, tokens: int) -> Iterator[Run]:
         """Yield runs of sentences of at most so many tokens, or of one sentence."""
@@ -76,12 +76,10 @@ class Prepared:
 
 
 def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
-    """Yield runs of sentences of at most so many tokens, given the lengths of all sentences."""
-    size = np.asarray(lengths, dtype=np.int64)
-    numbers = np.flatnonzero(size)
-    full = Ragged.from_lengths(size[numbers])
-    for first, end in full.runs(tokens):
-        yield Run(first, end, numbers[first:end], full.part(first, end).offsets)
+    """Yield runs of sentences of at most so many tokens, or of one sentence."""
+    rows = Ragged.from_lengths(lengths)
+    for first, end in rows.runs(tokens):
+        yield Run(first, end, rows.part(first, end).offsets)
 
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
@@ -89,12 +87,7 @@ def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> l
     given: object = threads  # whatever the caller passed
     if not isinstance(given, int | np.integer) or threads < 1:
         raise OptionError(f"threads is {threads}, expected at least 1")
-    if threads == 1:
-        return list(map(answer, runs))
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 (it imports logging)
-
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(answer, runs))
+    return mapped(answer, runs, threads)
 
 
 def read_sentences(
@@ -110,18 +103,19 @@ def read_sentences(
     if isinstance(index, LiteralIndex):
         if isinstance(sentences, Corpus):
             return _items(index, sentences)
-        full = [_with_items(sentence) for sentence in sentences if len(sentence)]
-        literal = [sentence for sentence in full if is_literal(sentence)]
-        if len(literal) < len(full):
+        lengths = [sized(sentence, "a sentence") for sentence in sentences]
+        items = map(_with_items, sentences)
+        literal = [sentence if is_literal(sentence) else [] for sentence in items]
+        if list(map(len, literal)) != lengths:
             raise DataError("the model reads attribute lists or feature dicts for each token")
-        return Prepared([len(s) for s in sentences], lambda a, b: index.design(literal[a:b]))
+        return Prepared(lengths, lambda a, b: index.design(literal[a:b]))
     if not isinstance(sentences, Corpus) and len(sentences) == 1:
         sentences = as_sentences(sentences, columns)
         design = _of_one(index, sentences[0])
         if design is not None:
             return Prepared([len(sentences[0])], lambda *_: design)
-    lengths, corpus = read_corpus(index, sentences, columns, reads)
-    return Prepared(lengths, index.runs(corpus))
+    corpus = read_corpus(index, sentences, columns, reads)
+    return Prepared(Ragged(corpus.offsets).lengths.tolist(), index.runs(corpus))
 
 
 def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
@@ -130,14 +124,12 @@ def _items(index: LiteralIndex, corpus: Corpus) -> Prepared:
         raise DataError(
             "the model reads attribute lists or feature dicts, not columns", path=corpus.source
         )
-    lengths = np.diff(corpus.offsets)
-    full = corpus if lengths.all() else corpus.select(np.flatnonzero(lengths))
 
     def design(first: int, end: int) -> Design:
-        bounds = pairwise(full.offsets[first : end + 1].tolist())
-        return index.design([_read_items(full, start, stop) for start, stop in bounds])
+        bounds = pairwise(corpus.offsets[first : end + 1].tolist())
+        return index.design([_read_items(corpus, start, stop) for start, stop in bounds])
 
-    return Prepared(lengths.tolist(), design)
+    return Prepared(Ragged(corpus.offsets).lengths.tolist(), design)
 
 
 def _read_items(corpus: Corpus, start: int, stop: int) -> list[list[str] | dict[str, float]]:
@@ -168,28 +160,25 @@ def read_corpus(
     reads: Sequence[Tape],
     *,
     open_tapes: Container[str] = (),
-) -> tuple[list[int], Corpus]:
-    """Return the lengths of sentences, and those that are not empty as the index reads them.
+) -> Corpus:
+    """Return sentences as the index reads them.
 
     The labels of open tapes are not given; other arguments as for `read_sentences`.
     """
     if isinstance(sentences, Corpus):
-        sizes = np.diff(sentences.offsets)
-        lengths: list[int] = sizes.tolist()
-        corpus = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
+        corpus = sentences
     else:
         parsed = as_sentences(sentences, columns)
-        lengths = [len(s) for s in parsed]
         names = _needed(index, parsed)
         _check_strings(parsed, set(names).intersection(index.columns))
-        corpus = Corpus.from_sentences([s for s in parsed if len(s)], names)
+        corpus = Corpus.from_sentences(parsed, names)
     for tape in index.tapes:
         if tape not in open_tapes:
             corpus = _with_tape(corpus, tape)
             for known in reads:
                 if known.name == tape:
                     _check_labels(corpus, known)
-    return lengths, corpus
+    return corpus
 
 
 def read_one(
@@ -240,6 +229,14 @@ def _check_labels(corpus: Corpus, tape: Tape) -> None:
         )
 
 
+def sized(given: Data | SentenceLike, what: str) -> int:
+    """Return how many there are, sentences or tokens."""
+    try:
+        return len(given)
+    except TypeError:
+        raise DataError(f"{what} is {given!r}, expected a list") from None
+
+
 def as_sentences(sentences: Sequence[SentenceLike], columns: Sequence[str]) -> list[Sentence]:
     """Return what users hand over as sentences with columns; rows have these columns."""
     return [_as_sentence(s, columns) for s in sentences]
@@ -251,7 +248,7 @@ def _as_sentence(sentence: SentenceLike, columns: Sequence[str]) -> Sentence:
         return sentence
     if isinstance(sentence, Mapping):
         return Sentence(sentence)
-    return _of_rows(sentence, columns) if sentence else Sentence({})
+    return _of_rows(sentence, columns) if sized(sentence, "a sentence") else Sentence({})
 
 
 def _of_rows(sentence: Sequence[Any], columns: Sequence[str]) -> Sentence:

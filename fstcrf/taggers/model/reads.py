@@ -337,7 +337,7 @@ def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]
     """Return lattices in which earlier tapes are averaged over.
 
     Potentials are expectations by the probability of the labels of given tapes at each token; tapes
-    that are not given are columns. No sentence is empty.
+    that are not given are columns.
     """
     read = [tape.name for tape in tagger.reads if tape.name in given]
     prepared = bind(tagger, {tape: given[tape][0] for tape in read}).prepare(corpus)
@@ -423,7 +423,7 @@ def _marginals(corpus: Corpus, taggers: Sequence[Model], settings: Options, thre
         table = np.concatenate([np.empty((0, len(tagger.labels))), *rows])
         given[tagger.tape] = tagger.labels, table
     label_of, share = _ranked([table for _, table in given.values()])
-    lengths = np.diff(corpus.offsets)
+    lengths = Ragged(corpus.offsets).lengths
     token_sentence = np.repeat(np.arange(len(corpus)), lengths)
     origin, tokens, weights = [], [], []
     for rank in range(share.shape[1]):
@@ -483,7 +483,7 @@ def _merged(parts: Sequence[tuple[Longs, Passed]]) -> Passed:
             place = [number.setdefault(v, len(number)) for v in column.values]
             ids.append(np.asarray(place, dtype=np.int32)[column.ids])
         columns[name] = Column(np.concatenate(ids), tuple(number))
-    rows = Ragged.from_lengths(np.concatenate([np.diff(p.corpus.offsets) for _, p in parts]))
+    rows = Ragged.from_lengths(np.concatenate([Ragged(p.corpus.offsets).lengths for _, p in parts]))
     whole = Corpus(columns, rows.offsets, source=first.source)
     origin = np.concatenate([numbers for numbers, _ in parts])
     order = np.argsort(origin, kind="stable")
@@ -506,7 +506,7 @@ def _token_origin(passed: Passed) -> Longs:
 
 def _averaged(rows: SparseRows, share: Floats, origin: Longs) -> SparseRows:
     """Add up the attributes of copies of a token, each times the copy's share."""
-    counts = np.diff(rows.indptr)
+    counts = Ragged(rows.indptr).lengths
     value = np.repeat(share, counts)
     if rows.value is not None:
         value = value * rows.value

@@ -13,6 +13,7 @@ from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.kernel import SparseRows
+from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.decoding import decode
 from fstcrf.taggers.model.gold import Unknown, in_scheme, legal_gold, spoken_gold
 from fstcrf.taggers.model.model import Model
@@ -148,7 +149,7 @@ def _labelled(
     else:
         labelled = corpus.with_column(TARGET, target)
     gold = legal_gold(labelled, TARGET, settings, known=known)
-    full = (np.diff(corpus.offsets) > 0) & gold.kept
+    full = (Ragged(corpus.offsets).lengths > 0) & gold.kept
     note = spoken_gold(gold, settings)
     if full.all():
         return corpus, gold.corpus, full, note
@@ -252,7 +253,7 @@ def class_weighted(
                 "at least 0"
             )
         token = allowed @ value / allowed.sum(axis=1)
-        total = total * (np.add.reduceat(token, offsets[:-1]) / np.diff(offsets))
+        total = total * (np.add.reduceat(token, offsets[:-1]) / Ragged(offsets).lengths)
     return total
 
 

@@ -46,8 +46,8 @@ from fstcrf.text.features.reader import Encoder, Family, Reader, families, paddi
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.tables import AttributeTables, Vocabularies
 from fstcrf.training.executors.executor import Executor, Placement
-from fstcrf.training.parts import part_bounds
-from fstcrf.training.problem import ParameterSpace, Problem, counted_often, supported_space
+from fstcrf.training.problem import ParameterSpace, Problem
+from fstcrf.training.shards import part_bounds
 from fstcrf.training.spool import ArrayFile, Spool
 from fstcrf.training.spread import (
     PartFacts,
@@ -57,6 +57,7 @@ from fstcrf.training.spread import (
     part_support,
     supports_joined,
 )
+from fstcrf.training.support import counted_often, supported_space
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
@@ -135,7 +136,7 @@ def scanned(
         named = templates.resolved(tuple(corpus.columns), data=corpus.source)
         wanted = dict.fromkeys([*map(str, named.columns), target])
         total = values_joined(total, {name: _used(corpus.column(name)) for name in wanted})
-        lengths = np.diff(corpus.offsets).astype(np.int32)
+        lengths = Ragged(corpus.offsets).lengths.astype(np.int32)
         columns, name = tuple(corpus.columns), corpus.source or "<input>"
         kept = one if isinstance(one, FilePiece) else GivenPiece(_only(corpus, wanted))
         found.append(Scanned(kept, name, columns, lengths))
@@ -360,7 +361,7 @@ def _spooled(index: FeatureIndex, corpus: Corpus, spool: Spool) -> Design:
                 files[name][0].append(rows.index)
                 if rows.value is not None:
                     files[name][1].append(rows.value)
-                counts[name].append(np.diff(rows.indptr))
+                counts[name].append(Ragged(rows.indptr).lengths)
         for name, n_rows in zip(names, (index.n_node_rows, index.n_arc_rows), strict=False):
             indptr = Ragged.from_lengths(np.concatenate(counts[name])).offsets
             entries, values = files[name]

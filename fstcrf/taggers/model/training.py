@@ -44,9 +44,9 @@ from fstcrf.training.descent import LineSearch
 from fstcrf.training.executors.executor import Executor
 from fstcrf.training.loop import check_checkpoint
 from fstcrf.training.memory import ExpectedMemory, free_memory, label_bytes, release
-from fstcrf.training.parts import digest, observed_sum, parts_of
-from fstcrf.training.problem import counted_often
 from fstcrf.training.settings import MethodSettings, ObjectiveSettings, TrainingRun
+from fstcrf.training.shards import digest, observed_sum, parts_of
+from fstcrf.training.support import counted_often
 
 if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar

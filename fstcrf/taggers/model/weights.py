@@ -79,17 +79,18 @@ class Weights:
             return None
         source, target = np.divmod(rest.others.astype(np.int32), np.int32(graph.n_states))
         score = graph.score[rest.others]
-        return kernel.Graph(graph.initial, graph.final, score, source, target, rest=rest.score)
+        ends = graph.initial, graph.final
+        return kernel.Graph(*ends, score, source, target, rest=rest.score, empty=graph.empty)
 
     @made_once
     def single(self) -> SentenceGraph | None:
         """The same laid out for sentences that come one at a time.
 
-        None where they need more: attributes of label pairs, longer histories, or where some
-        labels may not follow each other, so that a sentence may have no path.
+        None where they need more: attributes of label pairs, longer histories, or where a sentence
+        may have no path.
         """
         graph = self.still_graph
-        parts = graph.score, graph.initial, graph.final
+        parts = graph.score, graph.initial, graph.final, graph.empty
         whole = graph.source is None and all(np.isfinite(part).all() for part in parts)
         if self.has_arc_attributes or not self.topology.direct or not whole:
             return None

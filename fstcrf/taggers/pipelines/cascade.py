@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import NoPathError
 from fstcrf.lattices import Answer, Lattice, marginals
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.many import ranked
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import CRF, Composition, batches
-from fstcrf.taggers.batches import as_corpus, renumbered
+from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Known, Request
@@ -38,7 +38,7 @@ class _Question:
 
     composition: Composition
     request: Request  # without what is known
-    known: Known  # of the sentences that are not empty
+    evidence: Known
     soft: bool
 
 
@@ -65,33 +65,22 @@ def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answe
     OptionError
         A part of the grammar is over several tapes.
     """
-    sentences, known = request.sentences, request.known(composition.tapes)
-    lengths: list[int] = []
+    sentences, evidence = request.sentences, request.known(composition.tapes)
     if not composition.literal:
-        lengths, sentences = as_corpus(composition, sentences)
-    numbers = np.flatnonzero(lengths) if lengths else np.arange(len(sentences))
-    asked = _Question(
+        sentences = as_corpus(composition, sentences)
+    question = _Question(
         composition,
         replace(request, sentences=sentences, forced=None, bias=None),
-        known.of_sentences(numbers),
+        evidence,
         soft and not composition.literal,
     )
-    with renumbered(numbers):
-        steps, ids = _steps(asked)
-    lengths = lengths or np.diff(next(iter(steps.values())).answer.offsets).tolist()
-    found = _joined(asked, steps, ids, lengths)
-    if request.strict:
-        batches.check_empty(composition, lengths)
+    steps, ids = _steps(question)
 
     def posterior() -> Distributions:
-        each: dict[str, list[Lattice | None]] = {}
-        for tape, step in steps.items():
-            each[tape] = [None] * len(lengths)
-            for number, lattice in zip(numbers.tolist(), step.lattices(), strict=True):
-                each[tape][number] = lattice
+        each = {tape: step.lattices() for tape, step in steps.items()}
         return Distributions(each, request.budget, request.threads)
 
-    return found.with_posterior(posterior)
+    return _joined(question, steps, ids).with_posterior(posterior)
 
 
 def given_best(composition: Composition, request: Request, answer: Answer) -> Distributions:
@@ -105,7 +94,6 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
     composition : Composition
         Without maps, and not over attributes.
     request : Request
-        No empty sentences.
     answer : Answer
         The labels that are read; nothing is asked of dead sentences.
 
@@ -115,19 +103,18 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
         A part of the grammar is over several tapes.
     """
     taggers = composition.apart
-    _, corpus = as_corpus(composition, request.sentences)
-    sets, known = composition.label_sets, request.known(composition.tapes)
+    corpus = as_corpus(composition, request.sentences)
+    sets, evidence = composition.label_sets, request.known(composition.tapes)
     for tape in composition.tapes:
         ids = np.maximum(answer[tape].flat[0], 0)
         corpus = corpus.with_interned(tape_column(tape), Column(ids, sets[tape]))
     each: dict[str, list[Lattice | None]] = {}
     for component in composition.components:
         tagger = _as_tagger(taggers[component.tagger.tape])
-        seen, mine = as_read(corpus, component.readings), known.of_tape(tagger.tape)
-        asked = replace(request, sentences=seen, forced=None, bias=None)
-        each[tagger.tape] = list(
-            tagger.as_transducer().posterior(asked, mine).lattices[tagger.tape]
-        )
+        seen = as_read(corpus, component.readings)
+        alone = replace(request, sentences=seen, forced=None, bias=None)
+        posterior = tagger.as_transducer().posterior(alone, evidence.of_tape(tagger.tape))
+        each[tagger.tape] = list(posterior.lattices[tagger.tape])
     return Distributions(each, request.budget, request.threads).only(~answer.dead)
 
 
@@ -137,10 +124,10 @@ def _as_tagger(model: Model | JointModel) -> CRF | Composition:
     return model if isinstance(model, CRF) else CRF.of(model)
 
 
-def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
+def _steps(question: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
     """Return what taggers found, and the best labels of tapes, or some where there is no path."""
-    composition = asked.composition
-    corpus: Any = asked.request.sentences
+    composition = question.composition
+    corpus: Any = question.request.sentences
     components = {c.tagger.tape: c for c in composition.components}
     maps = {tape_map.tape: tape_map for tape_map in composition.maps}
     taggers = composition.apart
@@ -155,60 +142,62 @@ def _steps(asked: _Question) -> tuple[dict[str, _Step], dict[str, Ints]]:
             number = {label: k for k, label in enumerate(labels)}
             ids[tape] = np.asarray([number[v] for v in column.values], dtype=np.int32)[column.ids]
         else:
-            tagger, n = taggers[tape], asked.request.n if tape == order[-1] else 1
-            if asked.soft:
-                given = {t: (composition.label_sets[t], table) for t, table in tables.items()}
-                steps[tape], lattices = _softly(asked, tagger, corpus, given, n)
+            tagger, n = taggers[tape], question.request.n if tape == order[-1] else 1
+            if question.soft:
+                read = {t: (composition.label_sets[t], table) for t, table in tables.items()}
+                steps[tape], lattices = _softly(question, tagger, corpus, read, n)
                 if tape != order[-1]:
-                    tables[tape] = _table(lattices, labels, asked.request.threads)
+                    tables[tape] = _table(lattices, labels, question.request.threads)
             else:
                 readings = components[tape].readings
                 seen = as_read(corpus, readings) if isinstance(corpus, Corpus) else corpus
-                steps[tape] = _hard(asked, tagger, seen, n)
+                steps[tape] = _hard(question, tagger, seen, n)
             ids[tape] = np.maximum(steps[tape].answer[tape].flat[0], 0)
         if isinstance(corpus, Corpus):
             corpus = corpus.with_interned(tape_column(tape), Column(ids[tape], labels))
     return steps, ids
 
 
-def _hard(asked: _Question, model: Model | JointModel, sentences: Data, n: int) -> _Step:
+def _hard(question: _Question, model: Model | JointModel, sentences: Data, n: int) -> _Step:
     """Return what a tagger finds, given the labels that its columns hold."""
     tagger = _as_tagger(model)
-    tape, whole, mine = tagger.tape, tagger.as_transducer(), asked.known.of_tape(tagger.tape)
+    tape, whole = tagger.tape, tagger.as_transducer()
+    evidence = question.evidence.of_tape(tape)
     request = replace(
-        asked.request,
+        question.request,
         sentences=sentences,
         n=n,
-        forced=mine.forced.get(tape),
-        bias=mine.bias.get(tape),
+        forced=evidence.forced.get(tape),
+        bias=evidence.bias.get(tape),
         tapes=None,
-        probabilities=asked.request.probabilities or isinstance(tagger, Composition),
+        probabilities=question.request.probabilities or isinstance(tagger, Composition),
     )
     try:
         answer = tagger.decoded(request)
     except NoPathError:
         whole.decoded(request)  # it says at which token
         raise
-    return _Step(answer, lambda: whole.posterior(request, mine).lattices[tape])  # type: ignore[arg-type, return-value]
+    return _Step(answer, lambda: whole.posterior(request, evidence).lattices[tape])  # type: ignore[arg-type, return-value]
 
 
 def _softly(
-    asked: _Question, tagger: Model | JointModel, corpus: Data, given: Any, n: int
+    question: _Question, tagger: Model | JointModel, corpus: Data, given: Any, n: int
 ) -> tuple[_Step, list[Lattice]]:
     """Return what a tagger finds on average over the labels before it, and what others read."""
     assert isinstance(corpus, Corpus)  # noqa: S101 (taggers over attributes read no tapes)
     model = tagger.taggers[0] if isinstance(tagger, JointModel) else tagger
     free = passing.lattices_given(model, corpus, given)
     lattices = _ruled(free, tagger, corpus) if isinstance(tagger, JointModel) else list(free)
-    forced, bias = asked.known.forced.get(model.tape), asked.known.bias.get(model.tape, {})
+    evidence = question.evidence
+    forced, bias = evidence.forced.get(model.tape), evidence.bias.get(model.tape, {})
     if forced is not None or bias:
         added = decoding.biases(model.topology, bias)
         for number, lattice in enumerate(lattices):
-            known = None if forced is None else forced[number]
-            mask = decoding.mask(model.topology, known, len(lattice))
+            labels = None if forced is None else forced[number]
+            mask = decoding.mask(model.topology, labels, len(lattice))
             node = np.where(mask, lattice.values[0] + added, -np.inf)
             lattices[number] = lattice.with_values({0: node})
-    threads, budget = asked.request.threads, asked.request.budget
+    threads, budget = question.request.threads, question.request.budget
     best = [
         [replace(path, labels=lattice.labels_of(path.labels, model.tape)) for path in paths]
         for lattice, paths in zip(
@@ -217,7 +206,7 @@ def _softly(
     ]
     sums = list(lattices)
     for number, paths in enumerate(best):
-        if not paths and asked.request.strict:
+        if not paths and question.request.strict:
             try:
                 lattices[number].best()
             except NoPathError as error:
@@ -228,7 +217,7 @@ def _softly(
                     constraints=error.constraints,
                 ) from None
         sums[number] = lattices[number] if paths else free[number]
-    sizes = np.diff(corpus.offsets).tolist()
+    sizes = Ragged(corpus.offsets).lengths.tolist()
     answer = Answer.of_paths(best, {model.tape: model.labels}, sizes, n)
     return _Step(answer, lambda: lattices), sums
 
@@ -236,8 +225,8 @@ def _softly(
 def _table(lattices: Sequence[Lattice], labels: Sequence[str], threads: int) -> Floats:
     """Return the posteriors of a tagger's labels at each token, float64 [N, L]."""
     rows = [
-        found if len(lattice.tapes) == 1 else found[0]
-        for lattice, found in zip(lattices, marginals(lattices, threads=threads), strict=True)
+        tables if len(lattice.tapes) == 1 else tables[0]
+        for lattice, tables in zip(lattices, marginals(lattices, threads=threads), strict=True)
     ]
     return np.concatenate([np.empty((0, len(labels))), *rows])
 
@@ -255,12 +244,10 @@ def _ruled(lattices: Sequence[Lattice], tagger: JointModel, corpus: Corpus) -> l
     ]
 
 
-def _joined(
-    asked: _Question, steps: dict[str, _Step], ids: dict[str, Ints], lengths: Sequence[int]
-) -> Answer:
+def _joined(question: _Question, steps: dict[str, _Step], ids: dict[str, Ints]) -> Answer:
     """Return the paths of the tapes shown, for all sentences."""
-    last, n = list(steps)[-1], asked.request.n
-    tapes = asked.request.tapes or asked.composition.tapes
+    last, n = list(steps)[-1], question.request.n
+    tapes = question.request.tapes or question.composition.tapes
     size = len(steps[last].answer)
     logs, dead = np.zeros((size, n)), np.zeros(size, dtype=bool)
     proven = np.ones((size, n), dtype=bool)
@@ -272,10 +259,10 @@ def _joined(
         proven &= step.answer.exact.reshape(shape) | ~alive
         dead |= ~alive[:, 0]
         if tape in tapes:
-            mine = np.where(alive, np.log(np.maximum(chances, _LEAST)), -np.inf)
-            logs = logs[:, :1] + mine if tape == last else logs + mine[:, :1]
+            log_p = np.where(alive, np.log(np.maximum(chances, _LEAST)), -np.inf)
+            logs = logs[:, :1] + log_p if tape == last else logs + log_p[:, :1]
     logs[dead] = -np.inf
-    offsets: Longs = steps[last].answer.offsets
+    offsets = steps[last].answer.offsets
     missing = Ragged(offsets).repeat(np.isneginf(logs)).T
     flat = {}
     for tape in tapes:
@@ -283,20 +270,13 @@ def _joined(
         if tape == last:
             rows = np.broadcast_to(steps[tape].answer[tape].flat, rows.shape)
         flat[tape] = np.where(missing, np.int32(-1), rows).astype(np.int32)
-    scores = np.full((len(lengths), n), -np.inf)
-    scores[:, 0] = 0.0
-    exact = np.ones(scores.shape, dtype=bool)
-    asked_about = np.flatnonzero(lengths) if size < len(lengths) else slice(None)
-    scores[asked_about], exact[asked_about] = logs, proven
-    one = (slice(None), 0) if n == 1 else ...
-    scores[batches.refused(asked.composition, lengths)] = -np.inf
-    sets = asked.composition.label_sets
+    sets = question.composition.label_sets
     return Answer(
         flat,
         {tape: sets[tape] for tape in tapes},
-        Ragged.from_lengths(lengths).offsets,
-        scores=scores[one],
-        probabilities=np.exp(scores)[one],
-        exact=exact[one],
-        bounds=np.where(exact, scores, 0.0)[one],  # a probability is at most 1
+        offsets,
+        scores=logs,
+        exact=proven,
+        bounds=np.where(proven, logs, 0.0),  # a probability is at most 1
+        log_z=lambda: np.zeros(size),
     )

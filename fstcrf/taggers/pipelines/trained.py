@@ -33,12 +33,12 @@ from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.files import atomic_write, check_writable, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Path
-from fstcrf.lattices.confidence import Confidence
+from fstcrf.lattices.confidence import Confidence, confidence
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF, Composition, Tagger, load
-from fstcrf.taggers.batches import as_corpus, check_empty
+from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.known import Bias, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.pipelines.cascade import cascaded
@@ -352,11 +352,10 @@ class TrainedPipeline(Tagger):
         tagger = self._decoding(decode)
         if tagger.together or tagger.composition.conjuncts or set(options) - {"threads"}:
             return super(TrainedPipeline, tagger).tag_all(sentences, **options)
-        lengths, corpus = as_corpus(self.composition, sentences)
+        corpus = as_corpus(self.composition, sentences)
         columns = self.tag_columns(corpus, decode=decode, **options)
-        check_empty(self.composition, lengths)
         flat = [column.strings() for column in columns]
-        slices = Ragged.from_lengths(lengths).slices()
+        slices = list(Ragged(corpus.offsets).slices())
         if len(flat) == 1:
             return [flat[0][tokens] for tokens in slices]
         return [tuple(labels[tokens] for labels in flat) for tokens in slices]
@@ -417,7 +416,8 @@ class TrainedPipeline(Tagger):
         OptionError
             n below 1, or tasks that there are not.
         """
-        found = self.decode(sentences, n=n, decode=decode, on_no_path="skip", **options)
+        options.setdefault("on_no_path", "skip")
+        found = self.decode(sentences, n=n, decode=decode, **options)
         return [found.paths(b) for b in range(len(found))]
 
     def marginals_all(
@@ -466,9 +466,12 @@ class TrainedPipeline(Tagger):
         NoPathError
             No labelling of a sentence is legal.
         OptionError
-            A joint decision of ``normalize="chain"``, which has no sum over all labellings.
+            A joint decision of ``normalize="chain"``, which has no sum over all labellings; no such
+            option.
         """
-        tagger = self._decoding(decode)
+        tagger, known = self._decoding(decode), tuple(confidence.__kwdefaults__ or ())
+        for name in set(options) - set(known):
+            raise OptionError(f"confidence has no option {name!r}, expected {', '.join(known)}")
         if not tagger.together:
             found = tagger.decode(sentences)
             return [found.confidence(b) for b in range(len(found))]

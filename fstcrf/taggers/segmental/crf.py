@@ -16,11 +16,11 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
-from fstcrf.kernel.phrases import PhraseFinder
-from fstcrf.kernel.semimarkov import best_segments
+from fstcrf.kernel.native import mapped
+from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
 from fstcrf.lattices import ArcLattice, Lattice
 from fstcrf.lazy import given_state, made_once
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.segmental import files
 from fstcrf.taggers.segmental.files import SavedSegmentCRF, SegmentRecord
@@ -43,9 +43,7 @@ from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.features.template import as_templates
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Outcome, Progress
-from fstcrf.training.shards import Workers
 
-_RUN = 20_000  # tokens that are scored together
 _CAP = 8
 
 
@@ -282,7 +280,7 @@ class SegmentCRF:
         kept = kind != self._outside
         start, end, kind = start[kept], end[kept], kind[kept]
         row = np.searchsorted(start, offsets)
-        first = np.repeat(offsets[:-1], np.diff(row))
+        first = Ragged(row).repeat(offsets[:-1])
         return SegmentAnswer(
             row,
             (start - first).astype(np.int32),
@@ -294,9 +292,9 @@ class SegmentCRF:
 
     def _labelled(self, sentences: Data, threads: int) -> tuple[Longs, Ints, Floats]:
         """Offsets of sentences, labels at first tokens of segments, −1 elsewhere, and scores."""
-        lengths, corpus = self._read(sentences)
+        corpus = self._read(sentences)
         machine, values = self._machine, self._values
-        runs = list(runs_of(lengths, _RUN))
+        runs = runs_of(Ragged(corpus.offsets).lengths.tolist(), RUN_TOKENS)
         design, space = self.index.runs(corpus), self.space
         extras = self.features.runs(self._phrases, corpus)
 
@@ -305,12 +303,10 @@ class SegmentCRF:
             own = extras(run.first, run.end)
             return best_segments(machine, run.offsets, token, own, values)
 
-        found = list(Workers(threads).map(answer, runs))
-        score = np.zeros(len(lengths))
-        for run, (own, _) in zip(runs, found, strict=True):
-            score[run.numbers] = own
-        label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in found)])
-        return Ragged.from_lengths(lengths).offsets, label, score
+        best = mapped(answer, runs, threads)
+        score = np.concatenate([np.zeros(0), *(scores for scores, _ in best)])
+        label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in best)])
+        return corpus.offsets, label, score
 
     @property
     def _outside(self) -> int:
@@ -339,8 +335,8 @@ class SegmentCRF:
 
         Long segments stand in it as segments of their own, up to the whole sentence.
         """
-        lengths, corpus = self._read([sentence])
-        length = lengths[0]
+        corpus = self._read([sentence])
+        length = corpus.n_tokens
         start, end, label, score = self._candidates(corpus, length)
         machine, labels = self._machine, len(self.labels)
         return Lattice.from_segments(
@@ -390,15 +386,10 @@ class SegmentCRF:
         """Columns that sentences must have."""
         return sorted({*self.index.columns, *(table.column for table in self.features.tables)})
 
-    def _read(self, sentences: Data) -> tuple[list[int], Corpus]:
-        """Lengths of all sentences, and those that are not empty."""
+    def _read(self, sentences: Data) -> Corpus:
         if isinstance(sentences, Corpus):
-            sizes = np.diff(sentences.offsets)
-            full = sentences if sizes.all() else sentences.select(np.flatnonzero(sizes))
-            return sizes.tolist(), full
-        parsed = as_sentences(sentences, self.columns)
-        full = Corpus.from_sentences([s for s in parsed if len(s)], self.needed_columns)
-        return [len(s) for s in parsed], full
+            return sentences
+        return Corpus.from_sentences(as_sentences(sentences, self.columns), self.needed_columns)
 
     @made_once
     def _table(self) -> Any:
@@ -462,7 +453,7 @@ def _check_schemes(longest: int, scheme: str, writes: str) -> None:
 
 def _full(data: Data) -> Corpus:
     corpus = data if isinstance(data, Corpus) else Corpus.from_sentences(data)
-    sizes = np.diff(corpus.offsets)
+    sizes = Ragged(corpus.offsets).lengths
     if not corpus.n_tokens:
         raise DataError("no sentence to train on", path=corpus.source)
     return corpus if sizes.all() else corpus.select(np.flatnonzero(sizes))

@@ -17,6 +17,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
+from fstcrf.kernel.native import Workers
 from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.segmental.gold import GoldSegments
@@ -24,8 +25,8 @@ from fstcrf.taggers.segmental.phrases import observed_values
 from fstcrf.training.course import Course
 from fstcrf.training.optimiser import Optimiser, Staged
 from fstcrf.training.preconditioning import InUnits, units_of
-from fstcrf.training.problem import SlotSets, entries
-from fstcrf.training.shards import N_SHARDS, Workers, shard_bounds
+from fstcrf.training.shards import N_SHARDS, shard_bounds
+from fstcrf.training.support import SlotSets, entries
 
 ROLES = 3
 """A token is the first of its segment, within it, or its last; the only one is all of these."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
-from fstcrf.kernel.phrases import PhraseFinder, PhraseTrie
-from fstcrf.kernel.semimarkov import Extras
+from fstcrf.kernel.semimarkov import Extras, PhraseFinder, PhraseTrie
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.segmental.gold import GoldSegments
 from fstcrf.text.corpus import Corpus
@@ -247,7 +246,7 @@ def observed_values(
     length = gold.end - gold.start
     kept = length <= depth
     place = ((gold.start - offsets[own]) * depth + length - 1) * width + gold.label
-    most = int(np.diff(offsets).max(initial=0)) * depth * width + 1
+    most = Ragged(offsets).longest * depth * width + 1
     wanted = distinct((own * most + place)[kept])
     sentence = Ragged(extras.offset).rows()
     keys = sentence * most + extras.cell

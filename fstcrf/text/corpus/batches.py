@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import DataError, OptionError
-from fstcrf.files import BOM, Source, open_binary, source_name
+from fstcrf.files import BOM, LINE_BYTES, Source, open_binary, source_name, too_long
 from fstcrf.kernel.strings import line_count
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus, concatenated
@@ -21,7 +21,6 @@ BLOCK_LINES = 1 << 16
 """Large enough that numpy's fixed costs vanish, small enough that a block fits in cache."""
 
 _CHUNK_BYTES = 1 << 16
-_LINE_BYTES = 1 << 26  # of a line, at most: those of a text are far shorter
 # Everything up to and with the last line that holds nothing but blanks.
 _LAST_BLANK = re.compile(rb".*\n[ \t\r]*\n", re.DOTALL)
 
@@ -37,7 +36,7 @@ def blocks(file: BinaryIO, lines: int, path: str = "<input>") -> Iterator[TextBl
     """Cut a file at blank lines into blocks of about `lines` lines.
 
     A block is longer where the next blank line is further away. A line longer than any text has is
-    a DataError: a small file may unpack to gigabytes.
+    a DataError.
     """
     pieces: list[bytes] = []
     held, wanted, first_line = 0, lines, 1
@@ -47,9 +46,8 @@ def blocks(file: BinaryIO, lines: int, path: str = "<input>") -> Iterator[TextBl
         held += line_count(chunk)
         end = chunk.rfind(b"\n")
         length = len(chunk) - end - 1 + (length if end < 0 else 0)
-        if length > _LINE_BYTES:
-            what = f"more than {_LINE_BYTES >> 20} MB without the end of a line, expected text"
-            raise DataError(what, path=path, line=first_line + held)
+        if length > LINE_BYTES:
+            raise too_long(path, first_line + held)
         if held < wanted:
             continue
         data = b"".join(pieces)
@@ -280,5 +278,5 @@ def _continued(batches: Sequence[Corpus]) -> Corpus:
 
 
 def _joined(parts: Sequence[NDArray[T] | None]) -> NDArray[T] | None:
-    known = [part for part in parts if part is not None]
-    return np.concatenate(known) if len(known) == len(parts) else None
+    there = [part for part in parts if part is not None]
+    return np.concatenate(there) if len(there) == len(parts) else None

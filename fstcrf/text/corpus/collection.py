@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.errors import DataError, FstcrfError, OptionError
+from fstcrf.files import check_regular, read_line
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.columns import read_columns, stream_columns
@@ -114,6 +115,7 @@ class CorpusFiles:
         if self.kind == "parquet":
             with _parquet(path) as table:
                 return [Piece(path, "group", k, k + 1) for k in range(table.num_row_groups)]
+        check_regular(path)
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if file.read(2) == _GZIP_MAGIC:
@@ -144,8 +146,8 @@ class CorpusFiles:
         if piece.unit == "file":
             return self._read(piece.path, allow_empty=True)
         with Path(piece.path).open("rb") as file:
-            start = _boundary(file, piece.first)
-            end = _boundary(file, piece.end)
+            start = _boundary(file, piece.path, piece.first)
+            end = _boundary(file, piece.path, piece.end)
             file.seek(start)
             text = _Named(file.read(max(0, end - start)))
         text.name = piece.path
@@ -179,8 +181,8 @@ class CorpusFiles:
             names = table.schema_arrow.names if self.columns is None else list(self.columns)
             missing = [name for name in names if name not in table.schema_arrow.names]
             if missing:
-                known = ", ".join(map(repr, table.schema_arrow.names))
-                raise DataError(f"no column {missing[0]!r}; there are {known}", path=piece.path)
+                columns = ", ".join(map(repr, table.schema_arrow.names))
+                raise DataError(f"no column {missing[0]!r}; there are {columns}", path=piece.path)
             if piece.unit == "file":
                 return _corpus(table.read(columns=names), names, piece.path)
             return _corpus(table.read_row_group(piece.first, columns=names), names, piece.path)
@@ -203,13 +205,13 @@ class _Named(io.BytesIO):
     name: str
 
 
-def _boundary(file: Any, position: int) -> int:
+def _boundary(file: Any, path: str, position: int) -> int:
     """Return where the first sentence begins behind a position: after its next blank line."""
     if not position:
         return 0
     file.seek(position)
-    file.readline()  # the rest of a line
-    for line in iter(file.readline, b""):
+    read_line(file, path)  # the rest of a line
+    while line := read_line(file, path):
         if not line.strip(b" \t\r\n"):
             break
     return int(file.tell())
@@ -251,6 +253,7 @@ class _parquet:  # noqa: N801 (used like a function)
         self._module = optional("pyarrow.parquet", _ADVICE)
 
     def __enter__(self) -> Any:
+        check_regular(self._path)
         try:
             self._file = self._module.ParquetFile(self._path)
         except Exception as error:  # noqa: BLE001 (pyarrow's have no common class)
@@ -259,8 +262,8 @@ class _parquet:  # noqa: N801 (used like a function)
 
     def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
         self._file.close()
-        if error is not None and (found := parquet_error(error, self._path)) is not error:
-            raise found from None
+        if error is not None and (named := parquet_error(error, self._path)) is not error:
+            raise named from None
 
 
 def parquet_error(error: BaseException, path: str) -> BaseException:
@@ -291,16 +294,16 @@ def _corpus(table: Any, names: Sequence[str], path: str) -> Corpus:
         flat = array.flatten()
         if array.null_count or flat.null_count:
             raise DataError(f"column {name!r} has rows or strings that are null", path=path)
-        mine = np.asarray(array.value_lengths(), dtype=np.int64)
-        if lengths is not None and not np.array_equal(mine, lengths):
-            row = int(np.flatnonzero(mine != lengths)[0])
+        sizes = np.asarray(array.value_lengths(), dtype=np.int64)
+        if lengths is not None and not np.array_equal(sizes, lengths):
+            row = int(np.flatnonzero(sizes != lengths)[0])
             raise DataError(
-                f"column {name!r} has {mine[row]} strings, column {names[0]!r} {lengths[row]}",
+                f"column {name!r} has {sizes[row]} strings, column {names[0]!r} {lengths[row]}",
                 path=path,
                 sentence=row,
             )
-        lengths, found = mine, flat.dictionary_encode()
-        values = tuple(map(str, found.dictionary.to_pylist()))
-        columns[name] = Column(np.asarray(found.indices, dtype=np.int32), values)
+        lengths, encoded = sizes, flat.dictionary_encode()
+        values = tuple(map(str, encoded.dictionary.to_pylist()))
+        columns[name] = Column(np.asarray(encoded.indices, dtype=np.int32), values)
     offsets = Ragged.from_lengths(() if lengths is None else lengths).offsets
     return Corpus(columns, offsets, source=path)

@@ -86,16 +86,16 @@ class _ColumnReader(BlockReader):
         self._fit(block)
         decoded(block.data, self.path, first_line=block.first_line)
         try:
-            found = self._lines(block, self._interned)
+            read = self._lines(block, self._interned)
         except RowError as error:
             raise self._located(error, block) from None
         headers = []
-        if len(found.headers):
+        if len(read.headers):
             lines = block.data.split(b"\n")
-            headers = [lines[number].decode() for number in found.headers.tolist()]
+            headers = [lines[number].decode() for number in read.headers.tolist()]
         first = block.first_line
-        places = found.lines + first, found.starts, found.headers + first
-        return Scan(found.ids, *places, headers, found.blank_lines)
+        places = read.lines + first, read.starts, read.headers + first
+        return Scan(read.ids, *places, headers, read.blank_lines)
 
     def _fit(self, block: TextBlock) -> None:
         """Let the first row decide what is open."""
@@ -387,8 +387,8 @@ class _Rows:
         if a == b:
             return leading
         columns = [TextColumn(c.ids[a:b], c.text, c.offsets) for c in self._columns]
-        found = joined_rows(columns, breaks, separator=self._separator)
-        return leading + bytes(found) if leading else found
+        rows = joined_rows(columns, breaks, separator=self._separator)
+        return leading + bytes(rows) if leading else rows
 
 
 def write_columns(

@@ -164,22 +164,22 @@ class _TreebankReader(BlockReader):
         begins = np.append(0, ends[:-1] + 1)[other]
         places = list(zip(begins.tolist(), (ends[other] + 1).tolist(), strict=True))
         try:
-            found = read_lines(_without(data, places), self._strings, separator=b"\t")
+            read = read_lines(_without(data, places), self._strings, separator=b"\t")
         except RowError:
             raise self._bad_row(block) from None
         self._check_ids(block)
-        lines = np.delete(np.arange(len(ends)), other)[found.lines]
-        behind = np.searchsorted(blank, lines[found.starts])  # each sentence is between two blanks
+        lines = np.delete(np.arange(len(ends)), other)[read.lines]
+        behind = np.searchsorted(blank, lines[read.starts])  # each sentence is between two blanks
         others = self._others(block, places, other, lines, behind, np.searchsorted(blank, other))
-        self._check_ranges(block, found, others.ranges)
-        forms = self._forms(found, others)
-        starts = np.append(found.starts, len(lines))
+        self._check_ranges(block, read, others.ranges)
+        forms = self._forms(read, others)
+        starts = np.append(read.starts, len(lines))
         chars, position = located_forms(forms, starts, others.texts, others.opens, self._position)
         self._position = 0 if others.closes else position
         return Scan(
-            found.ids,
+            read.ids,
             lines + first,
-            found.starts,
+            read.starts,
             np.array(list(others.headers), dtype=np.int64) + first,
             list(others.headers.values()),
             chars=chars,
@@ -230,7 +230,7 @@ class _TreebankReader(BlockReader):
         """Return how the sentences of a block are written."""
         strings, forms = self._strings[_FORM], found.ids[_FORM]
         spaced, n = self._spaces()[found.ids[_MISC]], len(forms)
-        begin, size = strings.offsets[forms], np.diff(strings.offsets)[forms]
+        begin, size = strings.offsets[forms], Ragged(strings.offsets).lengths[forms]
         starts, text = np.append(found.starts, n), strings.text
         if not others.ranges:
             return Forms(starts, begin, size, np.ones(n, dtype=np.int64), spaced, text)
@@ -256,8 +256,8 @@ class _TreebankReader(BlockReader):
 
     def _spaces(self) -> Bytes:
         """Return whether a space follows, for each distinct string of the last column."""
-        known, strings = len(self._spaced), self._strings[_MISC]
-        fresh = [_spaced(text) for text in _later(strings, known)]
+        count, strings = len(self._spaced), self._strings[_MISC]
+        fresh = [_spaced(text) for text in _later(strings, count)]
         self._spaced = np.append(self._spaced, np.array(fresh, dtype=np.uint8))
         return self._spaced
 
@@ -358,10 +358,10 @@ def _sound(fields: Sequence[str]) -> bool:
 
 def _words(identifier: str) -> int | None:
     """Return how many tokens a multiword token has, 0 for an empty node, None for no such id."""
-    found = _RANGE.fullmatch(identifier)
-    if found is None or found[2] == ".":
-        return None if found is None else 0
-    size = int(found[3]) - int(found[1]) + 1
+    match = _RANGE.fullmatch(identifier)
+    if match is None or match[2] == ".":
+        return None if match is None else 0
+    size = int(match[3]) - int(match[1]) + 1
     return size if size > 0 else None
 
 

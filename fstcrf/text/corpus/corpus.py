@@ -267,7 +267,10 @@ class Corpus(Sequence[Sentence]):
                     raise DataError(no_column(name, sentence.columns), sentence=number)
                 table[name] += sentence[name]
         offsets = Ragged.from_lengths(map(len, parsed)).offsets
+        # One that says nothing of itself, such as an empty list, is where the one before it is.
+        own = np.fromiter((bool(s.columns) for s in parsed), bool, len(parsed))
         documents = np.asarray([s.document for s in parsed], dtype=np.int32)
+        documents = documents[np.maximum.accumulate(np.where(own, np.arange(len(own)), 0))]
         return cls(
             {name: Column.from_strings(strings) for name, strings in table.items()},
             offsets,

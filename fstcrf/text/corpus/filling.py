@@ -79,22 +79,24 @@ def fill_conllu(
     >>> print(*out.getvalue().decode().splitlines()[1].split("\t"))
     1 Go go VERB _ _ 0 root _ SpaceAfter=No|ner=O
     """
-    given = {
+    columns_by_name = {
         name: column if isinstance(column, Column) else Column.from_strings(column)
         for name, column in columns.items()
     }
     with open_binary(source) as opened, open_target(file) as target:
         text = ConlluText(opened, source_name(source))
-        filler = ConlluFiller(text, target, tuple(given), feature_columns)
+        filler = ConlluFiller(text, target, tuple(columns_by_name), feature_columns)
         done, batches = 0, stream_conllu(cast("BinaryIO", text))
         for batch in batches:
             end = done + batch.n_tokens
-            if any(len(column.ids) < end for column in given.values()):
+            if any(len(column.ids) < end for column in columns_by_name.values()):
                 done = end + sum(rest.n_tokens for rest in batches)
                 break
-            filler.write(batch, [Column(c.ids[done:end], c.values) for c in given.values()])
+            filler.write(
+                batch, [Column(c.ids[done:end], c.values) for c in columns_by_name.values()]
+            )
             done = end
-        for name, column in given.items():
+        for name, column in columns_by_name.items():
             if len(column.ids) != done:
                 raise DataError(f"{len(column.ids)} labels of {name!r} for {done} tokens")
         filler.close()
@@ -154,17 +156,17 @@ class _Filled:
 
 def _filled(names: Sequence[str], features: Sequence[str]) -> list[list[_Filled]]:
     """Return what is done to each cell that changes, in the order of cells."""
-    found: dict[int, list[_Filled]] = {}
+    by_cell: dict[int, list[_Filled]] = {}
     for k, name in enumerate(names):
         for one in _cells(name, k, features):
-            found.setdefault(one.cell, []).append(one)
-    for cell, changes in found.items():
+            by_cell.setdefault(one.cell, []).append(one)
+    for cell, changes in by_cell.items():
         changes.sort(key=lambda one: not one.whole)  # keys go into what has been filled
         whole = [names[one.labels] for one in changes if one.whole]
         if len(whole) > 1 or len(set(names)) < len(names):
             twice = ", ".join(map(repr, whole if len(whole) > 1 else names))
             raise OptionError(f"column {CONLLU[cell]!r} of CoNLL-U is filled twice, by {twice}")
-    return [found[cell] for cell in sorted(found)]
+    return [by_cell[cell] for cell in sorted(by_cell)]
 
 
 def _cells(name: str, k: int, features: Sequence[str]) -> list[_Filled]:
@@ -296,7 +298,7 @@ class ConlluFiller:
             start, end = bounds[number]
             first, last = corpus.offsets[number : number + 2].tolist()
             tokens = np.arange(first, last)
-            mine = [Column(c.ids[done : done + last - first], c.values) for c in columns]
+            own = [Column(c.ids[done : done + last - first], c.values) for c in columns]
             done += last - first
             head, line_end = block.head(start), block.line_end(start, end)
             opening = block.data[start:head]
@@ -305,7 +307,7 @@ class ConlluFiller:
                 opening = b"".join(x for x in lines if x.strip() and not x.startswith(_OPENINGS))
             comment = b"" if comments is None else comments[k].encode() + line_end
             self._file.write(opening + comment)
-            self._file.write(block.filled(head, end, tokens, self._cells(block, tokens, mine)))
+            self._file.write(block.filled(head, end, tokens, self._cells(block, tokens, own)))
             again = k + 1 < len(numbers) and numbers[k + 1] == number
             if again and not block.data[head:end].endswith(line_end * 2):
                 self._file.write(line_end * (1 if block.data[:end].endswith(b"\n") else 2))
@@ -316,7 +318,7 @@ class ConlluFiller:
         self, block: _Block, tokens: Longs, columns: Sequence[Column]
     ) -> list[tuple[int, list[bytes]]]:
         """Return the cells that change, each with what it holds for each token."""
-        found = []
+        cells = []
         for changes in self._filled:
             cell = changes[0].cell
             texts: list[str] | None = None
@@ -332,8 +334,8 @@ class ConlluFiller:
                     if pair not in made:
                         made[pair] = one.change(*pair)
                 texts = [made[pair] for pair in pairs]
-            found.append((cell, [text.encode() for text in texts or ()]))
-        return found
+            cells.append((cell, [text.encode() for text in texts or ()]))
+        return cells
 
     def _check(
         self, name: str, column: Column, corpus: Corpus, sentences: Sequence[int] | None

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fstcrf.errors import DataError
-from fstcrf.files import Source, decoded, open_binary, source_name
+from fstcrf.files import Source, decoded, open_binary, read_lines, source_name
 from fstcrf.text.corpus.corpus import Column, Corpus
 
 LABEL, ATTRIBUTES = "label", "attributes"
@@ -50,10 +50,10 @@ def read_items(path: Source) -> Corpus:
         A line without a label, a byte that is not UTF-8, no sentence, no attribute anywhere;
         names file and line.
     """
-    found = next(stream_items(path, batch_tokens=sys.maxsize), None)
-    if found is None:
+    corpus = next(stream_items(path, batch_tokens=sys.maxsize), None)
+    if corpus is None:
         raise DataError("holds no sentences", path=source_name(path))
-    return found
+    return corpus
 
 
 def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpus]:
@@ -79,7 +79,7 @@ def stream_items(path: Source, *, batch_tokens: int = 100_000) -> Iterator[Corpu
     name = source_name(path)
     batch = _Batch(name)
     with open_binary(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(read_lines(file, name), 1):
             text = _text(line, name, number)
             if text:
                 batch.add(text, number)

@@ -286,30 +286,12 @@ def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
 
 
 def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
-    """Refuse labels of which a scheme allows no span; those that it does not have are of none.
-
-    Raises
-    ------
-    GrammarError
-        A strict scheme allows no span of them, as BIOES does not where there is no E and no S.
-    """
+    """Raise GrammarError where a strict scheme allows no span of labels."""
     if not scheme.strict:
         return
-    letters = defaultdict[str, list[str]](list)
-    for label in labels:
-        letter, kind = split_label(label, scheme)
-        letters[kind].append(letter)
-    alike = defaultdict[frozenset[str], list[str]](list)  # types with the same letters
-    for kind, there in letters.items():
-        alike[frozenset(there)].append(kind)
-    few = {kind for kinds in alike.values() for kind in kinds[:2]}
-    parts = [(label, *split_label(label, scheme)) for label in labels]
-    some = [label for label, letter, kind in parts if kind in few and letter != "?"]
-    legal = legal_transitions(some, scheme) if some else np.zeros((1, 1), dtype=bool)
-    inner = legal[:-1, :-1]
-    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
     spanning = [label for label in labels if label != OUTSIDE]
-    if spanning and not any(some[i] != OUTSIDE for i in np.flatnonzero(occurring)):
+    types = {label.partition("-")[2] for label in spanning}
+    if spanning and len(spanless_types(spanning, scheme)) == len(types):
         shown = ", ".join(spanning[:6] + ["…"] * (len(spanning) > 6))
         raise GrammarError(
             f"{scheme.name} allows no span of {shown}: none of them can both begin and end one; "
@@ -317,14 +299,32 @@ def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
         )
 
 
+def spanless_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
+    """Return the types of which a scheme allows no span of labels other than O."""
+    parts = [(label, *split_label(label, scheme)) for label in labels]
+    letters = defaultdict[str, list[str]](list)
+    for _, letter, kind in parts:
+        letters[kind].append(letter)
+    alike = defaultdict[frozenset[str], list[str]](list)  # types with the same letters
+    for kind, there in letters.items():
+        alike[frozenset(there)].append(kind)
+    few = {kind for kinds in alike.values() for kind in kinds[:2]}
+    some = [(label, kind) for label, letter, kind in parts if kind in few and letter != "?"]
+    legal = legal_transitions([label for label, _ in some], scheme)
+    inner = legal[:-1, :-1]
+    occurring = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
+    spelled = {some[i][1] for i in np.flatnonzero(occurring)}
+    return [kind for kinds in alike.values() if spelled.isdisjoint(kinds) for kind in kinds]
+
+
 def _reached(follows: Bools, first: Bools) -> Bools:
     """Return the labels that come behind some first ones, these among them: bool [L]."""
-    found = first
+    reached = first
     while True:
-        more = found | follows[found].any(axis=0)
-        if (more == found).all():
-            return found
-        found = more
+        more = reached | follows[reached].any(axis=0)
+        if (more == reached).all():
+            return reached
+        reached = more
 
 
 def scheme_of(labels: Iterable[str]) -> str:
@@ -444,7 +444,7 @@ def spans(
     table = _reading(scheme, illegal)
     if illegal == "raise" and (bad := _first_illegal(labels, table)) is not None:
         raise SchemeError(bad[1], token=bad[0])
-    found: list[Span] = []
+    several: list[Span] = []
     start = -1
     letter, kind = OUTSIDE, ""
     parts = [split_label(label, table) for label in labels]
@@ -452,12 +452,12 @@ def spans(
         key = (letter, following, kind == following_kind)
         if start >= 0 and key not in table.inside:
             if letter in table.last:
-                found.append(Span(start, position, kind))
+                several.append(Span(start, position, kind))
             start = -1
         if key in table.starts:
             start = position
         letter, kind = following, following_kind
-    return found
+    return several
 
 
 def _reading(scheme: str | Scheme, illegal: str) -> Scheme:

@@ -33,7 +33,7 @@ def counted_keys(
     encoder: Encoder, families: Sequence[Family], packings: Sequence[Packing]
 ) -> list[Counted]:
     """Return the keys of each family in a corpus."""
-    found = []
+    counted = []
     for family, packing in zip(families, packings, strict=True):
         entries = encoder.entries(family)
         keys, _ = packing.pack(entries.codes, entries.count)
@@ -41,8 +41,8 @@ def counted_keys(
         if family.is_plural:
             _, inverse = once(entries.tokens, inverse)
             counts = np.bincount(inverse, minlength=len(unique))
-        found.append((unique, counts.astype(np.int64)))
-    return found
+        counted.append((unique, counts.astype(np.int64)))
+    return counted
 
 
 def prefix_keys(encoder: Encoder, family: Family, packing: Packing) -> Keys:
@@ -144,9 +144,9 @@ class KeyCounter:
         kept = []
         ranges = _range_of(held[0])
         for number in range(_RANGES):
-            mine = ranges == number
+            inside = ranges == number
             parts = [self._read(run, number) for run in self._runs[family]]
-            keys, counts = joined_counts([*parts, (held[0][mine], held[1][mine])])
+            keys, counts = joined_counts([*parts, (held[0][inside], held[1][inside])])
             kept.append(keys[counts >= min_count])
         return np.sort(np.concatenate(kept))
 

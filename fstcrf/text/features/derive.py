@@ -154,8 +154,8 @@ class _Classes(dict[int, str]):
     def __missing__(self, code: int) -> str:
         category = unicodedata.category(chr(code))
         named = {"M": "x", "N": "0"}.get(category[0], chr(code))
-        self[code] = found = _CATEGORY_CLASS.get(category, named)
-        return found
+        self[code] = letter = _CATEGORY_CLASS.get(category, named)
+        return letter
 
 
 _CLASSES = _Classes()
@@ -211,9 +211,9 @@ def _ngrams(node: Derived) -> Callable[[str], list[str]]:
     def grams(string: str) -> list[str]:
         marked = f"<{string}>"
         lengths = range(max(shortest, 2), min(longest, len(marked)) + 1)
-        found = [marked[i : i + n] for n in lengths for i in range(len(marked) - n + 1)]
+        longer = [marked[i : i + n] for n in lengths for i in range(len(marked) - n + 1)]
         single = list(string) if shortest == 1 else []  # a mark alone says nothing
-        return list(dict.fromkeys(single + found))
+        return list(dict.fromkeys(single + longer))
 
     return grams
 

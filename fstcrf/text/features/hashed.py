@@ -16,6 +16,7 @@ from fstcrf.arrays import Bools, Ints, distinct
 from fstcrf.errors import OptionError
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.ragged import Ragged
 from fstcrf.text.features.derive import Source
 from fstcrf.text.features.design import assembled
 from fstcrf.text.features.reader import Encoder, Entries, Family, Reader
@@ -33,7 +34,7 @@ def string_hashes(strings: Sequence[str]) -> NDArray[np.uint64]:
     then `mixed`, because FNV leaves the high bits of short strings alike.
     """
     blob, offsets = pack_strings(strings)
-    lengths = np.diff(offsets)
+    lengths = Ragged(offsets).lengths
     longest_first = np.argsort(-lengths, kind="stable")
     starts, lengths = offsets[:-1][longest_first], lengths[longest_first]
     hashes = np.full(len(strings), _FNV_BASIS)
@@ -136,11 +137,11 @@ class Hashed:
     def collisions(self, reader: Reader) -> Collisions:
         """Return how many attributes of a corpus share their row."""
         encoder = Encoder(reader, self)
-        found = [np.empty(0, dtype=np.uint64)]
+        hashes = [np.empty(0, dtype=np.uint64)]
         for family in self.families:
             entries: Entries = encoder.entries(family)
-            found.append(distinct(_hashes(family, entries.codes, entries.count)))
-        return Collisions.of(distinct(np.concatenate(found)), self.bits)
+            hashes.append(distinct(_hashes(family, entries.codes, entries.count)))
+        return Collisions.of(distinct(np.concatenate(hashes)), self.bits)
 
     def find(self, attribute: str) -> int | None:
         """Return the row of an attribute; None when its text can be read in several ways."""

@@ -106,14 +106,14 @@ class FeatureIndex:
 
         Hashed attributes have none that are known.
         """
-        found: dict[str, tuple[str, ...]] = {}
+        strings: dict[str, tuple[str, ...]] = {}
         for side in (self.node, self.arc):
             if not isinstance(side, AttributeTables):
                 continue
             for source, vocabulary in side.vocabularies.by_source.items():
                 if isinstance(source, Plain) and str(source.column) in self.columns:
-                    found[str(source.column)] = tuple(vocabulary.strings)
-        return found
+                    strings[str(source.column)] = tuple(vocabulary.strings)
+        return strings
 
     @classmethod
     def build(
@@ -170,8 +170,10 @@ class FeatureIndex:
         old_node, old_arc = (None, None) if base is None else (base.node, base.arc)
         if isinstance(old_node, Hashed) or isinstance(old_arc, Hashed):
             raise OptionError("a hashed index cannot be continued by name")
-        known = Vocabularies(distance, {}) if old_node is None else old_node.vocabularies
-        vocabularies = known.extended(reader, sources((*node, *arc)))
+        base_vocabularies = (
+            Vocabularies(distance, {}) if old_node is None else old_node.vocabularies
+        )
+        vocabularies = base_vocabularies.extended(reader, sources((*node, *arc)))
         node_tables, node_rows = fitted(
             reader, node, vocabularies, min_count=min_count, base=old_node
         )
@@ -235,9 +237,9 @@ class FeatureIndex:
         TemplateError
             A column is missing.
         """
-        given = (*corpus.columns, *map(tape_column, open_tapes))
-        if not self._read <= set(given):
-            self.templates.resolved(given, data=corpus.source)
+        columns = (*corpus.columns, *map(tape_column, open_tapes))
+        if not self._read <= set(columns):
+            self.templates.resolved(columns, data=corpus.source)
         return Reader(with_surroundings(corpus, self.templates), reach=self._padding)
 
     @property

@@ -124,17 +124,17 @@ class Packing:
 
         That is None where all are. `count`: a template without macros has no array to tell it.
         """
-        key, known = np.zeros(count, dtype=np.uint64), None
+        key, in_vocabulary = np.zeros(count, dtype=np.uint64), None
         stages = self._stages()
         for number, (macros, _) in enumerate(stages):
             if number:
-                found = self.prefixes[number - 1].lookup(key)
-                fits = found >= 0
-                known = fits if known is None else known & fits
-                key = np.where(fits, found, 0).astype(np.uint64)
+                rank = self.prefixes[number - 1].lookup(key)
+                fits = rank >= 0
+                in_vocabulary = fits if in_vocabulary is None else in_vocabulary & fits
+                key = np.where(fits, rank, 0).astype(np.uint64)
             for macro in macros:
                 key = key << np.uint64(self.widths[macro]) | codes[macro]
-        return key, known
+        return key, in_vocabulary
 
     def unpack(self, keys: NDArray[np.uint64]) -> list[NDArray[np.uint64]]:
         """Return the numbers of keys, one array per macro; the inverse of `pack`.
@@ -280,9 +280,9 @@ def unpack_strings(blob: Bytes, offsets: Longs, name: str) -> list[str]:
 
 def check_kind(metadata: Metadata, kind: str, version: int) -> None:
     """Refuse the metadata of another kind of index, or of another version."""
-    found = metadata.get("kind"), metadata.get("version")
-    if found != (kind, version):
-        raise ModelFileError(f"the index is {found}, expected {(kind, version)}")
+    actual = metadata.get("kind"), metadata.get("version")
+    if actual != (kind, version):
+        raise ModelFileError(f"the index is {actual}, expected {(kind, version)}")
 
 
 Scalar = TypeVar("Scalar", bound=np.generic)

@@ -122,11 +122,11 @@ class LiteralIndex:
         if hash_bits is not None:
             index = cls(hash_bits=hash_bits)
             return index, index._rows(tokens)
-        known = () if base is None else base.attribute_strings
-        found = Vocabulary(tokens.names)
-        counts = np.bincount(found.numbers(tokens.names), minlength=len(found))
-        frequent = [found.strings[i] for i in np.flatnonzero(counts >= min_count).tolist()]
-        index = cls(tuple(dict.fromkeys([*known, *frequent])))
+        earlier = () if base is None else base.attribute_strings
+        vocabulary = Vocabulary(tokens.names)
+        counts = np.bincount(vocabulary.numbers(tokens.names), minlength=len(vocabulary))
+        frequent = [vocabulary.strings[i] for i in np.flatnonzero(counts >= min_count).tolist()]
+        index = cls(tuple(dict.fromkeys([*earlier, *frequent])))
         pack_strings(index.attribute_strings)  # which refuses what no file can hold
         return index, index._rows(tokens)
 
@@ -263,8 +263,8 @@ class LiteralIndex:
     def _rows(self, tokens: _Tokens) -> Design:
         n_rows = self.n_node_rows
         if self._bits is not None:
-            found = Vocabulary(tokens.names)
-            hashes = string_hashes(found.strings)[found.numbers(tokens.names)]
+            vocabulary = Vocabulary(tokens.names)
+            hashes = string_hashes(vocabulary.strings)[vocabulary.numbers(tokens.names)]
             rows = hashed_rows(hashes, self._bits)
             return Design(SparseRows(tokens.indptr, rows, tokens.values, n_rows))
         rows = self._vocabulary.numbers(tokens.names).astype(np.int32)

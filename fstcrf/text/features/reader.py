@@ -216,7 +216,7 @@ class Reader:
         self.corpus = corpus
         self.n_tokens = corpus.n_tokens
         self.reach = reach
-        lengths = np.diff(corpus.offsets)
+        lengths = Ragged(corpus.offsets).lengths
         places = np.arange(self.n_tokens, dtype=np.int64)
         self._before = (places - np.repeat(corpus.offsets[:-1], lengths)).astype(np.int32)
         self._after = (np.repeat(corpus.offsets[1:], lengths) - 1 - places).astype(np.int32)
@@ -230,9 +230,9 @@ class Reader:
         """Return a column with no string that does not occur, there or around the tokens."""
         if name not in self._columns:
             if name not in self.corpus.columns:
-                known = ", ".join(map(repr, self.corpus.columns)) or "none"
+                columns = ", ".join(map(repr, self.corpus.columns)) or "none"
                 raise TemplateError(
-                    f"the templates read column {name!r}; there are {known}",
+                    f"the templates read column {name!r}; there are {columns}",
                     path=self.corpus.source,
                 )
             own = _without_unused(self.corpus.columns[name])
@@ -253,17 +253,17 @@ class Reader:
 
     def _with_surroundings(self, name: str, column: Column) -> Column:
         """Return a column with the strings that stand around tokens only; remember those."""
-        known: dict[str, int] = {}
+        number: dict[str, int] = {}
         for other, offset in surrounded(name, self.corpus.columns):
-            known = known or {string: k for k, string in enumerate(column.values)}
+            number = number or {string: k for k, string in enumerate(column.values)}
             used = _without_unused(self.corpus.columns[other])
             numbers = [
-                known.setdefault(string, len(known)) + 2 * self.reach if pad is None else -2 - pad
+                number.setdefault(string, len(number)) + 2 * self.reach if pad is None else -2 - pad
                 for string in used.values
                 for pad in [pad_number(string, offset, max(self.reach, abs(offset)))]
             ]
             self._around[name, offset] = np.asarray(numbers, dtype=np.int32)[used.ids]
-        return Column(column.ids, tuple(known)) if known else column
+        return Column(column.ids, tuple(number)) if number else column
 
     def made(self, source: Source) -> list[list[str]]:
         """Return what a source makes of each string of its column."""
@@ -286,8 +286,8 @@ class Reader:
             if place.document:
                 self._local[name, place] = self._surrounding(name, place)
             else:
-                found = self._placed if place.absolute else self._shifted
-                self._local[name, place] = found(ids, place)
+                local = self._placed if place.absolute else self._shifted
+                self._local[name, place] = local(ids, place)
         return self._local[name, place]
 
     def firing(self, family: Family) -> Bools | None:
@@ -341,9 +341,9 @@ class Reader:
         return OffsetColumn(numbers, place.pads or bool(inside.all()))
 
     def _surrounding(self, name: str, place: Position) -> OffsetColumn:
-        found = self._around[name, place.offset]
-        outside = found < 0
-        numbers = np.where(outside, -2 - found if place.pads else -1, found).astype(np.int32)
+        around = self._around[name, place.offset]
+        outside = around < 0
+        numbers = np.where(outside, -2 - around if place.pads else -1, around).astype(np.int32)
         return OffsetColumn(numbers, place.pads or not outside.any())
 
     def _values(self, family: Family, tokens: Ints | None) -> Singles | None:
@@ -478,13 +478,13 @@ class Encoder:
 
     def entries(self, family: Family) -> Entries:
         """Return the attributes of a family, its members one after the other."""
-        found = [self._member(family, places) for places in family.members]
-        if len(found) == 1:
-            return found[0]
+        several = [self._member(family, places) for places in family.members]
+        if len(several) == 1:
+            return several[0]
         tokens = np.concatenate(
-            [np.arange(e.count, dtype=np.int32) if e.tokens is None else e.tokens for e in found]
+            [np.arange(e.count, dtype=np.int32) if e.tokens is None else e.tokens for e in several]
         )
-        codes = [np.concatenate([e.codes[i] for e in found]) for i in range(len(family.sources))]
+        codes = [np.concatenate([e.codes[i] for e in several]) for i in range(len(family.sources))]
         return Entries(tokens, codes, len(tokens))
 
     def _member(self, family: Family, places: tuple[Position, ...]) -> Entries:
@@ -512,13 +512,15 @@ class Encoder:
     def _made(self, source: Source) -> _Symbols:
         pads = pad_names(self.reader.reach)
         made = self.reader.made(source)
-        codes, known = self._coder.codes(source, list(chain.from_iterable(made)))
+        codes, in_vocabulary = self._coder.codes(source, list(chain.from_iterable(made)))
         codes = np.concatenate([self._coder.pads(pads), codes])
-        known = np.concatenate([np.ones(len(pads), dtype=np.bool), known])
+        in_vocabulary = np.concatenate([np.ones(len(pads), dtype=np.bool), in_vocabulary])
         if not is_multiple(source):
-            return _Symbols(np.append(codes, np.uint64(0)), np.append(known, np.False_))
+            return _Symbols(np.append(codes, np.uint64(0)), np.append(in_vocabulary, np.False_))
         strings = Ragged.from_lengths([1] * len(pads) + [len(each) for each in made])
-        return _Symbols(codes[known], known, strings.filtered(known).offsets)
+        return _Symbols(
+            codes[in_vocabulary], in_vocabulary, strings.filtered(in_vocabulary).offsets
+        )
 
 
 def _multiplied(
@@ -537,5 +539,5 @@ def _multiplied(
         codes = [code[copies] for code in codes]
         codes.append(symbol.codes[strings.entries(here)])
         entry = entry[copies]
-    found = entry.astype(np.int32) if tokens is None else tokens[entry]
-    return Entries(found, codes, len(found))
+    repeated = entry.astype(np.int32) if tokens is None else tokens[entry]
+    return Entries(repeated, codes, len(repeated))

@@ -87,16 +87,16 @@ def surrounded(name: str, columns: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 def _read(templates: TemplateSet, columns: Sequence[str]) -> Iterable[tuple[str, int]]:
     """Return columns and offsets that are read, each once; offset 0 is the token itself."""
-    known = [name for name in columns if not name.startswith(("%y[", "%d["))]
-    found: dict[tuple[str, int], None] = {}
+    plain = [name for name in columns if not name.startswith(("%y[", "%d["))]
+    places: dict[tuple[str, int], None] = {}
     for macro in (macro for template in templates for macro in template.macros if macro.document):
         column = root(macro.source)
-        numbered = isinstance(column, int) and column < len(known)
-        name = known[int(column)] if numbered else str(column)
-        if name in known:
+        numbered = isinstance(column, int) and column < len(plain)
+        name = plain[int(column)] if numbered else str(column)
+        if name in plain:
             offsets = range(macro.first, macro.last + 1)
-            found |= dict.fromkeys((name, offset) for offset in offsets if offset)
-    return found
+            places |= dict.fromkeys((name, offset) for offset in offsets if offset)
+    return places
 
 
 def _bounds(corpus: Corpus) -> Longs:

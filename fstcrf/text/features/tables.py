@@ -143,8 +143,8 @@ class Vocabularies:
     def codes(self, source: Source, strings: Sequence[str]) -> tuple[NDArray[np.uint64], Bools]:
         """Return the numbers of strings, and which are known."""
         numbers = self.by_source[source].numbers(strings)
-        known = numbers >= 0
-        return np.where(known, numbers + 2 * self.reach, 0).astype(np.uint64), known
+        in_vocabulary = numbers >= 0
+        return np.where(in_vocabulary, numbers + 2 * self.reach, 0).astype(np.uint64), in_vocabulary
 
     def numbers(self, source: Source, strings: Sequence[str]) -> Ints:
         """Return the numbers of strings, −1 for unknown ones."""
@@ -166,8 +166,8 @@ class Vocabularies:
         """Return the numbers that a string in the text of an attribute may have."""
         pads = pad_texts(source, self.reach, self.boundary)
         number = self.by_source[source].number(text)
-        known = [] if number is None else [number + len(pads)]
-        return known + [place for place, pad in enumerate(pads) if pad == text]
+        candidates = [] if number is None else [number + len(pads)]
+        return candidates + [place for place, pad in enumerate(pads) if pad == text]
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,12 +184,12 @@ class TokenRows:
     def __call__(self, first: int, end: int) -> SparseRows:
         """Return the attributes of the tokens of sentences first .. end."""
         tables, corpus = self.tables, self.reader.corpus
-        found = tables._plain.finder.rows(self.codes, corpus.offsets[first : end + 1])  # noqa: SLF001
+        rows = tables._plain.finder.rows(self.codes, corpus.offsets[first : end + 1])  # noqa: SLF001
         if tables.is_plain:
-            return SparseRows(*compacted(found), None, tables.n_rows)
+            return SparseRows(*compacted(rows), None, tables.n_rows)
         whole = (first, end) == (0, len(corpus))
         part = self.reader if whole else Reader(corpus[first:end], reach=self.reader.reach)
-        return tables._mixed(part, found)  # noqa: SLF001
+        return tables._mixed(part, rows)  # noqa: SLF001
 
     def at(self, tokens: Longs, numbers: Mapping[Source, Ints], ids: Ints) -> SparseRows:
         """Return the attributes of tokens, each as if it had other strings of some sources.
@@ -205,11 +205,11 @@ class TokenRows:
             (offsets[sentence + 1] - 1 - tokens).astype(np.int32),
         )
         own = self.codes[:, tokens]
-        for (source, known), mine in zip(numbers.items(), ids, strict=True):
+        for (source, table), labels in zip(numbers.items(), ids, strict=True):
             if source in plain.sources:
-                own[plain.sources.index(source)] = known[mine]
-        found = plain.finder.rows_at(self.codes, places, np.ascontiguousarray(own))
-        return SparseRows(*compacted(found), None, self.tables.n_rows)
+                own[plain.sources.index(source)] = table[labels]
+        rows = plain.finder.rows_at(self.codes, places, np.ascontiguousarray(own))
+        return SparseRows(*compacted(rows), None, self.tables.n_rows)
 
 
 @dataclass(frozen=True)
@@ -243,8 +243,8 @@ class AttributeTables:
         if len(plain.numbers) < len(self.families):
             return None
         codes = _sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
-        found = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
-        return SparseRows(*compacted(found), None, self.n_rows)
+        rows = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
+        return SparseRows(*compacted(rows), None, self.n_rows)
 
     @property
     def is_plain(self) -> bool:
@@ -262,10 +262,10 @@ class AttributeTables:
                 blocks.append(reader.block(family, None, rows))
                 continue
             entries = encoder.entries(family)
-            keys, known = self.packings[number].pack(entries.codes, entries.count)
+            keys, in_vocabulary = self.packings[number].pack(entries.codes, entries.count)
             rows = self.keys[number].lookup(keys)
-            if known is not None:
-                rows[~known] = -1
+            if in_vocabulary is not None:
+                rows[~in_vocabulary] = -1
             blocks.append(reader.block(family, entries.tokens, rows))
         return assembled(reader.n_tokens, blocks, self.n_rows)
 
@@ -296,9 +296,9 @@ class AttributeTables:
                 pairs = zip(family.sources, strings, strict=True)
                 for numbers in product(*(self.vocabularies.candidates(s, t) for s, t in pairs)):
                     codes = [np.array([n], dtype=np.uint64) for n in numbers]
-                    key, known = packing.pack(codes, 1)
+                    key, in_vocabulary = packing.pack(codes, 1)
                     row = int(table.lookup(key)[0])
-                    if row >= 0 and (known is None or known[0]):
+                    if row >= 0 and (in_vocabulary is None or in_vocabulary[0]):
                         return row
         return None
 
@@ -451,7 +451,7 @@ class Predicates:
         """
         axes = {Plain(tape_column(tape)): tuple(labels[tape]) for tape in context}
         families, packings, keys = [], [], []
-        found: list[tuple[Ints, Ints, Longs]] = []
+        parts: list[tuple[Ints, Ints, Longs]] = []
         total = 0
         for family, packing, table in zip(
             tables.families, tables.packings, tables.keys, strict=True
@@ -468,8 +468,8 @@ class Predicates:
             families.append(_without(family, kept))
             packings.append(short)
             keys.append(KeyTable(unique, numbers))
-            found.append((table.rows[used], numbers[inverse], label[used]))
-        row, predicate, label = (np.concatenate(part) for part in zip(*found, strict=True))
+            parts.append((table.rows[used], numbers[inverse], label[used]))
+        row, predicate, label = (np.concatenate(part) for part in zip(*parts, strict=True))
         bare = AttributeTables(
             tuple(families), tables.vocabularies, tuple(packings), tuple(keys), total
         )

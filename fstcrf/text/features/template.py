@@ -277,7 +277,7 @@ class TemplateSet:
         TemplateError
             A column that the corpus does not have; names the template and the columns.
         """
-        known = [c for c in columns if not c.startswith(("%y[", "%d["))]
+        plain = [c for c in columns if not c.startswith(("%y[", "%d["))]
 
         def name(template: Template, macro: Macro) -> str:
             column = root(macro.source)
@@ -285,14 +285,14 @@ class TemplateSet:
                 raise self.error(
                     template, f"{template} reads the labels of tape {column!r}, which are not given"
                 )
-            if macro.kind == "tape" or column in known:
+            if macro.kind == "tape" or column in plain:
                 return str(column)
-            if isinstance(column, int) and column < len(known):
-                return known[column]
+            if isinstance(column, int) and column < len(plain):
+                return plain[column]
             raise self.error(
                 template,
                 f"{template} reads column {column!r}; {data or 'the corpus'} has "
-                f"{', '.join(map(repr, known)) or 'none'}",
+                f"{', '.join(map(repr, plain)) or 'none'}",
             )
 
         def renamed(template: Template) -> Template:
@@ -413,9 +413,9 @@ def parse_template(
     U0[-1]:%x[-1,word]/%x[0,word]
     U0[0]:%x[0,word]/%x[1,word]
     """
-    given: object = text  # whatever the caller passed
-    if not isinstance(given, str):
-        raise TemplateError(f"the template is {given!r}, expected text, or the name of a file")
+    content: object = text  # whatever the caller passed
+    if not isinstance(content, str):
+        raise TemplateError(f"the template is {content!r}, expected text, or the name of a file")
     templates: list[Template] = []
     has_transitions = False
     for number, raw in enumerate(text.split("\n"), start=1):
@@ -558,8 +558,8 @@ class _Scanner:
         self.expect(")")
         while self.line[self.at : self.at + 1] in (" ", "\t"):
             self.at += 1
-        known = FUNCTIONS.get(function)
-        if known and known.listed and known.parameters == tuple(map(type, arguments)):
+        signature = FUNCTIONS.get(function)
+        if signature and signature.listed and signature.parameters == tuple(map(type, arguments)):
             return derived(function, source, arguments, entries=self.entries(str(arguments[0])))
         return derived(function, source, arguments)
 
@@ -584,11 +584,11 @@ class _Scanner:
 
     def match(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
         """Read what a pattern matches, or say what was expected."""
-        found = pattern.match(self.line, self.at)
-        if found is None:
+        match = pattern.match(self.line, self.at)
+        if match is None:
             self.fail(expected)
-        self.at = found.end()
-        return found
+        self.at = match.end()
+        return match
 
     def expect(self, symbol: str) -> None:
         """Read one symbol."""

@@ -96,20 +96,29 @@ def folded(value: Callable[[int], T], add: Add[T], first: int, end: int) -> T:
     return add(left, folded(value, add, middle, end))
 
 
+def joined(sums: dict[tuple[int, int], T], add: Add[T], first: int, end: int) -> T:
+    """Return the sum over parts first .. end, given those of `subtrees`, which it takes out."""
+    if (first, end) in sums:
+        return sums.pop((first, end))
+    middle = left_end(first, end)
+    left = joined(sums, add, first, middle)
+    return add(left, joined(sums, add, middle, end))
+
+
 def subtrees(first: int, end: int, n: int) -> list[tuple[int, int]]:
     """Return the largest subtrees of the tree over n parts that make up parts first .. end."""
-    found: list[tuple[int, int]] = []
+    trees: list[tuple[int, int]] = []
 
     def visit(a: int, b: int) -> None:
         if first <= a and b <= end:
-            found.append((a, b))
+            trees.append((a, b))
         elif a < end and first < b and b - a > 1:
             middle = left_end(a, b)
             visit(a, middle)
             visit(middle, b)
 
     visit(0, n)
-    return found
+    return trees
 
 
 def shares(n: int, workers: int) -> list[tuple[int, int]]:

@@ -26,6 +26,7 @@ from fstcrf.training.executors.executor import (
     Placement,
     applied,
     folded,
+    joined,
     shares,
     subtrees,
 )
@@ -125,8 +126,8 @@ def _made(run: str, steps: Sequence[StateStep], number: int, item: Any) -> Any:
 
 def forget(run: str, key: int | None) -> None:
     """Forget the states of a step, or of a run."""
-    for known in [k for k in _HELD if k[0] == run and key in (None, k[1])]:
-        del _HELD[known]
+    for held in [k for k in _HELD if k[0] == run and key in (None, k[1])]:
+        del _HELD[held]
 
 
 def prepare(variant: str | None) -> tuple[str, ...]:
@@ -146,9 +147,9 @@ class _Applied:
         self._pool = pool
 
     def submit(self, function: Callable[..., Any], /, *args: Any) -> Any:
-        found = self._pool.apply_async(function, args)
-        found.result = found.get
-        return found
+        future = self._pool.apply_async(function, args)
+        future.result = future.get
+        return future
 
 
 def _pool(given: Any) -> Pool:
@@ -199,8 +200,8 @@ class FuturesExecutor:
 
     def variants(self) -> tuple[str, ...]:
         """Return the variants of the kernel that all workers have, and this process."""
-        known = [set(self.asked(k, prepare, (None,))) for k in range(self.workers)]
-        return tuple(name for name in kernel.variants() if all(name in one for one in known))
+        names = [set(self.asked(k, prepare, (None,))) for k in range(self.workers)]
+        return tuple(name for name in kernel.variants() if all(name in one for one in names))
 
     def use(self, variant: str) -> None:
         """Choose the variant of the kernel in all workers."""
@@ -268,14 +269,14 @@ class _There(HeldStates["FuturesExecutor"]):
         return self
 
     def map(self, function: Function, *shared: Any) -> Iterator[Any]:
-        for _, found in self._each(function, shared, None):
-            yield from found
+        for _, results in self._each(function, shared, None):
+            yield from results
 
     def fold(self, add: Add[Any], function: Function, *shared: Any) -> Any:
         sums: dict[tuple[int, int], Any] = {}
-        for groups, found in self._each(function, shared, add):
-            sums.update(zip(groups, found, strict=True))
-        return _upper(sums, add, 0, len(self))
+        for groups, results in self._each(function, shared, add):
+            sums.update(zip(groups, results, strict=True))
+        return joined(sums, add, 0, len(self))
 
     def close(self) -> None:
         for k in range(self.executor.workers):
@@ -307,26 +308,16 @@ class _There(HeldStates["FuturesExecutor"]):
             future, tries = first, 0
             while True:
                 try:
-                    found = future.result()
+                    results = future.result()
                 except BrokenExecutor:
                     tries += 1
                     executor.again(k, tries)
                     future = executor.begun(k, work, call(k, told=True))
                     continue
-                if not isinstance(found, Missing):
+                if not isinstance(results, Missing):
                     break
                 future = executor.begun(k, work, call(k, told=True))
-            yield groups[k], found
-
-
-def _upper(sums: dict[tuple[int, int], Any], add: Add[Any], first: int, end: int) -> Any:
-    """Add the sums of subtrees by the rest of the tree."""
-    found = sums.pop((first, end), None)
-    if found is not None:
-        return found
-    middle = first + (1 << (end - first - 1).bit_length() - 1)
-    left = _upper(sums, add, first, middle)
-    return add(left, _upper(sums, add, middle, end))
+            yield groups[k], results
 
 
 # --- Processes of this machine --------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NumericError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
+from fstcrf.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +137,7 @@ def expected_steps(
         raise ShapeError(f"arcs of {len(counter.arc)} tokens, there are {n}")
     if (np.diff(offsets) < 1).any():
         raise ShapeError("a sentence is empty")
-    longest = int(np.diff(offsets).max(initial=0))
+    longest = Ragged(offsets).longest
     room = lib.fc_counter_room(longest, size, states)
     if room < 0:
         raise TooLargeError(
@@ -144,7 +145,7 @@ def expected_steps(
             "memory; cut it, or count fewer patterns at once",
             tokens=longest,
         )
-    found = Counts(
+    counts = Counts(
         np.empty(len(offsets) - 1),
         np.zeros(counter.target.shape),
         np.zeros(states),
@@ -158,11 +159,11 @@ def expected_steps(
         array_in(offsets, np.int64, offsets.shape, "offsets"),
         array_in(node, np.float64, (n, size), "node"),
         array_in(kind, np.int32, (n,), "kind"),
-        array_out(found.log_z),
-        array_out(found.read),
-        array_out(found.ended),
-        ffi.NULL if found.state is None else array_out(found.state),
-        ffi.NULL if found.pair is None else array_out(found.pair),
+        array_out(counts.log_z),
+        array_out(counts.read),
+        array_out(counts.ended),
+        ffi.NULL if counts.state is None else array_out(counts.state),
+        ffi.NULL if counts.pair is None else array_out(counts.pair),
         room,
         array_out(work),
         where,
@@ -170,4 +171,4 @@ def expected_steps(
     if status == lib.FC_ENUMERIC:
         raise NumericError(f"log Z of sentence {where[0]} is not finite")
     check(status, "counts of patterns", where[0])
-    return found
+    return counts
