@@ -49,6 +49,25 @@ class PairScores:
             raise NumericError(f"NaN, +inf or beyond 1e300: score of the pair {place}")
         object.__setattr__(self, "pair", settled(np.ascontiguousarray(self.pair)))
 
+    def beside(self, other: PairScores) -> PairScores:
+        """Return the scores of pairs of both: classes are pairs of classes."""
+        one, two = self.pair, other.pair
+        (tables, r1, l1), (more, r2, l2) = one.shape, two.shape
+        pair = np.empty((max(tables, more), (r1 - 1) * (r2 - 1) + 1, l1 * l2))
+        inner = one[:, :-1, None, :, None] + two[:, None, :-1, None, :]
+        pair[:, :-1] = inner.reshape(len(pair), -1, l1 * l2)
+        pair[:, -1] = (one[:, -1, :, None] + two[:, -1, None, :]).reshape(len(pair), -1)
+        return PairScores(pair)
+
+    def with_inner(self) -> PairScores:
+        """Return the same with one class more on both sides, which only goes on within an arc."""
+        tables, right, left = self.pair.shape
+        pair = np.full((tables, right + 1, left + 1), -np.inf)
+        pair[:, : right - 1, :left] = self.pair[:, :-1]
+        pair[:, right, :left] = self.pair[:, -1]
+        pair[:, right - 1, left] = 0.0
+        return PairScores(pair)
+
     @cached_property
     def top(self) -> float:
         """The largest score; 0 where all are −inf."""

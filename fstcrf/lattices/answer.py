@@ -118,10 +118,8 @@ class Path(Generic[LabelsT_co]):
     def segments(self) -> tuple[Span, ...]:
         """What the labels of the first tape of segments cover, ``type`` being the label."""
         labels: Labels = self.labels
-        if len(self.places) > 1:
-            labels = labels[self.places.index(self._placed)]
-        elif labels and not isinstance(labels[0], str):
-            labels = labels[0]
+        if labels and not isinstance(labels[0], str):
+            labels = labels[self.places.index(self._placed) if self.places else 0]
         if self._placed is None:
             return made_spans(range(len(labels)), range(1, len(labels) + 1), labels)
         return made_spans(self._placed.starts, self._placed.ends, labels)

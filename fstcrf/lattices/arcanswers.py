@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from fstcrf.lattices.answer import Path, share
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.confidence import Confidence, Interval
 from fstcrf.lattices.engine import Over, Runs
-from fstcrf.lattices.questions import Questions, Tape, refuse_options
+from fstcrf.lattices.questions import Questions, Said, Tape, refuse_options
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Search
@@ -379,12 +379,12 @@ class ArcAnswers(Questions[Any, Any]):
         """Return the probability of labels, that of all their paths; raises as their log Z."""
         return share(self.string_log_partition(labels), self.log_partition())
 
-    def saying(self, said: Sequence[Any]) -> Arcs:
+    def saying(self, said: Said) -> Arcs:
         """Return the engine of the paths that say this and nothing else."""
         if (said and isinstance(said[0], str)) or not self.segmented:
-            return self.engine.spelling(0, self._ids(said))
-        tape = self._of_segments(None)
-        return self.clocked.exactly(tape, *self._checked(said, tape))
+            return self.engine.spelling(0, self._ids(cast("Sequence[str]", said)))
+        tape, spans = self._of_segments(None), cast("Sequence[tuple[int, int, str]]", said)
+        return self.clocked.exactly(tape, *self._checked(spans, tape))
 
     def _ids(self, labels: Sequence[str]) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[0].labels)}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
@@ -26,14 +26,15 @@ from fstcrf.files import write_picture
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.answer import share
 from fstcrf.lattices.arcanswers import ArcAnswers, Rule
-from fstcrf.lattices.arcs import Arcs, scaled
+from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.engine import Over, Runs
 from fstcrf.lattices.machines import joint_arrays
 from fstcrf.lattices.questions import Tape
 from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
 from fstcrf.lattices.tapes import Taped, distinct_tapes, potentials, scaled_lattice
 from fstcrf.machines import openfst, pictures
-from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans.chain import scaled_acceptor
 from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -278,7 +279,9 @@ class ArcLattice(ArcAnswers):
             A factor that is not finite.
         """
         factor = real_number(factor, "factor")
-        rules = [rule._replace(acceptor=_scaled(rule.acceptor, factor)) for rule in self.rules]
+        rules = [
+            rule._replace(acceptor=scaled_acceptor(rule.acceptor, factor)) for rule in self.rules
+        ]
         return self._times(factor, rules)
 
     def weighted(self, factor: float) -> Self:
@@ -559,8 +562,3 @@ def product(
         }
         found = found.beside(other, tied)
     return found.named(lattices)
-
-
-def _scaled(acceptor: Acceptor, factor: float) -> Acceptor:
-    score = None if acceptor.score is None else acceptor.score * factor
-    return replace(acceptor, score=score, final=scaled(acceptor.final, factor))

@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
 from fstcrf.lattices.arcchains import ArcChain
 from fstcrf.lattices.engine import Coupling, Over, Runs, Told
-from fstcrf.lattices.reading import Reading
+from fstcrf.lattices.reading import Reading, successions
 from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans import scaled
 from fstcrf.ragged import Ragged
 
 MOST_ARCS = 30_000_000
@@ -241,17 +243,14 @@ class Arcs:
             return self.machine.log_partitions()
         return self._chain.log_z
 
+    usual_log_z = log_z  # it is always to be had
+
     @property
     def best_scores(self) -> Floats:
         """Score of the best path of each row, [B]; −inf: there is none."""
         if self.pairs is None or self._chain is None:
             return self.machine.best_scores()
         return self._chain.best_scores
-
-    @property
-    def usual_log_z(self) -> Floats:
-        """Log Z of each row: it is always to be had."""
-        return self.log_z
 
     @property
     def shared(self) -> Hashable:
@@ -285,7 +284,7 @@ class Arcs:
         machine = self.machine
         return machine.marginals()[1] if isinstance(machine, Acyclic) else machine.marginals().arc
 
-    def nbest(self, n: int) -> Runs:
+    def nbest(self, n: int, budget: Budget | None = None) -> Runs:  # noqa: ARG002
         """Return the n best paths of each row.
 
         Ties: ending comes before going on, then the smaller left class, then the arc that comes
@@ -366,21 +365,13 @@ class Arcs:
 
         Entry (t, i, j): label i at token t - 1 and label j at token t.
         """
-        return [self._successions(tape, sizes[tape]) for tape in tapes]
-
-    def _successions(self, tape: int, size: int) -> Floats:
-        both = self.after_last(tape, size, "tokens")
-        code, share = both.label[:, -1].astype(np.int64) - size, both.posterior
-        behind = np.flatnonzero(code >= 0)
-        token = both.position[both.source]
-        cells = [token[behind] * size**2 + code[behind]]
-        within = Ragged.from_lengths(np.maximum(both.tokens - 1, 0))
-        arc = within.rows()
-        same = both.under[arc, tape].astype(np.int64) * (size + 1)
-        cells.append(within.ranges(token + 1) * size**2 + same)
-        weights, cells_ = np.concatenate([share[behind], share[arc]]), np.concatenate(cells)
-        total = np.bincount(cells_, weights=weights, minlength=self.rows.total * size**2)
-        return total.astype(np.float64).reshape(-1, size, size)
+        found = []
+        for tape in tapes:
+            both = self.after_last(tape, sizes[tape], "tokens")
+            code, token = both.label[:, -1].astype(np.int64), both.position[both.source]
+            under, shape = both.under[:, tape], (self.rows.total, sizes[tape])
+            found.append(successions(code, token, both.tokens, under, both.posterior, shape))
+        return found
 
     def after_last(self, tape: int, size: int, over: Over) -> Arcs:
         """Return the product with the machine whose state is the last label: 0, none, or label + 1.
@@ -453,7 +444,7 @@ class Arcs:
         shift = self._place[source] - self.position[source]
         return Reading(arc, self._place[source], end[arc] + shift, label[arc])
 
-    def told(self, path: Ints, tape: int) -> Told:
+    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:
         """Return what stands on a tape along a path, or along paths one behind the other."""
         label = self.label[:, tape][path]
         begins: Longs | None = None
@@ -466,11 +457,11 @@ class Arcs:
             named = np.flatnonzero(label >= 0)
             first, last, label = first[named], last[named], label[named]
             begins = named if begins is None else begins[named]
-        return Told(first, last, label, begins)
-
-    def places(self, told: Told) -> tuple[Longs, Longs]:
-        """Return starts and ends of what stands there."""
-        return self.position[self.source[told.first]], self.position[self.target[told.last]]
+        if not placed:
+            return Told(label, begins)
+        origin = self.origin[first] if tape == 0 else np.full(len(label), -1)
+        start, end = self.position[self.source[first]], self.position[self.target[last]]
+        return Told(label, begins, start, end, origin)
 
     # --- Some of the paths --------------------------------------------------------------------
 
@@ -616,14 +607,13 @@ class Arcs:
 
     def scale(self, factor: float) -> Arcs:
         """Return the same paths with all scores times a factor; what is forbidden stays so."""
-        with np.errstate(over="ignore"):  # the kernel refuses infinities by name
-            found = replace(
-                self,
-                score=scaled(self.score, factor),
-                final=scaled(self.final, factor),
-                class_final=scaled(self.class_final, factor),
-                pairs=None if self.pairs is None else PairScores(scaled(self.pairs.pair, factor)),
-            )
+        found = replace(
+            self,
+            score=scaled(self.score, factor),
+            final=scaled(self.final, factor),
+            class_final=scaled(self.class_final, factor),
+            pairs=None if self.pairs is None else PairScores(scaled(self.pairs.pair, factor)),
+        )
         assert found.machine is not None  # noqa: S101 (it is checked when it is made)
         return found
 
@@ -670,8 +660,8 @@ class Arcs:
         sizes = tuple(map(len, acceptor.labels))
         read = np.ravel_multi_index(tuple(np.maximum(columns, 0).T), sizes)
         symbol = np.where((columns >= 0).all(axis=1), read, -1)
-        times = None if over == "segments" else self.tokens
-        after, gain = _steps(acceptor, symbol, times)
+        times = np.ones(len(symbol), dtype=np.int64) if over == "segments" else self.tokens
+        after, gain = acceptor.steps(symbol, np.where(symbol >= 0, times, 0))
         arc, state = np.nonzero(after >= 0)
         moved = self.with_arcs(arc)
         if written:
@@ -711,10 +701,9 @@ class Arcs:
         (tables, r1, l1), (more, r2, l2) = one.pairs.pair.shape, two.pairs.pair.shape
         size = max(tables, more) * ((r1 - 1) * (r2 - 1) + 1) * l1 * l2
         check_size(size, "the composition's pair table")
-        pairs = _pairs_beside(one.pairs.pair, two.pairs.pair)
-        first, second = _together(one.boundary, two.boundary, "the composition")
+        first, second = _together(one.boundary, two.boundary)
         node = first * len(two.final) + second  # ascending
-        a, b = _together(one.boundary[one.source], two.boundary[two.source], "the composition")
+        a, b = _together(one.boundary[one.source], two.boundary[two.source])
 
         def number(x: NDArray[np.integer], y: NDArray[np.integer]) -> Longs:
             return np.searchsorted(node, x.astype(np.int64) * len(two.final) + y)
@@ -741,7 +730,7 @@ class Arcs:
             score=score,
             origin=one.origin[a],
             class_final=np.append(ends, one.class_final[-1] + two.class_final[-1]),
-            pairs=PairScores(pairs),
+            pairs=one.pairs.beside(two.pairs),
             per_position=one.per_position or two.per_position,
             end=np.column_stack([one.ends[a], two.ends[b]]),
             **taped,
@@ -823,18 +812,12 @@ class Arcs:
             score=behind("score", np.zeros(count)),
             origin=behind("origin", none[:, 0].astype(np.int64)),
             class_final=np.concatenate([self.class_final[:-1], [-np.inf], self.class_final[-1:]]),
-            pairs=PairScores(_with_inner(self.pairs.pair)),
+            pairs=self.pairs.with_inner(),
         )
 
 
 def _support(values: Floats) -> Floats:
     return np.where(values > -np.inf, 0.0, -np.inf)
-
-
-def scaled(values: Floats, factor: float) -> Floats:
-    """Return scores times a factor; what is forbidden stays so."""
-    alive = values > -np.inf
-    return np.where(alive, factor * np.where(alive, values, 0.0), -np.inf)
 
 
 def check_size(arcs: int, what: str) -> None:
@@ -868,50 +851,11 @@ def joined(parts: Sequence[Arcs]) -> Arcs:
     )
 
 
-def _steps(acceptor: Acceptor, symbol: Longs, times: Longs | None) -> tuple[Longs, Floats]:
-    """State behind each arc for each state before it, [A, Q], −1: rejected, and what it scores."""
-    states = acceptor.n_states
-    target = acceptor.target.reshape(states, -1).astype(np.int64)
-    score = np.zeros(target.shape) if acceptor.score is None else acceptor.score.reshape(states, -1)
-    after = np.tile(np.arange(states), (len(symbol), 1))
-    gain = np.zeros(after.shape)
-    left = (symbol >= 0).astype(np.int64) if times is None else np.where(symbol >= 0, times, 0)
-    while (left > 0).any():
-        reading = np.flatnonzero(left > 0)
-        read, before = symbol[reading][:, None], after[reading]
-        alive = before >= 0
-        gain[reading] += np.where(alive, score[before, read], 0.0)
-        after[reading] = np.where(alive, target[before, read], -1)
-        left[reading] -= 1
-    return after, gain
-
-
-def _together(one: Longs, two: Longs, what: str) -> tuple[Longs, Longs]:
+def _together(one: Longs, two: Longs) -> tuple[Longs, Longs]:
     """Return all pairs of what has the same key, by the first and then the second."""
     order = np.argsort(two, kind="stable")
     keys = two[order]
     low = np.searchsorted(keys, one)
-    count = np.searchsorted(keys, one, side="right") - low
-    check_size(int(count.sum()), what)
-    pairs = Ragged.from_lengths(count)
+    pairs = Ragged.from_lengths(np.searchsorted(keys, one, side="right") - low)
+    check_size(pairs.total, "the composition")
     return pairs.rows(), order[pairs.ranges(low)]
-
-
-def _pairs_beside(one: Floats, two: Floats) -> Floats:
-    """Return the scores of pairs of pairs, [K, R, L]."""
-    (tables, r1, l1), (more, r2, l2) = one.shape, two.shape
-    found = np.empty((max(tables, more), (r1 - 1) * (r2 - 1) + 1, l1 * l2))
-    inner = one[:, :-1, None, :, None] + two[:, None, :-1, None, :]
-    found[:, :-1] = inner.reshape(len(found), -1, l1 * l2)
-    found[:, -1] = (one[:, -1, :, None] + two[:, -1, None, :]).reshape(len(found), -1)
-    return found
-
-
-def _with_inner(pair: Floats) -> Floats:
-    """Return pair scores with one class more on both sides, which only goes on within an arc."""
-    tables, right, left = pair.shape
-    found = np.full((tables, right + 1, left + 1), -np.inf)
-    found[:, : right - 1, :left] = pair[:, :-1]
-    found[:, right, :left] = pair[:, -1]
-    found[:, right - 1, left] = 0.0
-    return found

@@ -22,9 +22,10 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import TooLargeError
-from fstcrf.lattices.arcs import MOST_ARCS, scaled
+from fstcrf.lattices.arcs import MOST_ARCS
 from fstcrf.lattices.sequences import Found
 from fstcrf.machines.grammar import Acceptor, intersect
+from fstcrf.machines.plans import scaled
 
 
 class Frames(NamedTuple):

@@ -136,12 +136,12 @@ class Dense:
         found = np.full(len(lengths), n)
         return Runs(found, np.zeros(len(sizes)), sizes.offsets, elements)
 
-    def told(self, path: Ints, tape: int) -> Told:
+    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:  # noqa: ARG002
         """Return the labels of a tape along joint states."""
         ((chain, k),) = self._axes([tape])
         machine = self.program.decoder.machine
         states = path if len(machine.axes) == 1 else machine.axis_states(path)[k]
-        return Told(path, path, chain.topology.state_label[states], None)
+        return Told(chain.topology.state_label[states])
 
     # --- Sums ---------------------------------------------------------------------------------
 

@@ -1,24 +1,23 @@
 """What lattices of every kind are asked of: the protocol of engines.
 
-An engine is a batch of rows, each a weighted set of paths; a path is a set of *elements*, and its
-score a sum that the engine knows. A lattice asks its engine few questions (`nbest`, `sample`, sums,
-maxima), has it changed in few ways, each of which gives an engine again, and reads everything else
-off through a `Reading`. So a new kind of lattice is a constructor, a new algorithm an engine or an
-override of one call. `fstcrf.lattices.arcs.Arcs`: elements are arcs of an acyclic machine.
+An engine is a batch of rows, each a weighted set of paths; a path is a run of *elements*. A lattice
+asks its engine few questions and reads everything else off their answers, so that a new kind of
+lattice is a constructor, a new algorithm an engine or another way of one call.
+`fstcrf.lattices.dense.Dense`: elements are joint states, one for each token.
+`fstcrf.lattices.arcs.Arcs`: elements are arcs of an acyclic machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.reading import Reading
-    from fstcrf.machines.grammar import Acceptor
+    from fstcrf.kernel import Budget
     from fstcrf.ragged import Ragged
 
 Over: TypeAlias = Literal["segments", "tokens"]
@@ -59,15 +58,17 @@ class Runs(NamedTuple):
 class Told(NamedTuple):
     """What stands on a tape along a path.
 
-    first, last : int [k]; the elements with which each begins and ends.
     label : int32 [k].
     at : int64 [k]; the place in the path where each begins; None: there is one for each element.
+    start, end, origin : int64 [k]; of tapes with segments, where each lies in its row, and which of
+        the given arcs it is.
     """
 
-    first: Ints
-    last: Ints
     label: Ints
-    at: Longs | None
+    at: Longs | None = None
+    start: Longs | None = None
+    end: Longs | None = None
+    origin: Longs | None = None
 
 
 class Engine(Protocol):
@@ -77,74 +78,44 @@ class Engine(Protocol):
     def rows(self) -> Ragged:
         """Tokens of each row."""
 
-    @property
-    def n_elements(self) -> int:
-        """Elements of all rows."""
-
-    # --- Questions
-
-    def nbest(self, n: int) -> Runs:
+    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
         """Return the n best paths of each row, or all where there are fewer."""
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent samples of each row."""
+
+    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:
+        """Return what stands on a tape along a path of elements, or along several in a row."""
+
+    @property
+    def best_scores(self) -> Floats:
+        """Score of the best path of each row, [B]; −inf: there is none."""
 
     @property
     def log_z(self) -> Floats:
         """Log of the sum over all paths of each row, [B]; −inf: there is none."""
 
     @property
-    def posterior(self) -> Floats:
-        """Probability of each element: the gradient of log Z by its score."""
-
-    def maxima(self) -> Floats:
-        """Return the score of the best path through each element; −inf: there is none."""
+    def usual_log_z(self) -> Floats:
+        """The same, NaN where it costs too much to be found along with paths."""
 
     def entropies(self) -> Floats:
         """Return the entropy of each row in nats, [B]."""
 
-    def furthest(self) -> int:
-        """Return the last token boundary of the only row that a path reaches."""
+    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each label of some tapes at each token, [tokens, labels].
 
-    # --- What elements say
+        `sizes` are the labels of every tape.
+        """
 
-    def covers(self, tape: int) -> Reading:
-        """Return the label that the tokens under each element have on a tape."""
+    def highest(self, tapes: Sequence[int], sizes: Sequence[int], tokens: int) -> list[Floats]:
+        """Return the score of the best path through each label at each token; −inf: none."""
 
-    def begun(self, tape: int) -> Reading | None:
-        """Return what begins on a tape with each element; None: its end is not known there."""
+    def successions(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each succession of labels, [tokens, labels, labels].
 
-    def told(self, path: Ints, tape: int) -> Told:
-        """Return what stands on a tape along a path of elements, or along several in a row."""
+        Entry (t, i, j): label i at token t - 1 and label j at token t.
+        """
 
-    def places(self, told: Told) -> tuple[Longs, Longs]:
-        """Return the tokens where each begins, and behind its last, in its row."""
-
-    def marginals(self, tape: int, labels: int) -> Floats:
-        """Return the probability of each label at each token of all rows, [tokens, labels]."""
-
-    # --- Changes
-
-    def restrict(self, keep: Bools) -> Self:
-        """Return the paths of some elements alone."""
-
-    def exactly(self, tape: int, start: Longs, end: Longs, label: Longs) -> Self:
-        """Return the paths of the only row on which these facts, and no others, are on a tape."""
-
-    def bounded(self, wanted: Longs) -> Self:
-        """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
-
-    def reweight(self, score: Floats) -> Self:
-        """Return the same paths, each with the sum of its elements' new scores."""
-
-    def scale(self, factor: float) -> Self:
-        """Return the same paths with all scores times a factor."""
-
-    def product(self, acceptor: Acceptor, tapes: Sequence[int], over: Over) -> Self:
-        """Return the paths that an acceptor of some tapes accepts, its scores added."""
-
-    def beside(self, other: Self, coupling: Coupling) -> Self:
-        """Return the pairs of paths over the same tokens; the tapes of the other come behind."""
-
-    def select(self, rows: Longs) -> Self:
-        """Return some rows, each once, in the order given."""
+    def forget(self) -> None:
+        """Let go of what is as large as the lattices and is made again when somebody asks."""

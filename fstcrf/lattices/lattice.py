@@ -27,7 +27,7 @@ from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import LabelsT_co, Path
 from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.questions import ArrayT_co, Questions, Tape
+from fstcrf.lattices.questions import ArrayT_co, Questions, Said, Tape
 from fstcrf.lattices.tapes import (
     Taped,
     array_lattice,
@@ -355,9 +355,10 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
             return no_path_error(self.program, self.values, given_up=given_up)
         return self.engine.no_path(0)
 
-    def saying(self, said: Sequence[str] | Sequence[Sequence[str]]) -> Dense:
+    def saying(self, said: Said) -> Dense:
         """Return the engine of the path with these labels."""
-        return restricted(self, labelling_masks(self, said)).engine
+        labels = cast("Sequence[str] | Sequence[Sequence[str]]", said)
+        return restricted(self, labelling_masks(self, labels)).engine
 
     # --- Spans --------------------------------------------------------------------------------
 

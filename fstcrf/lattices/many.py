@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
@@ -30,13 +30,17 @@ from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices import arcs
-    from fstcrf.lattices.engine import Runs
+    from fstcrf.lattices.arcs import Arcs
+    from fstcrf.lattices.engine import Engine, Runs
 else:
     arcs = LazyModule("fstcrf.lattices.arcs")
 
 __all__ = ["best", "log_partition", "marginals", "nbest", "sample"]
 
 AnswerT = TypeVar("AnswerT")
+
+Asked: TypeAlias = Questions | Taped
+"""A lattice of any kind, or what makes one."""
 
 _RUN_TOKENS = 20_000
 _RUN_BYTES = 64_000_000
@@ -48,16 +52,16 @@ class Group:
 
     numbers: list[int]
     lattices: Sequence[Any]
-    engine: Any
+    engine: Engine
 
     @cached_property
     def _log_z(self) -> list[float]:
         known: list[float] = self.engine.usual_log_z.tolist()
         return known
 
-    def paths(self, row: int, runs: Runs) -> list[Path[Any]]:
+    def paths(self, row: int, runs: Runs) -> list[Path]:
         """Return the paths of one lattice, given as runs of its row."""
-        found: list[Path[Any]] = self.lattices[row].paths(self.engine, runs, self._log_z[row])
+        found: list[Path] = self.lattices[row].paths(self.engine, runs, self._log_z[row])
         return found
 
     def check(self, scores: Floats) -> None:
@@ -73,7 +77,7 @@ class Group:
 
 
 def groups_of(
-    lattices: Sequence[Any], search: Search | None = None, *, clocked: bool = False
+    lattices: Sequence[Asked], search: Search | None = None, *, clocked: bool = False
 ) -> list[Group]:
     """Sort lattices by what the rows of an engine share, in runs of bounded size."""
     alike: dict[Hashable, list[int]] = {}
@@ -96,25 +100,25 @@ def _shared(lattice: Any) -> Hashable:
 
 
 def _groups(
-    lattices: Sequence[Any], numbers: list[int], search: Search | None, *, clocked: bool
+    lattices: Sequence[Asked], numbers: list[int], search: Search | None, *, clocked: bool
 ) -> Iterator[Group]:
-    one = lattices[numbers[0]]
+    one, members = lattices[numbers[0]], [lattices[k] for k in numbers]
     if not isinstance(one, Taped):
-        members = [lattices[k] for k in numbers]
-        engines = [lattice.clocked if clocked else lattice.engine for lattice in members]
-        yield Group(numbers, members, arcs.joined(engines))
+        rows = cast("list[Questions]", members)
+        engines = [lattice.clocked if clocked else lattice.engine for lattice in rows]
+        yield Group(numbers, rows, arcs.joined(cast("list[Arcs]", engines)))
         return
+    several = cast("list[Taped]", members)
     program = one.program if search is None else searched(one.program, search)
     cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
     limit = max(1, min(_RUN_TOKENS, _RUN_BYTES // (8 * cells)))
-    for first, end in Ragged.from_lengths(len(lattices[i]) for i in numbers).runs(limit):
-        run = numbers[first:end]
-        members = [lattices[i] for i in run]
-        yield Group(run, members, Dense(program, [own.values for own in members], run))
+    for first, end in Ragged.from_lengths(map(len, several)).runs(limit):
+        run, own = numbers[first:end], several[first:end]
+        yield Group(run, own, Dense(program, [lattice.values for lattice in own], run))
 
 
 def answered(
-    lattices: Sequence[Any],
+    lattices: Sequence[Asked],
     ask: Callable[[Group], AnswerT],
     threads: int,
     search: Search | None = None,
@@ -159,7 +163,8 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         group, row, runs, own = self._places[range(len(self))[index]]
-        return group.paths(row, runs.of_row(row, own.start, own.stop))
+        found = group.paths(row, runs.of_row(row, own.start, own.stop))
+        return cast("list[Path[LabelsT_co]]", found)
 
     @property
     def scores(self) -> list[Floats]:
@@ -202,7 +207,7 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
         States that a lazy search took from its queue; 0 where nothing was searched.
     """
 
-    def __init__(self, lattices: Sequence[Any], found: list[tuple[Group, Runs]]) -> None:
+    def __init__(self, lattices: Sequence[Questions], found: list[tuple[Group, Runs]]) -> None:
         size, self._lattices = len(lattices), lattices
         self.scores, self.exact = np.full(size, -np.inf), np.ones(size, dtype=bool)
         self.bounds, self.popped = self.scores.copy(), np.zeros(size, dtype=np.int64)
@@ -319,14 +324,12 @@ def ranked(
 
 
 def _runs(
-    lattices: Sequence[Any], n: int, threads: int, search: Search | None, budget: Budget | None
+    lattices: Sequence[Asked], n: int, threads: int, search: Search | None, budget: Budget | None
 ) -> list[tuple[Group, Runs]]:
     def ask(group: Group) -> Runs:
-        if isinstance(group.engine, Dense):
-            return group.engine.nbest(n, budget)
-        refuse_options({"search": search, "budget": budget})
-        runs: Runs = group.engine.nbest(n)
-        return runs
+        if not isinstance(group.engine, Dense):
+            refuse_options({"search": search, "budget": budget})
+        return group.engine.nbest(n, budget)
 
     return answered(lattices, ask, threads, search)
 
@@ -334,22 +337,22 @@ def _runs(
 # --- Sums and samples -----------------------------------------------------------------------------
 
 
-def log_partition(lattices: Sequence[Any], *, threads: int = 1) -> Floats:
+def log_partition(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
     """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
     return _of_each(lattices, lambda engine: engine.log_z, threads)
 
 
-def entropies(lattices: Sequence[Any], *, threads: int = 1) -> Floats:
+def entropies(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
     """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
     return _of_each(lattices, lambda engine: engine.entropies(), threads)
 
 
-def usual_log_z(lattices: Sequence[Any], *, threads: int = 1) -> Floats:
+def usual_log_z(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
     """Return log Z of each; NaN where that takes a product too large to expand for it."""
     return _of_each(lattices, lambda engine: engine.usual_log_z, threads)
 
 
-def _of_each(lattices: Sequence[Any], ask: Callable[[Any], Floats], threads: int) -> Floats:
+def _of_each(lattices: Sequence[Asked], ask: Callable[[Engine], Floats], threads: int) -> Floats:
     found = np.empty(len(lattices))
     for group, values in answered(lattices, lambda group: ask(group.engine), threads):
         found[group.numbers] = values
@@ -377,7 +380,7 @@ def marginals(
         if isinstance(group.engine, Dense):
             return group.engine.marginals(range(len(group.lattices[0].on)), ())
         most = np.max([lattice.sizes for lattice in group.lattices], axis=0).tolist()
-        tables: list[Floats] = group.engine.marginals(range(len(most)), most)
+        tables = group.engine.marginals(range(len(most)), most)
         group.check(group.engine.log_z)
         return tables
 
@@ -425,8 +428,7 @@ def sample(
         if not isinstance(group.engine, Dense):
             group.check(group.engine.log_z)
         generators = [np.random.default_rng([seed, number]) for number in group.numbers]
-        runs: Runs = group.engine.sample(n, generators)
-        return runs
+        return group.engine.sample(n, generators)
 
     found: dict[int, list[LabelsT_co]] = {}
     for group, runs in answered(lattices, ask, threads):

@@ -10,8 +10,9 @@ one part for each place, each with a best path of its own (Lawler 1972).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypedDict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import Path, labels_of_tapes, share, shown_tapes
-from fstcrf.lattices.many import best, nbest, usual_log_z
+from fstcrf.lattices.many import Paths, best, nbest, usual_log_z
 from fstcrf.lattices.tapes import restricted
 from fstcrf.machines.plans import Search
 
@@ -50,7 +51,8 @@ def nbest_of_tapes(
         shown = chosen[0]
         different = _different(lattice, paths, shown)
         if len(different) < n and len(paths) == looked:
-            parts = _Parts(lattice, shown, {"threads": threads, "search": search, "budget": budget})
+            solve = partial(best, threads=threads, search=search, budget=budget)
+            parts = _Parts(lattice, shown, solve)
             different = [path for _, path in zip(range(n), parts, strict=False)]
         found.append(different[:n])
     return _summed(lattices, found, chosen, threads)
@@ -122,17 +124,11 @@ class _Part(NamedTuple):
     fixed: int  # so many of the ids are the same in all paths of the part
 
 
-class _Search(TypedDict):
-    threads: int
-    search: Search | None
-    budget: Budget | None
-
-
 class _Parts:
     """The labellings of some tapes of one lattice, best first."""
 
-    def __init__(self, lattice: Any, shown: tuple[str, ...], options: _Search) -> None:
-        self.lattice, self.shown, self.options = lattice, shown, options
+    def __init__(self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths]) -> None:
+        self.lattice, self.shown, self.solve = lattice, shown, solve
         self.places = [lattice.tapes.index(tape) for tape in shown]
         self.unknown = -np.inf  # no path scores more in parts where the budget ended the search
 
@@ -163,7 +159,7 @@ class _Parts:
     def _solved(self, parts: Sequence[tuple[list[Bools], int]]) -> list[_Part]:
         """Return the parts that have a path, as a heap."""
         lattices = [restricted(self.lattice, masks) for masks, _ in parts]
-        paths = best(lattices, **self.options)
+        paths = self.solve(lattices)
         found = [
             _Part(-path.score, self._ids(path), path, path.bound, masks, fixed)
             for path, (masks, fixed) in zip(paths, parts, strict=True)

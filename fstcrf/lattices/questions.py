@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, cast, overload
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from fstcrf.machines.plans import Search, warn_unproven
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    from fstcrf.lattices.engine import Runs
+    from fstcrf.lattices.engine import Engine, Runs
 
     ArrayT_co = TypeVar("ArrayT_co", default=Any, covariant=True)
 else:  # its default is for those who check types
@@ -37,6 +37,10 @@ def refuse_options(given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None:
             raise OptionError(f"{name}= is for lattices of tokens; those of arcs are written out")
+
+
+Said: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]
+"""Labels, of each of several tapes; or segments."""
 
 
 class Tape(NamedTuple):
@@ -55,10 +59,14 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
     """
 
     on: tuple[Tape, ...]
-    engine: Any
 
     @property
-    def clocked(self) -> Any:
+    def engine(self) -> Engine:
+        """What answers."""
+        raise NotImplementedError
+
+    @property
+    def clocked(self) -> Engine:
         """The engine of which tokens are asked."""
         return self.engine
 
@@ -111,7 +119,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         """Return how many paths are asked for, checked."""
         return whole_number(n, "n", least=1, narrow=True)
 
-    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Any, Runs]:
+    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Engine, Runs]:
         """Return an engine and the n best paths that it finds."""
         raise NotImplementedError
 
@@ -221,7 +229,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         self.check_alive()
         return self.drawn(self.engine, self.engine.sample(n, [np.random.default_rng(seed)]))
 
-    def paths(self, engine: Any, runs: Runs, log_z: float) -> list[Path[LabelsT_co]]:
+    def paths(self, engine: Engine, runs: Runs, log_z: float) -> list[Path[LabelsT_co]]:
         """Return what the paths of a row of an engine say, log Z being known."""
         labels, places = self._columns(engine, runs)
         scores = runs.score.tolist()
@@ -244,13 +252,13 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             for rank, (label, place, score) in enumerate(rows)
         ]
 
-    def drawn(self, engine: Any, runs: Runs) -> list[LabelsT_co]:
+    def drawn(self, engine: Engine, runs: Runs) -> list[LabelsT_co]:
         """Return what samples are: labels, or paths where there are segments."""
         if self.segmented:
             return cast("list[LabelsT_co]", self.paths(engine, runs, self.log_partition()))
         return self._columns(engine, runs)[0]
 
-    def _columns(self, engine: Any, runs: Runs) -> tuple[list[Any], list[Any]]:
+    def _columns(self, engine: Engine, runs: Runs) -> tuple[list[Any], list[Any]]:
         """Return the labels of each path, and where those of segments lie."""
         if len(self.on) == 1:
             return self._column(engine, runs, 0, self.on[0])
@@ -261,19 +269,18 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         return labels, places if self.segmented else [()] * len(labels)
 
     def _column(
-        self, engine: Any, runs: Runs, number: int, tape: Tape
+        self, engine: Engine, runs: Runs, number: int, tape: Tape
     ) -> tuple[list[Any], list[Any]]:
         """Return the labels of one tape on each path, and where they lie."""
-        told, bounds = engine.told(runs.elements, number), runs.bounds
+        told, bounds = engine.told(runs.elements, number, placed=tape.segments), runs.bounds
         names, several = tape.labels, len(self.on) > 1
         label = tuple([names[k] for k in told.label.tolist()])
         cuts = (bounds if told.at is None else np.searchsorted(told.at, bounds)).tolist()
         pairs = [*pairwise(cuts)]
         labels = [label[a:b] for a, b in pairs]
-        if not tape.segments:
+        if told.start is None or told.end is None or told.origin is None:
             return labels, [None if several else ()] * len(labels)
-        start, end = (tuple(place.tolist()) for place in engine.places(told))
-        origin = engine.origin[told.first] if number == 0 else np.full(len(label), -1)
+        start, end, origin = tuple(told.start.tolist()), tuple(told.end.tolist()), told.origin
         places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
         return labels, places if several else [(place,) for place in places]
 
@@ -341,11 +348,11 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
 
     # --- One labelling ------------------------------------------------------------------------
 
-    def saying(self, said: Sequence[Any]) -> Any:
+    def saying(self, said: Said) -> Engine:
         """Return the engine of the paths that say this and nothing else."""
         raise NotImplementedError
 
-    def score(self, said: Sequence[Any]) -> float:
+    def score(self, said: Said) -> float:
         """Return the score of the best path that says this and nothing else; −inf: there is none.
 
         Parameters
@@ -365,6 +372,6 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         """
         return float(self.saying(said).best_scores[0])
 
-    def probability(self, said: Sequence[Any]) -> float:
+    def probability(self, said: Said) -> float:
         """Return the probability of all paths that say this and nothing else; raises as `score`."""
         return share(float(self.saying(said).log_z[0]), self.log_partition())

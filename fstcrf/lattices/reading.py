@@ -87,3 +87,36 @@ class Reading:
     def allowed(self, mask: Bools, elements: int) -> Bools:
         """Return which elements state nothing that a mask [tokens, labels] forbids."""
         return np.asarray(self.gathered((~mask).astype(np.float64), elements) == 0.0, dtype=bool)
+
+
+def successions(
+    code: Longs,
+    token: Longs,
+    tokens: Longs,
+    under: NDArray[np.integer],
+    share: Floats,
+    shape: tuple[int, int],
+) -> Floats:
+    """Return how often labels are expected to follow each other at tokens, [T, L, L].
+
+    Parameters
+    ----------
+    code : int64 [A]
+        (label before + 1) · labels + label, of elements that put a label on tokens.
+    token, tokens : int64 [A]
+        The first token under each element, and how many are.
+    under : int [A]
+        Their label.
+    share : float64 [A]
+    shape : (int, int)
+        Tokens and labels.
+    """
+    length, size = shape
+    behind = np.flatnonzero(code >= size)
+    within = Ragged.from_lengths(np.maximum(tokens - 1, 0))
+    arc = within.rows()
+    same = within.ranges(token + 1) * size**2 + under[arc].astype(np.int64) * (size + 1)
+    cells = np.concatenate([token[behind] * size**2 + code[behind] - size, same])
+    weights = np.concatenate([share[behind], share[arc]])
+    total = np.bincount(cells, weights=weights, minlength=length * size**2)
+    return total.astype(np.float64).reshape(-1, size, size)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import LabelsT_co
 from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.many import Group, answered
+from fstcrf.lattices.many import Asked, Group, answered
 from fstcrf.lattices.tapes import Taped, scaled_lattice
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
@@ -148,7 +148,7 @@ def _labels_of(
 
 
 def probable_spans(
-    lattices: Sequence[Any],
+    lattices: Sequence[Asked],
     above: float = 0.01,
     *,
     tape: str | None = None,
@@ -244,7 +244,7 @@ def _probable(engine: Dense, above: float, tape: str, scheme: Scheme) -> list[Pr
 
 
 def span_probabilities(
-    lattices: Sequence[Any],
+    lattices: Sequence[Asked],
     spans: Sequence[Sequence[SpanKey]],
     *,
     tape: str | None = None,
@@ -341,7 +341,7 @@ def known_probabilities(
         own = numbers[group.numbers]
         spans = Ragged(ends)
         chosen, rows = spans.select(own), spans.entries(own)
-        engine: Dense = group.engine
+        engine = cast("Dense", group.engine)
         labels, types = _labels_of(engine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in found.types])

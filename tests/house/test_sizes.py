@@ -14,8 +14,8 @@ TABLED = table()
 # Longer than a file may be since before there was a limit; they may only become shorter.
 LONG = {
     "fstcrf/lattices/answer.py": 785,
-    "fstcrf/lattices/arcs.py": 864,
-    "fstcrf/lattices/lattice.py": 862,
+    "fstcrf/lattices/arcs.py": 861,
+    "fstcrf/lattices/lattice.py": 725,
 }
 
 

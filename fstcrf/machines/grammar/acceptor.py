@@ -125,6 +125,35 @@ class Acceptor:
             state = int(self.target[step])
         return total + float(self.final[state])
 
+    def steps(self, symbol: Longs, times: Longs) -> tuple[Longs, Floats]:
+        """Return what reading symbols leads to from each state, and what that scores.
+
+        Parameters
+        ----------
+        symbol : int64 [A]
+            Joint label, the first tape slowest.
+        times : int64 [A]
+            How often each is read.
+
+        Returns
+        -------
+        int64 [A, Q], float64 [A, Q]
+            The state behind it; −1: rejected.
+        """
+        target = self.target.reshape(self.n_states, -1).astype(np.int64)
+        score = None if self.score is None else self.score.reshape(self.n_states, -1)
+        after = np.tile(np.arange(self.n_states), (len(symbol), 1))
+        gain, left = np.zeros(after.shape), times.copy()
+        while (left > 0).any():
+            reading = np.flatnonzero(left > 0)
+            read, before = symbol[reading][:, None], after[reading]
+            alive = before >= 0
+            if score is not None:
+                gain[reading] += np.where(alive, score[before, read], 0.0)
+            after[reading] = np.where(alive, target[before, read], -1)
+            left[reading] -= 1
+        return after, gain
+
 
 def _label_ids(sequence: Sequence[str], known: tuple[str, ...], tape: str) -> list[int]:
     index = {label: i for i, label in enumerate(known)}
