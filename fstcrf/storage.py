@@ -142,7 +142,7 @@ def read_arrays(
         raise ModelFileError(
             f"{name}: format version {metadata.get('version')!r}, this fstcrf reads {version}"
         )
-    _check_apart(name, tensors)
+    _check_tiled(name, tensors, len(data) - start)
     arrays = {key: _array(name, key, tensor, data, start) for key, tensor in tensors.items()}
     if not _is_whole(arrays, metadata):
         raise ModelFileError(f"{name}: damaged: its contents do not match their checksum")
@@ -224,14 +224,18 @@ def _header(name: str, data: memoryview) -> tuple[dict[str, _Tensor], dict[str, 
     return tensors, metadata, 8 + length
 
 
-def _check_apart(name: str, tensors: Mapping[str, _Tensor]) -> None:
-    """Refuse arrays that share bytes: a small file would be as much work as a large one."""
+def _check_tiled(name: str, tensors: Mapping[str, _Tensor], size: int) -> None:
+    """Refuse arrays that share bytes, a small file would be much work, and bytes of no array."""
     places = sorted((tensor.data_offsets, key) for key, tensor in tensors.items())
     end = 0
     for (begin, after), key in places:
         if begin < end and begin < after:
             raise ModelFileError(f"{name}: array {key!r} shares bytes with another one: damaged")
+        if begin > end:
+            break
         end = max(end, after)
+    if end < size:
+        raise ModelFileError(f"{name}: holds bytes that belong to no array: damaged")
 
 
 def _array(name: str, key: str, tensor: _Tensor, data: memoryview, start: int) -> NDArray[Any]:
