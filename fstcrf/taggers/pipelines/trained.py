@@ -42,7 +42,7 @@ from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.known import Bias, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.pipelines.cascade import cascaded
-from fstcrf.taggers.tagger import DecodeOptions, TagOptions
+from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
 
 Decode: TypeAlias = Literal["cascade", "marginals", "joint", "product", "chain"]
@@ -427,12 +427,13 @@ class TrainedPipeline(Tagger):
         forced: Sequence[Forced | None] | None = None,
         bias: Bias | None = None,
         threads: int = 1,
+        on_no_path: OnNoPath = "error",
         decode: Decode | None = None,
     ) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
         Of several tasks, a tuple of arrays. In a cascade they are given the best labels of the
-        tasks that are read.
+        tasks that are read. A sentence that is skipped has zeros.
 
         Raises
         ------
@@ -440,11 +441,10 @@ class TrainedPipeline(Tagger):
             A joint decision of ``normalize="chain"``, which has none.
         """
         tagger = self._decoding(decode)
+        asked: Any = {"forced": forced, "bias": bias, "threads": threads, "on_no_path": on_no_path}
         if tagger.together:
-            return tagger.joint.marginals_all(sentences, forced=forced, bias=bias, threads=threads)
-        return super(TrainedPipeline, tagger).marginals_all(
-            sentences, forced=forced, bias=bias, threads=threads
-        )
+            return tagger.joint.marginals_all(sentences, **asked)
+        return super(TrainedPipeline, tagger).marginals_all(sentences, **asked)
 
     def confidence_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Any
