@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def read_arrays(
     OSError
         The file cannot be opened.
     """
-    name = os.fspath(path)
+    name = path_name(path)
     data, tensors, metadata, start = _opened(name, mapped=mapped)
     if metadata.get("format") != kind:
         found = metadata.get("format", "another program's file")
@@ -164,14 +164,15 @@ def file_kind(path: str | os.PathLike[str]) -> str:
     OSError
         The file cannot be opened.
     """
-    _, _, metadata, _ = _opened(os.fspath(path), mapped=True)
+    _, _, metadata, _ = _opened(path_name(path), mapped=True)
     return metadata.get("format", "another program's file")
 
 
 def check_no_pipe(path: str | os.PathLike[str]) -> None:
     """Refuse a pipe: what a file holds is told from its beginning, then it is read or mapped."""
-    if stat.S_ISFIFO(os.stat(path).st_mode):  # noqa: PTH116 (the path may be any str)
-        raise ModelFileError(f"{os.fspath(path)}: a pipe, expected a file: write it to one first")
+    name = path_name(path)
+    if stat.S_ISFIFO(os.stat(name).st_mode):  # noqa: PTH116 (the path may be any str)
+        raise ModelFileError(f"{name}: a pipe, expected a file: write it to one first")
 
 
 def read_head(path: str | os.PathLike[str]) -> bytes:

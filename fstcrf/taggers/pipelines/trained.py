@@ -30,7 +30,7 @@ import msgspec
 
 from fstcrf.arguments import one_of
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.files import atomic_write, check_writable, sync_folder
+from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Path
 from fstcrf.lattices.confidence import Confidence, confidence
@@ -489,7 +489,7 @@ class TrainedPipeline(Tagger):
         OSError
             It cannot be written.
         """
-        Folder(FilePath(folder)).finish(self.composition, self.decoder)
+        Folder(FilePath(path_name(folder))).finish(self.composition, self.decoder)
 
 
 def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
@@ -502,7 +502,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
     OSError
         It cannot be read.
     """
-    place = FilePath(path)
+    place = FilePath(path_name(path))
     decode: Decode | None = None
     if place.is_dir():
         manifest = Folder(place).manifest()
