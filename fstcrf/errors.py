@@ -26,7 +26,8 @@ RecoveryWarning (UserWarning): what a machine's end left half written was droppe
 LearningWarning (UserWarning): learning from rewards is of no use, a rule never matches
 
 Messages are one line: what (file, line, token, label, shape), what was expected, what to do.
-The middle of long ones, such as those that show a label of a megabyte, is left out.
+The middle of long ones, such as those that show a label of a megabyte, is left out; what cannot be
+printed, such as lone surrogates, is escaped.
 """
 
 from __future__ import annotations
@@ -71,11 +72,25 @@ def shortened(message: str) -> str:
     return f"{message[: _LONGEST - _END - 3]} … {message[-_END:]}"
 
 
+def printable(message: str) -> str:
+    r"""Return a message with escapes for what no terminal or file can show: it is one line.
+
+    Examples
+    --------
+    >>> print(printable("label '\ud800' behind\n'Zürich'"))
+    label '\ud800' behind\n'Zürich'
+    """
+    if message.isprintable():
+        return message
+    shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in message)
+    return "".join(shown)
+
+
 class FstcrfError(Exception):
     """Base of everything that fstcrf raises on purpose."""
 
     def __str__(self) -> str:
-        return shortened(super().__str__())
+        return printable(shortened(super().__str__()))
 
 
 class DataError(FstcrfError, ValueError):

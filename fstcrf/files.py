@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 from warnings import warn
 
 from fstcrf.errors import DataError, OptionError, RecoveryWarning
@@ -39,6 +39,23 @@ LINE_BYTES = 1 << 26
 _GZIP_MAGIC = b"\x1f\x8b"
 _OPEN = ("/dev/fd", "/proc/self/fd")  # where open files have names
 _LINKS = 40  # that are followed, as systems do
+
+
+def path_name(path: Any) -> str:
+    """Return a path as a string; OptionError of what is none, or what no file can be called.
+
+    A whole number would be taken for an open file, and written to.
+    """
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+    if not isinstance(name, str):
+        raise OptionError(f"a path is {name!r}, expected a str or a pathlib.Path")
+    try:
+        sound = b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        sound = False
+    if not sound:
+        raise OptionError(f"{name!r} is no path: no file can be called that")
+    return name
 
 
 def source_name(source: Source) -> str:
@@ -80,7 +97,7 @@ def open_binary(source: Source) -> Iterator[BinaryIO]:
         with _peekable(sys.stdin.buffer) as reader, _unpacked(reader, name) as file:
             yield file
     else:
-        with Path(source).open("rb") as reader:
+        with Path(path_name(source)).open("rb") as reader:
             _check_ends(reader, name)
             with _unpacked(reader, name) as file:
                 yield file
@@ -88,8 +105,9 @@ def open_binary(source: Source) -> Iterator[BinaryIO]:
 
 def read_file(path: str | os.PathLike[str]) -> bytes:
     """Return what a small file holds; DataError for a device that never ends."""
-    with Path(path).open("rb") as file:
-        _check_ends(file, os.fspath(path))
+    name = path_name(path)
+    with Path(name).open("rb") as file:
+        _check_ends(file, name)
         return file.read()
 
 
@@ -213,14 +231,16 @@ def open_target(target: Target) -> Iterator[BinaryIO]:
     and stay open.
     """
     if not isinstance(target, str | os.PathLike):
+        if not hasattr(target, "write"):
+            path_name(target)
         yield target
         target.flush()
-    elif os.fspath(target) == "-":
+    elif path_name(target) == "-":
         with _blaming("<stdout>"):
             file = _whole(sys.stdout.buffer)
             yield file
             file.flush()
-    elif os.fspath(target).endswith(".gz"):
+    elif path_name(target).endswith(".gz"):
         # No name and no time in the header: equal content gives equal bytes.
         with (
             atomic_write(target) as file,
@@ -276,6 +296,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     OSError
         The folder cannot be written, or the disk is full; its file name is `path`.
     """
+    path_name(path)
     number = _descriptor(path)
     if number is not None:
         with _blaming(path), os.fdopen(os.dup(number), "wb") as file:
@@ -302,7 +323,7 @@ def write_picture(svg: str, path: str | os.PathLike[str] | None) -> str:
     """
     if path is None:
         return svg
-    if Path(path).suffix.lower() not in {".svg", ""} or Path(path).name in {"", "."}:
+    if Path(path_name(path)).suffix.lower() not in {".svg", ""} or Path(path).name in {"", "."}:
         raise OptionError(f"{os.fspath(path)}: pictures are SVG; name the file something.svg")
     with atomic_write(path) as file:
         file.write(svg.encode())
@@ -326,6 +347,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         The name is a folder's, or of a file that is not open; or the folder does not exist or
         cannot be written.
     """
+    path_name(path)
     number = _descriptor(path)
     if number is not None:
         with _blaming(path):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.errors import ModelFileError
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import LazyModule
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def read_arrays(
     OSError
         The file cannot be opened.
     """
-    name = os.fspath(path)
+    name = path_name(path)
     data, tensors, metadata, start = _opened(name, mapped=mapped)
     if metadata.get("format") != kind:
         found = metadata.get("format", "another program's file")
@@ -142,7 +142,7 @@ def read_arrays(
         raise ModelFileError(
             f"{name}: format version {metadata.get('version')!r}, this fstcrf reads {version}"
         )
-    _check_apart(name, tensors)
+    _check_tiled(name, tensors, len(data) - start)
     arrays = {key: _array(name, key, tensor, data, start) for key, tensor in tensors.items()}
     if not _is_whole(arrays, metadata):
         raise ModelFileError(f"{name}: damaged: its contents do not match their checksum")
@@ -164,14 +164,15 @@ def file_kind(path: str | os.PathLike[str]) -> str:
     OSError
         The file cannot be opened.
     """
-    _, _, metadata, _ = _opened(os.fspath(path), mapped=True)
+    _, _, metadata, _ = _opened(path_name(path), mapped=True)
     return metadata.get("format", "another program's file")
 
 
 def check_no_pipe(path: str | os.PathLike[str]) -> None:
     """Refuse a pipe: what a file holds is told from its beginning, then it is read or mapped."""
-    if stat.S_ISFIFO(os.stat(path).st_mode):  # noqa: PTH116 (the path may be any str)
-        raise ModelFileError(f"{os.fspath(path)}: a pipe, expected a file: write it to one first")
+    name = path_name(path)
+    if stat.S_ISFIFO(os.stat(name).st_mode):  # noqa: PTH116 (the path may be any str)
+        raise ModelFileError(f"{name}: a pipe, expected a file: write it to one first")
 
 
 def read_head(path: str | os.PathLike[str]) -> bytes:
@@ -224,14 +225,18 @@ def _header(name: str, data: memoryview) -> tuple[dict[str, _Tensor], dict[str, 
     return tensors, metadata, 8 + length
 
 
-def _check_apart(name: str, tensors: Mapping[str, _Tensor]) -> None:
-    """Refuse arrays that share bytes: a small file would be as much work as a large one."""
+def _check_tiled(name: str, tensors: Mapping[str, _Tensor], size: int) -> None:
+    """Refuse arrays that share bytes, a small file would be much work, and bytes of no array."""
     places = sorted((tensor.data_offsets, key) for key, tensor in tensors.items())
     end = 0
     for (begin, after), key in places:
         if begin < end and begin < after:
             raise ModelFileError(f"{name}: array {key!r} shares bytes with another one: damaged")
+        if begin > end:
+            break
         end = max(end, after)
+    if end < size:
+        raise ModelFileError(f"{name}: holds bytes that belong to no array: damaged")
 
 
 def _array(name: str, key: str, tensor: _Tensor, data: memoryview, start: int) -> NDArray[Any]:

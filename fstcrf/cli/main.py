@@ -23,7 +23,7 @@ from fstcrf.cli.reporting import (
     say,
     warned,
 )
-from fstcrf.errors import shortened
+from fstcrf.errors import printable, shortened
 
 
 class Listed(NamedTuple):
@@ -189,7 +189,6 @@ class Commands(click.Group):
             _show(error)
             return error.exit_code
         except OSError as error:  # help, or the version, which click prints itself
-            error.filename = error.filename or "<stdout>"
             failure = failed(error)
             _show(failure)
             return failure.exit_code
@@ -210,7 +209,7 @@ class Commands(click.Group):
 
 
 def _show(error: click.ClickException) -> None:
-    message = shortened(" ".join(error.format_message().split()))
+    message = printable(shortened(" ".join(error.format_message().split())))
     if isinstance(error, click.UsageError):
         path = error.ctx.command_path if error.ctx is not None else "fstcrf"
         now = ": it is --partial or --no-partial now" if "'--whole-labels'" in message else ""

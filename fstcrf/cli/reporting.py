@@ -5,6 +5,7 @@ Exit status: 0 done, 1 a failure of the work, 2 wrong usage, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -45,6 +46,7 @@ DEBUG = "FSTCRF_DEBUG"
 """Environment variable: when it is set, exceptions keep their tracebacks."""
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+_OF_WRITING = (errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC)
 STOPPING = "stopping after this iteration; Ctrl-C again stops at once"
 _JSON: ContextVar[bool] = ContextVar("json", default=False)
 
@@ -81,8 +83,11 @@ def as_failure(error: BaseException) -> Failure:
 
 
 def _system(error: OSError) -> str:
+    """Return what the system said: where it names no file, writing to standard output failed."""
     what = error.strerror or str(error)
-    return f"{os.fsdecode(error.filename)}: {what}" if error.filename is not None else what
+    unnamed = "<stdout>" if error.errno in _OF_WRITING else None
+    name = unnamed if error.filename is None else os.fsdecode(error.filename)
+    return what if name is None else f"{name}: {what}"
 
 
 def too_narrow(error: WidthError, columns: Sequence[str], least: int) -> DataError:
@@ -180,11 +185,9 @@ def keep_stdout() -> None:
     """Flush standard output; if that fails, keep the interpreter from trying again at exit."""
     try:
         sys.stdout.flush()
-    except OSError as error:
+    except OSError:
         with suppress(OSError, ValueError):  # a stdout without a file descriptor
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.filename is None and not isinstance(error, BrokenPipeError):
-            error.filename = "<stdout>"
         raise
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import click
 from click.core import ParameterSource
@@ -11,10 +11,12 @@ from click.core import ParameterSource
 from fstcrf.cli.options import check_outputs
 from fstcrf.cli.reporting import too_narrow
 from fstcrf.errors import DataError
+from fstcrf.files import Source, open_binary, open_target, source_name
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
-from fstcrf.text.corpus import Corpus, read_columns, write_columns
+from fstcrf.text.corpus import Corpus, read_columns
 from fstcrf.text.corpus.columns import WidthError
+from fstcrf.text.corpus.filling import ColumnFiller, KeptText
 
 if TYPE_CHECKING:
     from fstcrf.taggers import segmental
@@ -42,7 +44,7 @@ def load_segmented(path: str) -> segmental.SegmentCRF:
 
 def read_segmented(
     model: segmental.SegmentCRF,
-    path: str,
+    path: Source,
     columns: tuple[str, ...] | None,
     separator: str,
     *,
@@ -53,13 +55,21 @@ def read_segmented(
     known = (*model.columns, target) if columns is None else columns
     least = len(model.columns) if columns is None and not gold else None
     try:
-        data = read_columns(path, known, min_columns=least, separator=SEPARATORS[separator])
+        data = read_columns(
+            path,
+            known,
+            min_columns=least,
+            separator=SEPARATORS[separator],
+            allow_empty=not gold,
+        )
     except WidthError as error:
         raise too_narrow(error, known, least or len(known)) from None
     wanted = [*model.needed_columns, *([gold] if gold else [])]
     missing = [column for column in wanted if column not in data.columns]
     if missing:
-        raise DataError(f"no column {missing[0]!r}: name the columns by --columns", path=path)
+        raise DataError(
+            f"no column {missing[0]!r}: name the columns by --columns", path=data.source
+        )
     return data
 
 
@@ -72,14 +82,16 @@ def tag_segmented(
     separator: str,
     threads: int,
 ) -> None:
-    """Write a file's columns again, and the predicted label behind them."""
+    """Write a file again, with the predicted label behind each token's columns."""
     check_outputs({"--output": output}, [model_path, path], text=("--output",))
     model = load_segmented(model_path)
-    data = read_segmented(model, path, columns, separator)
-    shown = [str(name) for name in data.columns]
-    found = data.with_column(PREDICTED, model.tag_all(data, threads=threads))
-    between = "\t" if SEPARATORS[separator] == "\t" else " "
-    write_columns(found, output, [*shown, PREDICTED], between)
+    with open_binary(path) as opened, open_target(output) as file:
+        text = KeptText(opened, source_name(path))
+        data = read_segmented(model, cast("BinaryIO", text), columns, separator)
+        found = data.with_column(PREDICTED, model.tag_all(data, threads=threads))
+        filler = ColumnFiller(text, file, SEPARATORS[separator])
+        filler.write(data, [found.columns[PREDICTED]])
+        filler.close()
 
 
 def check_understood(context: click.Context) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
 import numpy as np
@@ -29,9 +29,9 @@ from fstcrf.text.corpus.batches import whole_documents
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.columns import WidthError
 from fstcrf.text.corpus.conllu import CONLLU, JOINED
-from fstcrf.text.corpus.items import LABEL
+from fstcrf.text.corpus.filling import ColumnFiller, ConlluFiller, Filler, KeptText
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
-from fstcrf.text.features.surroundings import is_surrounding, reads_documents, with_surroundings
+from fstcrf.text.features.surroundings import reads_documents, with_surroundings
 
 _LONG = 5_000
 """Tokens above which a sentence is pointed out."""
@@ -108,23 +108,19 @@ class InputFile:
                 told = told or _point_out(batch)
                 yield self._with_aliases(batch)
 
-    def written(self, corpus: Corpus) -> tuple[list[str], str]:
-        """Return the columns to write back, and what stands between them."""
-        if self.items:  # the attributes have done their work
-            return [LABEL], "\t"
-        second = {name for name, _ in self.aliases}
-        names = [n for n in corpus.columns if n not in second and not is_surrounding(n)]
-        return names, self.separator or " "
+    def filler(self, text: KeptText, file: BinaryIO, names: Iterable[str]) -> Filler:
+        """Return what writes a file again, with labels in columns of these names."""
+        if self.conllu:
+            known = dict(self.fills)
+            filled = [known.get(name, name) for name in names]
+            return ConlluFiller(text, file, filled, self.morphology)
+        separator = "\t" if self.items else self.separator
+        return ColumnFiller(text, file, separator, replaced=self.items)
 
     @property
     def morphology(self) -> tuple[str, ...]:
         """The features that are written as such: other names are of columns that were added."""
         return tuple(filter(_FEATURE.fullmatch, self.features))
-
-    def filled(self, names: Iterable[str]) -> list[str]:
-        """Return the columns of CoNLL-U that are filled for tapes and what is said of them."""
-        known = dict(self.fills)
-        return [known.get(name, name) for name in names]
 
     @contextmanager
     def _advising(self) -> Iterator[None]:

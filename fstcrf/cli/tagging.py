@@ -31,8 +31,9 @@ from fstcrf.files import open_binary, open_target, source_name
 from fstcrf.lattices import Answer, Path
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.tagger import Tagger
-from fstcrf.text.corpus import Column, ColumnWriter, Corpus
-from fstcrf.text.corpus.filling import ConlluFiller, ConlluText
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.corpus.filling import KeptText
+from fstcrf.text.corpus.items import LABEL
 from fstcrf.text.corpus.schemes import OUTSIDE, has_spans
 
 __all__ = [
@@ -353,43 +354,26 @@ def _write(
     asked: Question,
     names: Sequence[str],
 ) -> None:
-    writer: ColumnWriter | None = None
     what = f"tagging {'standard input' if path == '-' else path}"
-    with open_target(output) as file, progress(what, output=output) as meter:
+    with (
+        open_target(output) as file,
+        progress(what, output=output) as meter,
+        open_binary(path) as opened,
+    ):
         meter.measured(file_share(path, meter))
-        if source.conllu:
-            _fill(added, source, path, file, asked, names, meter)
-            return
-        for batch in source.stream(path):
-            found = added(batch, meter)
-            kept, between = source.written(batch)
-            names = [f"%{k}" for k in range(len(found.columns))]
-            writer = writer or ColumnWriter(file, [*kept, *names], separator=between)
-            rows = batch.select(found.sentences) if asked.ranked else batch
-            for name, column in zip(names, found.columns, strict=True):
-                mine = column if isinstance(column, Column) else Column.from_strings(column)
-                rows = rows.with_interned(name, mine)
-            writer.write(rows, comments=found.comments if asked.commented else None)
-
-
-def _fill(
-    added: Callable[[Corpus, Meter], _Addition],
-    source: InputFile,
-    path: str,
-    file: BinaryIO,
-    asked: Question,
-    names: Sequence[str],
-    meter: Meter,
-) -> None:
-    """Write CoNLL-U again; labels take the place of what was there."""
-    with open_binary(path) as opened:
-        text = ConlluText(opened, source_name(path))
-        filler = ConlluFiller(text, file, source.filled(names), source.morphology)
+        text = KeptText(opened, source_name(path))
+        filler = source.filler(text, file, names)
         for batch in source.stream(cast("BinaryIO", text)):
             found = added(batch, meter)
+            columns = [
+                c if isinstance(c, Column) else Column.from_strings(c) for c in found.columns
+            ]
+            if source.items:  # the attributes have done their work
+                rows = batch.select(found.sentences) if asked.ranked else batch
+                columns.insert(0, rows.column(LABEL))
             filler.write(
                 batch,
-                [c if isinstance(c, Column) else Column.from_strings(c) for c in found.columns],
+                columns,
                 sentences=found.sentences if asked.ranked else None,
                 comments=found.comments if asked.commented else None,
             )

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from fstcrf.errors import ModelFileError
+from fstcrf.files import path_name
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
 from fstcrf.taggers import Tagger, pipelines
@@ -81,7 +82,7 @@ def is_words(path: str | os.PathLike[str], head: bytes) -> bool:
 
 
 def _loaded(path: str | os.PathLike[str], *, mmap: bool | None) -> Any:
-    if os.path.isdir(path):  # noqa: PTH112 (the path may be any str)
+    if os.path.isdir(path_name(path)):  # noqa: PTH112 (the path may be any str)
         return pipelines.load_pipeline(path)
     head = read_head(path)
     if is_decoder(head):

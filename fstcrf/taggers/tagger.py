@@ -316,6 +316,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         forced: Sequence[Forced | None] | None = None,
         bias: Bias | None = None,
         threads: int = 1,
+        on_no_path: OnNoPath = "error",
     ) -> list[ArrayT]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
@@ -323,8 +324,9 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
 
         Parameters
         ----------
-        sentences, forced, bias, threads
+        sentences, forced, bias, threads, on_no_path
             As for `decode`; the probabilities are those among the paths that forced labels allow.
+            A sentence that is skipped has zeros.
 
         Raises
         ------
@@ -333,7 +335,9 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         OptionError
             What the tagger has no way to do: a chain rule has marginals of its first tape alone.
         """
-        answer = self.decode(sentences, forced=forced, bias=bias, threads=threads)
+        answer = self.decode(
+            sentences, forced=forced, bias=bias, threads=threads, on_no_path=on_no_path
+        )
         tables = [answer.marginals(tape) for tape in answer.tapes]
         found: Any = tables[0] if len(tables) == 1 else list(zip(*tables, strict=True))
         return cast("list[ArrayT]", found)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from numpy.typing import ArrayLike
 
@@ -29,7 +29,7 @@ from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
-from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger, TagOptions
+from fstcrf.taggers.tagger import ArrayT, LabelsT, OnNoPath, Tagger, TagOptions
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
 
@@ -273,8 +273,12 @@ class CRF(Model, Composable[list[str], Floats]):
         forced: Sequence[JointForced | None] | None = None,
         bias: JointBias | None = None,
         threads: int = 1,
+        on_no_path: OnNoPath = "error",
     ) -> list[Floats]:
         """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
+        if on_no_path != "error":
+            asked: Any = {"forced": forced, "bias": bias, "threads": threads}
+            return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
         known = self._known(Request(sentences, forced=forced, bias=bias))
         return decoding.marginals_all(self, sentences, threads=threads, **known)
 
@@ -490,6 +494,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         forced: Sequence[JointForced | None] | None = None,
         bias: JointBias | None = None,
         threads: int = 1,
+        on_no_path: OnNoPath = "error",
     ) -> list[ArrayT]:
         """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
         if self.conditional:
@@ -497,6 +502,9 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
                 f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
                 f"marginals({self.order[0]!r}), or estimate the others from its samples"
             )
+        if on_no_path != "error":
+            asked: Any = {"forced": forced, "bias": bias, "threads": threads}
+            return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
         known = self._known(Request(sentences, forced=forced, bias=bias))
         return cast("list[ArrayT]", batches.marginals(self, sentences, threads, known))
 

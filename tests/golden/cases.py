@@ -33,7 +33,7 @@ from fstcrf.taggers.pipelines.trained import Decode
 from fstcrf.training.loop import saved_iteration
 from tests.golden.texts import ASKED, EITHER, PARTIAL, TAGGED, TRAIN, attributes
 
-__all__ = ["CASES", "Case", "fresh", "pack", "stored"]
+__all__ = ["CASES", "Case", "copied", "fresh", "pack", "stored"]
 
 _LARGEST, _PACKED = 64_000, ".packed"
 
@@ -655,15 +655,20 @@ CASES: Mapping[str, Case] = (
 
 
 def fresh(path: Path, ask: Callable[[Path], Any]) -> Any:
-    """Ask a copy: what goes on from a file changes it. What others read lies beside it."""
+    """Ask a copy: what goes on from a file changes it."""
     with TemporaryDirectory(prefix="fstcrf-golden-") as folder:
-        for known in {stored(path), path.parent / "crf.fstcrf"}:
-            if known.is_dir():
-                shutil.copytree(known, Path(folder) / known.name)
-            else:
-                shutil.copy(known, Path(folder) / known.name)
-        unpack(Path(folder))
-        return ask(Path(folder) / path.name)
+        return ask(copied(path, Path(folder)))
+
+
+def copied(path: Path, folder: Path) -> Path:
+    """Copy a golden file into a folder, unpacked, with what others read beside it."""
+    for known in {stored(path), path.parent / "crf.fstcrf"}:
+        if known.is_dir():
+            shutil.copytree(known, folder / known.name)
+        else:
+            shutil.copy(known, folder / known.name)
+    unpack(folder)
+    return folder / path.name
 
 
 def stored(path: Path) -> Path:

@@ -324,6 +324,13 @@ def test_marginals_of_taggers(make: Callable[[Grammar], Any], grammar: Grammar) 
             tagger.marginals_all(sentences)
         answer = tagger.decode(sentences, on_no_path="skip")
         assert answer.marginals(TAPE)[1].shape == (0, 3)
+        for way in ("skip", "relax"):
+            several = [answer.marginals(tape) for tape in answer.tapes]
+            tables = tagger.marginals_all(sentences, on_no_path=way)
+            split = [(one,) for one in tables] if len(several) == 1 else tables
+            for wanted, found in zip(zip(*several, strict=True), split, strict=True):
+                for a, b in zip(wanted, found, strict=True):
+                    np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-12)
     else:
         found = tagger.marginals_all(sentences)[1]
         assert (found if len(tagger.tapes) == 1 else found[0]).shape == (0, 3)

@@ -75,7 +75,7 @@ def test_wrong_usage_is_one_line_and_status_two() -> None:
         (OptionError("l2 is -1"), "l2 is -1", 2),
         (LabelError("unknown label 'X'"), "unknown label 'X'", 1),
         (OSError(28, "No space left on device", "m"), "m: No space left on device", 1),
-        (OSError(28, "No space left on device"), "No space left on device", 1),
+        (OSError(28, "No space left on device"), "<stdout>: No space left on device", 1),
         (OSError("odd"), "odd", 1),
         (MemoryError(), "out of memory", 1),
         (KeyboardInterrupt(), "interrupted", 130),

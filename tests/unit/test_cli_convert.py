@@ -43,7 +43,7 @@ def test_templates_go_to_programs_that_read_columns() -> None:
         to = ("--to", "crfpp-text") if name == "text" else ()
         said = run("convert", "own.fstcrf", name, *to).stderr.splitlines()
         assert said[1] == "fstcrf: its input has the columns w, p, in this order"
-        assert done("tag", name, given="a N\nb V\n") == "a N X\nb V Y\n\n"
+        assert done("tag", name, given="a N\nb V\n") == "a N X\nb V Y\n"
     line = failure("convert", "m.crfsuite", "x.wapiti", status=2)
     assert line.startswith("Wapiti's format has no place for this: the tagger reads lists of attr")
     assert not Path("x.wapiti").exists()
@@ -114,7 +114,7 @@ def test_scoring_and_explaining() -> None:
 
 
 def test_items() -> None:
-    assert done("tag", "m.crfsuite", "in.items") == "DET\tDET\nN\tN\n\nDET\tDET\n\n"
+    assert done("tag", "m.crfsuite", "in.items") == "DET\tDET\nN\tN\n\nDET\tDET\n"
     assert failure("tag", "m.crfsuite", given="DET\tw:the\n") == (
         "<stdin>:1: attribute 'w' has the value 'the', expected a number; a colon in an attribute "
         "is written \\:"
@@ -180,7 +180,7 @@ def test_what_columns_mean_to_models_that_count_them(
 ) -> None:
     done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
     options = [] if columns is None else ["--columns", columns]
-    assert done("tag", "model.fstcrf", *options, given=f"{given}\n") == f"{given} N\n\n"
+    assert done("tag", "model.fstcrf", *options, given=f"{given}\n") == f"{given} N\n"
 
 
 @pytest.mark.parametrize("columns", ["word,0", "1,x", "x,y,0"])
@@ -203,12 +203,12 @@ def test_columns_by_name_and_by_number_go_together(patterns: Path) -> None:
     done("convert", patterns, "named.fstcrf", *named)
     done("convert", patterns, "counted.fstcrf", "--encoding", "latin-1")
     done("compose", "named.fstcrf", "counted.fstcrf", "-o", "both.fstcrf")
-    wanted = "wall NN N N\n\n"
+    wanted = "wall NN N N\n"
     assert done("tag", "both.fstcrf", given="wall NN\n") == wanted
     assert done("tag", "both.fstcrf", "--columns", "word,pos", given="wall NN\n") == wanted
     options = ("--columns", "pos,word,0,1")
     found = done("tag", "both.fstcrf", *options, given="NN wall wall NN\n")
-    assert found == "NN wall wall NN N N\n\n"
+    assert found == "NN wall wall NN N N\n"
 
 
 @pytest.mark.parametrize(

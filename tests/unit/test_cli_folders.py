@@ -91,7 +91,7 @@ def test_what_is_finished_is_left_out() -> None:
     Path("in/b.txt").write_text("Bob N\n")
     result = run(*ask)
     assert result.stderr == "fstcrf: out/: 1 file, 1 sentences, 2 were finished before\n"
-    assert tagged()["b.txt"] == b"Bob N B-PER\n\n"
+    assert tagged()["b.txt"] == b"Bob N B-PER\n"
     assert run(*ask, "--threads", 2, "--workers", 1).exit_code == 0
     for more, what in ((("--nbest", 2), "--nbest"), (("--bias", "O=1"), "--bias")):
         assert failure(*ask, *more, status=2) == (

@@ -11,7 +11,7 @@ import pytest
 
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import atomic_write, check_writable
-from fstcrf.text.corpus import ColumnWriter, Corpus, concatenated, read_columns, stream_columns
+from fstcrf.text.corpus import Corpus, concatenated, read_columns, stream_columns
 
 NAMES = ("word", "pos", "chunk")
 
@@ -91,13 +91,6 @@ def test_concatenated_character_offsets() -> None:
     assert both is not None
     assert both.tolist() == [[3, 4], [3, 4]]
     assert concatenated([placed, plain]).char_offsets is None
-
-
-def test_a_line_before_each_sentence() -> None:
-    corpus = read_columns(BytesIO(b"-DOCSTART- 1\n\na\nb\n\nc\n\n"), ("word",))
-    out = BytesIO()
-    ColumnWriter(out).write(corpus, comments=["# one", "# two"])
-    assert out.getvalue() == b"-DOCSTART- 1\n\n# one\na\nb\n\n# two\nc\n\n"
 
 
 def test_check_writable(tmp_path: Path) -> None:

@@ -50,8 +50,11 @@ def test_a_model_is_trained_and_tags(folder: Path) -> None:
     ]
     (folder / "new.txt").write_text("Ann N\nleft V\nNew N\nYork N\n", "utf-8")
     assert done("segments", "tag", "model", "new.txt") == (
-        "Ann N B-PER\nleft V O\nNew N B-LOC\nYork N I-LOC\n\n"
+        "Ann N B-PER\nleft V O\nNew N B-LOC\nYork N I-LOC\n"
     )
+    for text in ("", "\n\n", "-DOCSTART- X\n\n", "\n-DOCSTART-\nAnn\tN\tO"):
+        for command in (("segments", "tag"), ("tag",)):
+            assert done(*command, "model", given=text) == text + "\tB-PER" * ("Ann" in text)
     done("segments", "tag", "model", "new.txt", "-o", "out.txt", "--columns", "word,x")
     assert (folder / "out.txt").read_text("utf-8").startswith("Ann N B-PER\n")
 

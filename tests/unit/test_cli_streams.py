@@ -20,6 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tagger, its template and its text."""
     folder = tmp_path_factory.mktemp("streams")
     (folder / "t.txt").write_text(TEXT)
+    (folder / "same.txt").write_text("A A\nB B\n")
     (folder / "t.tpl").write_text("U:%x[0,word]\nB\n")
     corpus = fstcrf.read_columns(folder / "t.txt", ["word", "y"])
     fstcrf.CRF.train(corpus, "y", folder / "t.tpl", max_iterations=3).save(folder / "m.fstcrf")
@@ -71,11 +72,12 @@ def test_output_comes_without_standard_error(folder: Path) -> None:
     ("command", "told"),
     [
         ("F --help > /dev/full", "<stdout>: No space left on device"),
-        ("F info m.fstcrf > /dev/full", "No space left on device"),
-        (
-            "PYTHONUNBUFFERED=1 F tag m.fstcrf t.txt > /dev/full",
-            "<stdout>: No space left on device",
-        ),
+        ("F info m.fstcrf > /dev/full", "<stdout>: No space left on device"),
+        ("F eval m.fstcrf t.txt > /dev/full", "<stdout>: No space left on device"),
+        ("F eval --pred same.txt > /dev/full", "<stdout>: No space left on device"),
+        ("F explain m.fstcrf t.txt --token 0 > /dev/full", "<stdout>: No space left on device"),
+        ("F tag m.fstcrf t.txt > /dev/full", "<stdout>: No space left on device"),
+        ("PYTHONUNBUFFERED=1 F eval m.fstcrf t.txt > /dev/full", "<stdout>: No space left"),
         ("F --help >&-", "<stdout>: Bad file descriptor"),
         ("F tag m.fstcrf t.txt >&-", "<stdout>: Bad file descriptor"),
         ("F tag m.fstcrf - <&-", "<stdin>: Bad file descriptor"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,61 @@ def test_columns_documents_and_blank_lines_stay(field: str) -> None:
     assert done("tag", field, "in.txt").splitlines() == wanted
     assert done("tag", field, given=TEXT).splitlines() == wanted
     assert done("tag", field, "-", "--threads", 2, given=TEXT).splitlines() == wanted
+
+
+ROWS = (
+    "the DET O",
+    "the\tDET\tO",
+    "hall  NOUN O ",
+    "",
+    " \t",
+    "",
+    "-DOCSTART- -X- O",
+    "-DOCSTART-",
+)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_comes_out_is_the_input_with_a_column(
+    field: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blank lines, document lines, blanks, line ends and the end of the file stay as they are."""
+    import fstcrf.text.corpus
+
+    draw, end = random.Random(seed), "\r\n" if seed % 3 == 0 else "\n"
+    text = end.join(draw.choice(ROWS) for _ in range(draw.choice((1, 4, 60)))) + end * (seed % 2)
+    data = "\ufeff" * (seed % 4 == 0) + text
+    Path("odd.txt").write_bytes(data.encode())
+    corpus = fstcrf.read_columns("odd.txt", COLUMNS, allow_empty=True)
+    labels = iter(label for s in CRF.load(field).tag_all(corpus) for label in s)
+    rows = text.split("\n")
+    tokens = [k for k, row in enumerate(rows) if row.split() and "-DOCSTART-" not in row]
+    between = "\t" if tokens and "\t" in rows[tokens[0]] else " "
+    for k in tokens:
+        windows = "\r" * rows[k].endswith("\r")
+        rows[k] = rows[k].removesuffix("\r") + between + next(labels) + windows
+    stream = fstcrf.text.corpus.stream_columns
+    monkeypatch.setattr(
+        "fstcrf.cli.sources.stream_columns",
+        lambda *given, **options: stream(*given, **options, batch_tokens=draw.choice((3, 1000))),
+    )
+    done("tag", field, "odd.txt", "-o", "out.txt")
+    assert Path("out.txt").read_bytes().decode() == data[: len(data) - len(text)] + "\n".join(rows)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_sentences_that_come_several_times_keep_what_opens_them_once(field: str, end: str) -> None:
+    text = end.join(
+        ["", "-DOCSTART- X", "", "the DET O", "", "", "at PREP O", "-DOCSTART-", "noon N O"]
+    )
+    Path("odd.txt").write_bytes(text.encode())
+    done("tag", field, "odd.txt", "--nbest", 2, "-o", "out.txt")
+    found = Path("out.txt").read_bytes().decode()
+    assert found.count("\n") == found.count(end)
+    shown = [line if "DOC" in line else line.rpartition(" ")[0] for line in found.split(end)]
+    sentences = [["# 0", row, "", "# 1", row] for row in ("the DET O", "at PREP O", "noon N O")]
+    first, second, third = sentences
+    assert shown == ["", "-DOCSTART- X", "", *first, "", "", *second, "-DOCSTART-", *third]
 
 
 def test_files_in_and_out_may_be_packed(field: str) -> None:
@@ -232,13 +288,13 @@ def test_a_bias_gives_more_or_less_of_a_label(field: str) -> None:
     ],
 )
 @pytest.mark.parametrize("text", ["", "\n\n"])
-def test_an_empty_file_is_an_empty_result(field: str, options: list[object], text: str) -> None:
+def test_a_file_without_sentences_comes_back(field: str, options: list[object], text: str) -> None:
     Path("empty.txt").write_text(text)
     for given in (["empty.txt"], ["-"], []):
         result = run("tag", field, *given, *options, given=text)
-        assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+        assert (result.exit_code, result.stdout, result.stderr) == (0, text, "")
     done("tag", field, "empty.txt", *options, "-o", "out.gz")
-    assert gzip.decompress(Path("out.gz").read_bytes()) == b""
+    assert gzip.decompress(Path("out.gz").read_bytes()).decode() == text
 
 
 # --- Bad input ------------------------------------------------------------------------------

@@ -162,8 +162,13 @@ def test_features_and_both_columns_at_once() -> None:
             OptionError,
             r"'upos' of CoNLL-U is filled twice, by 'upos', 'u",
         ),
-        ({"a=b": ["x"] * TOKENS}, OptionError, "'a=b' is no key of the last column"),
-        ({"": ["x"] * TOKENS}, OptionError, "'' is no key of the last column"),
+        ({"a=b": ["x"] * TOKENS}, OptionError, "'a=b' is no column of CoNLL-U, nor a key of its"),
+        ({"": ["x"] * TOKENS}, OptionError, "'' is no column of CoNLL-U, nor a key of its last"),
+        (
+            {"_": ["x"] * TOKENS},
+            OptionError,
+            r"'_' .*: expected form, .*, misc, upos\+feats, or an",
+        ),
         ({"upos": ["a"] * 3}, DataError, "3 labels of 'upos' for 12 tokens"),
         ({"upos": ["a"] * 20}, DataError, "20 labels of 'upos' for 12 tokens"),
         (
@@ -305,6 +310,7 @@ def test_the_column_may_be_named(folder: Path) -> None:
         (("upos", path, "--fill", "id"), "column 'id' of CoNLL-U numbers the tokens"),
         (("both", path, "--fill", "deprel=upos"), "column 'upos' of CoNLL-U is filled twice"),
         (("both", path, "--fill", "upos"), "--fill upos: expected TAPE=COLUMN, the tapes are"),
+        (("upos", path, "--fill", "_"), "'_' is no column of CoNLL-U, nor a key of its last one:"),
         (("upos", "x", "--columns", "form", "--fill", "upos"), "--fill is for CoNLL-U"),
     ):
         assert failure("tag", folder / arguments[0], *arguments[1:], status=2).startswith(message)

@@ -340,6 +340,17 @@ def test_sentences_of_a_file_with_most_errors_first() -> None:
         bench.sentence(len(corpus))
 
 
+def test_gold_labels_are_read_in_the_scheme_of_the_tagger() -> None:
+    words = ["the", "cat", "new", "york", "sat"]
+    bioes, iob1 = (
+        Corpus.from_sentences([list(zip(words, labels.split(), strict=True))] * 8, ["word", "ne"])
+        for labels in ("O B-X I-X E-X O", "O I-X I-X I-X O")
+    )
+    bench = Workbench(compose(CRF.train(bioes, "ne", "U:%x[0,word]")), "names", iob1)
+    assert {sentence.errors for sentence in bench.sentences()} == {0}
+    assert bench.gold["ne"][:5] == ["O", "B-X", "I-X", "E-X", "O"]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -78,6 +78,12 @@ def test_a_scheme_is_never_broken() -> None:
         assert model.paths_all([SENTENCES[2]], forced=[["I-X"]]) == [None]
         with pytest.raises(NoPathError):
             model.marginals_all([SENTENCES[2]], forced=[["I-X"]])
+        asked: Any = {"forced": [["I-X"], None], "on_no_path": "skip"}
+        skipped, other = model.marginals_all([SENTENCES[2], SENTENCES[0]], **asked)
+        assert skipped.tolist() == [[0.0, 0.0, 0.0]]
+        np.testing.assert_allclose(other, model.marginals_all([SENTENCES[0]])[0], rtol=1e-9)
+        (free,) = model.marginals_all([SENTENCES[2]], forced=[["I-X"]], on_no_path="relax")
+        np.testing.assert_allclose(free, model.marginals_all([SENTENCES[2]])[0], rtol=1e-9)
 
 
 def test_observed_successions() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import fstcrf
+from fstcrf.constraints import at_most, label
 from fstcrf.errors import DataError, FstcrfError, OptionError, TemplateError, shortened
 
 TEMPLATE = "U:%x[0,word]\nU1:%x[0,lower(word)]\nB\n"
@@ -112,6 +113,30 @@ def test_lone_surrogates_are_refused_before_training() -> None:
     with pytest.raises(DataError, match="lone surrogate"):
         fstcrf.Lexicon.from_words(["\ud800"])
     assert TAGGER.tag({"word": ["\ud800"]}) is not None  # a word like others that are unknown
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("\ud800", r"at_most\(1, .\\ud800.\): no label and no type '\\ud800'"),
+        (label("\ud800"), r"no label matches label\(.\\ud800.\)"),
+        ("a\nb", r"at_most\(1, .a\\nb.\): no label"),
+        (b"x", "b'x' is no name: expected a label"),
+        (bytearray(b"x"), r"bytearray\(b'x'\) is no name"),
+        (["O", b"x"], "b'x' is no name"),
+    ],
+    ids=repr,
+)
+def test_odd_names_of_constraints_are_told_so_that_they_print(name: Any, told: str) -> None:
+    with pytest.raises(FstcrfError, match=told) as caught:
+        at_most(1, name).bound(["O", "A"])
+    assert str(caught.value).isprintable()
+    assert not isinstance(name, str) or repr(at_most(1, name)).isprintable()
+
+
+@pytest.mark.parametrize("kind", [DataError, OptionError, TemplateError])
+def test_every_message_prints_on_one_line(kind: type[FstcrfError]) -> None:
+    assert str(kind("a\ud800\tb\r\n\x1b[0m, Zürich …")) == r"a\ud800\tb\r\n\x1b[0m, Zürich …"
 
 
 @pytest.mark.parametrize(

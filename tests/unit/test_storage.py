@@ -258,9 +258,16 @@ def test_the_checksum_is_that_of_gzip(path: Path) -> None:
     assert metadata["crc32"] == f"{int.from_bytes(packed[-8:-4], 'little'):08x}"
 
 
-def test_bytes_behind_the_end_change_nothing(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"more")
-    assert read(path)[0]["u8"].tolist() == [7]
+def test_bytes_of_no_array_are_refused(path: Path) -> None:
+    whole = path.read_bytes()
+    for data in (whole + b"\0", whole + b"more"):
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError, match="holds bytes that belong to no array: damaged"):
+            read(path)
+    write_arrays(path, {}, {}, kind="test", version=3)
+    path.write_bytes(path.read_bytes() + b"\0")
+    with pytest.raises(ModelFileError, match="belong to no array"):
+        read(path)
 
 
 HUGE = (2**31, 2**62, 2**63, 2**64, 10**30)

@@ -125,6 +125,53 @@ def test_values_left_out_of_conllu_are_told(text: str) -> None:
         assert "_" not in CRF.train(corpus, "upos", TEMPLATE, partial=True).labels
 
 
+# --- Held-out data --------------------------------------------------------------------------------
+
+WORDS = [{"form": list("abcab"), "tag": ["N", "V", "N", "N", "V"]}, {"form": ["b"], "tag": ["V"]}]
+SPANS = [{"form": list("abcab"), "tag": ["B-X", "I-X", "O", "B-X", "I-X"]}]
+
+
+@pytest.mark.parametrize(
+    ("train", "held", "score"),
+    [
+        (WORDS, ["N", "_", "V"], 0.5),
+        (WORDS, ["N", "N|V", "_"], 1.0),
+        (WORDS, ["V", "V|N", "V|V"], 1 / 3),
+        (SPANS, ["B-X", "I-X", "_"], 1.0),
+        (SPANS, ["B-X", "_", "O"], 1.0),  # what is found of the span that is known
+        (SPANS, ["O", "_", "B-X"], 0.0),
+        (SPANS, ["B-X", "B-X|I-X", "O"], 1.0),
+    ],
+)
+@pytest.mark.parametrize("executor", [None, LocalExecutor()])
+@pytest.mark.filterwarnings("error::fstcrf.errors.LabelWarning")
+def test_unknown_labels_do_not_count_in_held_out_scores(
+    train: Any, held: list[str], score: float, executor: Any
+) -> None:
+    dev = Corpus.from_sentences([{"form": list("abc"), "tag": held}])
+    options: dict[str, Any] = {"partial": True, "l2": 1e-3, "executor": executor}
+    tagger = CRF.train(Corpus.from_sentences(train), "tag", TEMPLATE, dev=dev, **options)
+    assert tagger.record is not None
+    assert tagger.record.dev_score == pytest.approx(score)
+
+
+def test_unknown_labels_do_not_count_in_folds() -> None:
+    pytest.importorskip("optuna")
+    half = [{"form": list("abab"), "tag": ["N", "V", "_", "_"]}] * 4
+    found = tune(
+        Corpus.from_sentences(half), "tag", TEMPLATE, folds=2, partial=True, l2=[1e-3], trials=1
+    )
+    assert found.best.score == 1.0
+
+
+def test_held_out_data_without_a_known_label_are_refused() -> None:
+    dev = Corpus.from_sentences([{"form": ["a", "b"], "tag": ["_", "_"]}])
+    with pytest.raises(DataError, match="the held-out data holds no label"):
+        CRF.train(Corpus.from_sentences(WORDS), "tag", TEMPLATE, dev=dev, partial=True)
+    with pytest.warns(LabelWarning, match=r"count as errors: _ \(2\)"):
+        CRF.train(Corpus.from_sentences(WORDS), "tag", TEMPLATE, dev=dev, partial=False)
+
+
 # --- What is told, and refused --------------------------------------------------------------------
 
 DATA = Corpus.from_sentences([{"form": ["a", "b", "c", "d"], "tag": ["N", "_", "N|V", "V"]}])

@@ -46,7 +46,7 @@ from fstcrf.ext.arrow.columns import (
     words,
 )
 from fstcrf.ext.calibration.curves import Calibration
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import memoised, optional
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.loading import load
@@ -247,7 +247,7 @@ def sentence_columns(
 def _parquet(source: str | os.PathLike[str]) -> Iterator[Any]:
     """Open a Parquet file; errors about what is in it name it."""
     parquet = optional("pyarrow.parquet", ADVICE)
-    with Path(source).open("rb") as given:
+    with Path(path_name(source)).open("rb") as given:
         try:
             # Piece by piece: a column of a row group may be larger than memory.
             yield parquet.ParquetFile(given, buffer_size=_BUFFER, pre_buffer=False)
@@ -276,10 +276,11 @@ def _tagger_of(given: Tagger | str | os.PathLike[str]) -> Tagger:
     """Return a tagger; one of a file is kept, for other batches that this process will be given."""
     if not isinstance(given, str | os.PathLike):
         return given
-    known = Path(given).stat()
-    if Path(given).is_dir():
-        return load(given)
-    return _read_tagger(os.fspath(given), known.st_size, known.st_mtime_ns, known.st_ino)
+    path = Path(path_name(given))
+    known = path.stat()
+    if path.is_dir():
+        return load(path)
+    return _read_tagger(str(path), known.st_size, known.st_mtime_ns, known.st_ino)
 
 
 @memoised(2)

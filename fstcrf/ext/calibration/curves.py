@@ -27,7 +27,7 @@ from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, ShapeError
 from fstcrf.ext.calibration.events import Events
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 from fstcrf.lattices import Lattice, log_partition
 from fstcrf.lattices.tapes import labelling_masks, restricted
 from fstcrf.lazy import optional
@@ -303,7 +303,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Return what a JSON file holds; ModelFileError where it is none."""
     try:
-        return msgspec.json.decode(Path(path).read_bytes())
+        return msgspec.json.decode(Path(path_name(path)).read_bytes())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelFileError(f"{os.fspath(path)}: no JSON: {error}") from None
 

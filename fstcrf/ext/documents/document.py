@@ -31,7 +31,7 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, split_label, succession_tables
@@ -467,7 +467,8 @@ _Kind = TypeVar("_Kind", bound=DeclaredModel)
 
 def read_model(path: str | os.PathLike[str], *kinds: type[_Kind]) -> _Kind:
     """Read a model of one of some kinds; errors as for `DeclaredModel.load`."""
-    data, name = Path(path).read_bytes(), os.fspath(path)
+    name = path_name(path)
+    data = Path(name).read_bytes()
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format not in _FORMATS.values() or head.version != _VERSION:

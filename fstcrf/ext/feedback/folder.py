@@ -21,7 +21,7 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import ModelFileError, OptionError, RecoveryWarning
 from fstcrf.ext.feedback.descent import Aim, Controls, Descent, Rule
 from fstcrf.ext.feedback.kernel import Proposals
-from fstcrf.files import sync_folder
+from fstcrf.files import path_name, sync_folder
 from fstcrf.kernel import Parameters, SparseRows
 from fstcrf.ragged import Ragged
 from fstcrf.storage import read_arrays, write_arrays
@@ -445,14 +445,14 @@ class LearnerFolder:
     @classmethod
     def new(cls, path: str | os.PathLike[str], sync: Sync) -> Self:
         """Return a folder to begin in: there is nothing, or what a death in the same act left."""
-        place = Path(path)
+        place = Path(path_name(path))
         place.mkdir(parents=True, exist_ok=True)
         return cls._checked(place, sync, _check_new)
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str], sync: Sync) -> Self:
         """Return a folder in which a learner is."""
-        return cls._checked(Path(path), sync, _check_complete)
+        return cls._checked(Path(path_name(path)), sync, _check_complete)
 
     @classmethod
     def _checked(cls, path: Path, sync: Sync, check: Callable[[Path], None]) -> Self:

@@ -11,6 +11,7 @@ from fstcrf.ext.foreign.crfpp import CRFPP, CRFPP_TEXT
 from fstcrf.ext.foreign.crfsuite import CRFSUITE
 from fstcrf.ext.foreign.formats import TAPE, Format, ReadOptions, check_tape, unpacked
 from fstcrf.ext.foreign.wapiti import WAPITI
+from fstcrf.files import path_name
 from fstcrf.storage import HEAD, file_kind, is_native
 from fstcrf.taggers import CRF
 
@@ -47,7 +48,7 @@ def read_tagger(
     OSError
         The file cannot be read.
     """
-    name = os.fspath(path)
+    name = path_name(path)
     with open(name, "rb") as file:  # noqa: PTH123 (the path may be any str)
         head = file.read(HEAD)
         if not is_native(head):

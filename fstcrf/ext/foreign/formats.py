@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from fstcrf.errors import ModelFileError, OptionError
+from fstcrf.files import path_name
 
 if TYPE_CHECKING:
     from fstcrf.taggers import CRF
@@ -23,7 +24,8 @@ def read_source(source: ModelSource, where: str | None = None) -> tuple[bytes, s
     if isinstance(source, bytes | bytearray | memoryview):
         data, name = bytes(source), "<bytes>"
     elif isinstance(source, str | os.PathLike):
-        data, name = Path(source).read_bytes(), os.fspath(source)
+        name = path_name(source)
+        data = Path(name).read_bytes()
     elif hasattr(source, "read"):
         data, name = source.read(), str(getattr(source, "name", "<file>"))
     else:

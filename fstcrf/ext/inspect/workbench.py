@@ -14,6 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, FstcrfError, NoPathError, OptionError
+from fstcrf.evaluate.labellings import written_alike
 from fstcrf.ext.inspect.notes import connected, note
 from fstcrf.ext.inspect.questions import (
     MAX_CHARACTERS,
@@ -46,7 +47,8 @@ from fstcrf.taggers.explain import JointPush
 from fstcrf.taggers.known import Forced, Request
 from fstcrf.taggers.pipelines.cascade import given_best
 from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
-from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.corpus.schemes import OUTSIDE
 from fstcrf.text.features import FeatureIndex
 
 T = TypeVar("T")
@@ -175,13 +177,29 @@ class Workbench:
             ways = (*ways, "chain")
         return tuple(dict.fromkeys(ways))
 
+    @property
+    def _labelled(self) -> list[str]:
+        columns = () if self.corpus is None else self.corpus.columns
+        return [tape for tape in self.composition.tapes if tape in columns]
+
+    @cached_property
+    def _found(self) -> dict[str, Column]:
+        """The best labels of the file, of tapes that have gold labels there; empty: no path."""
+        found = _Shown(self.composition, self.decodes[0]).decode(self.corpus, on_no_path="skip")
+        return {tape: found[tape].column(missing="") for tape in self._labelled}
+
     @cached_property
     def gold(self) -> dict[str, list[str]]:
-        """The gold labels of tapes, one string a token of the file."""
-        if self.corpus is None:
-            return {}
-        columns = self.corpus.columns
-        return {t: columns[t].strings() for t in self.composition.tapes if t in columns}
+        """The gold labels of tapes, one string a token of the file, in the tagger's scheme."""
+        gold = {}
+        for tape, found in self._found.items():
+            assert self.corpus is not None  # noqa: S101 (it has gold labels)
+            lists = Ragged(self.corpus.offsets).split(
+                [label or OUTSIDE for label in found.strings()]
+            )
+            alike, _ = written_alike(lists, self.corpus.column_lists(tape))
+            gold[tape] = [label for sentence in alike for label in sentence]
+        return gold
 
     def describe(self) -> ModelShown:
         """Return what the page says of the model."""
@@ -197,7 +215,7 @@ class Workbench:
             decodes=list(self.decodes),
             decode=self.decodes[0],
             sentences=0 if self.corpus is None else len(self.corpus),
-            gold=list(self.gold),
+            gold=self._labelled,
             limits={
                 "tokens": MAX_TOKENS,
                 "characters": MAX_CHARACTERS,
@@ -243,7 +261,7 @@ class Workbench:
                 number,
                 " ".join(row[0] for row in self.sentence(number)[:12]),
                 int(bounds[number + 1] - bounds[number]),
-                int(self._errors[number]) if self.gold else None,
+                int(self._errors[number]) if self._labelled else None,
             )
             for number in order
         ]
@@ -252,10 +270,9 @@ class Workbench:
     def _errors(self) -> Ints:
         """Of each sentence, at how many tokens some tape is not as gold has it."""
         assert self.corpus is not None  # noqa: S101 (asked where there is one)
-        columns = _Shown(self.composition, self.decodes[0]).decode(self.corpus, on_no_path="skip")
         wrong = np.zeros(self.corpus.n_tokens, dtype=bool)
         for tape, gold in self.gold.items():
-            found = columns[tape].column(missing="").strings()
+            found = self._found[tape].strings()
             wrong |= np.asarray(found, dtype=object) != np.asarray(gold, dtype=object)
         return Ragged(self.corpus.offsets).filtered(wrong).lengths.astype(np.int32)
 
@@ -263,7 +280,7 @@ class Workbench:
     def _order(self) -> Ints:
         assert self.corpus is not None  # noqa: S101 (as above)
         full = np.flatnonzero(Ragged(self.corpus.offsets).lengths)
-        if self.gold:
+        if self._labelled:
             full = full[np.argsort(-self._errors[full], kind="stable")]
         return full.astype(np.int32)
 

@@ -34,7 +34,7 @@ from fstcrf.ext.lexicon.kernel import (
     find_words,
 )
 from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
@@ -170,7 +170,7 @@ class Lexicon:
         DataError
             A line of a source that cannot be read; names file and line.
         """
-        folder = Path(folder)
+        folder = Path(path_name(folder))
         if all((folder / name).is_file() for name in _COMPILED):
             made = cls._compiled(folder, unit or _cost_factor(folder))
         elif all((folder / name).is_file() for name in _SOURCES):
@@ -270,10 +270,10 @@ class Lexicon:
         """Return the lexicon with further dictionaries, compiled ``.dic`` or ``.csv``."""
         contexts = self.matrix.shape[1], self.matrix.shape[0]
         added = [
-            Dictionary.read(Path(path))
-            if Path(path).suffix == ".dic"
-            else Dictionary.from_entries(sources.read_entries(Path(path), encoding), contexts)
-            for path in files
+            Dictionary.read(path)
+            if path.suffix == ".dic"
+            else Dictionary.from_entries(sources.read_entries(path, encoding), contexts)
+            for path in (Path(path_name(file)) for file in files)
         ]
         return self._with(dictionaries=[*self.dictionaries, *added])
 
@@ -315,7 +315,7 @@ class Lexicon:
         """
         if len(self.dictionaries) != 1:
             raise OptionError(f"{len(self.dictionaries)} dictionaries, expected one to write")
-        folder = Path(folder)
+        folder = Path(path_name(folder))
         folder.mkdir(parents=True, exist_ok=True)
         if compiled:
             self._write_compiled(folder)

@@ -12,7 +12,7 @@ import msgspec
 
 from fstcrf.ext.report.figures import figure_of_curves
 from fstcrf.ext.tune import Trial
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 from fstcrf.training.loop import Progress
 
 TRAINING, TRIALS = "training", "trials"
@@ -53,7 +53,7 @@ class History:
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, every: float = 5.0) -> None:
-        self._folder, self._every, self._next = Path(folder), every, every
+        self._folder, self._every, self._next = Path(path_name(folder)), every, every
         self.iterations: list[Iteration] = []
         self.trials: list[TrialTold] = []
 

@@ -22,7 +22,7 @@ from fstcrf.ext.report.figures import (
     png_of,
 )
 from fstcrf.ext.report.findings import Analysis, ErrorFound
-from fstcrf.files import atomic_write
+from fstcrf.files import atomic_write, path_name
 
 _ERRORS, _CONFUSED, _REPAIRED, _AROUND = 300, 16, 50, 6
 _STYLE = """
@@ -118,7 +118,7 @@ def write_figures(
     sides = [first] if second is None else [first, second]
     called = [*names, *["other"] * len(sides)][: len(sides)]
     written = []
-    place = Path(folder)
+    place = Path(path_name(folder))
     place.mkdir(parents=True, exist_ok=True)
     for figure in _figures(sides, called):
         for ending, content in (("svg", figure.svg()), ("png", figure.png())):

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -197,7 +196,7 @@ def learn_rules(
         threads=threads,
         report=report,
     )
-    file = RuleFile.of(rules if isinstance(rules, str) else Path(rules))
+    file = RuleFile.of(rules)
     whole = one_tagger(tagger)
     automaton = counting_automaton(file, whole)
     sentences = rule_sentences(whole, automaton, data, target, on_missing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, TooLargeError
+from fstcrf.files import path_name
 from fstcrf.kernel import dot
 from fstcrf.machines.grammar import Acceptor, Grammar, on_tapes
 from fstcrf.machines.grammar.acceptor import MAX_STATES
@@ -46,7 +48,7 @@ class RuleFile:
     path: str | None = None
 
     @classmethod
-    def of(cls, given: str | Path) -> Self:
+    def of(cls, given: str | os.PathLike[str]) -> Self:
         """Read a file, or a text: of several lines, or with a semicolon.
 
         Raises
@@ -56,14 +58,14 @@ class RuleFile:
         OSError
             A file that cannot be read.
         """
-        path = None
-        if isinstance(given, Path) or not ("\n" in given or ";" in given):
-            path = str(given)
+        path, text = None, given
+        if not isinstance(text, str) or not ("\n" in text or ";" in text):
+            path = path_name(given)
             try:
-                given = Path(given).read_bytes().decode("utf-8")
+                text = Path(path).read_bytes().decode("utf-8")
             except UnicodeDecodeError:
                 raise GrammarError("not UTF-8", path=path) from None
-        text = given.removeprefix("\ufeff")
+        text = text.removeprefix("\ufeff")
         found = cls(text, parse_rules(text, path), path)
         if not found.open:
             raise GrammarError(

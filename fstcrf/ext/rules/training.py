@@ -14,7 +14,6 @@ import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -155,7 +154,7 @@ def train_with_rules(
         checkpoint_every=checkpoint_every,
         resume=resume,
     )
-    file = RuleFile.of(rules if isinstance(rules, str) else Path(rules))
+    file = RuleFile.of(rules)
     whole = _plain(tagger)
     model = whole.taggers[0]
     strength = _tagger_l2(model, tagger_l2)

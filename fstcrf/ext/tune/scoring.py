@@ -12,6 +12,7 @@ from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.ext.tune.study import StepReport
 from fstcrf.taggers import CRF
+from fstcrf.taggers.model.gold import comparable
 from fstcrf.taggers.model.model import TrainingRecord
 from fstcrf.taggers.model.reading import UNKNOWN, label_set
 from fstcrf.taggers.model.reads import FoldProgress, folds, ordered, with_labels
@@ -144,11 +145,14 @@ class CrossValidation:
 
 
 def _score(model: CRF, held: Training) -> float:
-    data, gold = held.data, held.gold
+    data: Any = held.data
+    gold: Any = held.gold
     if held.reads and isinstance(model.index, FeatureIndex):
         earlier = ordered(held.reads, model.index.templates.tapes)
         data = with_labels(data, earlier, threads=held.threads)
-    found = model.tag_all(data, threads=held.threads)
+    found: Any = model.tag_all(data, threads=held.threads)
+    partial = bool(held.fixed.get("partial", True)) and UNKNOWN not in model.labels
+    gold, found = comparable(gold, found, model.labels) if partial else (gold, found)
     if any(map(has_spans, gold)):
         return evaluate_spans(gold, found).f
     return evaluate_tokens(gold, found).accuracy

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fstcrf.errors import OptionError, TemplateError
-from fstcrf.files import whole_lines
+from fstcrf.files import path_name, whole_lines
 from fstcrf.taggers.model.options import DEFAULTS, is_read
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import TemplateSet
@@ -413,7 +413,7 @@ class Study:
             self._kept = (
                 None
                 if journal is None
-                else opened(self._optuna, Path(journal), resume=resume, search=search)
+                else opened(self._optuna, Path(path_name(journal)), resume=resume, search=search)
             )
             if self._kept is not None:
                 self._study.add_trials(self._kept.get_trials())

@@ -16,6 +16,7 @@ from fstcrf.ext.lexicon import Characters, Dictionary, Lexicon
 from fstcrf.ext.lexicon.kernel import UNIT, WORD_ENTRY
 from fstcrf.ext.words.scores import WordWeights
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
+from fstcrf.files import path_name
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.storage import read_arrays, write_arrays
 
@@ -113,7 +114,7 @@ def read(
     OSError
         It cannot be opened.
     """
-    name = os.fspath(path)
+    name = path_name(path)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
     try:
         header = msgspec.json.decode(metadata["header"], type=_Header)

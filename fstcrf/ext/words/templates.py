@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fstcrf.errors import DataError
+from fstcrf.files import path_name
 
 __all__ = ["BOUNDARY", "Rewrites", "WordTemplates", "fields_of", "joined"]
 
@@ -346,7 +347,7 @@ def _rows(text: str) -> Iterator[tuple[int, str]]:
 
 def _read(path: str | os.PathLike[str]) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path_name(path)).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise DataError("not UTF-8", path=os.fspath(path)) from None
     except OSError as error:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools
-from fstcrf.errors import GrammarError, OptionError
+from fstcrf.errors import GrammarError, OptionError, printable
 from fstcrf.text.corpus.schemes import OUTSIDE, Scheme, named_scheme, split_label, succession_tables
 
 Labels: TypeAlias = LabelSet | Mapping[str, LabelSet]
@@ -150,7 +150,8 @@ def frozen(names: Names) -> str | Matching | Spans | tuple[str | Matching | Span
     if isinstance(names, str | Matching | Spans):
         return names
     whole: object = names  # whatever the caller passed
-    several: tuple[object, ...] = tuple(whole) if isinstance(whole, Iterable) else (whole,)
+    alone = isinstance(whole, bytes | bytearray) or not isinstance(whole, Iterable)
+    several: tuple[object, ...] = (whole,) if alone else tuple(cast("Iterable[object]", whole))
     for name in several:
         if not isinstance(name, str | Matching | Spans):
             raise OptionError(
@@ -164,9 +165,9 @@ def shown(names: Names) -> str:
     if names == ANY:
         return "any"
     if isinstance(names, str):
-        return f'"{names}"'
+        return printable(f'"{names}"')
     if isinstance(names, Matching | Spans):
-        return str(names)
+        return printable(str(names))
     parts = [shown(name) for name in names]
     return "[" + ", ".join(parts[:4] + ["…"] * (len(parts) > 4)) + "]"
 

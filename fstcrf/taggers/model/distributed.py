@@ -63,7 +63,7 @@ def train_spread(run: TrainingCall) -> Model:
         unknown = found.unknown.told(run.target, settings, given=run.partial is not None)
         for note in filter(None, (found.note, unknown)):
             warnings.warn(note, LabelWarning, stacklevel=4)
-        check_held_out(gold, found.labels)
+        check_held_out(gold, found.labels, settings)
         _check_limit(run, found, method)
         return _fitted(run, found, method, gold)
 

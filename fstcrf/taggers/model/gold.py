@@ -12,11 +12,18 @@ from fstcrf.arrays import Bools, Longs, distinct
 from fstcrf.errors import DataError, SchemeError
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reading import UNKNOWN, Data, column_labels, label_masks, label_set
+from fstcrf.taggers.model.reading import (
+    UNKNOWN,
+    Data,
+    alternatives,
+    column_labels,
+    label_masks,
+    label_set,
+)
 from fstcrf.text.corpus import Column, Corpus, Scheme, Sentence, convert, named_scheme
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.conllu import CONLLU, JOINED, is_gold
-from fstcrf.text.corpus.schemes import OUTSIDE, STRICT, expected, split_label
+from fstcrf.text.corpus.schemes import OUTSIDE, STRICT, expected, has_spans, split_label
 
 _CONLLEVAL = named_scheme("conlleval")
 
@@ -181,6 +188,34 @@ def in_scheme(gold: list[list[str]], settings: Options | None) -> list[list[str]
         return gold
     source, target = settings.schemes
     return [labels if UNKNOWN in labels else convert(labels, source, target) for labels in gold]
+
+
+def comparable(
+    gold: Sequence[Sequence[str]], found: Sequence[Sequence[str]], labels: Sequence[str]
+) -> tuple[Sequence[Sequence[str]], Sequence[Sequence[str]]]:
+    """Return gold labels and those found, without the tokens whose gold label is unknown.
+
+    Where the tagger's `labels` are of spans, these tokens are outside of any on both sides. Of
+    several gold labels the one that was found is taken, if it is among them, else the first.
+    """
+    given = {label for own in gold for label in own}.difference(labels)
+    sets = {label: alternatives(label, labels) or [label] for label in given}
+    if UNKNOWN not in given and all(len(several) == 1 for several in sets.values()):
+        return gold, found
+    blank = [(OUTSIDE, OUTSIDE)] if has_spans(labels) else []
+
+    def pairs(wanted: str, own: str) -> list[tuple[str, str]]:
+        several = sets.get(wanted, [wanted])
+        if wanted == UNKNOWN and UNKNOWN in given:
+            return blank
+        return [(own if own in several else several[0], own)]
+
+    kept = [
+        [pair for both in zip(wanted, own, strict=True) for pair in pairs(*both)]
+        for wanted, own in zip(gold, found, strict=True)
+    ]
+    first, second = ([[pair[k] for pair in sentence] for sentence in kept] for k in (0, 1))
+    return first, second
 
 
 def spoken_gold(gold: Gold, settings: Options) -> str:

@@ -325,7 +325,7 @@ def label_set(
     if partial:
         strings.discard(UNKNOWN)
         every = strings | earlier
-        strings -= {s for s in strings - earlier if _alternatives(s, every)}
+        strings -= {s for s in strings - earlier if alternatives(s, every)}
     if not strings and not earlier:
         unknown = ": each is '_', unknown" if blank else ""
         raise DataError(f"the target column holds no label{unknown}")
@@ -361,11 +361,12 @@ def label_masks(values: Sequence[str], labels: Sequence[str], *, partial: bool =
             masks[number, index[string]] = True
         elif partial and string == UNKNOWN:
             masks[number] = True
-        elif partial and (parts := _alternatives(string, index)):
+        elif partial and (parts := alternatives(string, index)):
             masks[number, [index[part] for part in parts]] = True
     return masks
 
 
-def _alternatives(string: str, known: Iterable[str]) -> list[str]:
+def alternatives(string: str, known: Iterable[str]) -> list[str]:
+    """Return the labels that ``a|b`` allows; none of a string that is no such list."""
     parts = string.split("|")
     return parts if len(parts) > 1 and set(parts) <= set(known) else []

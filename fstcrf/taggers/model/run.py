@@ -18,7 +18,7 @@ from fstcrf.errors import DataError, MemoryWarning
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.taggers.model.model import Model, TrainingRecord
 from fstcrf.taggers.model.options import Options
-from fstcrf.taggers.model.reading import Data
+from fstcrf.taggers.model.reading import UNKNOWN, Data, alternatives
 from fstcrf.taggers.model.source import Target, held_out_labels, held_out_score
 from fstcrf.taggers.model.structure import run_fingerprint
 from fstcrf.text.corpus.collection import CorpusFiles
@@ -74,11 +74,17 @@ class TrainingCall:
             warnings.warn(str(found), MemoryWarning, stacklevel=5)
 
 
-def check_held_out(gold: list[list[str]] | None, labels: Sequence[str]) -> None:
+def check_held_out(gold: list[list[str]] | None, labels: Sequence[str], settings: Options) -> None:
     """Refuse held-out sentences that cannot tell one model from another; warn of unseen labels."""
-    if gold and has_spans(labels) and not any(map(has_spans, gold)):
+    given = {label for own in gold or [] for label in own}
+    if given and has_spans(labels) and not has_spans(given):
         raise DataError("the held-out data has no gold segment: its F cannot choose an iteration")
-    warn_of_unseen(gold or [], labels, "labels of the held-out data", stacklevel=5)
+    known = set(labels)
+    if settings.reads_sets:
+        known |= {UNKNOWN, *(label for label in given if alternatives(label, labels))}
+    if given and not given - {UNKNOWN} and UNKNOWN in known.difference(labels):
+        raise DataError("the held-out data holds no label: each of its tokens has '_'")
+    warn_of_unseen(gold or [], known, "labels of the held-out data", stacklevel=5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +121,10 @@ class Fitting:
         self._evaluate, self._state = None, None
         start, gold = ready.start, ready.gold
         if gold is not None and run.dev is not None:
-            self._evaluate = held_out_score(self._model, run.dev, gold, ready.reads, run.threads)
+            partial = run.settings.reads_sets
+            self._evaluate = held_out_score(
+                self._model, run.dev, gold, ready.reads, run.threads, partial=partial
+            )
         self._fingerprint = run_fingerprint(
             run.settings, ready.parts, start.space, start.theta, gold
         )

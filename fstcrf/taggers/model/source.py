@@ -15,7 +15,7 @@ from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.kernel import SparseRows
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.decoding import decode
-from fstcrf.taggers.model.gold import Unknown, in_scheme, legal_gold, spoken_gold
+from fstcrf.taggers.model.gold import Unknown, comparable, in_scheme, legal_gold, spoken_gold
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.options import Options
 from fstcrf.taggers.model.reading import Data, allowed_labels
@@ -287,10 +287,13 @@ def held_out_score(
     gold: list[list[str]],
     reads: Sequence[Model],
     threads: int,
+    *,
+    partial: bool,
 ) -> Callable[[Floats], float]:
     """Return weights → F of spans where labels are spans, else accuracy, on held-out sentences.
 
     `model` maps weights to a tagger; `reads` are earlier ones, in the order in which they tag.
+    `partial`: tokens whose label is unknown do not count.
     """
     data: Data = dev
     if reads:
@@ -299,9 +302,9 @@ def held_out_score(
     spans = has_spans(label for labels in gold for label in labels)
 
     def score(theta: Floats) -> float:
-        predicted = decode(model(theta), data, threads=threads).labels(0)
-        if spans:
-            return evaluate_spans(gold, predicted).f
-        return evaluate_tokens(gold, predicted).accuracy
+        tagger = model(theta)
+        predicted: Any = decode(tagger, data, threads=threads).labels(0)
+        wanted, own = comparable(gold, predicted, tagger.labels) if partial else (gold, predicted)
+        return evaluate_spans(wanted, own).f if spans else evaluate_tokens(wanted, own).accuracy
 
     return score

@@ -273,7 +273,7 @@ def _trained_whole(run: TrainingCall) -> Model:
     for note in filter(None, (source.note, unknown)):
         warnings.warn(note, LabelWarning, stacklevel=4)
     gold = run.held_out_labels()
-    check_held_out(gold, labels)
+    check_held_out(gold, labels, settings)
     problem = _problem(source, labels, run)
     space, theta = _space(problem, source, settings, warm_start)
     start = TrainingRun(problem, space, theta, settings.objective, settings.seed, run.threads)

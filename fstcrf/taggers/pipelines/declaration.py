@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
-from fstcrf.files import read_file
+from fstcrf.files import path_name, read_file
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.grammar.constraint import Constraint
@@ -145,7 +145,7 @@ def read_pipeline(path: str | os.PathLike[str]) -> Pipeline:
     OSError
         The TOML file itself cannot be read, or what should be a tagger is none.
     """
-    place = Path(path)
+    place = Path(path_name(path))
     data = read_file(place)
     try:
         given = tomllib.loads(data.decode())

@@ -30,7 +30,7 @@ import msgspec
 
 from fstcrf.arguments import one_of
 from fstcrf.errors import ModelFileError, OptionError
-from fstcrf.files import atomic_write, check_writable, sync_folder
+from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Path
 from fstcrf.lattices.confidence import Confidence, confidence
@@ -42,7 +42,7 @@ from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.known import Bias, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.pipelines.cascade import cascaded
-from fstcrf.taggers.tagger import DecodeOptions, TagOptions
+from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
 
 Decode: TypeAlias = Literal["cascade", "marginals", "joint", "product", "chain"]
@@ -427,12 +427,13 @@ class TrainedPipeline(Tagger):
         forced: Sequence[Forced | None] | None = None,
         bias: Bias | None = None,
         threads: int = 1,
+        on_no_path: OnNoPath = "error",
         decode: Decode | None = None,
     ) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
         Of several tasks, a tuple of arrays. In a cascade they are given the best labels of the
-        tasks that are read.
+        tasks that are read. A sentence that is skipped has zeros.
 
         Raises
         ------
@@ -440,11 +441,10 @@ class TrainedPipeline(Tagger):
             A joint decision of ``normalize="chain"``, which has none.
         """
         tagger = self._decoding(decode)
+        asked: Any = {"forced": forced, "bias": bias, "threads": threads, "on_no_path": on_no_path}
         if tagger.together:
-            return tagger.joint.marginals_all(sentences, forced=forced, bias=bias, threads=threads)
-        return super(TrainedPipeline, tagger).marginals_all(
-            sentences, forced=forced, bias=bias, threads=threads
-        )
+            return tagger.joint.marginals_all(sentences, **asked)
+        return super(TrainedPipeline, tagger).marginals_all(sentences, **asked)
 
     def confidence_all(
         self, sentences: Data, *, decode: Decode | None = None, **options: Any
@@ -489,7 +489,7 @@ class TrainedPipeline(Tagger):
         OSError
             It cannot be written.
         """
-        Folder(FilePath(folder)).finish(self.composition, self.decoder)
+        Folder(FilePath(path_name(folder))).finish(self.composition, self.decoder)
 
 
 def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
@@ -502,7 +502,7 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
     OSError
         It cannot be read.
     """
-    place = FilePath(path)
+    place = FilePath(path_name(path))
     decode: Decode | None = None
     if place.is_dir():
         manifest = Folder(place).manifest()

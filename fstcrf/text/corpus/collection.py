@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.errors import DataError, FstcrfError, OptionError
-from fstcrf.files import check_regular, read_line
+from fstcrf.files import check_regular, path_name, read_line
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.columns import read_columns, stream_columns
@@ -85,7 +85,7 @@ class CorpusFiles:
     feature_columns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        paths = tuple(os.fspath(path) for path in self.paths)
+        paths = tuple(map(path_name, self.paths))
         kinds = {self.kind or _kind(path) for path in paths}
         if len(kinds) != 1:
             raise OptionError(

@@ -263,14 +263,8 @@ class ColumnWriter:
         self._docstart = docstart
         self._document: int | None = None
 
-    def write(self, corpus: Corpus, *, comments: Sequence[str] | None = None) -> None:
+    def write(self, corpus: Corpus) -> None:
         """Write all sentences, each followed by its blank lines, and the lines of documents.
-
-        Parameters
-        ----------
-        corpus : Corpus
-        comments : sequence of str, optional
-            A line before each sentence. A file with such lines does not read back.
 
         Raises
         ------
@@ -286,20 +280,15 @@ class ColumnWriter:
             raise DataError(f"token {self._docstart!r} in column {names[0]!r} opens a document")
         rows = _Rows(corpus, columns, self._separator)
         done = 0
-        for number in self._openings(corpus, comments):
+        for number in self._openings(corpus):
             self._put(rows.lines(done, number))
             done = number
-            if int(corpus.documents[number]) != self._document:
-                self._write(self._headers(corpus, int(corpus.documents[number])))
-            if comments is not None:
-                self._write([comments[number]])
+            self._write(self._headers(corpus, int(corpus.documents[number])))
         self._put(rows.lines(done, len(corpus)))
         self._write(self._trailing_headers(corpus))
 
-    def _openings(self, corpus: Corpus, comments: Sequence[str] | None) -> list[int]:
+    def _openings(self, corpus: Corpus) -> list[int]:
         """Return the sentences before which something else is to be written."""
-        if comments is not None:
-            return list(range(len(corpus)))
         documents = corpus.documents
         opening = (np.flatnonzero(np.diff(documents)) + 1).tolist()
         first = len(documents) > 0 and int(documents[0]) != self._document

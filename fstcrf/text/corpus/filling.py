@@ -1,21 +1,26 @@
-"""CoNLL-U files written again with other labels in some columns, the rest byte for byte.
+"""Files written again while they are read, with labels in them, the rest byte for byte.
 
 ::
 
-    # text = We go.              comments, multiword tokens and empty nodes stay
+    # text = We go.              CoNLL-U: comments, multiword tokens and empty nodes stay
     1  We  we  PRON  ...  _      upos is filled, or feats, deprel, any column but id
     2  go  go  VERB  ...  ner=O  any other name is a key of misc
 
-A label ``_`` means that there is none: the key is left out.
+    -DOCSTART- -X-               columns: document lines and blank lines stay
+
+    EU NNP B-ORG                 the label is a new column
+
+A label ``_`` of CoNLL-U means that there is none: the key is left out.
 """
 
 from __future__ import annotations
 
 import io
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, BinaryIO, cast
 
@@ -24,14 +29,15 @@ import numpy as np
 from fstcrf.arrays import Bytes, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import Source, Target, open_binary, open_target, source_name
+from fstcrf.kernel.strings import TextColumn, joined_rows, pack_strings
 from fstcrf.text.corpus.conllu import CONLLU, JOINED, stream_conllu
 from fstcrf.text.corpus.corpus import Column, Corpus, TokenPlace
 
-__all__ = ["ConlluFiller", "ConlluText", "fill_conllu"]
+__all__ = ["ColumnFiller", "ConlluFiller", "Filler", "KeptText", "fill_conllu"]
 
 _NOTHING = "_"
 _FEATS, _MISC = CONLLU.index("feats"), CONLLU.index("misc")
-_TAB, _LINE_END = ord("\t"), ord("\n")
+_TAB, _LINE_END, _RETURN = ord("\t"), ord("\n"), ord("\r")
 _OPENINGS = (b"# newdoc", b"# newpar", b"#newdoc", b"#newpar")
 
 
@@ -84,7 +90,7 @@ def fill_conllu(
         for name, column in columns.items()
     }
     with open_binary(source) as opened, open_target(file) as target:
-        text = ConlluText(opened, source_name(source))
+        text = KeptText(opened, source_name(source))
         filler = ConlluFiller(text, target, tuple(columns_by_name), feature_columns)
         done, batches = 0, stream_conllu(cast("BinaryIO", text))
         for batch in batches:
@@ -102,8 +108,8 @@ def fill_conllu(
         filler.close()
 
 
-class ConlluText(io.RawIOBase):
-    """A CoNLL-U file that is being read: its bytes are kept until they are written again.
+class KeptText(io.RawIOBase):
+    """A file that is being read: its bytes are kept until they are written again.
 
     Parameters
     ----------
@@ -179,8 +185,11 @@ def _cells(name: str, k: int, features: Sequence[str]) -> list[_Filled]:
     if name == JOINED:
         upos, feats = CONLLU.index("upos"), _FEATS
         return [_Filled(upos, k, _first_part), _Filled(feats, k, _other_parts)]
-    if not name or any(character in name for character in "\t\r\n|="):
-        raise OptionError(f"{name!r} is no key of the last column of CoNLL-U")
+    if name in ("", _NOTHING) or any(character in name for character in "\t\r\n|="):
+        raise OptionError(
+            f"{name!r} is no column of CoNLL-U, nor a key of its last one: expected "
+            f"{', '.join((*CONLLU[1:], JOINED, *features))}, or another key, such as ner"
+        )
     return [_Filled(_MISC, k, partial(_with_entry, name=name, ordered=False), whole=False)]
 
 
@@ -209,31 +218,19 @@ def _with_entry(cell: str, label: str, *, name: str, ordered: bool) -> str:
 # --- Writing --------------------------------------------------------------------------------------
 
 
-class ConlluFiller:
-    """Writes a CoNLL-U file again while it is read, with other labels in some columns.
+class Filler(ABC):
+    """Writes a file again while it is read, with labels in it.
 
     Parameters
     ----------
-    text : ConlluText
-        What `fstcrf.text.corpus.stream_conllu` reads.
+    text : KeptText
+        What the reader of the file reads.
     file : binary file
         Where to.
-    names : sequence of str
-        The columns, as for `fill_conllu`.
-    features : sequence of str
-        Those of them that are morphological features.
-
-    Raises
-    ------
-    OptionError
-        A column that cannot be filled, or is filled twice.
     """
 
-    def __init__(
-        self, text: ConlluText, file: BinaryIO, names: Sequence[str], features: Sequence[str] = ()
-    ) -> None:
-        self._filled = _filled(names, features)
-        self._text, self._file, self._names = text, file, tuple(names)
+    def __init__(self, text: KeptText, file: BinaryIO) -> None:
+        self._text, self._file = text, file
         self._left = b""  # of what was read, what is not written yet
         self._first_line = 1  # its number in the file
 
@@ -265,22 +262,37 @@ class ConlluFiller:
             A label that would read back differently; names file and line.
         """
         assert corpus.lines is not None  # noqa: S101 (it was read from this file)
-        for name, column in zip(self._names, columns, strict=True):
-            self._check(name, column, corpus, sentences)
+        self._check(columns, corpus, sentences)
         block = _Block(self._left + self._text.take(), corpus.lines - self._first_line)
         if sentences is None and comments is None:
             end = block.ends[-1] if len(block.ends) else 0
             tokens = np.arange(len(block.ends))
-            self._file.write(block.filled(0, end, tokens, self._cells(block, tokens, columns)))
+            self._file.write(self._labelled(block, 0, end, tokens, columns))
         else:
             end = self._copied(block, corpus, columns, sentences, comments)
-        self._first_line += block.data.count(b"\n", 0, end)
+        self._first_line += int(np.searchsorted(block.breaks, end))
         self._left = block.data[end:]
 
     def close(self) -> None:
         """Write what is behind the last sentence."""
         self._file.write(self._left + self._text.take())
         self._left = b""
+
+    @abstractmethod
+    def _check(
+        self, columns: Sequence[Column], corpus: Corpus, sentences: Sequence[int] | None
+    ) -> None:
+        """Refuse labels that would read back differently."""
+
+    @abstractmethod
+    def _labelled(
+        self, block: _Block, start: int, end: int, tokens: Longs, columns: Sequence[Column]
+    ) -> bytes | memoryview:
+        """Return a part of a block with the labels of its tokens, which it has all."""
+
+    @abstractmethod
+    def _opening(self, block: _Block, start: int, token: int) -> tuple[int, bytes]:
+        """Return where the rows of a sentence begin, and what opens it when it comes again."""
 
     def _copied(
         self,
@@ -291,7 +303,7 @@ class ConlluFiller:
         comments: Sequence[str] | None,
     ) -> int:
         """Write sentences one by one, some several times; return where the last one ends."""
-        bounds = block.sentences(corpus.offsets)
+        bounds = block.sentences(corpus.offsets, apart=self._ends_apart)
         numbers = range(len(corpus)) if sentences is None else sentences
         done, before = 0, -1
         for k, number in enumerate(numbers):
@@ -300,19 +312,133 @@ class ConlluFiller:
             tokens = np.arange(first, last)
             own = [Column(c.ids[done : done + last - first], c.values) for c in columns]
             done += last - first
-            head, line_end = block.head(start), block.line_end(start, end)
-            opening = block.data[start:head]
-            if number == before:
-                lines = opening.splitlines(keepends=True)
-                opening = b"".join(x for x in lines if x.strip() and not x.startswith(_OPENINGS))
+            head, again = self._opening(block, start, first)
+            line_end = block.line_end(start, end)
+            opening = again if number == before else block.data[start:head]
             comment = b"" if comments is None else comments[k].encode() + line_end
             self._file.write(opening + comment)
-            self._file.write(block.filled(head, end, tokens, self._cells(block, tokens, own)))
-            again = k + 1 < len(numbers) and numbers[k + 1] == number
-            if again and not block.data[head:end].endswith(line_end * 2):
+            self._file.write(self._labelled(block, head, end, tokens, own))
+            more = k + 1 < len(numbers) and numbers[k + 1] == number
+            if more and not block.data[head:end].endswith(line_end * 2):
                 self._file.write(line_end * (1 if block.data[:end].endswith(b"\n") else 2))
             before = number
         return bounds[-1][1] if bounds else 0
+
+    _ends_apart = True
+    """Only a blank line ends a sentence."""
+
+
+def _place(
+    column: Column, number: int, corpus: Corpus, sentences: Sequence[int] | None
+) -> TokenPlace | None:
+    """Return where a value of a column is first used; None where it is not."""
+    tokens = np.flatnonzero(column.ids == number)
+    if not len(tokens):
+        return None
+    return corpus.where(int(tokens[0])) if sentences is None else {"path": corpus.source}
+
+
+class ColumnFiller(Filler):
+    """Writes a file of columns again while it is read, with labels as new columns.
+
+    Parameters
+    ----------
+    text, file
+        As of `Filler`.
+    separator : str, optional
+        Stands between columns. None: blanks do, and what is new stands behind a tab where the
+        first row has one, else behind a space.
+    replaced : bool
+        The first of the columns takes the place of a row's text.
+    """
+
+    _ends_apart = False
+
+    def __init__(
+        self,
+        text: KeptText,
+        file: BinaryIO,
+        separator: str | None = None,
+        *,
+        replaced: bool = False,
+    ) -> None:
+        super().__init__(text, file)
+        self._separator, self._between, self._replaced = separator, separator, replaced
+
+    def _check(
+        self, columns: Sequence[Column], corpus: Corpus, sentences: Sequence[int] | None
+    ) -> None:
+        bad = ("\n", "\r", *((self._separator,) if self._separator else (" ", "\t")))
+        for column in columns:
+            for number, value in enumerate(column.values):
+                sound = value and not any(text in value for text in bad)
+                if not sound and (where := _place(column, number, corpus, sentences)) is not None:
+                    what = f"label {value!r} would not read back from columns"
+                    raise DataError(f"{what}: choose another --separator", **where)
+
+    def _labelled(
+        self, block: _Block, start: int, end: int, tokens: Longs, columns: Sequence[Column]
+    ) -> bytes | memoryview:
+        if not len(tokens):
+            return block.data[start:end]
+        ends, text = block.ends[tokens], block.text
+        row_ends = ends - (text[ends - 1] == _LINE_END)
+        if self._between is None:
+            first = block.data[block.starts[tokens[0]] : row_ends[0]]
+            self._between = "\t" if b"\t" in first else " "
+        windows = text[row_ends - 1] == _RETURN
+        cuts = block.starts[tokens] if self._replaced else row_ends - windows
+        places = np.append(start, np.stack([cuts, ends], axis=1)) - start  # kept and cut in turns
+        kept = np.arange(0, 2 * len(tokens), 2, dtype=np.int32)
+        parts = [TextColumn(kept, text[start : ends[-1]], places)]
+        for k, column in enumerate(columns):
+            between = "" if self._replaced and k == 0 else self._between
+            values = [between + value for value in column.values]
+            parts.append(TextColumn(column.ids, *pack_strings(values)))
+        if windows.any():
+            parts.append(TextColumn(windows.astype(np.int32), *pack_strings(["", "\r"])))
+        rows = joined_rows(parts, np.zeros(len(tokens), dtype=np.int32), separator=b"")
+        rows = rows if text[ends[-1] - 1] == _LINE_END else rows[:-1]
+        tail = block.data[ends[-1] : end]
+        return bytes(rows) + tail if tail else rows
+
+    def _opening(self, block: _Block, _: int, token: int) -> tuple[int, bytes]:
+        return int(block.starts[token]), b""
+
+
+class ConlluFiller(Filler):
+    """Writes a CoNLL-U file again while it is read, with other labels in some columns.
+
+    Parameters
+    ----------
+    text, file
+        As of `Filler`.
+    names : sequence of str
+        The columns, as for `fill_conllu`.
+    features : sequence of str
+        Those of them that are morphological features.
+
+    Raises
+    ------
+    OptionError
+        A column that cannot be filled, or is filled twice.
+    """
+
+    def __init__(
+        self, text: KeptText, file: BinaryIO, names: Sequence[str], features: Sequence[str] = ()
+    ) -> None:
+        super().__init__(text, file)
+        self._filled, self._names = _filled(names, features), tuple(names)
+
+    def _labelled(
+        self, block: _Block, start: int, end: int, tokens: Longs, columns: Sequence[Column]
+    ) -> bytes:
+        return block.filled(start, end, tokens, self._cells(block, tokens, columns))
+
+    def _opening(self, block: _Block, start: int, _: int) -> tuple[int, bytes]:
+        head = block.head(start)
+        lines = block.data[start:head].splitlines(keepends=True)
+        return head, b"".join(x for x in lines if x.strip() and not x.startswith(_OPENINGS))
 
     def _cells(
         self, block: _Block, tokens: Longs, columns: Sequence[Column]
@@ -338,21 +464,23 @@ class ConlluFiller:
         return cells
 
     def _check(
+        self, columns: Sequence[Column], corpus: Corpus, sentences: Sequence[int] | None
+    ) -> None:
+        for name, column in zip(self._names, columns, strict=True):
+            self._check_column(name, column, corpus, sentences)
+
+    def _check_column(
         self, name: str, column: Column, corpus: Corpus, sentences: Sequence[int] | None
     ) -> None:
-        """Refuse labels that would read back differently."""
         entry = name not in CONLLU and name != JOINED
         bad = "\t\r\n|" if entry else "\t\r\n"
         for number, value in enumerate(column.values):
             sound = name != "head" or value == _NOTHING or value.isdecimal()
             if value and sound and not any(character in value for character in bad):
                 continue
-            tokens = np.flatnonzero(column.ids == number)
-            if not len(tokens):
+            where = _place(column, number, corpus, sentences)
+            if where is None:
                 continue
-            where: TokenPlace = {"path": corpus.source}
-            if sentences is None:
-                where = corpus.where(int(tokens[0]))
             what = f"label {value!r} of {name!r} would not read back from CoNLL-U"
             way = ": a value in a list has no '|'; fill a whole column" * (entry and "|" in value)
             way = way or ": it has numbers of tokens" * (name == "head")
@@ -372,13 +500,20 @@ class _Block:
     def __init__(self, data: bytes, lines: Longs) -> None:
         self.data = data
         self.text: Bytes = np.frombuffer(data, dtype=np.uint8)
-        breaks = np.flatnonzero(self.text == _LINE_END)
-        starts = np.append(0, breaks + 1)
+        self.breaks: Longs = np.flatnonzero(self.text == _LINE_END)
+        starts = np.append(0, self.breaks + 1)
         self.starts: Longs = starts[lines]
-        self.ends: Longs = np.append(breaks + 1, len(data))[lines]  # behind the line end
-        self.tabs: Longs = np.flatnonzero(self.text == _TAB)
-        self.first_tab: Longs = np.searchsorted(self.tabs, self.starts)
-        self.breaks = breaks
+        self.ends: Longs = np.append(starts[1:], len(data))[lines]  # behind the line end
+
+    @cached_property
+    def tabs(self) -> Longs:
+        """Where tabs are."""
+        return np.flatnonzero(self.text == _TAB)
+
+    @cached_property
+    def first_tab(self) -> Longs:
+        """Of the row of each token, among those."""
+        return np.searchsorted(self.tabs, self.starts)
 
     def spans(self, tokens: Longs, cell: int) -> tuple[Longs, Longs]:
         """Return where a cell of the rows of tokens begins and ends."""
@@ -413,19 +548,23 @@ class _Block:
             parts[1 + 2 * k :: 2 * len(cells)] = texts
         return b"".join(parts)
 
-    def sentences(self, offsets: Longs) -> list[tuple[int, int]]:
-        """Return the bounds of sentences, comments before and the blank line behind included."""
+    def sentences(self, offsets: Longs, *, apart: bool) -> list[tuple[int, int]]:
+        """Return the bounds of sentences, what opens them and a blank line behind included.
+
+        `apart`: what else stands before that blank line belongs to them, too.
+        """
         ends = [0]
         for first, last in pairwise(offsets.tolist()):
             end = int(self.ends[last - 1]) if last > first else ends[-1]
-            ends.append(end + sum(map(len, self._rest(end))))
+            ends.append(end + sum(map(len, self._rest(end, apart=apart))))
         return list(pairwise(ends))
 
-    def _rest(self, start: int) -> Iterator[bytes]:
+    def _rest(self, start: int, *, apart: bool) -> Iterator[bytes]:
         """Yield the lines of a sentence behind its last token, the first blank one included."""
         for line in self._lines(start):
-            yield line
-            if not line.strip():
+            if apart or not line.strip():
+                yield line
+            if not apart or not line.strip():
                 return
 
     def head(self, start: int) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from fstcrf.errors import DataError, TemplateError
-from fstcrf.files import read_file
+from fstcrf.files import path_name, read_file
 from fstcrf.text.features.derive import (
     FUNCTIONS,
     Derived,
@@ -359,8 +359,9 @@ def read_template(path: str | Path) -> TemplateSet:
     OSError
         A file that cannot be read.
     """
-    text = "\n".join(_read_lines(Path(path)))
-    templates = parse_template(text, folder=Path(path).parent, source=str(path))
+    place = Path(path_name(path))
+    text = "\n".join(_read_lines(place))
+    templates = parse_template(text, folder=place.parent, source=str(path))
     if not templates.templates and not templates.has_transitions:
         raise TemplateError("holds no templates", path=str(path))
     return templates
