@@ -325,7 +325,7 @@ def test_sentences_of_a_file_with_most_errors_first() -> None:
     bench = Workbench(composition, "three", corpus)
     listed = bench.sentences()
     predicted = composition.tag_all(corpus)
-    gold = {tape: corpus.column_lists(tape) for tape in bench.gold}
+    gold = {tape: corpus.column_lists(tape) for tape in bench.describe().gold}
     assert gold
     for sentence in listed:
         labels = dict(zip(composition.tapes, predicted[sentence.number], strict=True))
@@ -348,7 +348,7 @@ def test_gold_labels_are_read_in_the_scheme_of_the_tagger() -> None:
     )
     bench = Workbench(compose(CRF.train(bioes, "ne", "U:%x[0,word]")), "names", iob1)
     assert {sentence.errors for sentence in bench.sentences()} == {0}
-    assert bench.gold["ne"][:5] == ["O", "B-X", "I-X", "E-X", "O"]
+    assert bench.opened(0).gold["ne"] == ["O", "B-X", "I-X", "E-X", "O"]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import DataError, FstcrfError, NoPathError, OptionError
-from fstcrf.evaluate.labellings import written_alike
+from fstcrf.ext.inspect.labelled import LabelledText, QuietPipeline
 from fstcrf.ext.inspect.notes import connected, note
 from fstcrf.ext.inspect.questions import (
     MAX_CHARACTERS,
@@ -40,15 +40,13 @@ from fstcrf.ext.inspect.questions import (
 )
 from fstcrf.lattices import Answer
 from fstcrf.machines.grammar.acceptor import Acceptor
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import Composition
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.explain import JointPush
 from fstcrf.taggers.known import Forced, Request
 from fstcrf.taggers.pipelines.cascade import given_best
-from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
-from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.corpus.schemes import OUTSIDE
+from fstcrf.taggers.pipelines.trained import Decode
+from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex
 
 T = TypeVar("T")
@@ -75,15 +73,6 @@ class Recent(Generic[T]):
             self._kept[key] = value
             while len(self._kept) > self._size:
                 self._kept.popitem(last=False)
-
-
-class _Shown(TrainedPipeline):
-    """Taggers whose answers are looked at one by one: each says whether it is proven."""
-
-    def unproven(self, answer: Answer) -> int:
-        """Return 0: nobody needs to be warned."""
-        del answer
-        return 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -177,29 +166,12 @@ class Workbench:
             ways = (*ways, "chain")
         return tuple(dict.fromkeys(ways))
 
-    @property
-    def _labelled(self) -> list[str]:
-        columns = () if self.corpus is None else self.corpus.columns
-        return [tape for tape in self.composition.tapes if tape in columns]
-
     @cached_property
-    def _found(self) -> dict[str, Column]:
-        """The best labels of the file, of tapes that have gold labels there; empty: no path."""
-        found = _Shown(self.composition, self.decodes[0]).decode(self.corpus, on_no_path="skip")
-        return {tape: found[tape].column(missing="") for tape in self._labelled}
-
-    @cached_property
-    def gold(self) -> dict[str, list[str]]:
-        """The gold labels of tapes, one string a token of the file, in the tagger's scheme."""
-        gold = {}
-        for tape, found in self._found.items():
-            assert self.corpus is not None  # noqa: S101 (it has gold labels)
-            lists = Ragged(self.corpus.offsets).split(
-                [label or OUTSIDE for label in found.strings()]
-            )
-            alike, _ = written_alike(lists, self.corpus.column_lists(tape))
-            gold[tape] = [label for sentence in alike for label in sentence]
-        return gold
+    def text(self) -> LabelledText | None:
+        """The sentences of the file beside their gold labels."""
+        if self.corpus is None:
+            return None
+        return LabelledText(self.composition, self.decodes[0], self.corpus)
 
     def describe(self) -> ModelShown:
         """Return what the page says of the model."""
@@ -215,7 +187,7 @@ class Workbench:
             decodes=list(self.decodes),
             decode=self.decodes[0],
             sentences=0 if self.corpus is None else len(self.corpus),
-            gold=self._labelled,
+            gold=[] if self.text is None else self.text.tapes,
             limits={
                 "tokens": MAX_TOKENS,
                 "characters": MAX_CHARACTERS,
@@ -246,43 +218,27 @@ class Workbench:
     def opened(self, number: int) -> SentenceOpened:
         """Return the rows and the gold labels of a sentence of the file; errors as `sentence`."""
         rows = self.sentence(number)
-        assert self.corpus is not None  # noqa: S101 (it has that sentence)
-        first, end = self.corpus.offsets[number : number + 2].tolist()
-        return SentenceOpened(rows, {t: gold[first:end] for t, gold in self.gold.items()})
+        text = self.text
+        assert text is not None  # noqa: S101 (it has that sentence)
+        first, end = text.corpus.offsets[number : number + 2].tolist()
+        return SentenceOpened(rows, {t: gold[first:end] for t, gold in text.gold.items()})
 
     def sentences(self, first: int = 0) -> list[SentenceShown]:
         """Return some sentences of the file; where gold is there, those with most errors first."""
-        if self.corpus is None:
+        text = self.text
+        if text is None:
             return []
-        order = self._order[first : first + _LISTED].tolist()
-        bounds = self.corpus.offsets
+        order = text.order[first : first + _LISTED].tolist()
+        bounds = text.corpus.offsets
         return [
             SentenceShown(
                 number,
                 " ".join(row[0] for row in self.sentence(number)[:12]),
                 int(bounds[number + 1] - bounds[number]),
-                int(self._errors[number]) if self._labelled else None,
+                int(text.errors[number]) if text.tapes else None,
             )
             for number in order
         ]
-
-    @cached_property
-    def _errors(self) -> Ints:
-        """Of each sentence, at how many tokens some tape is not as gold has it."""
-        assert self.corpus is not None  # noqa: S101 (asked where there is one)
-        wrong = np.zeros(self.corpus.n_tokens, dtype=bool)
-        for tape, gold in self.gold.items():
-            found = self._found[tape].strings()
-            wrong |= np.asarray(found, dtype=object) != np.asarray(gold, dtype=object)
-        return Ragged(self.corpus.offsets).filtered(wrong).lengths.astype(np.int32)
-
-    @cached_property
-    def _order(self) -> Ints:
-        assert self.corpus is not None  # noqa: S101 (as above)
-        full = np.flatnonzero(Ragged(self.corpus.offsets).lengths)
-        if self._labelled:
-            full = full[np.argsort(-self._errors[full], kind="stable")]
-        return full.astype(np.int32)
 
     # --- Answers ------------------------------------------------------------------------------
 
@@ -506,7 +462,7 @@ class Workbench:
         strict: bool = False,
     ) -> Answer:
         """Return the best paths."""
-        return _Shown(composition, way).decode(
+        return QuietPipeline(composition, way).decode(
             [case.sentence for case in cases],
             n=paths,
             forced=_known(cases),

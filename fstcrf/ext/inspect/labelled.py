@@ -1,0 +1,75 @@
+"""The sentences of a file beside their gold labels: those with most errors come first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fstcrf.arrays import Ints
+from fstcrf.evaluate.labellings import written_alike
+from fstcrf.lattices import Answer
+from fstcrf.ragged import Ragged
+from fstcrf.taggers import Composition
+from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
+from fstcrf.text.corpus import Corpus
+from fstcrf.text.corpus.schemes import OUTSIDE
+
+
+class QuietPipeline(TrainedPipeline):
+    """Taggers whose answers are looked at one by one: each says whether it is proven."""
+
+    def unproven(self, answer: Answer) -> int:
+        """Return 0: nobody needs to be warned."""
+        del answer
+        return 0
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledText:
+    """The sentences of a file, and how a composition labels them.
+
+    A column called like a tape has its gold labels.
+    """
+
+    composition: Composition
+    decode: Decode
+    corpus: Corpus
+
+    @property
+    def tapes(self) -> list[str]:
+        """The tapes that have gold labels."""
+        return [tape for tape in self.composition.tapes if tape in self.corpus.columns]
+
+    @cached_property
+    def best(self) -> dict[str, list[str]]:
+        """The best labels of these tapes, one string a token; "": there is no path."""
+        answer = QuietPipeline(self.composition, self.decode).decode(self.corpus, on_no_path="skip")
+        return {tape: answer[tape].column(missing="").strings() for tape in self.tapes}
+
+    @cached_property
+    def gold(self) -> dict[str, list[str]]:
+        """The gold labels, one string a token, in the scheme of the tagger."""
+        tokens, gold = list(Ragged(self.corpus.offsets).slices()), {}
+        for tape, best in self.best.items():
+            labels = [label or OUTSIDE for label in best]
+            alike, _ = written_alike([labels[t] for t in tokens], self.corpus.column_lists(tape))
+            gold[tape] = [label for sentence in alike for label in sentence]
+        return gold
+
+    @cached_property
+    def errors(self) -> Ints:
+        """Of each sentence, at how many tokens some tape is not as gold has it."""
+        wrong = np.zeros(self.corpus.n_tokens, dtype=bool)
+        for tape, gold in self.gold.items():
+            wrong |= np.asarray(self.best[tape], dtype=object) != np.asarray(gold, dtype=object)
+        return Ragged(self.corpus.offsets).filtered(wrong).lengths.astype(np.int32)
+
+    @cached_property
+    def order(self) -> Ints:
+        """The sentences that have tokens, those with most errors first."""
+        full = np.flatnonzero(Ragged(self.corpus.offsets).lengths)
+        if self.tapes:
+            full = full[np.argsort(-self.errors[full], kind="stable")]
+        return full.astype(np.int32)
