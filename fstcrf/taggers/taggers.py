@@ -71,10 +71,8 @@ else:  # a tagger that is loaded does not wait for what few calls need
     distributions = LazyModule("fstcrf.lattices.distributions")
     model_explain = LazyModule("fstcrf.taggers.model.explain")
     model_options = LazyModule("fstcrf.taggers.model.options")
-    openfst, potentials = (
-        LazyModule("fstcrf.machines.openfst"),
-        LazyModule("fstcrf.taggers.model.potentials"),
-    )
+    openfst = LazyModule("fstcrf.machines.openfst")
+    potentials = LazyModule("fstcrf.taggers.model.potentials")
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
