@@ -190,6 +190,18 @@ def test_weights_that_are_not_finite(bad: float, tmp_path: Path) -> None:
     assert "a weight is not finite" in str(found)
 
 
+@pytest.mark.parametrize("name", ["node_cells", "arc_cells"])
+def test_cells_behind_the_slots_of_a_row(name: str, tmp_path: Path) -> None:
+    """A row is as wide as the kernel reads it: a weight there would have no label."""
+    path = tmp_path / "model"
+    columns().save(path)
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    cells = arrays[f"space.{name}"].copy()
+    cells[-1] += 4
+    found = resigned(path, {**arrays, f"space.{name}": cells}, metadata)
+    assert f"{name} has cell {cells[-1]}" in str(found)
+
+
 def test_a_template_that_reads_nothing_has_one_key(tmp_path: Path) -> None:
     path = tmp_path / "model"
     CRF.train(COLUMNS, "y", "U0:%x[0,word]\nU1\nB", max_iterations=1).save(path)

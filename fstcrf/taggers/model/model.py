@@ -289,4 +289,11 @@ def _space(header: _Header, topology: Topology, arrays: dict[str, Array]) -> Par
         rising = bool((cells[1:] > cells[:-1]).all())
         if len(cells) and not (rising and cells[0] >= 0 and cells[-1] < limit):
             raise ModelFileError(f"{name} is not a rising list of numbers below {limit}")
+    # Rows are as wide as the kernel reads them: behind the slots there is no label.
+    for name, cells, width, slots in (
+        ("node_cells", space.node_cells, space.width, len(topology.node_slot_names)),
+        ("arc_cells", space.arc_cells, space.arc_width, topology.n_arc_slots),
+    ):
+        if len(behind := cells[cells % max(width, 1) >= slots]):
+            raise ModelFileError(f"{name} has cell {behind[0]}, behind the {slots} slots of a row")
     return space
