@@ -71,7 +71,7 @@ def compose(
     _check_tapes(paths, parts)
     kind = normalize or ("product" if tune is not None and not any(map(is_chain, parts)) else None)
     joint = constrained(composed(*parts, weights=weights, normalize=kind), grammar)
-    _warn_of_columns(joint)
+    warn_of_columns(joint)
     if tune is not None:
         how = {"columns": columns, "kind": kind, "separator": separator}
         joint = tuned(joint, tune, how, metric=metric, target=target, threads=threads)
@@ -94,7 +94,7 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
             writers[tagger.tape] = path
 
 
-def _warn_of_columns(joint: Composition) -> None:
+def warn_of_columns(joint: Composition) -> None:
     """Say which labels taggers read from the input, where one may have expected otherwise."""
     written = {tagger.tape for tagger in joint.taggers}
     for tagger in joint.taggers:

@@ -131,6 +131,20 @@ def test_a_chain_under_a_grammar_of_several_tapes_has_no_probabilities() -> None
     assert all(tape.marginals for tape in product.tapes)
 
 
+def test_a_column_called_like_a_tape_is_asked_for_where_a_template_reads_it() -> None:
+    """It was taken for the tape, and no question had an answer."""
+    pos = tagger("pos")
+    ent = CRF.train(TRAIN, "ent", "U1:%x[0,word]\nU2:%x[0,pos]\nB\n", l2=0.05)
+    bench = Workbench(compose(pos, ent))
+    assert bench.columns == ("word", "pos")
+    sentence = TRAIN[0]
+    found = bench.answer(asked(sentence, bench))
+    answer = compose(pos, ent).decode([sentence])
+    assert [tape.best for tape in found.tapes] == [answer[t].flat[0].tolist() for t in answer.tapes]
+    assert Workbench(compose(pos, tagger("chunk"))).columns == ("word",)
+    assert Workbench(compose(tagger("chunk"))).columns == ("word", "pos")  # nobody writes it
+
+
 def test_several_at_once_are_answered_as_one_by_one() -> None:
     bench, alone = Workbench(three() & RULES), Workbench(three() & RULES)
     several = [
