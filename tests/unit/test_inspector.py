@@ -665,7 +665,7 @@ def test_a_socket_listens_before_it_is_served() -> None:
 
 
 def test_interrupted_while_it_works(tmp_path: Path) -> None:
-    """Ctrl-C ends the server, whatever its threads do."""
+    """Ctrl-C ends the server, whatever its threads do; whoever waits is told, in one line."""
     program = tmp_path / "serve.py"
     program.write_text(
         "import sys, time\n"
@@ -676,7 +676,10 @@ def test_interrupted_while_it_works(tmp_path: Path) -> None:
         "        time.sleep(600)\n"
         "listening = server.bound('127.0.0.1', 0)\n"
         "print(listening.getsockname()[1], flush=True)\n"
-        "serve(Bench(), listening, Access())\n"
+        "try:\n"
+        "    serve(Bench(), listening, Access())\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(130)\n"
     )
     with subprocess.Popen(
         [sys.executable, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -688,6 +691,10 @@ def test_interrupted_while_it_works(tmp_path: Path) -> None:
             assert running.stdout.readline() == "begun\n"
             running.send_signal(signal.SIGINT)
             try:
-                running.wait(30)
+                _, said = running.communicate(timeout=30)
             finally:
                 running.kill()
+            heard = b"".join(iter(lambda: client.recv(1000), b""))
+    assert (running.returncode, said) == (130, "")
+    assert b" 503 " in heard.splitlines()[0]
+    assert b'{"error":"fstcrf inspect has been ended: start it again"}' in heard
