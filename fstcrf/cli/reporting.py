@@ -68,8 +68,8 @@ def failed(error: BaseException) -> Failure:
 
 def as_failure(error: BaseException) -> Failure:
     """Return the failure that tells a user about an exception."""
-    if isinstance(error, KeyboardInterrupt):
-        return Failure("interrupted", INTERRUPTED)
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
+        return Failure("interrupted", INTERRUPTED)  # Python 3.11 wraps those of `__set_name__`
     if isinstance(error, BrokenPipeError):
         return Failure("")  # whoever read the output has had enough
     if isinstance(error, FstcrfError):
