@@ -97,10 +97,9 @@ def test_every_exception_has_a_message_and_a_status(
 
 def test_an_interruption_that_python_wraps_is_one() -> None:
     """It was an unforeseen error: Ctrl-C while a module was imported."""
-    try:
-        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
-    except RuntimeError as error:
-        found = failures.as_failure(error)
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    found = failures.as_failure(error)
     assert (found.message, found.exit_code) == ("interrupted", 130)
 
 
