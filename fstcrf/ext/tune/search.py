@@ -186,7 +186,7 @@ def tune(
     resume : bool
         Go on from the journal if it exists, to the same result as in one go.
     report : callable, optional
-        Is told of each finished trial.
+        Is told of each finished trial, those of the journal first.
     keep_on_interrupt : bool
         On Ctrl-C return what is known so far, if anything is.
     reads, grammar, tape, class_weights, threads
@@ -305,6 +305,8 @@ def _run(
     """Run what is left of the trials; return whether Ctrl-C came before the last."""
     try:
         limit = study.limit(trials)
+        for known in study.trials if report is not None else ():  # those of the journal
+            report(known)
         while len(study.trials) < limit:
             trial = study.run(score)
             if report is not None:

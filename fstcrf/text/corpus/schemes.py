@@ -300,9 +300,10 @@ def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
     if not occurs.all():
         never = [labels[k] for k in np.flatnonzero(~occurs)]
         shown = ", ".join(never[:6] + ["…"] * (len(never) > 6))
+        name, other = ("bio", ", such as iob1") if scheme.name == "iob2" else (scheme.name, "")
         warnings.warn(
-            f"{scheme.name.replace('iob2', 'bio')} allows no labelling with {shown}, so they are "
-            "never chosen; are labels written in another scheme, such as iob1?",
+            f"{name} allows no labelling with {shown}, so they are never chosen; are labels "
+            f"written in another scheme{other}?",
             LabelWarning,
             stacklevel=level_outside(),
         )
