@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, ca
 from numpy.typing import ArrayLike
 
 from fstcrf import display
-from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, is_fst, refuse_fst
+from fstcrf.arguments import TRANSDUCED, is_fst, refuse_fst
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.questions import Tape
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import topology_machine
 from fstcrf.ragged import Ragged
@@ -53,12 +55,16 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
     from fstcrf.taggers import batches, chain, chainlattice, composing, explain, tuning
+    from fstcrf.taggers import product as products
     from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.model import explain as model_explain
     from fstcrf.taggers.model import options as model_options
     from fstcrf.taggers.model import potentials, training
     from fstcrf.taggers.model.explain import Explanation, Weight
+    from fstcrf.taggers.product import Product
+    from fstcrf.taggers.segmental import SegmentCRF
+    from fstcrf.taggers.spelling import Spelling
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
     batches, chain, chainlattice, composing, explain, tuning = (
@@ -73,17 +79,37 @@ else:  # a tagger that is loaded does not wait for what few calls need
     model_options = LazyModule("fstcrf.taggers.model.options")
     openfst = LazyModule("fstcrf.machines.openfst")
     potentials = LazyModule("fstcrf.taggers.model.potentials")
+    products = LazyModule("fstcrf.taggers.product")
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
 
 
 class Composable(Tagger[LabelsT, ArrayT]):
-    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``."""
+    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``.
+
+    It scores sentences by lattices; everything else that is asked of it follows from these.
+    """
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes of its lattices."""
+        return tuple(Tape(t, labels, segments=False) for t, labels in self.label_sets.items())
+
+    @abstractmethod
+    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice | ArcLattice]:
+        """Return the lattice of each sentence, with what is known of its labels put in."""
+
+    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
+        """Return how segments of a tape are written as labels of tokens; None: it has none."""
+        return None
 
     def __matmul__(
-        self, later: Composable
-    ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]:
+        self, later: Composable[Any, Any]
+    ) -> (
+        Composition[tuple[list[str], ...], tuple[Floats, ...]]
+        | Product[tuple[list[str], ...], tuple[Floats, ...]]
+    ):
         """Return ``fstcrf.compose(self, later)``."""
         if is_fst(later):
             # Not left to the machine's own operator, which speaks of strings.
@@ -91,35 +117,6 @@ class Composable(Tagger[LabelsT, ArrayT]):
         if not isinstance(later, Composable):
             return NotImplemented
         return compose(self, later)
-
-    def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]:
-        """Return ``self.constrained(grammar)``: only what the grammar accepts."""
-        refuse_fst(grammar, AS_GRAMMAR)
-        if not isinstance(grammar, grammars.Grammar):
-            return NotImplemented
-        return self.constrained(grammar)
-
-    def constrained(
-        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> Composition[LabelsT, ArrayT]:
-        """Return the tagger under one more grammar.
-
-        Parameters
-        ----------
-        grammar : Grammar
-        search : {"auto", "lazy", "expanded"}, optional
-            How best paths are found from now on; as for `fstcrf.compose`.
-        budget : Budget, optional
-            When a lazy search gives up from now on, where nothing else is said. It is not saved.
-
-        Raises
-        ------
-        GrammarError
-            A grammar that does not go with the labels, or accepts nothing.
-        """
-        return Composition.of(composing.joined([self], None, None)).constrained(
-            grammar, search=search, budget=budget
-        )
 
 
 # --- One tagger -----------------------------------------------------------------------------------
@@ -218,7 +215,45 @@ class CRF(Model, Composable[list[str], Floats]):
         """
         models.save(self, path)
 
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> Composition[list[str], Floats]:
+        """Return the tagger under a grammar.
+
+        Parameters
+        ----------
+        grammar : Grammar
+        search : {"auto", "lazy", "expanded"}, optional
+            How best paths are found from now on; as for `fstcrf.compose`.
+        budget : Budget, optional
+            When a lazy search gives up from now on, where nothing else is said. It is not saved.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that does not go with the labels, or accepts nothing.
+        """
+        return self._composed.constrained(grammar, search=search, budget=budget)
+
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Composition[list[str], Floats]: ...
+
+        @overload  # type: ignore[override]
+        def __matmul__(
+            self, later: CRF | Composition[Any, Any]
+        ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        @overload
+        def __matmul__(
+            self, later: SegmentCRF | Product[Any, Any]
+        ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        def __matmul__(self, later: Any) -> Any: ...
+
     # --- Tagging ------------------------------------------------------------------------------
+
+    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+        """Return the lattice of each sentence, with what is known put in."""
+        return batches.lattices(self._composed, sentences, known)
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
@@ -281,10 +316,17 @@ class CRF(Model, Composable[list[str], Floats]):
         return decoding.marginals_all(self, sentences, threads=threads, **known)
 
     def lattice(
-        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
     ) -> TapeLattice:
         """Return one sentence's weighted transducer; arguments as for `tag`."""
-        return decoding.lattice(self, sentence, forced=forced, bias=bias)
+        each = None if forced is None else [forced]
+        known = self._known(Request([sentence], forced=each, bias=bias))
+        rows, added = known.get("forced"), known.get("bias")
+        return decoding.lattice(self, sentence, forced=rows[0] if rows else None, bias=added)
 
     # --- Looking inside -----------------------------------------------------------------------
 
@@ -373,6 +415,20 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         whole = replace(self, search=search or self.search, budget=budget or self.budget)
         return whole.under(grammar)
 
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]: ...
+
+        @overload  # type: ignore[override]
+        def __matmul__(
+            self, later: CRF | Composition[Any, Any]
+        ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        @overload
+        def __matmul__(
+            self, later: SegmentCRF | Product[Any, Any]
+        ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        def __matmul__(self, later: Any) -> Any: ...
+
     def facts(self) -> dict[str, display.Cell]:
         """Return how the taggers decide together, and under what."""
         rules = [acceptor.name for acceptor in self.conjuncts]
@@ -431,9 +487,21 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
         return found.with_posterior(lambda: self.posterior(asked, known))
 
+    def transducers(self, sentences: Data, known: Known | None = None) -> list[Lattice]:
+        """Return the lattice of each sentence, with what is known put in.
+
+        Raises
+        ------
+        OptionError
+            ``normalize="chain"``, which is no transducer.
+        """
+        if self.conditional:
+            raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
+        return batches.lattices(self, sentences, known)
+
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
-        several = batches.lattices(self, asked.sentences, known)
+        several = self.transducers(asked.sentences, known)
         return distributions.Distributions(
             dict.fromkeys(self.tapes, several), asked.budget, asked.threads
         )
@@ -481,9 +549,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         OptionError
             ``normalize="chain"``, which is no transducer.
         """
-        if self.conditional:
-            raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
-        return batches.lattices(self, sentences)
+        return self.transducers(sentences)
 
     def marginals_all(
         self,
@@ -605,12 +671,12 @@ def compose(
     normalize: Normalize | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
     search: Search | None = None,
-) -> Lattice | ArcLattice | Composition:
+) -> Lattice | ArcLattice | Composition | Product:
     """Compose taggers that were trained separately, or lattices of one sentence.
 
     Parameters
     ----------
-    *parts : CRF or Composition, or Lattice
+    *parts : CRF, Composition or SegmentCRF, or Lattice
         Taggers, in any order; a pynini transducer between two of them relabels what the first
         writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length.
     grammar : Grammar, optional
@@ -632,7 +698,7 @@ def compose(
     Returns
     -------
     Composition or Lattice
-        A tagger again, or a lattice again.
+        A tagger again, or a lattice again; of taggers of which one is of segments a `Product`.
 
     Raises
     ------
@@ -659,6 +725,10 @@ def compose(
         raise OptionError("taggers compose with taggers, lattices with lattices")
     if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
+    if any(
+        isinstance(part, Composable) and not isinstance(part, JointModel | Model) for part in parts
+    ):
+        return _segmental(parts, weights, normalize, search, grammar)
     composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
@@ -666,6 +736,24 @@ def compose(
     if composition.normalize == "product":
         _ = composition.program.decoder  # what is too large is said here, not when tagging
     return composition
+
+
+def _segmental(
+    parts: Sequence[Any],
+    weights: Sequence[float] | None,
+    normalize: Normalize | None,
+    search: Search | None,
+    grammar: Grammar | None,
+) -> Product[Any, Any]:
+    """Return the product of taggers of which one is of segments."""
+    odd = next((part for part in parts if not isinstance(part, Composable)), None)
+    if odd is not None:
+        raise OptionError(f"{odd!r} is no tagger that composes with taggers of segments")
+    if normalize == "chain" or search is not None:
+        option = "normalize='chain'" if normalize == "chain" else "search="
+        raise OptionError(f"{option} is for taggers of tokens alone; one here is of segments")
+    found: Product[Any, Any] = products.Product(parts, weights)
+    return found if grammar is None else found.constrained(grammar)
 
 
 def _product(

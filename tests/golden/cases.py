@@ -286,7 +286,7 @@ def of_segments(path: Path) -> Any:
     lattices = [model.lattice(s) for s in ASKED]
     return {
         "spans": [[[s.start, s.end, s.type] for s in spans] for spans in answer.spans()],
-        "scores": numbers(answer.score),
+        "scores": numbers(answer.scores),
         "tag": model.tag_all(ASKED),
         "log Z": [lattice.log_partition() for lattice in lattices],
         "marginals": [numbers(lattice.marginals()) for lattice in lattices],

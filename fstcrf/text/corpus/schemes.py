@@ -547,22 +547,37 @@ def labels_from_arrays(
     scheme : str
         One that can be written.
     """
+    names, code = spelled(types, scheme), span_codes(offsets, start, end, kind, len(types))
+    flat = np.asarray(names, dtype=object)[code].tolist()
+    return [flat[a:b] for a, b in itertools.pairwise(offsets.tolist())]
+
+
+def spelled(types: Sequence[str], scheme: str) -> list[str]:
+    """Return the labels of the places that tokens of spans may have, numbered as `span_codes`."""
     table = named_scheme(scheme)
     names: list[str] = []
     for length, place, touches in _PLACES:
         letter = _letters(length, table, touches=touches)[place]
         names += [f"{letter}-{name}" if name else letter for name in types]
+    return [*names, OUTSIDE]
+
+
+def span_codes(offsets: Longs, start: Longs, end: Longs, kind: Ints | Longs, types: int) -> Longs:
+    """Return the place and type of each token, place · types + type; the last is outside.
+
+    Places: of one token, the first, both right behind a span of the type, inside, the last;
+    arguments as for `labels_from_arrays`.
+    """
     first_in = np.isin(start, offsets)
     behind = np.zeros(len(start), dtype=np.int64)  # 1: right behind another of its type
     behind[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
-    size, count = end - start, len(types)
-    code = np.full(int(offsets[-1]), len(names), dtype=np.int64)
+    size = end - start
+    code = np.full(int(offsets[-1]), len(_PLACES) * types, dtype=np.int64)
     tokens = Ragged.from_lengths(size)
-    code[tokens.ranges(start)] = _MIDDLE * count + tokens.repeat(kind)
-    code[end - 1] = _LAST * count + kind
-    code[start] = (2 * behind + (size > 1)) * count + kind
-    flat = np.asarray([*names, OUTSIDE], dtype=object)[code].tolist()
-    return [flat[a:b] for a, b in itertools.pairwise(offsets.tolist())]
+    code[tokens.ranges(start)] = _MIDDLE * types + tokens.repeat(kind)
+    code[end - 1] = _LAST * types + kind
+    code[start] = (2 * behind + (size > 1)) * types + kind
+    return code
 
 
 # (tokens of a span, place of one, whether a span of its type stands before it)
