@@ -19,8 +19,8 @@ from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.arclattice import product
 from fstcrf.lattices.confidence import Confidence
 from fstcrf.lattices.distributions import Distributions
-from fstcrf.lattices.many import ranked
-from fstcrf.lattices.paths import Path, labels_of_tapes, shown_tapes
+from fstcrf.lattices.many import log_partition, ranked
+from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
 from fstcrf.lattices.questions import Tape
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
@@ -31,7 +31,7 @@ from fstcrf.taggers.known import Bias, Forced, Known, Request
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.spelling import Spelling
-from fstcrf.taggers.tagger import ArrayT, LabelsT
+from fstcrf.taggers.tagger import ArrayT, LabelsT, selected
 from fstcrf.taggers.taggers import CRF, Composable, Composition
 from fstcrf.text.corpus.schemes import SpanArrays
 
@@ -115,6 +115,10 @@ class Product(Composable[LabelsT, ArrayT]):
         """Return how segments of a tape are written as labels of tokens; None: it has none."""
         return next((t.spelling(tape) for t in self.taggers if tape in t.tapes), None)
 
+    def with_weights(self, *weights: float) -> Self:
+        """Return the same taggers with other factors of their scores."""
+        return type(self)(self.taggers, weights, self.conjuncts)
+
     def facts(self) -> dict[str, display.Cell]:
         """Return who decides together, and under what."""
         return {
@@ -184,6 +188,9 @@ class Product(Composable[LabelsT, ArrayT]):
         asked = Request([sentence], forced=each, bias=bias)
         return self.transducers(asked.sentences, self._known(asked))[0]
 
+    def _searched(self, search: Search) -> Self:
+        raise OptionError(f"search={search!r} is for taggers of tokens; segments are written out")
+
     def _known(self, asked: Request) -> Known | None:
         return None if asked.free else asked.known(self.tapes)
 
@@ -199,6 +206,7 @@ class Product(Composable[LabelsT, ArrayT]):
             paths = [self._spelled(one, self.tapes) for one in self._ranked(lattices, asked)]
         else:
             paths = [self._distinct(lattice, asked.n, shown) for lattice in lattices]
+            paths = self._summed(paths, shown, asked, lattices)
         if asked.strict:
             _check(paths, lattices)
         sets = {tape: self.label_sets[tape] for tape in shown}
@@ -227,21 +235,41 @@ class Product(Composable[LabelsT, ArrayT]):
         return tuple(spelling.written(place.starts, place.ends, labels))
 
     def _distinct(self, lattice: ArcLattice, n: int, shown: Sequence[str]) -> list[Path]:
-        """Return the best labellings that differ in the tapes shown, of the best paths of all.
-
-        What all paths of a labelling have together is not summed up: its probability is NaN.
-        """
+        """Return the best labellings that differ in the tapes shown, of the best paths of all."""
         size = 4 * n
         while True:
             paths = lattice.nbest(size)
             found: dict[Any, Path] = {}
             for path in self._spelled(paths, shown):
-                found.setdefault(path.labels, replace(path, probability=np.nan))
+                found.setdefault(path.labels, path)
             ended = len(paths) < size
             if ended or len(found) >= n or size >= _MOST:
                 break
             size = min(2 * size, _MOST)
         return list(found.values())[:n]
+
+    def _summed(
+        self,
+        ranked: Sequence[Sequence[Path]],
+        shown: Sequence[str],
+        asked: Request,
+        lattices: Sequence[ArcLattice],
+    ) -> list[list[Path]]:
+        """Return labellings with the probability of all paths that have them: where forced."""
+        number = [b for b, paths in enumerate(ranked) for _ in paths]
+        labels = [path.labels for paths in ranked for path in paths]
+        rows = [one if len(shown) > 1 else (one,) for one in labels]
+        known = self._known(asked) or Known({}, {})
+        forced = {tape: [known.forced[tape][b] for b in number] for tape in known.forced}
+        forced |= {tape: [list(row[k]) for row in rows] for k, tape in enumerate(shown)}
+        some = selected(asked.sentences, np.asarray(number, dtype=np.int64))
+        there = self.transducers(some, Known(forced, known.bias)) if number else []
+        log_z = iter(log_partition(there, threads=asked.threads).tolist())
+        whole = log_partition(lattices, threads=asked.threads).tolist()
+        return [
+            [replace(path, probability=share(next(log_z), whole[b])) for path in paths]
+            for b, paths in enumerate(ranked)
+        ]
 
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""

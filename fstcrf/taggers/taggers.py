@@ -658,12 +658,23 @@ def compose(
 ) -> Composition[LabelsT, ArrayT]: ...
 @overload
 def compose(
-    *parts: Tagger | pynini.Fst,
+    *parts: CRF | Composition | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     search: Search | None = None,
 ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
+@overload
+def compose(
+    *parts: Tagger | pynini.Fst,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    search: Search | None = None,
+) -> (
+    Composition[tuple[list[str], ...], tuple[Floats, ...]]
+    | Product[tuple[list[str], ...], tuple[Floats, ...]]
+): ...
 def compose(
     *parts: Lattice | ArcLattice | Tagger | pynini.Fst,
     grammar: Grammar | None = None,
@@ -752,7 +763,8 @@ def _segmental(
     if normalize == "chain" or search is not None:
         option = "normalize='chain'" if normalize == "chain" else "search="
         raise OptionError(f"{option} is for taggers of tokens alone; one here is of segments")
-    found: Product[Any, Any] = products.Product(parts, weights)
+    alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
+    found: Product[Any, Any] = parts[0] if alone else products.Product(parts, weights)
     return found if grammar is None else found.constrained(grammar)
 
 

@@ -196,7 +196,7 @@ def _three() -> Composition:
 SOFT = 'tape pos, name;\nexport X = each["[pos=D]" "[name=B-LOC]", <0.75>];'
 
 
-def product(**options: Any) -> Composition:
+def product(**options: Any) -> Any:
     return fstcrf.compose(*pair(), normalize="product", **options)
 
 

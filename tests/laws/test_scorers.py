@@ -227,12 +227,17 @@ def test_tapes_shown() -> None:
     every = paths(both, ASKED[0])
     for tape in both.tagger.tapes:
         best: dict[str, float] = {}
+        mass: dict[str, float] = {}
         for one in every:
-            best.setdefault(repr(one.labels[tape]), one.score)
+            name = repr(one.labels[tape])
+            best.setdefault(name, one.score)
+            mass[name] = mass.get(name, 0.0) + float(np.exp(one.score - log_z(every)))
         (found,) = both.tagger.nbest_all([ASKED[0]], 4, tapes=[tape])
-        assert {repr(list(path.labels)): path.score for path in found} == pytest.approx(
-            dict(list(best.items())[:4]), abs=1e-9
-        )
+        names = [repr(list(path.labels)) for path in found]
+        assert names == list(best)[:4]
+        for name, path in zip(names, found, strict=True):
+            assert path.score == pytest.approx(best[name], abs=1e-9)
+            assert path.probability == pytest.approx(mass[name], abs=1e-9)
 
 
 def test_grammars_that_refuse() -> None:
@@ -263,6 +268,7 @@ def test_grammars_that_refuse() -> None:
         (lambda: SEGMENTS.tag(ASKED[0], forced=["O", "X", "O"]), LabelError, "forced label 'X'"),
         (lambda: SEGMENTS.tag(ASKED[0], bias={"X": 1.0}), LabelError, "X"),
         (lambda: SEGMENTS.constrained(ONE_PLACE, search="lazy"), OptionError, "written out"),
+        (lambda: (SEGMENTS & ONE_PLACE).tag(ASKED[0], search="lazy"), OptionError, "written out"),
     ],
 )
 def test_refusals(ask: Callable[[], Any], error: type[Exception], text: str) -> None:

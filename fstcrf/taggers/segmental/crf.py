@@ -232,19 +232,24 @@ class SegmentCRF(Composable[list[str], Floats]):
     # --- Tagging ------------------------------------------------------------------------------
 
     @property
+    def tape(self) -> str:
+        """The tape that it writes."""
+        return self.record.target
+
+    @property
     def tapes(self) -> tuple[str, ...]:
-        """Name of the tape that it writes."""
-        return (self.record.target,)
+        """The same, as of any tagger."""
+        return (self.tape,)
 
     @property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of its tape, in the scheme that it writes."""
-        return {self.record.target: self._spelling.labels}
+        return {self.tape: self._spelling.labels}
 
     @property
     def on(self) -> tuple[Tape, ...]:
         """The tape of its lattices: labels of segments."""
-        return (Tape(self.record.target, self.labels, segments=True),)
+        return (Tape(self.tape, self.labels, segments=True),)
 
     def facts(self) -> dict[str, display.Cell]:
         """Return how large it is, what it reads, and how it was trained."""
@@ -268,7 +273,7 @@ class SegmentCRF(Composable[list[str], Floats]):
         offsets, ids, score = self._labelled(asked.sentences, asked.threads)
         proven = np.ones(len(score), dtype=bool)
         return Answer(
-            {self.record.target: ids[None]},
+            {self.tape: ids[None]},
             self.label_sets,
             offsets,
             scores=score[:, None],
@@ -347,7 +352,7 @@ class SegmentCRF(Composable[list[str], Floats]):
             machine.pair[:, :labels],
             machine.initial[:labels],
             machine.final[:labels],
-            tape=self.record.target,
+            tape=self.tape,
         )
 
     def _told(self, known: Known, number: int, length: int) -> Floats:
