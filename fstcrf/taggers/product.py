@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import msgspec
 import numpy as np
@@ -71,7 +71,7 @@ class Product(Composable[LabelsT, ArrayT]):
 
     def __init__(
         self,
-        taggers: Sequence[Composable[Any, Any]],
+        taggers: Sequence[Composable],
         weights: Sequence[float] | None = None,
         conjuncts: Sequence[Acceptor] = (),
     ) -> None:
@@ -218,17 +218,16 @@ class Product(Composable[LabelsT, ArrayT]):
 
     def _spelled(self, paths: Sequence[Path], shown: Sequence[str]) -> list[Path]:
         """Return paths with the labels of tokens on all tapes shown."""
-        places = [self.tapes.index(tape) for tape in shown]
-        found = []
-        for path in paths:
-            several = len(self.tapes) > 1
-            each = path.labels if several else (path.labels,)
-            labels = [self._written(self.tapes[k], each[k], path, k) for k in places]
-            found.append(replace(path, labels=labels_of_tapes(labels), places=()))
-        return found
+        numbers = [self.tapes.index(tape) for tape in shown]
+        written = ([self._written(path, k) for k in numbers] for path in paths)
+        return [
+            replace(path, labels=labels_of_tapes(labels), places=())
+            for path, labels in zip(paths, written, strict=True)
+        ]
 
-    def _written(self, tape: str, labels: Any, path: Path, number: int) -> tuple[str, ...]:
-        spelling = self.spelling(tape)
+    def _written(self, path: Path, number: int) -> tuple[str, ...]:
+        labels = path.labels[number] if len(self.tapes) > 1 else path.labels
+        spelling = self.spelling(self.tapes[number])
         place = path.places[number] if path.places else None
         if spelling is None or place is None:
             return tuple(labels)
@@ -239,14 +238,12 @@ class Product(Composable[LabelsT, ArrayT]):
         size = 4 * n
         while True:
             paths = lattice.nbest(size)
-            found: dict[Any, Path] = {}
+            best: dict[object, Path] = {}
             for path in self._spelled(paths, shown):
-                found.setdefault(path.labels, path)
-            ended = len(paths) < size
-            if ended or len(found) >= n or size >= _MOST:
-                break
+                best.setdefault(path.labels, path)
+            if len(paths) < size or len(best) >= n or size >= _MOST:
+                return list(best.values())[:n]
             size = min(2 * size, _MOST)
-        return list(found.values())[:n]
 
     def _summed(
         self,
@@ -259,11 +256,11 @@ class Product(Composable[LabelsT, ArrayT]):
         number = [b for b, paths in enumerate(ranked) for _ in paths]
         labels = [path.labels for paths in ranked for path in paths]
         rows = [one if len(shown) > 1 else (one,) for one in labels]
-        known = self._known(asked) or Known({}, {})
-        forced = {tape: [known.forced[tape][b] for b in number] for tape in known.forced}
+        evidence = self._known(asked) or Known({}, {})
+        forced = {tape: [labels[b] for b in number] for tape, labels in evidence.forced.items()}
         forced |= {tape: [list(row[k]) for row in rows] for k, tape in enumerate(shown)}
         some = selected(asked.sentences, np.asarray(number, dtype=np.int64))
-        there = self.transducers(some, Known(forced, known.bias)) if number else []
+        there = self.transducers(some, Known(forced, evidence.bias)) if number else []
         log_z = iter(log_partition(there, threads=asked.threads).tolist())
         whole = log_partition(lattices, threads=asked.threads).tolist()
         return [
@@ -316,33 +313,29 @@ class _Spelled(Distributions):
         spelling = (self.spellings or {}).get(tape)
         if spelling is None:
             return super().marginals(tape)
-        rows: Sequence[Any] = self.lattices[tape]
-        spans = [None if row is None else row.probable_spans(0.0, tape=tape) for row in rows]
-        return [
-            None if found is None else spelling.marginals(found, len(row))
-            for row, found in zip(rows, spans, strict=True)
-        ]
+        rows = cast("Sequence[ArcLattice | None]", self.lattices[tape])
+        return [None if row is None else spelling.marginals(row, tape) for row in rows]
 
     def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
         """Return the probability of each of the spans, float64 [M]; 0 without a lattice."""
         if tape not in (self.spellings or {}):
             return super().span_probabilities(tape, spans, offsets)
-        found, rows = np.zeros(len(spans.start)), self.lattices[tape]
+        chances = np.zeros(len(spans.start))
         for b, own in enumerate(Ragged(np.searchsorted(spans.start, offsets)).slices()):
-            row: Any = rows[b]
-            if row is None or own.start == own.stop:
+            lattice: Any = self.lattices[tape][b]
+            if lattice is None or own.start == own.stop:
                 continue
             first = offsets[b]
             start, end = (spans.start[own] - first).tolist(), (spans.end[own] - first).tolist()
             types = [spans.types[k] for k in spans.type[own].tolist()]
-            found[own] = row.span_probabilities([*zip(start, end, types, strict=True)], tape=tape)
-        return found
+            triples = list(zip(start, end, types, strict=True))
+            chances[own] = lattice.span_probabilities(triples, tape=tape)
+        return chances
 
     def confidence(self, sentence: int, path: Path) -> Confidence:  # noqa: ARG002
         """Return how sure the best path of a sentence is; see `Lattice.confidence`."""
-        rows: Sequence[Any] = next(iter(self.lattices.values()))
-        found: Confidence = rows[sentence].confidence()
-        return found
+        lattice: Any = next(iter(self.lattices.values()))[sentence]
+        return cast("Confidence", lattice.confidence())
 
 
 # --- The file of a product ------------------------------------------------------------------------
@@ -359,7 +352,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conjuncts: tuple[jointmodel.AcceptorHeader, ...]
 
 
-def encoded(tagger: Product[Any, Any]) -> tuple[dict[str, Array], dict[str, str]]:
+def encoded(tagger: Product) -> tuple[dict[str, Array], dict[str, str]]:
     """Return a product as arrays and metadata."""
     arrays: dict[str, Array] = {}
     parts = []
@@ -374,7 +367,9 @@ def encoded(tagger: Product[Any, Any]) -> tuple[dict[str, Array], dict[str, str]
     return arrays, {"product": msgspec.json.encode(header).decode()}
 
 
-def _encoded_part(part: Composable[Any, Any]) -> tuple[str, Any]:
+def _encoded_part(
+    part: Composable,
+) -> tuple[str, tuple[dict[str, Array], dict[str, str]]]:
     if isinstance(part, CRF):
         return models.KIND, models.encoded(part)
     if isinstance(part, Composition):
@@ -386,7 +381,7 @@ def _encoded_part(part: Composable[Any, Any]) -> tuple[str, Any]:
     raise OptionError(f"{part!r} cannot be saved: it has no file of its own")
 
 
-def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product[Any, Any]:
+def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product:
     """Read or map the file of a product.
 
     Raises
@@ -400,9 +395,7 @@ def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product
     return _decoded(arrays, metadata, os.fspath(path))
 
 
-def _decoded(
-    arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str
-) -> Product[Any, Any]:
+def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> Product:
     try:
         header = msgspec.json.decode(metadata["product"], type=_Header)
         parts = [
@@ -410,21 +403,21 @@ def _decoded(
             for k, part in enumerate(header.parts)
         ]
         conjuncts = [
-            jointmodel.acceptor_of(known, jointmodel.group(arrays, f"conjunct{k}."))
-            for k, known in enumerate(header.conjuncts)
+            jointmodel.acceptor_of(one, jointmodel.group(arrays, f"conjunct{k}."))
+            for k, one in enumerate(header.conjuncts)
         ]
-        found: Product[Any, Any] = Product(parts, header.weights, conjuncts)
-        sets = {tape.name: tape.labels for tape in found.on}
+        tagger: Product = Product(parts, header.weights, conjuncts)
+        sets = {tape.name: tape.labels for tape in tagger.on}
         for acceptor in conjuncts:
             Grammar.from_acceptor(acceptor).bind(sets)
     except KeyError as error:
         raise ModelFileError(f"{name}: not a sound product: no {error}") from None
     except (msgspec.DecodeError, FstcrfError) as error:
         raise ModelFileError(f"{name}: not a sound product: {error}") from None
-    return found
+    return tagger
 
 
-def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Composable[Any, Any]:
+def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Composable:
     if part.kind == models.KIND:
         return CRF.of(models.decoded(arrays, part.metadata, name))
     if part.kind == jointmodel.KIND:
@@ -432,6 +425,5 @@ def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Compos
     if part.kind == KIND:
         return _decoded(arrays, part.metadata, name)
     if part.kind == SEGMENTS:
-        found: Composable[Any, Any] = segmental.decoded(arrays, part.metadata, name)
-        return found
+        return cast("Composable", segmental.decoded(arrays, part.metadata, name))
     raise ModelFileError(f"a part of kind {part.kind!r}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
-from fstcrf.lattices.spans import ProbableSpans
+from fstcrf.lattices.arclattice import ArcLattice
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.text.corpus.schemes import OUTSIDE, span_codes, spelled
 
@@ -63,8 +63,8 @@ class Spelling:
         """
         kept = kind != self._outside
         spans = start[kept], end[kept], kind[kept]
-        found: Ints = self._label[span_codes(offsets, *spans, len(self.types))]
-        return found
+        ids: Ints = self._label[span_codes(offsets, *spans, len(self.types))]
+        return ids
 
     def written(self, start: Sequence[int], end: Sequence[int], types: Sequence[str]) -> list[str]:
         """Return the labels of the tokens of one sentence that has these segments."""
@@ -100,29 +100,32 @@ class Spelling:
         value = value + np.where(several, table[last, name[_LAST, kind]], 0.0)
         return np.where(between[1] > 0, -np.inf, value + between[0])
 
-    def marginals(self, spans: ProbableSpans, length: int) -> Floats:
-        """Return the probability of each label at each token, of all segments that there may be.
+    def marginals(self, lattice: ArcLattice, tape: str) -> Floats:
+        """Return the probability of each label at each token, [T, labels], of a tape of a lattice.
 
         Raises
         ------
+        NoPathError
+            There is no path.
         OptionError
             A scheme in which the labels of a segment depend on the one before.
         """
+        spans, length = lattice.probable_spans(0.0, tape=tape), len(lattice)
         name = self._names()
         start, end, kind = spans.start, spans.end, spans.type
-        found, change = np.zeros((2, length + 1, len(self.labels)))
+        total, change = np.zeros((2, length + 1, len(self.labels)))
         several = end - start > 1
         np.add.at(
-            found,
+            total,
             (start, np.where(several, name[_FIRST, kind], name[_ALONE, kind])),
             spans.probability,
         )
         start, end, kind = start[several], end[several], kind[several]
         share = spans.probability[several]
-        np.add.at(found, (end - 1, name[_LAST, kind]), share)
+        np.add.at(total, (end - 1, name[_LAST, kind]), share)
         np.add.at(change, (start + 1, name[_INNER, kind]), share)
         np.add.at(change, (end - 1, name[_INNER, kind]), -share)
-        return np.clip(found + np.cumsum(change, axis=0), 0.0, 1.0)[:-1]
+        return np.clip(total + np.cumsum(change, axis=0), 0.0, 1.0)[:-1]
 
     def _names(self) -> Ints:
         """Labels by place and type, [places, types]."""

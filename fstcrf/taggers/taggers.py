@@ -105,7 +105,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
         return None
 
     def __matmul__(
-        self, later: Composable[Any, Any]
+        self, later: Composable
     ) -> (
         Composition[tuple[list[str], ...], tuple[Floats, ...]]
         | Product[tuple[list[str], ...], tuple[Floats, ...]]
@@ -241,11 +241,11 @@ class CRF(Model, Composable[list[str], Floats]):
 
         @overload  # type: ignore[override]
         def __matmul__(
-            self, later: CRF | Composition[Any, Any]
+            self, later: CRF | Composition
         ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
         @overload
         def __matmul__(
-            self, later: SegmentCRF | Product[Any, Any]
+            self, later: SegmentCRF | Product
         ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
         def __matmul__(self, later: Any) -> Any: ...
 
@@ -421,11 +421,11 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
         @overload  # type: ignore[override]
         def __matmul__(
-            self, later: CRF | Composition[Any, Any]
+            self, later: CRF | Composition
         ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
         @overload
         def __matmul__(
-            self, later: SegmentCRF | Product[Any, Any]
+            self, later: SegmentCRF | Product
         ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
         def __matmul__(self, later: Any) -> Any: ...
 
@@ -755,7 +755,7 @@ def _segmental(
     normalize: Normalize | None,
     search: Search | None,
     grammar: Grammar | None,
-) -> Product[Any, Any]:
+) -> Product:
     """Return the product of taggers of which one is of segments."""
     odd = next((part for part in parts if not isinstance(part, Composable)), None)
     if odd is not None:
@@ -764,7 +764,7 @@ def _segmental(
         option = "normalize='chain'" if normalize == "chain" else "search="
         raise OptionError(f"{option} is for taggers of tokens alone; one here is of segments")
     alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
-    found: Product[Any, Any] = parts[0] if alone else products.Product(parts, weights)
+    found: Product = parts[0] if alone else products.Product(parts, weights)
     return found if grammar is None else found.constrained(grammar)
 
 
