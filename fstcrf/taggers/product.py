@@ -129,6 +129,10 @@ class Product(Composable[LabelsT, ArrayT]):
 
     # --- Grammars -----------------------------------------------------------------------------
 
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Self: ...
+
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
     ) -> Self:

@@ -293,6 +293,22 @@ def of_segments(path: Path) -> Any:
     }
 
 
+def beside(path: Path) -> None:
+    segments(path)
+    both = SegmentCRF.load(path) @ trained("pos", POS)
+    (both & at_most(1, "PER", tape="name", weight=-0.5)).save(path)
+
+
+def of_beside(path: Path) -> Any:
+    model = fstcrf.load(path)
+    answer = model.decode(ASKED, n=3, on_no_path="skip")
+    return {
+        "scores": numbers(answer.scores),
+        "labels": [[path.labels for path in paths] for paths in answer.ranked()],
+        "marginals": [[numbers(rows) for rows in answer.marginals(t)] for t in model.tapes],
+    }
+
+
 def lexicon() -> Lexicon:
     kinds = {
         "DEFAULT": Kind(always=False, runs=True, length=0),
@@ -349,6 +365,7 @@ def words(path: Path) -> None:
 
 UNITS: dict[str, Case] = {
     "segments": Case(segments, of_segments, ".fstcrf"),
+    "segments-beside": Case(beside, of_beside, ".fstcrf"),
     "words": Case(words, lambda path: of_words(LatticeCRF.load(path)), ".fstcrf"),
     "lexicon": Case(lambda path: lexicon().write(path, compiled=True), of_lexicon),
     "lexicon-source": Case(lambda path: lexicon().write(path, compiled=False), of_lexicon),

@@ -283,6 +283,10 @@ class SegmentCRF(Composable[list[str], Floats]):
             posterior=lambda: alone.posterior(asked, None),
         )
 
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Product[list[str], Floats]: ...
+
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
     ) -> Product[list[str], Floats]:
