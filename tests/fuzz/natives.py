@@ -103,6 +103,7 @@ def use_segments(model: SegmentCRF) -> None:
 
 def checkpoints() -> list[bytes]:
     path = folder() / "made.checkpoint"
+    path.unlink(missing_ok=True)
     trained(checkpoint=path, checkpoint_every=1)
     return [path.read_bytes()]
 
