@@ -106,6 +106,8 @@ def token_model(path: str) -> CRF | Composition:
 
 def taggers(model: Model) -> tuple[Part, ...]:
     """Return the taggers of a model."""
+    if isinstance(model, CRF):
+        return (model,)
     if isinstance(model, Composition):
         return model.taggers
     if isinstance(model, product.Product):

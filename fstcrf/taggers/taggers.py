@@ -10,19 +10,16 @@ from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
-from numpy.typing import ArrayLike
-
 from fstcrf import display
-from fstcrf.arguments import TRANSDUCED, is_fst, refuse_fst
+from fstcrf.arguments import is_fst
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
-from fstcrf.lattices.questions import Tape
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import topology_machine
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import jointmodel
-from fstcrf.taggers.jointmodel import JointModel, Normalize
+from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Bias as JointBias
 from fstcrf.taggers.known import Forced as JointForced
 from fstcrf.taggers.known import Known, Request
@@ -47,14 +44,16 @@ if TYPE_CHECKING:
         TapeLattice,
         arclattice,
         distributions,
+        questions,
         tapes,
     )
     from fstcrf.lattices.distributions import Distributions
+    from fstcrf.lattices.questions import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import batches, chain, chainlattice, composing, explain, tuning
+    from fstcrf.taggers import batches, chain, chainlattice, composition, explain, tuning
     from fstcrf.taggers import product as products
     from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
@@ -67,9 +66,9 @@ if TYPE_CHECKING:
     from fstcrf.taggers.spelling import Spelling
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chain, chainlattice, composing, explain, tuning = (
+    batches, chain, chainlattice, composition, explain, tuning = (
         LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chain", "chainlattice", "composing", "explain", "tuning")
+        for name in ("batches", "chain", "chainlattice", "composition", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
     lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
@@ -80,6 +79,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
     openfst = LazyModule("fstcrf.machines.openfst")
     potentials = LazyModule("fstcrf.taggers.model.potentials")
     products = LazyModule("fstcrf.taggers.product")
+    questions = LazyModule("fstcrf.lattices.questions")
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
@@ -94,7 +94,8 @@ class Composable(Tagger[LabelsT, ArrayT]):
     @property
     def on(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
-        return tuple(Tape(t, labels, segments=False) for t, labels in self.label_sets.items())
+        make = questions.Tape
+        return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
 
     @abstractmethod
     def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice | ArcLattice]:
@@ -116,7 +117,7 @@ class Composable(Tagger[LabelsT, ArrayT]):
             raise OptionError("a map stands between two taggers: compose(pos, map, later)")
         if not isinstance(later, Composable):
             return NotImplemented
-        return compose(self, later)
+        return composition.compose(self, later)
 
 
 # --- One tagger -----------------------------------------------------------------------------------
@@ -605,195 +606,3 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """
         with plans.gathered():
             return tuning.tune_weights(self, dev, **options)
-
-
-# --- Making and loading them ----------------------------------------------------------------------
-
-
-@overload
-def compose(
-    part: LatticeT,
-    /,
-    *,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> LatticeT: ...
-@overload
-def compose(
-    first: Lattice,
-    second: Lattice,
-    /,
-    *more: Lattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> JointLattice: ...
-@overload
-def compose(
-    *parts: Lattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> Lattice: ...
-@overload
-def compose(
-    *parts: Lattice | ArcLattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-) -> Lattice | ArcLattice: ...
-@overload
-def compose(
-    only: Tagger[LabelsT, ArrayT],
-    /,
-    *,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    search: Search | None = None,
-) -> Composition[LabelsT, ArrayT]: ...
-@overload
-def compose(
-    *parts: CRF | Composition | pynini.Fst,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    search: Search | None = None,
-) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
-@overload
-def compose(
-    *parts: Tagger | pynini.Fst,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    search: Search | None = None,
-) -> (
-    Composition[tuple[list[str], ...], tuple[Floats, ...]]
-    | Product[tuple[list[str], ...], tuple[Floats, ...]]
-): ...
-def compose(
-    *parts: Lattice | ArcLattice | Tagger | pynini.Fst,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> Lattice | ArcLattice | Composition | Product:
-    """Compose taggers that were trained separately, or lattices of one sentence.
-
-    Parameters
-    ----------
-    *parts : CRF, Composition or SegmentCRF, or Lattice
-        Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length.
-    grammar : Grammar, optional
-        What the labels must obey.
-    weights : sequence of float, optional
-        Factor of the potentials of each part (maps have none), at least 0; never of the grammar's
-        or a map's. Ones when absent.
-    normalize : {"product", "chain"}, optional
-        Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
-        product of conditional probabilities; see the page on what the joint score means. When
-        absent: as the parts are; else chain where a tagger reads another, no weights are given and
-        no map leaves a choice; else product.
-    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
-        Lattices only. Potentials of the labels that two of them give one token.
-    search : {"auto", "lazy", "expanded"}, optional
-        How best paths under a grammar are found: over the product, or lazily, by states that are
-        made as they are met. Both are exact. auto, the default: by the size of the product.
-
-    Returns
-    -------
-    Composition or Lattice
-        A tagger again, or a lattice again; of taggers of which one is of segments a `Product`.
-
-    Raises
-    ------
-    OptionError
-        Parts that do not go together.
-    GrammarError
-        A grammar that does not go with the labels.
-    DataError, LabelError
-        A map that is not length-preserving, or goes between other labels.
-    """
-    if not parts:
-        raise OptionError("nothing to compose: give at least one tagger or lattice")
-    kinds = lattices.Lattice, lattices.ArcLattice
-    given = [part for part in parts if isinstance(part, kinds)]
-    if len(given) == len(parts):
-        if normalize is not None:
-            raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = _product(given, coupling, weights, search)
-        return lattice if grammar is None else lattice & grammar
-    if coupling is not None:
-        raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
-    if given:
-        refuse_fst(next(filter(is_fst, parts), None), TRANSDUCED)
-        raise OptionError("taggers compose with taggers, lattices with lattices")
-    if grammar is not None and not isinstance(grammar, grammars.Grammar):
-        raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-    if any(
-        isinstance(part, Composable) and not isinstance(part, JointModel | Model) for part in parts
-    ):
-        return _segmental(parts, weights, normalize, search, grammar)
-    composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
-    composition = composition if search is None else replace(composition, search=search)
-    if grammar is not None:
-        composition = composition.constrained(grammar)
-    if composition.normalize == "product":
-        _ = composition.program.decoder  # what is too large is said here, not when tagging
-    return composition
-
-
-def _segmental(
-    parts: Sequence[Any],
-    weights: Sequence[float] | None,
-    normalize: Normalize | None,
-    search: Search | None,
-    grammar: Grammar | None,
-) -> Product:
-    """Return the product of taggers of which one is of segments."""
-    odd = next((part for part in parts if not isinstance(part, Composable)), None)
-    if odd is not None:
-        raise OptionError(f"{odd!r} is no tagger that composes with taggers of segments")
-    if normalize == "chain" or search is not None:
-        option = "normalize='chain'" if normalize == "chain" else "search="
-        raise OptionError(f"{option} is for taggers of tokens alone; one here is of segments")
-    alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
-    found: Product = parts[0] if alone else products.Product(parts, weights)
-    return found if grammar is None else found.constrained(grammar)
-
-
-def _product(
-    given: Sequence[Lattice | ArcLattice],
-    coupling: Mapping[tuple[int, int], ArrayLike] | None,
-    weights: Sequence[float] | None,
-    search: Search | None,
-) -> Lattice | ArcLattice:
-    dense = [part for part in given if isinstance(part, lattices.Lattice)]
-    if len(dense) == len(given):
-        lattice = lattices.product(dense, coupling=coupling, weights=weights)
-        return lattice if search is None else tapes.searched(lattice, search)
-    if search is not None:
-        raise OptionError("search= is for lattices of tokens; those of arcs are written out")
-    return arclattice.product(given, coupling, weights)
-
-
-def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Composition:
-    """Read a model file of fstcrf's own: a tagger or a composition of taggers.
-
-    `mmap` maps it, as `fstcrf.load` says.
-
-    Raises
-    ------
-    ModelFileError
-        Not a model file, of another version, or damaged.
-    OSError
-        The file cannot be opened.
-    """
-    model = jointmodel.read(path, mapped=mmap)
-    return CRF.of(model) if isinstance(model, Model) else Composition.of(model)
