@@ -8,10 +8,10 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.taggers.chainlattice import ChainLattice
-    from fstcrf.taggers.composition import compose, load
+    from fstcrf.taggers.composition import compose
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.tagger import Tagger
-    from fstcrf.taggers.taggers import CRF, Composition
+    from fstcrf.taggers.taggers import CRF, Composition, load
     from fstcrf.taggers.tuning import WEIGHT_GRID, WeightTrial, tune_weights
 
 __all__ = [
@@ -38,7 +38,7 @@ __getattr__ = importer(
         "WEIGHT_GRID": "tuning",
         "WeightTrial": "tuning",
         "compose": "composition",
-        "load": "composition",
+        "load": "taggers",
         "tune_weights": "tuning",
     },
 )

@@ -1,8 +1,7 @@
-"""`compose`: taggers that were trained separately, or lattices of one sentence; their files."""
+"""`compose`: taggers that were trained separately, or lattices of one sentence."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -13,7 +12,6 @@ from fstcrf.arguments import TRANSDUCED, is_fst, refuse_fst
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
-from fstcrf.taggers import jointmodel
 from fstcrf.taggers.jointmodel import JointModel, Normalize
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger
@@ -211,19 +209,3 @@ def _product(
     if search is not None:
         raise OptionError("search= is for lattices of tokens; those of arcs are written out")
     return arclattice.product(given, coupling, weights)
-
-
-def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Composition:
-    """Read a model file of fstcrf's own: a tagger or a composition of taggers.
-
-    `mmap` maps it, as `fstcrf.load` says.
-
-    Raises
-    ------
-    ModelFileError
-        Not a model file, of another version, or damaged.
-    OSError
-        The file cannot be opened.
-    """
-    model = jointmodel.read(path, mapped=mmap)
-    return CRF.of(model) if isinstance(model, Model) else Composition.of(model)

@@ -11,9 +11,12 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.lattices.arclattice import ArcLattice
 from fstcrf.machines.topology import Topology, chain_topology
-from fstcrf.text.corpus.schemes import OUTSIDE, span_codes, spelled
+from fstcrf.ragged import Ragged
+from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, span_letters
 
 _ALONE, _FIRST, _ALONE_BEHIND, _FIRST_BEHIND, _INNER, _LAST = range(6)
+# (tokens of a span, place of one, whether a span of its type stands before it)
+_PLACES = ((1, 0, False), (2, 0, False), (1, 0, True), (2, 0, True), (3, 1, False), (2, 1, False))
 
 
 class Spelling:
@@ -34,7 +37,7 @@ class Spelling:
 
     def __init__(self, types: tuple[str, ...], scheme: str) -> None:
         self.types, self.scheme = types, scheme
-        names = spelled(types, scheme)
+        names = _names(types, scheme)
         outside = types.index(OUTSIDE) if OUTSIDE in types else -1
         if outside >= 0:
             names[outside :: len(types)] = [OUTSIDE] * len(names[outside :: len(types)])
@@ -63,7 +66,7 @@ class Spelling:
         """
         kept = kind != self._outside
         spans = start[kept], end[kept], kind[kept]
-        ids: Ints = self._label[span_codes(offsets, *spans, len(self.types))]
+        ids: Ints = self._label[_codes(offsets, *spans, len(self.types))]
         return ids
 
     def written(self, start: Sequence[int], end: Sequence[int], types: Sequence[str]) -> list[str]:
@@ -136,3 +139,31 @@ class Spelling:
                 "biases and marginals need another, such as writes='iob2'"
             )
         return name
+
+
+def _names(types: Sequence[str], scheme: str) -> list[str]:
+    """Return the labels of the places that tokens of spans may have, numbered as `_codes`."""
+    table = named_scheme(scheme)
+    names: list[str] = []
+    for length, place, touches in _PLACES:
+        letter = span_letters(length, table, touches=touches)[place]
+        names += [f"{letter}-{name}" if name else letter for name in types]
+    return [*names, OUTSIDE]
+
+
+def _codes(offsets: Longs, start: Longs, end: Longs, kind: Ints, types: int) -> Longs:
+    """Return the place and type of each token, place · types + type; the last is outside.
+
+    Places: of one token, the first, both right behind a span of the type, inside, the last;
+    arguments as for `Spelling.ids`.
+    """
+    first_in = np.isin(start, offsets)
+    behind = np.zeros(len(start), dtype=np.int64)  # 1: right behind another of its type
+    behind[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
+    size = end - start
+    code = np.full(int(offsets[-1]), len(_PLACES) * types, dtype=np.int64)
+    tokens = Ragged.from_lengths(size)
+    code[tokens.ranges(start)] = _INNER * types + tokens.repeat(kind)
+    code[end - 1] = _LAST * types + kind
+    code[start] = (2 * behind + (size > 1)) * types + kind
+    return code

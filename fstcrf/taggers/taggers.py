@@ -606,3 +606,19 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """
         with plans.gathered():
             return tuning.tune_weights(self, dev, **options)
+
+
+def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Composition:
+    """Read a model file of fstcrf's own: a tagger or a composition of taggers.
+
+    `mmap` maps it, as `fstcrf.load` says.
+
+    Raises
+    ------
+    ModelFileError
+        Not a model file, of another version, or damaged.
+    OSError
+        The file cannot be opened.
+    """
+    model = jointmodel.read(path, mapped=mmap)
+    return CRF.of(model) if isinstance(model, Model) else Composition.of(model)
