@@ -406,9 +406,13 @@ async def _left(request: Request, error: Exception) -> Response:
 class _Server(uvicorn.Server):
     """A server that is not kept by those who wait for an answer."""
 
+    def __init__(self, settings: uvicorn.Config, served: _Guard) -> None:
+        super().__init__(settings)
+        self._served = served
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of tasks that are cut short
-        self.config.app.end()
+        self._served.end()
         await super().shutdown(sockets)
 
 
@@ -488,8 +492,9 @@ def serve(
     threads : int
         Batches of questions that are worked on at one time.
     """
+    served = application(bench, access, threads=threads)
     settings = uvicorn.Config(
-        application(bench, access, threads=threads),
+        served,
         http=protocol(),
         log_level="error",
         access_log=False,
@@ -499,7 +504,7 @@ def serve(
         server_header=False,
     )
     warnings.simplefilter("ignore", InexactWarning)  # the page tells which answers are not proven
-    _Server(settings).run(sockets=[listening])
+    _Server(settings, served).run(sockets=[listening])
 
 
 def link(listening: socket.socket, token: str) -> str:

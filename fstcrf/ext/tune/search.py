@@ -305,12 +305,11 @@ def _run(
     """Run what is left of the trials; return whether Ctrl-C came before the last."""
     try:
         limit = study.limit(trials)
-        for known in study.trials if report is not None else ():  # those of the journal
-            report(known)
+        told = report or (lambda _: None)
+        for known in study.trials:  # those of the journal
+            told(known)
         while len(study.trials) < limit:
-            trial = study.run(score)
-            if report is not None:
-                report(trial)
+            told(study.run(score))
     except KeyboardInterrupt:
         if not keep or not study.trials:
             raise
