@@ -93,7 +93,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def truth_array(values: Any, name: str) -> Bools:
+def truth_array(values: ArrayLike, name: str) -> Bools:
     """Return an array of what is true as bool; of numbers 1 is, and 0 is not, and others are none.
 
     Masks of another kind, 0 and -10000 to be added to scores, would be taken for the opposite.

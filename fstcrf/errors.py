@@ -286,10 +286,7 @@ class InexactWarning(UserWarning):
 def level_outside() -> int:
     """Return the stack level, for the function that warns, of whoever called the package."""
     level, frame = 1, sys._getframe(1)  # noqa: SLF001 (inspect.stack reads source files)
-    while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
+    inside = {__name__.partition(".")[0], "contextlib"}
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _inside(module: str) -> bool:
-    return module.partition(".")[0] in {__name__.partition(".")[0], "contextlib"}

@@ -348,7 +348,9 @@ class ColumnWriter:
         mark, between = self._docstart, self._separator if len(columns) > 1 else ""
         for value in columns[0].values:
             line = value + between
-            if mark and line.startswith(mark) and self._opens(line[len(mark) :]):
+            rest = line.removeprefix(mark)
+            alone = not rest or rest[0] in _BLANKS or rest.startswith(self._separator)
+            if mark and line.startswith(mark) and alone:
                 raise DataError(f"token {value!r} in column {names[0]!r} opens a document")
         if between.strip(_BLANKS):
             return
@@ -363,9 +365,6 @@ class ColumnWriter:
                 f"token {int(blank.argmax()) + 1} has nothing but blanks in "
                 f"{', '.join(names)}: it would read back as a blank line"
             )
-
-    def _opens(self, rest: str) -> bool:
-        return not rest or rest[0] in _BLANKS or rest.startswith(self._separator)
 
     def _write(self, lines: Sequence[str]) -> None:
         if lines:
