@@ -26,6 +26,7 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import Path, share
+from fstcrf.lattices.arcproducts import exactly, spelling
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.confidence import Confidence, Interval
 from fstcrf.lattices.engine import Over, Runs
@@ -308,7 +309,7 @@ class ArcAnswers(Questions[Any, Any]):
         """Log of the sum over the paths with these labels on some tapes."""
         found = self.engine
         for tape, row in zip(tapes, rows, strict=True):
-            found = found.spelling(tape, row)
+            found = spelling(found, tape, row)
         return float(found.log_z[0])
 
     def expectations(self) -> SegmentCounts:
@@ -382,9 +383,9 @@ class ArcAnswers(Questions[Any, Any]):
     def saying(self, said: Said) -> Arcs:
         """Return the engine of the paths that say this and nothing else."""
         if (said and isinstance(said[0], str)) or not self.segmented:
-            return self.engine.spelling(0, self._ids(cast("Sequence[str]", said)))
+            return spelling(self.engine, 0, self._ids(cast("Sequence[str]", said)))
         tape, spans = self._of_segments(None), cast("Sequence[tuple[int, int, str]]", said)
-        return self.clocked.exactly(tape, *self._checked(spans, tape))
+        return exactly(self.clocked, tape, *self._checked(spans, tape))
 
     def _ids(self, labels: Sequence[str]) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[0].labels)}
