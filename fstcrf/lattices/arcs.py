@@ -121,14 +121,8 @@ class Arcs:
         labels = label if label.ndim == 2 else label[:, None]
         final = np.full(length + 1, -np.inf)
         final[length] = 0.0
-        if "under" not in others:
-            others["under"] = labels
-        if "end" not in others:
-            others["end"] = None
-        if "carries" not in others:
-            others["carries"] = np.zeros(labels.shape, dtype=bool)
-        if "origin" not in others:
-            others["origin"] = np.full(len(source), -1, dtype=np.int64)
+        begins = {"under": labels, "end": None, "carries": np.zeros(labels.shape, dtype=bool)}
+        others = begins | {"origin": np.full(len(source), -1, dtype=np.int64)} | others
         return cls(
             texts=Ragged(np.array([0, length])),
             begins=FIRST,
