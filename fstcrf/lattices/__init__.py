@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.answer import Answer, Path, TapeAnswer
+    from fstcrf.lattices.answer import Answer, TapeAnswer
     from fstcrf.lattices.arcanswers import SegmentCounts
     from fstcrf.lattices.arclattice import ArcLattice
     from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice, product
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         nbest,
         sample,
     )
+    from fstcrf.lattices.paths import Path
     from fstcrf.lattices.spans import ProbableSpans, probable_spans, span_probabilities
 
 __all__ = [

@@ -1,15 +1,14 @@
-"""What taggers and lattices answer: a path, and the paths of many sentences as flat arrays.
+"""What taggers and lattices answer: the paths of many sentences as flat arrays.
 
 Scores are natural logs. Nothing here knows how an answer was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
+from typing import Any, Literal, Protocol, TypeAlias, overload
 
 import numpy as np
 
@@ -17,156 +16,11 @@ from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import columns
+from fstcrf.lattices.paths import Path, labels_of_tapes, shares
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable
-
-_MOST_SHOWN = 20  # tokens of a path in its repr
-
-Labels: TypeAlias = tuple[Any, ...]
-"""A tuple of str; of several tapes, a tuple of such tuples."""
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    LabelsT_co = TypeVar("LabelsT_co", bound=Labels, default=Labels, covariant=True)
-else:  # its default is for those who check types
-    from typing import TypeVar
-
-    LabelsT_co = TypeVar("LabelsT_co", bound=Labels, covariant=True)
-
-
-def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
-    """Return the tapes that are asked for."""
-    if isinstance(tapes, str) or not tapes or len(set(tapes)) < len(tapes):
-        raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
-    odd = [tape for tape in tapes if tape not in known]
-    if odd:
-        raise OptionError(f"no tape {odd[0]!r}: there is {', '.join(known)}")
-    return tuple(tapes)
-
-
-def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
-    """Return the labels of some tapes as a path has them: those of an only tape as they are."""
-    return tuple(labels) if len(labels) > 1 else labels[0]
-
-
-def share(score: float, log_z: float) -> float:
-    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
-    return float(np.exp(np.minimum(0.0, score - log_z))) if score > -np.inf else 0.0
-
-
-def shares(scores: Floats, log_z: Floats) -> Floats:
-    """Return `share` of many: exp(score − log Z), at most 1; log Z broadcast over the scores."""
-    dead = np.isneginf(scores)
-    logs = np.where(dead, -np.inf, scores) - np.where(dead, 0.0, log_z)
-    return np.where(dead, 0.0, np.exp(np.minimum(0.0, logs)))
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where the labels of a tape of a path lie, if they are those of segments.
-
-    Parameters
-    ----------
-    starts, ends : tuple of int
-        First token of each segment, and the one behind its last.
-    arcs : int64 [k]
-        Which of the given arcs the segments are; −1: none that was given.
-    """
-
-    starts: tuple[int, ...]
-    ends: tuple[int, ...]
-    arcs: Longs = field(compare=False)
-
-
-def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
-    """Return spans of columns; a path has thousands, so they are made as the tuples they are."""
-    return tuple(map(partial(tuple.__new__, Span), zip(start, end, names, strict=True)))
-
-
-@dataclass(frozen=True, slots=True)
-class Path(Generic[LabelsT_co]):
-    """One label sequence through a lattice, or one sequence of segments.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        Of several tapes, a tuple of such tuples, one a tape.
-    score : float
-        Sum of its potentials (natural log).
-    probability : float
-        exp(score − log Z); NaN where that needs a grammar too large to multiply out
-        (`Lattice.confidence` bounds it).
-    exact : bool
-        Nothing scores higher: proven, not searched until a budget ended.
-    bound : float
-        No label sequence scores higher than this (natural log).
-    places : tuple of (Places or None)
-        Of lattices with segments, where those of each tape lie; None: a label for each token.
-    """
-
-    labels: LabelsT_co
-    score: float
-    probability: float
-    exact: bool
-    bound: float
-    places: tuple[Places | None, ...] = ()
-
-    @property
-    def segments(self) -> tuple[Span, ...]:
-        """What the labels of the first tape of segments cover, ``type`` being the label."""
-        labels: Labels = self.labels
-        if labels and not isinstance(labels[0], str):
-            labels = labels[self.places.index(self._placed) if self.places else 0]
-        if self._placed is None:
-            return made_spans(range(len(labels)), range(1, len(labels) + 1), labels)
-        return made_spans(self._placed.starts, self._placed.ends, labels)
-
-    @property
-    def arcs(self) -> Longs:
-        """Which of the given arcs the segments are, int64 [k]; −1: none that was given."""
-        return np.zeros(0, dtype=np.int64) if self._placed is None else self._placed.arcs
-
-    @property
-    def _placed(self) -> Places | None:
-        return next((one for one in self.places if one is not None), None)
-
-    def __repr__(self) -> str:
-        if self.places:
-            listed = ", ".join(f"{s.start}:{s.end} {s.type}" for s in self.segments[:12])
-            more = ", …" if len(self.segments) > 12 else ""
-            return (
-                f"<Path: {listed}{more}; score {self.score:.6g}, "
-                f"probability {self.probability:.4g}>"
-            )
-        values = f"score={self.score!r}, probability={self.probability!r}, exact={self.exact!r}"
-        return f"Path(labels={_short(self.labels)}, {values}, bound={self.bound!r})"
-
-    def _repr_html_(self) -> str:
-        """Return the labels for notebooks, a row for each tape."""
-        several = bool(self.labels) and not isinstance(self.labels[0], str)
-        rows = {str(k): row for k, row in enumerate(self.labels)} if several else {"": self.labels}
-        facts: dict[str, display.Cell] = {
-            "score": display.number(self.score),
-            "probability": self.probability,
-        }
-        proven = None if self.exact else f"not proven; none scores more than {self.bound:.4g}"
-        return display.picture(display.facts({**facts, "best": proven}), display.sequences(rows))
-
-
-def _short(labels: Labels) -> str:
-    """Return labels as they are shown, those of long sentences cut."""
-    if labels and not isinstance(labels[0], str):
-        return f"({', '.join(map(_short, labels))})"
-    if len(labels) <= _MOST_SHOWN:
-        return repr(labels)
-    first = ", ".join(map(repr, labels[:_MOST_SHOWN]))
-    return f"({first}, … {len(labels):,} tokens)"
-
-
-# --- Many sentences -------------------------------------------------------------------------------
 
 Change: TypeAlias = Literal["", "grammar", "forced", "both"]
 """What was given up for a sentence that had no path: nothing, its grammar, its forced labels."""

@@ -25,11 +25,11 @@ from fstcrf.errors import (
     ShapeError,
 )
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import Path, share
 from fstcrf.lattices.arcproducts import exactly, spelling
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.confidence import Confidence, Interval
 from fstcrf.lattices.engine import Over, Runs
+from fstcrf.lattices.paths import Path, share
 from fstcrf.lattices.questions import Questions, Said, Tape, refuse_options
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.machines.grammar import Acceptor

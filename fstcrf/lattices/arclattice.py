@@ -25,11 +25,11 @@ from fstcrf.errors import (
 from fstcrf.files import write_picture
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices import arcproducts
-from fstcrf.lattices.answer import share
 from fstcrf.lattices.arcanswers import ArcAnswers, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.engine import Over, Runs
 from fstcrf.lattices.machines import joint_arrays
+from fstcrf.lattices.paths import share
 from fstcrf.lattices.questions import Tape
 from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
 from fstcrf.lattices.tapes import Taped, distinct_tapes, potentials, scaled_lattice

@@ -24,8 +24,8 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import Path
 from fstcrf.lattices.many import log_partition, ranked, sample
+from fstcrf.lattices.paths import Path
 from fstcrf.lattices.tapes import free_program
 from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import Acceptor

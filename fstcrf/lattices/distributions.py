@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import Path
 from fstcrf.lattices.confidence import Confidence, Interval
 from fstcrf.lattices.lattice import Lattice
 from fstcrf.lattices.many import marginals
+from fstcrf.lattices.paths import Path
 from fstcrf.lattices.spans import known_probabilities
 from fstcrf.lazy import given_state, made_once
 from fstcrf.text.corpus.schemes import SpanArrays

@@ -10,8 +10,8 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, TooLargeError
-from fstcrf.lattices.answer import Path
 from fstcrf.lattices.machines import JointArrays, joint_arrays
+from fstcrf.lattices.paths import Path
 from fstcrf.lattices.tapes import Taped
 from fstcrf.machines import pictures
 

@@ -25,8 +25,8 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import LabelsT_co, Path
 from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.paths import LabelsT_co, Path
 from fstcrf.lattices.questions import ArrayT_co, Questions, Said, Tape
 from fstcrf.lattices.tapes import (
     Taped,
@@ -47,7 +47,7 @@ from fstcrf.text.corpus import Scheme
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import arclattice, constructors, drawings, machines, paths
+    from fstcrf.lattices import arclattice, constructors, drawings, labellings, machines
     from fstcrf.lattices import confidence as sureness
     from fstcrf.lattices import spans as span_answers
     from fstcrf.lattices.arclattice import ArcLattice
@@ -60,7 +60,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
     constructors = LazyModule("fstcrf.lattices.constructors")
     machines = LazyModule("fstcrf.lattices.machines")
     drawings = LazyModule("fstcrf.lattices.drawings")
-    paths = LazyModule("fstcrf.lattices.paths")
+    labellings = LazyModule("fstcrf.lattices.labellings")
     span_answers = LazyModule("fstcrf.lattices.spans")
     sureness = LazyModule("fstcrf.lattices.confidence")
     openfst = LazyModule("fstcrf.machines.openfst")
@@ -346,7 +346,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
     ) -> list[Path]:
         """Return the n best labellings of some tapes, see `nbest`."""
-        return paths.nbest_of_tapes([self], n, shown, search=search, budget=budget)[0]
+        return labellings.nbest_of_tapes([self], n, shown, search=search, budget=budget)[0]
 
     def no_path(self, runs: Runs | None = None) -> NoPathError:
         """Return the error that says where all paths have died, or that none was found."""

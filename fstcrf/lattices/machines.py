@@ -14,7 +14,7 @@ from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Floats, Longs, distinct
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
-from fstcrf.lattices.answer import Labels, Path
+from fstcrf.lattices.paths import Labels, Path
 from fstcrf.lattices.tapes import Taped
 from fstcrf.machines.openfst import (
     EPSILON,

@@ -19,8 +19,8 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
-from fstcrf.lattices.answer import Labels, LabelsT_co, Path
 from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.paths import Labels, LabelsT_co, Path
 from fstcrf.lattices.questions import ArrayT_co, Questions, refuse_options
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule

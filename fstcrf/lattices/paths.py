@@ -1,180 +1,158 @@
-"""The n best labellings of some tapes of lattices that have a label for each token.
-
-They differ in the tapes shown. Each ranks by the best path that has its labels, and its
-probability is that of all paths that have them: the log Z of the lattice restricted to them, less
-log Z. The n best paths of all tapes often hold enough of them. Where they do not, the labellings
-are cut into parts: behind the best labelling come those that differ from it first at one place,
-one part for each place, each with a best path of its own (Lawler 1972).
-"""
+"""A path through a lattice: its labels, score and probability, and where its segments lie."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import numpy as np
 
-from fstcrf.arguments import whole_number
-from fstcrf.arrays import Bools
-from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import Path, labels_of_tapes, share, shown_tapes
-from fstcrf.lattices.many import Paths, best, nbest, usual_log_z
-from fstcrf.lattices.tapes import restricted
-from fstcrf.machines.plans import Search
+from fstcrf import display
+from fstcrf.arrays import Floats, Longs
+from fstcrf.errors import OptionError
+from fstcrf.text.corpus import Span
 
-_JOINT = 8
-"""Paths of all tapes that are looked at first, for each labelling that is wanted."""
+_MOST_SHOWN = 20  # tokens of a path in its repr
 
+Labels: TypeAlias = tuple[Any, ...]
+"""A tuple of str; of several tapes, a tuple of such tuples."""
 
-def nbest_of_tapes(
-    lattices: Sequence[Any],
-    n: int,
-    tapes: Sequence[str],
-    *,
-    threads: int = 1,
-    search: Search | None = None,
-    budget: Budget | None = None,
-) -> list[list[Path]]:
-    """Return the n best labellings of some tapes of each lattice, best first.
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-    Of these tapes are the labels of a `Path`, in this order. Its score is that of the best path of
-    all tapes with these labels; its probability is summed over the other tapes.
-    """
-    chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices][:1]
-    n = whole_number(n, "n", least=1, narrow=True)
-    looked = min(_JOINT * n, 2**31 - 1)
-    several = nbest(lattices, looked, threads=threads, search=search, budget=budget)
-    found: list[list[Path]] = []
-    for lattice, paths in zip(lattices, several, strict=True):
-        shown = chosen[0]
-        different = _different(lattice, paths, shown)
-        if len(different) < n and len(paths) == looked:
-            solve = partial(best, threads=threads, search=search, budget=budget)
-            parts = _Parts(lattice, shown, solve)
-            different = [path for _, path in zip(range(n), parts, strict=False)]
-        found.append(different[:n])
-    return _summed(lattices, found, chosen, threads)
+    LabelsT_co = TypeVar("LabelsT_co", bound=Labels, default=Labels, covariant=True)
+else:  # its default is for those who check types
+    from typing import TypeVar
+
+    LabelsT_co = TypeVar("LabelsT_co", bound=Labels, covariant=True)
 
 
-def _different(taped: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> list[Path]:
-    """Return the first path of each labelling of the tapes shown, without the others."""
-    found: dict[tuple[tuple[str, ...], ...], Path] = {}
-    exact = True
-    for path in paths:
-        exact = exact and path.exact
-        labels = tuple(taped.labels_of(path.labels, tape) for tape in shown)
-        found.setdefault(labels, _named(labels, path, exact=exact, bound=path.bound))
-    return list(found.values())
+def shown_tapes(known: Sequence[str], tapes: Sequence[str]) -> tuple[str, ...]:
+    """Return the tapes that are asked for."""
+    if isinstance(tapes, str) or not tapes or len(set(tapes)) < len(tapes):
+        raise OptionError(f"tapes is {tapes!r}, expected names of tapes, each once")
+    odd = [tape for tape in tapes if tape not in known]
+    if odd:
+        raise OptionError(f"no tape {odd[0]!r}: there is {', '.join(known)}")
+    return tuple(tapes)
 
 
-def _named(labels: tuple[tuple[str, ...], ...], path: Path, *, exact: bool, bound: float) -> Path:
-    return Path(labels_of_tapes(labels), path.score, path.probability, exact=exact, bound=bound)
+def labels_of_tapes(labels: Sequence[tuple[str, ...]]) -> Labels:
+    """Return the labels of some tapes as a path has them: those of an only tape as they are."""
+    return tuple(labels) if len(labels) > 1 else labels[0]
 
 
-def _summed(
-    lattices: Sequence[Any],
-    found: list[list[Path]],
-    chosen: list[tuple[str, ...]],
-    threads: int,
-) -> list[list[Path]]:
-    """Return the paths with the probability of their labels, summed over the other tapes."""
-    parts, whose = [], []
-    for number, (lattice, paths) in enumerate(zip(lattices, found, strict=True)):
-        for path in paths:
-            parts.append(restricted(lattice, _masks(lattice, chosen[0], path)))
-            whose.append(number)
-    part, whole = (usual_log_z(some, threads=threads).tolist() for some in (parts, lattices))
-    chances = iter([share(log_z, whole[number]) for log_z, number in zip(part, whose, strict=True)])
-    return [
-        [Path(p.labels, p.score, next(chances), exact=p.exact, bound=p.bound) for p in paths]
-        for paths in found
-    ]
+def share(score: float, log_z: float) -> float:
+    """Return exp(score − log Z), at most 1 whatever the rounding; 0 for −inf, NaN for NaN."""
+    return float(np.exp(np.minimum(0.0, score - log_z))) if score > -np.inf else 0.0
 
 
-def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
-    labels = path.labels if len(shown) > 1 else (path.labels,)
-    masks = _all(lattice)
-    for tape, mine in zip(shown, labels, strict=True):
-        ids = lattice.program.chain[tape].topology.label_ids(mine)
-        mask = masks[lattice.tapes.index(tape)]
-        mask[:] = False
-        mask[np.arange(len(ids)), ids] = True
-    return masks
+def shares(scores: Floats, log_z: Floats) -> Floats:
+    """Return `share` of many: exp(score − log Z), at most 1; log Z broadcast over the scores."""
+    dead = np.isneginf(scores)
+    logs = np.where(dead, -np.inf, scores) - np.where(dead, 0.0, log_z)
+    return np.where(dead, 0.0, np.exp(np.minimum(0.0, logs)))
 
 
-def _all(lattice: Any) -> list[Bools]:
-    """Return masks that allow every label of every tape."""
-    sizes = [len(lattice.program.labels(tape)) for tape in lattice.tapes]
-    return [np.ones((len(lattice), size), dtype=np.bool_) for size in sizes]
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where the labels of a tape of a path lie, if they are those of segments.
 
-
-class _Part(NamedTuple):
-    """Labellings of the tapes shown, and the best path among them.
-
-    Parts are taken by cost, then in the order of the label numbers.
+    Parameters
+    ----------
+    starts, ends : tuple of int
+        First token of each segment, and the one behind its last.
+    arcs : int64 [k]
+        Which of the given arcs the segments are; −1: none that was given.
     """
 
-    cost: float  # −score of the path
-    ids: tuple[int, ...]  # all tapes shown at the first token, at the second one, ...
-    path: Path
-    bound: float  # no path of the part scores more
-    masks: list[Bools]  # [T, L] labels that a path of the part may have, for all tapes
-    fixed: int  # so many of the ids are the same in all paths of the part
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+    arcs: Longs = field(compare=False)
 
 
-class _Parts:
-    """The labellings of some tapes of one lattice, best first."""
+def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
+    """Return spans of columns; a path has thousands, so they are made as the tuples they are."""
+    return tuple(map(partial(tuple.__new__, Span), zip(start, end, names, strict=True)))
 
-    def __init__(self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths]) -> None:
-        self.lattice, self.shown, self.solve = lattice, shown, solve
-        self.places = [lattice.tapes.index(tape) for tape in shown]
-        self.unknown = -np.inf  # no path scores more in parts where the budget ended the search
 
-    def __iter__(self) -> Iterator[Path]:
-        queue = self._solved([(_all(self.lattice), 0)])
-        while queue:
-            part = heapq.heappop(queue)
-            bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
-            labels = tuple(self.lattice.labels_of(part.path.labels, tape) for tape in self.shown)
-            yield _named(labels, part.path, exact=bound <= part.path.score, bound=bound)
-            for other in self._solved(list(self._cut(part))):
-                heapq.heappush(queue, other)
+@dataclass(frozen=True, slots=True)
+class Path(Generic[LabelsT_co]):
+    """One label sequence through a lattice, or one sequence of segments.
 
-    def _cut(self, part: _Part) -> Iterator[tuple[list[Bools], int]]:
-        """Yield the rest of a part, cut by the first place that differs from its best path."""
-        masks = list(part.masks)
-        for number in range(part.fixed, len(part.ids)):
-            token, tape = divmod(number, len(self.places))
-            place, label = self.places[tape], part.ids[number]
-            other = masks[place].copy()
-            other[token, label] = False
-            if other[token].any():
-                yield [other if k == place else m for k, m in enumerate(masks)], number
-            masks[place] = masks[place].copy()
-            masks[place][token] = False
-            masks[place][token, label] = True
+    Parameters
+    ----------
+    labels : tuple of str
+        Of several tapes, a tuple of such tuples, one a tape.
+    score : float
+        Sum of its potentials (natural log).
+    probability : float
+        exp(score − log Z); NaN where that needs a grammar too large to multiply out
+        (`Lattice.confidence` bounds it).
+    exact : bool
+        Nothing scores higher: proven, not searched until a budget ended.
+    bound : float
+        No label sequence scores higher than this (natural log).
+    places : tuple of (Places or None)
+        Of lattices with segments, where those of each tape lie; None: a label for each token.
+    """
 
-    def _solved(self, parts: Sequence[tuple[list[Bools], int]]) -> list[_Part]:
-        """Return the parts that have a path, as a heap."""
-        lattices = [restricted(self.lattice, masks) for masks, _ in parts]
-        paths = self.solve(lattices)
-        found = [
-            _Part(-path.score, self._ids(path), path, path.bound, masks, fixed)
-            for path, (masks, fixed) in zip(paths, parts, strict=True)
-            if path is not None
-        ]
-        given_up = [bound for path, bound in zip(paths, paths.bounds, strict=True) if path is None]
-        self.unknown = max([self.unknown, *given_up])
-        heapq.heapify(found)
-        return found
+    labels: LabelsT_co
+    score: float
+    probability: float
+    exact: bool
+    bound: float
+    places: tuple[Places | None, ...] = ()
 
-    def _ids(self, path: Path) -> tuple[int, ...]:
-        rows = [
-            self.lattice.program.chain[tape].topology.label_ids(
-                self.lattice.labels_of(path.labels, tape)
+    @property
+    def segments(self) -> tuple[Span, ...]:
+        """What the labels of the first tape of segments cover, ``type`` being the label."""
+        labels: Labels = self.labels
+        if labels and not isinstance(labels[0], str):
+            labels = labels[self.places.index(self._placed) if self.places else 0]
+        if self._placed is None:
+            return made_spans(range(len(labels)), range(1, len(labels) + 1), labels)
+        return made_spans(self._placed.starts, self._placed.ends, labels)
+
+    @property
+    def arcs(self) -> Longs:
+        """Which of the given arcs the segments are, int64 [k]; −1: none that was given."""
+        return np.zeros(0, dtype=np.int64) if self._placed is None else self._placed.arcs
+
+    @property
+    def _placed(self) -> Places | None:
+        return next((one for one in self.places if one is not None), None)
+
+    def __repr__(self) -> str:
+        if self.places:
+            listed = ", ".join(f"{s.start}:{s.end} {s.type}" for s in self.segments[:12])
+            more = ", …" if len(self.segments) > 12 else ""
+            return (
+                f"<Path: {listed}{more}; score {self.score:.6g}, "
+                f"probability {self.probability:.4g}>"
             )
-            for tape in self.shown
-        ]
-        return tuple(np.stack(rows, axis=1).ravel().tolist())
+        values = f"score={self.score!r}, probability={self.probability!r}, exact={self.exact!r}"
+        return f"Path(labels={_short(self.labels)}, {values}, bound={self.bound!r})"
+
+    def _repr_html_(self) -> str:
+        """Return the labels for notebooks, a row for each tape."""
+        several = bool(self.labels) and not isinstance(self.labels[0], str)
+        rows = {str(k): row for k, row in enumerate(self.labels)} if several else {"": self.labels}
+        facts: dict[str, display.Cell] = {
+            "score": display.number(self.score),
+            "probability": self.probability,
+        }
+        proven = None if self.exact else f"not proven; none scores more than {self.bound:.4g}"
+        return display.picture(display.facts({**facts, "best": proven}), display.sequences(rows))
+
+
+def _short(labels: Labels) -> str:
+    """Return labels as they are shown, those of long sentences cut."""
+    if labels and not isinstance(labels[0], str):
+        return f"({', '.join(map(_short, labels))})"
+    if len(labels) <= _MOST_SHOWN:
+        return repr(labels)
+    first = ", ".join(map(repr, labels[:_MOST_SHOWN]))
+    return f"({first}, … {len(labels):,} tokens)"

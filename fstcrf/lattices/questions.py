@@ -17,7 +17,7 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import LabelsT_co, Path, Places, share, shown_tapes
+from fstcrf.lattices.paths import LabelsT_co, Path, Places, share, shown_tapes
 from fstcrf.machines.plans import Search, warn_unproven
 
 if TYPE_CHECKING:

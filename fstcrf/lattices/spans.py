@@ -17,9 +17,9 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import OptionError
-from fstcrf.lattices.answer import LabelsT_co
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.many import Asked, Group, answered
+from fstcrf.lattices.paths import LabelsT_co
 from fstcrf.lattices.tapes import Taped, scaled_lattice
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program

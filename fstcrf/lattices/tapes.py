@@ -19,7 +19,7 @@ from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
 from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.answer import Labels, LabelsT_co
+from fstcrf.lattices.paths import Labels, LabelsT_co
 from fstcrf.lattices.questions import ArrayT_co
 from fstcrf.lazy import LazyModule, memoised
 from fstcrf.machines.plans import Chain, Coupling, Program, Search, scaled

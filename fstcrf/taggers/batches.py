@@ -12,7 +12,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import DataError
 from fstcrf.lattices import Answer, Lattice
-from fstcrf.lattices.paths import nbest_of_tapes
+from fstcrf.lattices.labellings import nbest_of_tapes
 from fstcrf.machines.plans import Program, no_path_error, warn_unproven
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.component import as_read

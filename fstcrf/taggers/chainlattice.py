@@ -20,7 +20,7 @@ from fstcrf.errors import OptionError, ShapeError
 from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Lattice, Path, drawings
-from fstcrf.lattices.answer import shown_tapes
+from fstcrf.lattices.paths import shown_tapes
 from fstcrf.machines import pictures
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import no_path_error, warn_unproven

@@ -12,7 +12,8 @@ import numpy as np
 from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, one_of, refuse_fst, whole_number
 from fstcrf.errors import NoPathError, TooLargeError
-from fstcrf.lattices.answer import Answer, Change, Path, shown_tapes
+from fstcrf.lattices.answer import Answer, Change
+from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.jointmodel import JointModel, budget_of
 from fstcrf.taggers.known import Bias, Columns, Forced, Request, in_columns

@@ -18,7 +18,7 @@ from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Bound, Budget, EmissionRows
-from fstcrf.lattices.answer import Answer, Path
+from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.confidence import Confidence
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
@@ -30,6 +30,7 @@ from fstcrf.lattices.emissions.reading import (
 )
 from fstcrf.lattices.emissions.structure import ChainScores, LegalStates, structure
 from fstcrf.lattices.lattice import Lattice, TapeLattice
+from fstcrf.lattices.paths import Path
 from fstcrf.lattices.spans import (
     MinimumRisk,
     ProbableSpans,

@@ -1,0 +1,180 @@
+"""The n best labellings of some tapes of lattices that have a label for each token.
+
+They differ in the tapes shown. Each ranks by the best path that has its labels, and its
+probability is that of all paths that have them: the log Z of the lattice restricted to them, less
+log Z. The n best paths of all tapes often hold enough of them. Where they do not, the labellings
+are cut into parts: behind the best labelling come those that differ from it first at one place,
+one part for each place, each with a best path of its own (Lawler 1972).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fstcrf.arguments import whole_number
+from fstcrf.arrays import Bools
+from fstcrf.kernel import Budget
+from fstcrf.lattices.many import Paths, best, nbest, usual_log_z
+from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
+from fstcrf.lattices.tapes import restricted
+from fstcrf.machines.plans import Search
+
+_JOINT = 8
+"""Paths of all tapes that are looked at first, for each labelling that is wanted."""
+
+
+def nbest_of_tapes(
+    lattices: Sequence[Any],
+    n: int,
+    tapes: Sequence[str],
+    *,
+    threads: int = 1,
+    search: Search | None = None,
+    budget: Budget | None = None,
+) -> list[list[Path]]:
+    """Return the n best labellings of some tapes of each lattice, best first.
+
+    Of these tapes are the labels of a `Path`, in this order. Its score is that of the best path of
+    all tapes with these labels; its probability is summed over the other tapes.
+    """
+    chosen = [shown_tapes(lattice.tapes, tapes) for lattice in lattices][:1]
+    n = whole_number(n, "n", least=1, narrow=True)
+    looked = min(_JOINT * n, 2**31 - 1)
+    several = nbest(lattices, looked, threads=threads, search=search, budget=budget)
+    found: list[list[Path]] = []
+    for lattice, paths in zip(lattices, several, strict=True):
+        shown = chosen[0]
+        different = _different(lattice, paths, shown)
+        if len(different) < n and len(paths) == looked:
+            solve = partial(best, threads=threads, search=search, budget=budget)
+            parts = _Parts(lattice, shown, solve)
+            different = [path for _, path in zip(range(n), parts, strict=False)]
+        found.append(different[:n])
+    return _summed(lattices, found, chosen, threads)
+
+
+def _different(taped: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> list[Path]:
+    """Return the first path of each labelling of the tapes shown, without the others."""
+    found: dict[tuple[tuple[str, ...], ...], Path] = {}
+    exact = True
+    for path in paths:
+        exact = exact and path.exact
+        labels = tuple(taped.labels_of(path.labels, tape) for tape in shown)
+        found.setdefault(labels, _named(labels, path, exact=exact, bound=path.bound))
+    return list(found.values())
+
+
+def _named(labels: tuple[tuple[str, ...], ...], path: Path, *, exact: bool, bound: float) -> Path:
+    return Path(labels_of_tapes(labels), path.score, path.probability, exact=exact, bound=bound)
+
+
+def _summed(
+    lattices: Sequence[Any],
+    found: list[list[Path]],
+    chosen: list[tuple[str, ...]],
+    threads: int,
+) -> list[list[Path]]:
+    """Return the paths with the probability of their labels, summed over the other tapes."""
+    parts, whose = [], []
+    for number, (lattice, paths) in enumerate(zip(lattices, found, strict=True)):
+        for path in paths:
+            parts.append(restricted(lattice, _masks(lattice, chosen[0], path)))
+            whose.append(number)
+    part, whole = (usual_log_z(some, threads=threads).tolist() for some in (parts, lattices))
+    chances = iter([share(log_z, whole[number]) for log_z, number in zip(part, whose, strict=True)])
+    return [
+        [Path(p.labels, p.score, next(chances), exact=p.exact, bound=p.bound) for p in paths]
+        for paths in found
+    ]
+
+
+def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
+    labels = path.labels if len(shown) > 1 else (path.labels,)
+    masks = _all(lattice)
+    for tape, mine in zip(shown, labels, strict=True):
+        ids = lattice.program.chain[tape].topology.label_ids(mine)
+        mask = masks[lattice.tapes.index(tape)]
+        mask[:] = False
+        mask[np.arange(len(ids)), ids] = True
+    return masks
+
+
+def _all(lattice: Any) -> list[Bools]:
+    """Return masks that allow every label of every tape."""
+    sizes = [len(lattice.program.labels(tape)) for tape in lattice.tapes]
+    return [np.ones((len(lattice), size), dtype=np.bool_) for size in sizes]
+
+
+class _Part(NamedTuple):
+    """Labellings of the tapes shown, and the best path among them.
+
+    Parts are taken by cost, then in the order of the label numbers.
+    """
+
+    cost: float  # −score of the path
+    ids: tuple[int, ...]  # all tapes shown at the first token, at the second one, ...
+    path: Path
+    bound: float  # no path of the part scores more
+    masks: list[Bools]  # [T, L] labels that a path of the part may have, for all tapes
+    fixed: int  # so many of the ids are the same in all paths of the part
+
+
+class _Parts:
+    """The labellings of some tapes of one lattice, best first."""
+
+    def __init__(self, lattice: Any, shown: tuple[str, ...], solve: Callable[..., Paths]) -> None:
+        self.lattice, self.shown, self.solve = lattice, shown, solve
+        self.places = [lattice.tapes.index(tape) for tape in shown]
+        self.unknown = -np.inf  # no path scores more in parts where the budget ended the search
+
+    def __iter__(self) -> Iterator[Path]:
+        queue = self._solved([(_all(self.lattice), 0)])
+        while queue:
+            part = heapq.heappop(queue)
+            bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
+            labels = tuple(self.lattice.labels_of(part.path.labels, tape) for tape in self.shown)
+            yield _named(labels, part.path, exact=bound <= part.path.score, bound=bound)
+            for other in self._solved(list(self._cut(part))):
+                heapq.heappush(queue, other)
+
+    def _cut(self, part: _Part) -> Iterator[tuple[list[Bools], int]]:
+        """Yield the rest of a part, cut by the first place that differs from its best path."""
+        masks = list(part.masks)
+        for number in range(part.fixed, len(part.ids)):
+            token, tape = divmod(number, len(self.places))
+            place, label = self.places[tape], part.ids[number]
+            other = masks[place].copy()
+            other[token, label] = False
+            if other[token].any():
+                yield [other if k == place else m for k, m in enumerate(masks)], number
+            masks[place] = masks[place].copy()
+            masks[place][token] = False
+            masks[place][token, label] = True
+
+    def _solved(self, parts: Sequence[tuple[list[Bools], int]]) -> list[_Part]:
+        """Return the parts that have a path, as a heap."""
+        lattices = [restricted(self.lattice, masks) for masks, _ in parts]
+        paths = self.solve(lattices)
+        found = [
+            _Part(-path.score, self._ids(path), path, path.bound, masks, fixed)
+            for path, (masks, fixed) in zip(paths, parts, strict=True)
+            if path is not None
+        ]
+        given_up = [bound for path, bound in zip(paths, paths.bounds, strict=True) if path is None]
+        self.unknown = max([self.unknown, *given_up])
+        heapq.heapify(found)
+        return found
+
+    def _ids(self, path: Path) -> tuple[int, ...]:
+        rows = [
+            self.lattice.program.chain[tape].topology.label_ids(
+                self.lattice.labels_of(path.labels, tape)
+            )
+            for tape in self.shown
+        ]
+        return tuple(np.stack(rows, axis=1).ravel().tolist())
