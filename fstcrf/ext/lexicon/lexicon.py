@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -476,7 +477,7 @@ class Lexicon:
         """
         if word >= self.n_known:
             return self.unknown.feature(int(self._unknown_entries[word - self.n_known]))
-        k = int(np.searchsorted(self.tables.first, word, side="right")) - 1
+        k = bisect_right(self.tables.first, word) - 1
         return self.dictionaries[k].feature(word - self.tables.first[k])
 
     def entries(self, words: Ints) -> NDArray[np.void]:
