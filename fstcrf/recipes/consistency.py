@@ -415,11 +415,7 @@ def _reading(setting: Setting) -> str:
 def _counts(counts: PairCounts) -> str:
     same = _beside(counts.types, counts.same, PAPER_SAME)
     within = _beside(counts.types, counts.within, PAPER_WITHIN)
-    return (
-        "## Counts in the training file\n\nPairs of spans with the same tokens (paper's table 3 "
-        f"in brackets):\n\n{same}\n\nSpans (rows) that hold another's tokens "
-        f"(columns; table 4):\n\n{within}"
-    )
+    return prose("consistency/counts", same=same, within=within)
 
 
 def _beside(types: Sequence[str], counts: Longs, paper: Sequence[Sequence[int | None]]) -> str:

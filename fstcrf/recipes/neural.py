@@ -40,7 +40,7 @@ from fstcrf.recipes.network import (
 )
 from fstcrf.recipes.probabilities import Worth, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid
-from fstcrf.recipes.report import Headline, Margin, Result, Row, number, prose, table
+from fstcrf.recipes.report import Headline, Margin, Result, Row, number, prose
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import spans
 
@@ -244,7 +244,8 @@ def run(setting: Setting) -> Result:
     courses = {one: trained(one, data, setting)[1] for one in runs}
     rows = setting.told(_rows(found, courses))
     sections = [_reading(sizes), *_tables(found, sizes), _grammar_in_training(found, sizes)]
-    sections += [_probabilities(probabilities), protocol.section()]
+    sections.append(prose("neural/probabilities", table=worth_table(probabilities)))
+    sections.append(protocol.section())
     return Result(rows, sections, headline=_headline(found, sizes[-1]))
 
 
@@ -344,16 +345,7 @@ def _tables(found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[i
         for loss in LOSSES:
             ways = [_of(found, size, loss, way) for way in WAYS]
             body += [[f"{loss}, {way}", *_cells(ways, k)] for k, way in enumerate(WAYS)]
-        head = [
-            "",
-            "F, %",
-            "gain over free (95 % interval)",
-            "gain over the row before",
-            "illegal sentences",
-            "calibration error",
-            "decoding, seconds",
-        ]
-        sections.append(f"## {size:,} training sentences\n\n{table(head, body)}")
+        sections.append(prose("neural/table", body, size=size))
     return sections
 
 
@@ -371,13 +363,7 @@ def _grammar_in_training(
             for side in (mine, other)
         ]
         body.append([f"{size:,}", *map(number, means[::-1]), gain, *map(number, errors[::-1])])
-    head = ["sentences", "crf: F, %", "crf under grammar: F, %", "difference (95 % interval)"]
-    head += ["crf: calibration error", "crf under grammar: calibration error"]
-    return (
-        "## The grammar in training\n\n"
-        "Both decoded under the grammar: what it brings that only legal labellings are summed "
-        f"over in training, too.\n\n{table(head, body)}"
-    )
+    return prose("neural/grammar", body)
 
 
 def _difference(mine: Sequence[Decoded], other: Sequence[Decoded], *, matched: bool) -> str:
@@ -398,10 +384,6 @@ def _cells(ways: Sequence[Sequence[Decoded]], k: int) -> list[str]:
         number(statistics.fmean(errors)) if errors else "",
         number(statistics.median(one.seconds for one in mine)),
     ]
-
-
-def _probabilities(found: Mapping[str, Worth]) -> str:
-    return prose("neural/probabilities", table=worth_table(found))
 
 
 def _reading(sizes: Sequence[int]) -> str:

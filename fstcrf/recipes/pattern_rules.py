@@ -18,18 +18,7 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Settings, grid
-from fstcrf.recipes.report import (
-    CHANCES,
-    P_VALUES,
-    Headline,
-    Result,
-    Row,
-    chances,
-    gain,
-    prose,
-    table,
-    template,
-)
+from fstcrf.recipes.report import Headline, Result, Row, chances, gain, prose, template
 from fstcrf.taggers import CRF
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Corpus
@@ -198,21 +187,18 @@ def _significance(runs: Mapping[str, Mapping[str, RuleRun]], test: Corpus, setti
         for one, other in pairs:
             pair = compare(gold, found[one].labels, found[other].labels, seed=setting.seed)
             body.append([f"{name}: {one}", other, gain(pair), *chances(pair)])
-    head = ["", "against", "F (95 % interval)", *CHANCES]
-    return f"## Significance\n\n{P_VALUES}\n\n{table(head, body)}"
+    return prose("rules/significance", body)
 
 
 def _weights(runs: Mapping[str, Mapping[str, RuleRun]]) -> str:
-    columns = [
-        (f"{name}: {system}", found[system].weights)
+    columns = {
+        f"{name}: {system}": found[system].weights
         for name, found in runs.items()
         for system in (FROZEN, JOINT)
-    ]
-    body = [[rule, *(f"{weights[rule]:+.2f}" for _, weights in columns)] for rule in columns[0][1]]
-    return (
-        "## Weights\n\nNatural-log scores of a match; files have their negatives as costs.\n\n"
-        + table(["rule", *(name for name, _ in columns)], body)
-    )
+    }
+    rules = next(iter(columns.values()))
+    body = [[rule, *(f"{weights[rule]:+.2f}" for weights in columns.values())] for rule in rules]
+    return prose("rules/weights", body, systems=" | ".join(columns))
 
 
 def _reading(train: int, held_out: int) -> str:

@@ -197,9 +197,17 @@ def _texts(file: str) -> dict[str, str]:
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n|- )\s*")
 
 
-def prose(name: str, /, **fields: object) -> str:
-    """Return a section of ``texts.md``, what stands in braces there filled in."""
-    return _LINE_END.sub(" ", _texts("texts.md")[name]).format_map(fields)
+def prose(name: str, /, rows: Sequence[Sequence[str]] | None = None, **fields: object) -> str:
+    """Return a section of ``texts.md``, what stands in braces there filled in.
+
+    With `rows`, its last paragraph is the head of their table, a bar between two columns.
+    """
+    texts = {key: _LINE_END.sub(" ", text) for key, text in _texts("texts.md").items()}
+    text = texts[name].format_map({"p_values": texts["p-values"], **fields})
+    if rows is None:
+        return text
+    above, _, head = text.rpartition("\n\n")
+    return f"{above}\n\n{table(re.split(r' *[|] *', head), rows)}"
 
 
 def template(name: str) -> str:
@@ -209,12 +217,6 @@ def template(name: str) -> str:
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
-
-
-P_VALUES = (  # what a table of p-values is to be read with
-    "Tokens of a sentence, and sentences of a document, are not independent, so that McNemar's "
-    "p-values are too small; none is corrected for how many there are."
-)
 
 
 def gain(pair: Comparison) -> str:
@@ -266,11 +268,8 @@ def spread(values: Sequence[float], write: Callable[[float], str] = "{:.2f}".for
     return f"{write(statistics.fmean(values))}{deviation}"
 
 
-CHANCES = ["McNemar, tokens", "sentences", "randomised F"]  # the columns of `chances`
-
-
 def chances(pair: Comparison) -> list[str]:
-    """Write the p-values of a comparison."""
+    """Write the p-values of a comparison: McNemar's of tokens and sentences, of randomised F."""
     return [f"{p:.3g}" for p in (pair.tokens.exact, pair.sentences.exact, pair.randomised)]
 
 

@@ -22,7 +22,6 @@ from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
 from fstcrf.recipes.report import (
-    P_VALUES,
     Curve,
     Headline,
     Panel,
@@ -466,10 +465,7 @@ def _significance(
                 f"{found.randomised:.3g}",
             ]
         )
-    head = ["", "paper's p", "McNemar, exact", "χ²", "labels that one alone has right"]
-    head += ["difference in F (95 % by bootstrap)", "interval with all runs"]
-    head += ["approximate randomisation"]
-    return prose("shallow-parsing/significance", p_values=P_VALUES, table=table(head, cells))
+    return prose("shallow-parsing/significance", cells)
 
 
 RECIPE = Recipe(

@@ -27,7 +27,7 @@ from fstcrf.ext.words.templates import fields_of
 from fstcrf.lazy import optional
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
-from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, table, template
+from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, template
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
@@ -354,8 +354,7 @@ def _coverage(task: WordTask) -> str:
                 for w in one.words
             )
         rows.append([name, f"{len(data):,}", f"{words:,}", str(spans), str(labels)])
-    head = ["part", "texts", "words", "not in the lattice", "there with other labels only"]
-    return f"## What lattices lack\n\n{table(head, rows)}"
+    return prose("words/coverage", rows)
 
 
 def _characters(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
@@ -384,8 +383,7 @@ def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
             pair = compare(gold, spelled(one.spans), reference, seed=seed)
             what = "words with labels" if labels else "words"
             rows.append([one.name, what, gain(pair), f"{pair.randomised:.3g}"])
-    head = ["against MeCab", "F of", "gain (95 % interval)", "p, randomised"]
-    return f"## Significance\n\n{table(head, rows)}"
+    return prose("words/significance", rows)
 
 
 def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[WordRun]) -> str:
@@ -400,8 +398,7 @@ def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[Wo
             about = (TEMPLATES, options)
             several = over_seeds(setting, name, make, WordRun, seeds=seeds, about=about)
             rows.append([what, f"{share:.0%}", *_means(task, several)])
-    head = ["known of dev", "share", "F of words, %", "F of words with labels, %"]
-    return prose("words/curve", draws=SEEDS if setting.full else 1, table=table(head, rows))
+    return prose("words/curve", rows, draws=SEEDS if setting.full else 1)
 
 
 _Draw: TypeAlias = Callable[[int], list[Annotation]]

@@ -20,7 +20,7 @@ from fstcrf.errors import DataError
 from fstcrf.ext.addresses import AddressParser, Parses, components_of, installed
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.experiment import Recipe, Setting
-from fstcrf.recipes.report import Result, Row, number, prose, table
+from fstcrf.recipes.report import Result, Row, number, prose
 
 PLAIN = "no grammar"
 RULE, MORE = "usaddress.grm", "us_address.grm"
@@ -153,13 +153,13 @@ def _changes(plain: Parses, system: _System, gold: Sequence[LabelledAddress]) ->
     found = changes(plain, system.parses)
     tokens = sum(map(len, found.values()))
     addresses = {change.address for group in found.values() for change in group}
-    head = f"## What {system.name} changes: {tokens} tokens of {len(addresses)} addresses"
     rows = [
         [f"{old} → {new}", number(len(group)), _right(gold, group, new), _shown(system, group[0])]
         for (old, new), group in found.items()
     ]
-    columns = ["label of usaddress → new label", "tokens", "right now", "an example"]
-    return f"{head}\n\n{table(columns, rows)}"
+    return prose(
+        "usaddress/changes", rows, name=system.name, tokens=tokens, addresses=len(addresses)
+    )
 
 
 def _right(gold: Sequence[LabelledAddress], group: Sequence[Change], new: str) -> str:
