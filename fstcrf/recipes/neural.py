@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -50,7 +50,6 @@ QUICK = (50, 200)
 FEW_SEEDS = 3  # runs with all training sentences, which take longest
 
 _OPTIONS = grid(rate=(0.001, 0.002, 0.004), dropout=(0.3, 0.5))
-_made = NetworkOptions
 _LEAST_HELD_OUT = 500
 """Sentences of the dev file that end a training, where the training part has fewer."""
 _CHOSEN_ON = 1000  # training sentences that options are chosen with
@@ -180,6 +179,7 @@ class Decoded(msgspec.Struct, frozen=True):
 
 
 WAYS = ("free", "grammar", "grammar, consistency")
+_Found: TypeAlias = Mapping[NetworkRun, Mapping[str, Decoded]]  # by the way to decode
 
 
 def decoded(
@@ -257,10 +257,11 @@ def _runs(size: int, *, full: bool) -> int:
 
 def _chosen_options(protocol: Protocol, data: EntityData, setting: Setting) -> NetworkOptions:
     def held_out(settings: Settings) -> float:
-        one = NetworkRun("crf", _CHOSEN_ON, setting.seed, _made(**settings))
+        one = NetworkRun("crf", _CHOSEN_ON, setting.seed, NetworkOptions(**settings))
         return trained(one, data, setting)[1].dev_f
 
-    return _made(**protocol.choose("networks", _OPTIONS, held_out, quick=_QUICK_OPTIONS))
+    chosen = protocol.choose("networks", _OPTIONS, held_out, quick=_QUICK_OPTIONS)
+    return NetworkOptions(**chosen)
 
 
 def _chosen_penalties(
@@ -308,9 +309,7 @@ def _worth(one: NetworkRun, data: EntityData, test: Corpus, setting: Setting) ->
     return setting.kept(f"{one.name}, probabilities", make, Worth, one)
 
 
-def _rows(
-    found: Mapping[NetworkRun, Mapping[str, Decoded]], courses: Mapping[NetworkRun, NetworkCourse]
-) -> Iterator[Row]:
+def _rows(found: _Found, courses: Mapping[NetworkRun, NetworkCourse]) -> Iterator[Row]:
     for one, ways in found.items():
         course = courses[one]
         yield Row(one.name, "F, held-out, %", course.dev_f, seconds=course.seconds)
@@ -322,13 +321,11 @@ def _rows(
                 yield Row(name, "expected calibration error", answer.error)
 
 
-def _of(
-    found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int, loss: Loss, way: str
-) -> list[Decoded]:
+def _of(found: _Found, size: int, loss: Loss, way: str) -> list[Decoded]:
     return [ways[way] for one, ways in found.items() if (one.size, one.loss) == (size, loss)]
 
 
-def _headline(found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int) -> list[Headline]:
+def _headline(found: _Found, size: int) -> list[Headline]:
     lines = []
     for loss in LOSSES:
         for way in WAYS:
@@ -338,7 +335,7 @@ def _headline(found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int) -> l
     return lines
 
 
-def _tables(found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[str]:
+def _tables(found: _Found, sizes: Sequence[int]) -> list[str]:
     sections = []
     for size in sizes:
         body = []
@@ -349,9 +346,7 @@ def _tables(found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[i
     return sections
 
 
-def _grammar_in_training(
-    found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]
-) -> str:
+def _grammar_in_training(found: _Found, sizes: Sequence[int]) -> str:
     """Write what it brings to train under the grammar, where both are decoded under it."""
     body = []
     for size in sizes:

@@ -19,7 +19,7 @@ from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
 from fstcrf.recipes.report import Headline, Margin, Row, number, prose
-from fstcrf.recipes.seminars_systems import Shared, news
+from fstcrf.recipes.seminars_systems import Shared, kept_tagger, news
 from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task
 from fstcrf.text.corpus import Corpus
@@ -70,9 +70,7 @@ def _people_and_places(setting: Setting, common: Shared) -> CRF:
     ]
     messages = common.messages.with_column("place", labels)
     task = Task("place", messages, PAPER.alone, options=PAPER.options)
-    return Pipeline([task]).train(setting.parts.file("people and places", "pipeline", PAPER))[
-        "place"
-    ]
+    return kept_tagger(setting, "people and places", task, PAPER)
 
 
 def _draw(

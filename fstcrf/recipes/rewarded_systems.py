@@ -376,34 +376,22 @@ def learnt(
         passes = -(-system.samples // len(data.train))
     epochs = max(passes // system.passes, 1)
     samples = len(data.train) * system.passes // system.aim.draws * system.aim.draws
+    options: dict[str, Any] = {"aim": system.aim, "rule": system.rule, "epochs": epochs}
+    options |= {"dev": data.dev, "seed": seed, "report": report}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LearningWarning)  # the outcome says so, too
         if system.logged:
-            return learn_from_log(
-                start,
-                log_of(start, data, seed),
-                aim=system.aim,
-                rule=system.rule,
-                epochs=epochs,
-                dev=data.dev,
-                seed=seed,
-                report=report,
-            )
+            return learn_from_log(start, log_of(start, data, seed), **options)
         return simulate(
             start,
             data.train,
             PHRASE,
-            aim=system.aim,
-            rule=system.rule,
             schedule=system.schedule,
             graded=system.graded,
-            epochs=epochs,
             samples=samples,
-            dev=data.dev,
             rater=system.rater,
             complete=system.begin == "zeros",
-            seed=seed,
-            report=report,
+            **options,
         )
 
 

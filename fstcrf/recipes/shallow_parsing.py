@@ -102,9 +102,8 @@ def stop_course(stop: Stop, features: str, data: DataSplit, setting: Setting) ->
 
     def train() -> list[float]:
         options: dict[str, Any] = {"features": features, "held_out": True, "l2": stop.l2}
-        options |= {"boundary": stop.boundary, "seed": setting.seed, "threads": THREADS}
-        run = chunkers.optimised(_BEST, data, **options)[1]
-        return [point.dev or 0.0 for point in run.course]
+        options |= {"boundary": stop.boundary, "seed": setting.seed}
+        return [point.dev or 0.0 for point in chunkers.run_of(_BEST, data, **options).course]
 
     name = f"CRF, {features}, {stop.boundary}, l2 {stop.l2:g}, course"
     return setting.kept(name, train, list[float])
@@ -126,10 +125,8 @@ def _chosen_epochs(protocol: Protocol, features: str, data: DataSplit, setting: 
     return epochs
 
 
-PAPER_F, WEIGHTS = (
-    {"complete": 94.38, "supported": 94.19},
-    {"supported": 820_000, "complete": 3_800_000},
-)
+PAPER_F = {"complete": 94.38, "supported": 94.19}
+WEIGHTS = {"supported": 820_000, "complete": 3_800_000}
 PAPER_PERCEPTRON = {"supported": 94.09, "complete": 94.07}
 CLOSE = 1.01  # the target of table 3: within 1 % of the best penalised log-likelihood
 PAPER_PAIRS = {("CRF", "SVM"): 0.469, ("CRF", "MEMM"): 0.00109}
@@ -160,7 +157,7 @@ def run(setting: Setting) -> Result:
         rows += setting.rows(f"CRF, {features}, sigma = 1", converged)
         fields[f"CRF, {features}"] = _seeded(features, choices.stops[features], data, setting)
     for features, epochs in choices.epochs.items():
-        make = partial(_perceptron_of, data, epochs, features)
+        make = partial(chunkers.perceptron, data, epochs, features)
         name = f"averaged perceptron, {features}"
         fields[name] = over_seeds(
             setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=epochs
@@ -191,15 +188,10 @@ def _seeded(
     def make(seed: int) -> chunkers.ChunkerRun:
         setting.say(f"shallow-parsing: CRF, {features}, seed {seed}")
         options: dict[str, Any] = {"limit": stop.iterations, "l2": stop.l2, "seed": seed}
-        options |= {"boundary": stop.boundary, "threads": THREADS}
-        return chunkers.optimised(_BEST, data, features=features, **options)[1]
+        return chunkers.run_of(_BEST, data, features=features, boundary=stop.boundary, **options)
 
     name = f"CRF, {features}, as chosen"
     return over_seeds(setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=stop)
-
-
-def _perceptron_of(data: DataSplit, epochs: int, features: str, seed: int) -> chunkers.ChunkerRun:
-    return chunkers.perceptron(data, epochs, features=features, seed=seed)
 
 
 def _others(
@@ -224,17 +216,9 @@ def _watched(data: DataSplit, setting: Setting) -> list[chunkers.ChunkerRun]:
     for optimiser in setting.course.each(chunkers.OPTIMISERS):
         name = f"{optimiser.name}, dev"
         setting.say(f"shallow-parsing: {name}")
-        train = partial(
-            chunkers.optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS
-        )
-        runs.append(
-            setting.kept(name, partial(_known, train), chunkers.ChunkerRun, optimiser.options)
-        )
+        make = partial(chunkers.run_of, optimiser, data, held_out=True, limit=limit)
+        runs.append(setting.kept(name, make, chunkers.ChunkerRun, optimiser.options))
     return runs
-
-
-def _known(train: Callable[[], tuple[CRF, chunkers.ChunkerRun]]) -> chunkers.ChunkerRun:
-    return train()[1]
 
 
 def _with_switch(iterations: int) -> list[chunkers.PublishedOptimiser]:
@@ -260,7 +244,7 @@ def _trained(
 
 
 def _converged(data: DataSplit, features: str) -> Iterator[Row]:
-    run = chunkers.optimised(_BEST, data, features=features, threads=THREADS)[1]
+    run = chunkers.run_of(_BEST, data, features=features)
     name, last = f"CRF, {features}, sigma = 1, converged", run.course[-1]
     yield Row(name, "F, test, %", run.f, PAPER_F[features], run.seconds)
     yield Row(name, "weights", run.weights, WEIGHTS[features])

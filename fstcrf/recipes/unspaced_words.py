@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf.errors import LabelWarning
 from fstcrf.evaluate import compare
-from fstcrf.evaluate.significance import span_counts
+from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.lexicon import Lexicon
 from fstcrf.ext.words import Annotation, LatticeCRF, read_words
 from fstcrf.ext.words.annotation import label_of
@@ -309,29 +309,25 @@ def _systems(
     }
 
 
-def _f(task: WordTask, spans: Sequence[Sequence[tuple[int, int, str]]], *, labels: bool) -> float:
-    right = found = there = 0
-    for one, words in zip(task.test, spans, strict=True):
-        gold = {(w.start, w.end): w.label for w in one.words}
-        right += sum(
-            (s, e) in gold and (not labels or gold[s, e] == label) for s, e, label in words
-        )
-        found += len(words)
-        there += len(gold)
-    return 200.0 * right / max(1, found + there)
+def _counts(task: WordTask, one: WordRun, *, labels: bool) -> SpanCounts:
+    gold = _spelled(task, [each.words for each in task.test], labels=labels)
+    return span_counts(gold, _spelled(task, one.spans, labels=labels))
+
+
+def _f(task: WordTask, one: WordRun, *, labels: bool) -> float:
+    counts = _counts(task, one, labels=labels)
+    return float(200.0 * counts.right.sum() / max(1, counts.found.sum() + counts.wanted.sum()))
 
 
 def _headline(task: WordTask, one: WordRun, *, labels: bool) -> Headline:
-    gold = _spelled(task, [each.words for each in task.test], labels=labels)
-    counts = span_counts(gold, _spelled(task, one.spans, labels=labels))
     metric = f"F of words{' with labels' if labels else ''}, test, %"
-    return Headline.of_f(one.name, metric, [counts])
+    return Headline.of_f(one.name, metric, [_counts(task, one, labels=labels)])
 
 
 def _rows(task: WordTask, one: WordRun) -> Iterator[Row]:
     taught = one.training or None
-    yield Row(one.name, "F of words, test, %", _f(task, one.spans, labels=False), seconds=taught)
-    yield Row(one.name, "F of words with labels, test, %", _f(task, one.spans, labels=True))
+    yield Row(one.name, "F of words, test, %", _f(task, one, labels=False), seconds=taught)
+    yield Row(one.name, "F of words with labels, test, %", _f(task, one, labels=True))
     if one.weights:
         yield Row(one.name, "weights", one.weights)
     yield Row(one.name, "characters a second of the processor", one.characters)
@@ -413,7 +409,7 @@ def _partly(
 
 def _means(task: WordTask, runs: Sequence[WordRun]) -> list[str]:
     """Return F of words and of words with labels."""
-    return [spread([_f(task, one.spans, labels=own) for one in runs]) for own in (False, True)]
+    return [spread([_f(task, one, labels=own) for one in runs]) for own in (False, True)]
 
 
 RECIPE = Recipe(

@@ -133,7 +133,7 @@ def _obeys(system: _System, labels: Sequence[str]) -> bool:
 def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_System]) -> str:
     broken = [i for i in peer.raised if raises(gold[i].labels)]
     everywhere = sum(raises(address.labels) for address in gold)
-    everything = [accuracy(gold, system.parses) for system in systems]
+    plain = accuracy(gold, systems[0].parses)
     there = {s.name: accuracy(gold, s.parses, peer.raised).of_tokens for s in systems}
     return prose(
         "usaddress/reading",
@@ -144,8 +144,8 @@ def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_Sys
         plain=there[PLAIN],
         rule=there[RULE],
         name=RULE,
-        addresses=everything[0].addresses,
-        misaligned=everything[0].misaligned,
+        addresses=plain.addresses,
+        misaligned=plain.misaligned,
     )
 
 
