@@ -393,15 +393,9 @@ def _reading(setting: Setting) -> str:
         ", ".join(f"{l2:g}" for l2 in one.priors[: None if setting.full else 1]) + f" ({one.name})"
         for one in announcements.SETS
     )
-    tried = (
-        ""
-        if setting.full
-        else " A quick run has the settings that stand in the recipe; `--full` "
-        "tries the factorial of features, label schemes, priors and penalties."
-    )
     return prose(
         "consistency/reading",
-        tried=tried,
+        tried="" if setting.full else f" {prose('consistency/quick')}",
         how=f"means over {SEEDS} seeds" if setting.full else "of one seed",
         runs=runs,
         sweeps=SWEEPS,

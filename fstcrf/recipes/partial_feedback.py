@@ -155,7 +155,8 @@ class _Study:
         return self.setting.tagger(f"full information, l2 {l2:g}", make, l2)
 
     def runs(self, system: ways.RewardedSystem, test: Corpus) -> list[ways.LearningRun]:
-        passes, seeds = (FULL, seeds_of(system)) if self.setting.full else (QUICK, 1)
+        many = SEEDS_OF_LONG if system.has_more else SEEDS
+        passes, seeds = (FULL, many) if self.setting.full else (QUICK, 1)
         start = ways.beginning(system, self.data)
 
         def one(seed: int) -> ways.LearningRun:
@@ -202,11 +203,6 @@ def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[flo
 
 def _at(system: ways.RewardedSystem, rate: float) -> ways.RewardedSystem:
     return replace(system, rule=replace(system.rule, rate=rate))
-
-
-def seeds_of(system: ways.RewardedSystem) -> int:
-    """Return from how many seeds a system learns in a full run."""
-    return min(SEEDS, SEEDS_OF_LONG) if system.has_more else SEEDS
 
 
 def _rows(

@@ -180,8 +180,8 @@ def perceptron(
     data: DataSplit, epochs: int, features: str = "supported", seed: int = 0
 ) -> ChunkerRun:
     began = time.perf_counter()
-    options = _perceptron_options(features, seed)
-    model = trained(data.train, max_iterations=epochs, **options)
+    given: dict[str, Any] = {"method": "perceptron", "features": features, "seed": seed}
+    model = trained(data.train, max_iterations=epochs, **given)
     seconds = time.perf_counter() - began
     name = f"averaged perceptron, {features}"
     return _run(name, model, data.test, model.tag_all(data.test), seconds)
@@ -198,13 +198,11 @@ def perceptron_course(
         dev=data.dev,
         patience=EPOCHS_TRIED,
         max_iterations=EPOCHS_TRIED,
-        **_perceptron_options(features, seed),
+        method="perceptron",
+        features=features,
+        seed=seed,
     )
     return scores
-
-
-def _perceptron_options(features: str, seed: int) -> dict[str, Any]:
-    return {"method": "perceptron", "features": features, "seed": seed}
 
 
 def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> ChunkerRun:

@@ -188,7 +188,8 @@ def folded(summary: str, text: str) -> str:
 
 
 @cache
-def _texts(file: str) -> dict[str, str]:
+def texts(file: str) -> dict[str, str]:
+    """Return the parts of a file of the recipes by the names in comments before them."""
     text = resources.files("fstcrf.recipes").joinpath(file).read_text("utf-8")
     parts = (part.partition(" -->") for part in text.split("<!-- ")[2:])
     return {name: words.strip() for name, _, words in parts}
@@ -202,8 +203,8 @@ def prose(name: str, /, rows: Sequence[Sequence[str]] | None = None, **fields: o
 
     With `rows`, its last paragraph is the head of their table, a bar between two columns.
     """
-    texts = {key: _LINE_END.sub(" ", text) for key, text in _texts("texts.md").items()}
-    text = texts[name].format_map({"p_values": texts["p-values"], **fields})
+    known = {key: _LINE_END.sub(" ", text) for key, text in texts("texts.md").items()}
+    text = known[name].format_map({"p_values": known["p-values"], **fields})
     if rows is None:
         return text
     above, _, head = text.rpartition("\n\n")
@@ -212,7 +213,7 @@ def prose(name: str, /, rows: Sequence[Sequence[str]] | None = None, **fields: o
 
 def template(name: str) -> str:
     """Return what ``templates.txt`` has by a name: templates of features, or rules."""
-    return _texts("templates.txt")[name] + "\n"
+    return texts("templates.txt")[name] + "\n"
 
 
 def _cell(text: str) -> str:

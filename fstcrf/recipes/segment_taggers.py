@@ -11,7 +11,7 @@ from typing import Any
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.recipes import corpora
-from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting, fastest
 from fstcrf.recipes.protocol import Protocol, Settings, grid
 from fstcrf.recipes.report import Headline, Result, Row, chances, gain, prose, template
 from fstcrf.taggers import CRF
@@ -144,17 +144,8 @@ def measured(task: SegmentTask, system: str, settings: Settings, test: Corpus) -
     seconds = time.perf_counter() - clock, time.process_time() - began
     labels = tagger.tag_all(test)
     f = corpora.span_f(test, task.target, labels)
-    passes = _fastest(lambda: tagger.tag_all(test)), _fastest(lambda: tagger.decode(test))
+    passes = fastest(lambda: tagger.tag_all(test)), fastest(lambda: tagger.decode(test))
     return SegmentRun(system, labels, f, tagger.space.size, *seconds, *passes)
-
-
-def _fastest(tag: Callable[[], object]) -> float:
-    def once() -> float:
-        began = time.process_time()
-        tag()
-        return time.process_time() - began
-
-    return min(once() for _ in range(3))
 
 
 def run(setting: Setting) -> Result:

@@ -114,15 +114,12 @@ def _chosen_epochs(protocol: Protocol, features: str, data: DataSplit, setting: 
 
     def held_out(settings: Settings) -> float:
         scores = setting.kept(f"perceptron, {features}, course", course, list[float])
-        epochs: int = settings["epochs"]
-        return scores[min(epochs, len(scores)) - 1]
+        return scores[min(int(settings["epochs"]), len(scores)) - 1]
 
     candidates = grid(epochs=range(1, chunkers.EPOCHS_TRIED + 1))
     quick = {"epochs": _GIVEN.epochs.get(features)}
-    epochs: int = protocol.choose(f"perceptron, {features}", candidates, held_out, quick=quick)[
-        "epochs"
-    ]
-    return epochs
+    found = protocol.choose(f"perceptron, {features}", candidates, held_out, quick=quick)
+    return int(found["epochs"])
 
 
 PAPER_F = {"complete": 94.38, "supported": 94.19}
@@ -351,12 +348,10 @@ def lowest(runs: Sequence[chunkers.ChunkerRun]) -> float | None:
     return max(0.0, math.floor(min(best)) - 1.0) if best else None
 
 
-def _loss(point: chunkers.Point) -> float | None:
-    value = _objective(point)
-    return None if value is None else -value
-
-
 def _draw(runs: Sequence[chunkers.ChunkerRun], path: Path) -> None:
+    def loss(point: chunkers.Point) -> float | None:
+        return None if point.gradient_norm is None else -point.objective
+
     def curves(value: Callable[[chunkers.Point], float | None]) -> list[Curve]:
         return [
             Curve(run.name, [point.passes for point in run.course], list(map(value, run.course)))
@@ -364,7 +359,7 @@ def _draw(runs: Sequence[chunkers.ChunkerRun], path: Path) -> None:
         ]
 
     panels = (
-        Panel("negative penalised log-likelihood", curves(_loss), log=True),
+        Panel("negative penalised log-likelihood", curves(loss), log=True),
         Panel("norm of the gradient", curves(lambda p: p.gradient_norm or None), log=True),
         Panel("F of noun phrases, dev part, %", curves(lambda p: p.dev), bottom=lowest(runs)),
     )
@@ -374,14 +369,8 @@ def _draw(runs: Sequence[chunkers.ChunkerRun], path: Path) -> None:
 def _reading(setting: Setting, data: DataSplit) -> str:
     how = "in this run" if setting.full else "before this run"
     extent = "" if setting.full else " `--full` chooses again, and takes 3,700 steps of GIS."
-    return prose(
-        "shallow-parsing/reading",
-        train=len(data.train),
-        dev=len(data.dev),
-        test=len(data.test),
-        how=how,
-        extent=extent,
-    )
+    sizes: Any = {"train": len(data.train), "dev": len(data.dev), "test": len(data.test)}
+    return prose("shallow-parsing/reading", how=how, extent=extent, **sizes)
 
 
 def _why_better(

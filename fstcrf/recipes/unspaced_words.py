@@ -25,7 +25,7 @@ from fstcrf.ext.words.crf import counted
 from fstcrf.ext.words.entries import new_entries
 from fstcrf.ext.words.templates import fields_of
 from fstcrf.lazy import optional
-from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting, fastest
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
 from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, template
 
@@ -207,12 +207,7 @@ def _placed(text: str, words: Sequence[tuple[str, str]]) -> Spans:
 
 
 def _speed(texts: Sequence[str], tag: Callable[[Sequence[str]], object]) -> float:
-    best = float("inf")
-    for _ in range(3):
-        began = time.process_time()
-        tag(texts)
-        best = min(best, time.process_time() - began)
-    return sum(map(len, texts)) / max(best, 1e-9)
+    return sum(map(len, texts)) / max(fastest(lambda: tag(texts)), 1e-9)
 
 
 def mecab_run(task: WordTask) -> WordRun:
