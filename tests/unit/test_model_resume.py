@@ -150,6 +150,7 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
         ("lbfgs", {"l1": 0.05}),
         # Amid stochastic epochs and behind them: units of the weights are those where they ended.
         *(("lbfgs", {"stochastic_epochs": 2, "stop": stop}) for stop in (1, 3, 6)),
+        *(("lbfgs", {"objective": "mce", "stop": stop}) for stop in (2, 6)),
         ("gpd", {"objective": "mce"}),
         ("quickprop", {"objective": "mce"}),
         ("lbfgs", {"dev": noisy(1, 10), "patience": 50}),
