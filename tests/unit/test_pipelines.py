@@ -54,12 +54,12 @@ def only(corpus: Corpus, *names: str) -> Corpus:
     return Corpus({name: corpus.columns[name] for name in names}, corpus.offsets)
 
 
-def tasks(**options: Any) -> list[Task]:
+def tasks() -> list[Task]:
     """Three tasks, each with a text of its own that lacks the labels of the others."""
     return [
-        Task("c", only(sentences(3), "word", "c"), C, reads=["a", "b"], options=options),
+        Task("c", only(sentences(3), "word", "c"), C, reads=["a", "b"]),
         Task("a", only(sentences(1), "word", "a"), A),
-        Task("b", only(sentences(2), "word", "b"), B, reads=["a"], options=options),
+        Task("b", only(sentences(2), "word", "b"), B, reads=["a"]),
     ]
 
 
