@@ -353,7 +353,7 @@ def test_memory_does_not_grow_with_sweeps(tagger: fstcrf.CRF) -> None:
     corpus = Corpus.from_sentences([{"word": ["Rotor", "won"]}] * 300)
 
     def taken(sweeps: int) -> int:
-        return peak(lambda: DocumentTagger(tagger, [], Annealing(sweeps)).tag_all(corpus))
+        return peak(DocumentTagger(tagger, [], Annealing(sweeps)).tag_all, corpus)
 
     taken(1)
     assert taken(2500) < 1.2 * taken(500)

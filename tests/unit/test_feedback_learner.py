@@ -22,6 +22,7 @@ from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, 
 from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, completed, untrained
 from fstcrf.ext.feedback.folder import Journal, LearnerSettings, State
 from fstcrf.taggers import CRF
+from tests.support.interrupts import interrupt
 
 SENTENCE = {"word": ["in", "the", "dark", "wood"]}
 SENTENCES = [SENTENCE, {"word": ["wood"]}, {"word": ["the", "wood", "the"]}]
@@ -379,11 +380,8 @@ def test_an_interrupt_between_journal_and_step(
     one = FeedbackLearner.create(folder, start)
     proposal = one.propose(SENTENCE)
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
-        patched.setattr(one, "_learn", interrupted)
+        patched.setattr(one, "_learn", interrupt)
         with pytest.raises(KeyboardInterrupt):
             one.feedback(proposal, 0.5)
     with pytest.raises(OptionError, match="closed"):

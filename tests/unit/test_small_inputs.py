@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def _lines(n: int, line: str) -> str:
 @pytest.mark.parametrize("text", _TEXTS.values(), ids=_TEXTS)
 def test_memory_of_a_grammar_grows_with_its_text(text: Callable[[int], str]) -> None:
     parse_grammar(text(1))  # the parser itself
-    small, large = (peak(partial(parse_grammar, text(n))) for n in (_SMALL, _LARGE))
+    small, large = (peak(parse_grammar, text(n)) for n in (_SMALL, _LARGE))
     assert large < 1.5 * _LARGE / _SMALL * small
 
 
@@ -76,7 +75,7 @@ def test_memory_of_a_decoder_grows_with_its_labels(tmp_path: Path) -> None:
         decoder = fstcrf.TokenDecoder(labels, thresholds=dict.fromkeys(names, 0.5))
         path = tmp_path / f"{types}.json"
         decoder.save(path)
-        return peak(lambda: fstcrf.TokenDecoder.load(path))
+        return peak(fstcrf.TokenDecoder.load, path)
 
     load(1)
     assert load(_LARGE) < 1.5 * _LARGE / _SMALL * load(_SMALL)

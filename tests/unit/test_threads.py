@@ -244,15 +244,12 @@ def test_first_calls_tag_alike(kind: str, tagger: CRF, reader: CRF) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("grammar", [None, contiguous(LABELS), at_most(1, LABELS[0])])
-def test_first_answers_of_batches_are_alike(grammar: Any, threads: int) -> None:
-    rng = np.random.default_rng(3)
-    transitions = rng.normal(size=(len(LABELS), len(LABELS)))
-    base = Lattice.from_arrays(LABELS, rng.normal(size=(5, len(LABELS))), transitions)
-    values = [rng.normal(size=(n, len(LABELS))) for n in rng.integers(2, 20, size=60)]
-
-    def answers(program: Any) -> list[Any]:
-        lattices = [Lattice(program, (v,)) for v in values]
+@pytest.mark.parametrize("kind", KINDS[:3])
+def test_first_answers_of_batches_are_alike(
+    kind: str, threads: int, tagger: CRF, reader: CRF
+) -> None:
+    def answers(model: Any) -> list[Any]:
+        lattices = [model.lattice(sentence) for sentence in TEST]
         return [
             list(fstcrf.best(lattices, threads=threads)),
             list(fstcrf.nbest(lattices, 3, threads=threads)),
@@ -260,8 +257,8 @@ def test_first_answers_of_batches_are_alike(grammar: Any, threads: int) -> None:
             fstcrf.sample(lattices, 2, threads=threads),
         ]
 
-    made = base if grammar is None else base & grammar
-    wanted, new = answers(made.program), fresh(made).program
+    model = models(tagger, reader)[kind]
+    wanted, new = answers(model), fresh(model)
     assert all(found == wanted for found in together(lambda _: answers(new)))
 
 
