@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fstcrf import CRF, compose
+from fstcrf import CRF
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Acceptor, is_empty
 from fstcrf.taggers import ChainLattice, Composition
@@ -172,30 +172,3 @@ def test_sentences_do_not_see_each_other(
     composition = Composition(tuple(parts), (1.0, 1.0), (acceptor,), normalize=normalize)
     together = composition.paths_all(data)
     assert together == [composition.paths_all([sentence])[0] for sentence in data], "to the bit"
-
-
-@given(worlds(PAIRS, "product"), WEIGHTS)
-def test_weights_multiply_potentials_and_not_the_grammar(
-    world: tuple[Composition, Truth], weight: float
-) -> None:
-    composition, truth = world
-    if contradictory(composition, truth):
-        return
-    scaled = compose(composition, weights=(weight,))
-    assert scaled.weights == tuple(weight * own for own in composition.weights)
-    lattice: Any = scaled.lattice(truth.sentence)
-    assert close(lattice.log_partition(), replace(truth, weights=scaled.weights).log_z)
-
-
-@given(worlds(PAIRS, "product"))
-def test_a_weight_of_zero_is_the_first_tagger(world: tuple[Composition, Truth]) -> None:
-    composition, truth = world
-    alone = compose(*composition.taggers, weights=(1.0, 0.0))
-    first = alone.order[0]
-    if first != alone.tapes[0]:
-        alone = alone.with_weights(0.0, 1.0)
-    k = alone.tapes.index(first)
-    (path,) = alone.paths_all([truth.sentence])
-    own = composition.taggers[k].lattice(truth.sentence)
-    assert path is not None
-    assert close(own.score(path.labels[k]), own.best().score)

@@ -82,11 +82,6 @@ def test_a_known_distortion_is_found_for_each_type(kind: str) -> None:
         assert after < 0.02
 
 
-def test_temperature_of_a_type_is_what_the_log_odds_were_multiplied_by() -> None:
-    calibration = Calibration.fit(simulated(50_000, 0.5), "temperature")
-    assert calibration.curves["X"].temperature == pytest.approx(2.0, rel=0.05)  # type: ignore[union-attr]
-
-
 def test_types_with_little_data_share_the_curve_of_all() -> None:
     many, few = simulated(1000, 0.5), simulated(10, 1.0, 1, "Y")
     events = Events.of(

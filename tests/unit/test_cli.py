@@ -20,6 +20,7 @@ from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.taggers import CRF
 from tests.support.command import ROOT, done, failure, run, start
+from tests.support.interrupts import interrupt
 
 COMMANDS = [
     "demo",
@@ -121,9 +122,6 @@ def test_an_unforeseen_exception_has_no_traceback_unless_wanted(
 
 
 def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("fstcrf.cli.info.load_model", interrupt)
     for debug in ("", "1"):
         monkeypatch.setenv("FSTCRF_DEBUG", debug)
