@@ -333,9 +333,8 @@ def _coverage(task: WordTask) -> str:
     for name, data in (("dev", task.dev), ("test", task.test)):
         spans = words = labels = 0
         for one in data:
-            lattice = task.lexicon.lattice(one.text)
             there: dict[tuple[int, int], set[str]] = {}
-            for word in lattice.words():
+            for word in task.lexicon.candidates(one.text):
                 own = there.setdefault((word.start, word.end), set())
                 own.add(label_of(fields_of(word.feature), LABEL))
             words += len(one.words)

@@ -328,10 +328,14 @@ def of_words(model: Any) -> Any:
         ],
         "nbest": [
             [
-                [[w.surface for w in one.words], one.score, one.probability]
+                [
+                    [w.surface for w in model.candidates(text).chosen(one.arcs)],
+                    one.score,
+                    one.probability,
+                ]
                 for one in lattice.nbest(3)
             ]
-            for lattice in lattices
+            for text, lattice in zip(TEXTS, lattices, strict=True)
         ],
         "log Z": [lattice.log_partition() for lattice in lattices],
     }
