@@ -252,6 +252,13 @@ def test_other_devices_are_refused() -> None:
         ({"lengths": [3, 4]}, ShapeError, "sentence 1: its length is 4"),
         ({"emissions": torch.full((2, 3, 5), torch.nan)}, NumericError, "sentence 0, token 0"),
         ({"emissions": torch.zeros(2, 3, 4)}, ShapeError, "5 labels"),
+        ({"emissions": [torch.zeros(3, 5)]}, OptionError, r"emissions are list, expected a torch"),
+        ({"emissions": np.zeros((2, 3, 5))}, OptionError, r"emissions are ndarray, expected a"),
+        ({"lengths": [3.0, np.inf]}, ShapeError, "lengths are float64, expected whole numbers"),
+        ({"mask": torch.zeros(2, 3) - 1e4}, ShapeError, r"mask holds -10000.0, expected true and"),
+        ({"mask": torch.full((2, 3), torch.nan)}, ShapeError, "mask holds nan"),
+        ({"mask": np.full((2, 3), "a")}, ShapeError, "mask holds 'a'"),
+        ({"mask": [[None] * 3] * 2}, ShapeError, "mask holds None"),
     ],
 )
 def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], says: str) -> None:
@@ -262,6 +269,27 @@ def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], says:
     }
     with pytest.raises(error, match=says):
         layer_of()(**{**given, **change})
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "says"),
+    [
+        (LABELS, {"grammar": "bioes"}, "grammar is str, expected a Grammar"),
+        (LABELS, {"threads": "2"}, "threads is '2', expected a whole number"),
+        (LABELS, {"threads": 1.5}, "threads is 1.5, expected a whole number"),
+        (LABELS, {"transitions": {"tag": np.zeros((5, 5))}}, "transitions: there is no head 'tag'"),
+        ({"a": LABELS, "b": LABELS}, {"initial": {"c": np.zeros(5)}}, "initial: there is no head"),
+        ({"a.b": LABELS}, {}, "heads a.b: 'transitions_a.b' cannot be the name"),
+        (
+            dict.fromkeys(["a", "b_c", "a_b", "c"], ("O", "X")),
+            {"couplings": [("a", "b_c"), ("a_b", "c")]},
+            "'coupling_a_b_c' cannot be the name of one parameter",
+        ),
+    ],
+)
+def test_what_no_layer_is_made_of(labels: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        CRFLayer(labels, **options)
 
 
 def test_nothing_imports_torch_unasked() -> None:

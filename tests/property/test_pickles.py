@@ -144,6 +144,7 @@ def test_every_constructor_of_grammars_is_here() -> None:
     assert {known.get(name, name) for name in made} | {"shipped"} <= set(GRAMMARS)
 
 
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.LabelWarning")  # iob1 and B-B
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_grammars(name: str, tmp_path: Path) -> None:
     grammar = GRAMMARS[name](tmp_path)

@@ -138,6 +138,8 @@ def test_damaged_files_are_named(tmp_path: Path, text: str) -> None:
 def test_what_cannot_be_calibrated() -> None:
     with pytest.raises(OptionError, match="correct and wrong"):
         Calibration.fit(Events.of([0.5, 0.6], [True, True]))
+    with pytest.raises(ShapeError, match=r"correct holds 0\.5, expected true and false"):
+        Events.of([0.5, 0.6], [0.5, 1])
     with pytest.raises(OptionError, match="isotonic or temperature"):
         Calibration.fit(simulated(10, 1.0), "beta")  # type: ignore[arg-type]
     with pytest.raises(NumericError, match="probability 1"):

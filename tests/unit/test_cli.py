@@ -96,6 +96,14 @@ def test_every_exception_has_a_message_and_a_status(
     assert found.message.startswith(message)
 
 
+def test_an_interruption_that_python_wraps_is_one() -> None:
+    """It was an unforeseen error: Ctrl-C while a module was imported."""
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    found = failures.as_failure(error)
+    assert (found.message, found.exit_code) == ("interrupted", 130)
+
+
 def test_an_unforeseen_exception_has_no_traceback_unless_wanted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -90,6 +90,19 @@ def test_trials_as_json(folder: Path) -> None:
     assert told[0]["options"]["l2"] == 0.5
 
 
+def test_a_search_that_goes_on_tells_of_all_trials(folder: Path) -> None:
+    """Those of the journal were missing: the first new one was marked as the best so far."""
+
+    def told(*given: object) -> list[tuple[int, float, bool]]:
+        result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--log-json", *given)
+        trials = [json.loads(line) for line in result.stderr.splitlines()][1:]
+        return [(trial["number"], trial["score"], trial["best"]) for trial in trials]
+
+    whole = told("--journal", "whole.log")
+    assert told("--journal", "parts.log", "--trials", 2) == whole[:2]
+    assert told("--journal", "parts.log", "--resume") == whole
+
+
 @pytest.mark.thorough
 def test_an_interrupt_prints_what_is_known(folder: Path) -> None:
     given = [*SEARCH, "--dev", "dev.txt", "--trials", 10_000, "--journal", "search.log"]
