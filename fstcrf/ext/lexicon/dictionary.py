@@ -113,7 +113,7 @@ class Dictionary:
         DataError
             A damaged dictionary: the feature lies outside, or is no UTF-8.
         """
-        at, width, text = int(self.entries["feature"][word]), 256, memoryview(self.features)
+        at, width, text = int(self.entries["feature"][word]), 256, self.features.data
         while at < len(text):
             part = bytes(text[at : at + width])
             if (end := part.find(b"\0")) >= 0:
