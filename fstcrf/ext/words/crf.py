@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import one_of
+from fstcrf.arguments import one_of, whole_number
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
@@ -250,8 +250,7 @@ class LatticeCRF:
         """
         if boundaries is not None and len(boundaries) != len(texts):
             raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
-        if threads < 1:
-            raise OptionError(f"threads is {threads}, expected at least 1")
+        whole_number(threads, "threads", least=1)
 
         def answer(run: Run) -> BestWords:
             some = slice(run.first, run.end)
