@@ -16,6 +16,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.ext.foreign import load_crfsuite
+from fstcrf.ext.tokenwise import TokenPotentials
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.many import found_best
@@ -24,7 +25,6 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import gathered, no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.tokenwise import TokenPotentials
 
 __all__ = [
     "AddressParser",
