@@ -17,7 +17,7 @@ from fstcrf import errors
 __all__ = ["ALGEBRA", "QUESTIONS", "Gap", "gap_of", "hold"]
 
 _GROUPS = {
-    "tokens": "chain, second order, joint",
+    "tokens": "chain, second order, joint, arrays, moving arrays",
     "arcs": "segments, spans, sausage, ctc, acyclic, paths",
     "unpaired": "chain rule, words",
     "lists": "fstcrf.best, fstcrf.nbest, fstcrf.log_partition, fstcrf.marginals, fstcrf.sample",
@@ -77,19 +77,19 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 QUESTIONS = _read("""
 words | * | ruled
     TypeError: it takes no grammar
-chain rule, words, emissions | lists, span lists | *
+chain rule, words | lists, span lists | *
     OptionError: they are no rows of an engine, so they are asked one by one
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
-tokens, chain rule, words, emissions | strings, expectations | *
+tokens, chain rule, words | strings, expectations | *
     AttributeError: of arcs alone
-chain rule, words, emissions | confidence | *
+chain rule, words | confidence | *
     AttributeError: of lattices of tokens and of arcs alone
 words | restrict to boundaries | *
     AttributeError: of arcs alone
-tokens, emissions | restrict to boundaries | *
+tokens | restrict to boundaries | *
     TypeError: of arcs alone
-words, emissions | nbest of a tape | *
+words | nbest of a tape | *
     TypeError: the n best are of paths alone
 arcs | plan | *
     AttributeError: there is no such call
@@ -114,10 +114,6 @@ words | marginals | *
 words | score, probability, entropy, max_marginals, arc_marginals, to_fst and back | *
     AttributeError: there is no such call
 words | some spans, risks, changes, forms | *
-    AttributeError: there is no such call
-emissions | probability, arc_marginals, span_probability, to_fst and back, forms | *
-    AttributeError: there is no such call
-emissions | scale, weighted, without_grammar | *
     AttributeError: there is no such call
 """)
 
