@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
@@ -25,6 +25,7 @@ from fstcrf.errors import (
     ShapeError,
 )
 from fstcrf.kernel import Budget
+from fstcrf.lattices.arcproducts import exactly, spelling
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.confidence import Confidence, Interval
 from fstcrf.lattices.engine import Over, Runs
@@ -110,17 +111,14 @@ class ArcAnswers(Questions[Any, Any]):
             self.__dict__["engine"] = free
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = {"given": self.given, "rules": self.rules, "frames": self._frames}
-        return _made, (type(self), self.free, self.on, options | {"dead": self._dead})
+        return partial(type(self), self.free, self.on, **self._options()), ()
+
+    def _options(self, **changed: Any) -> dict[str, Any]:
+        parts = {"given": self.given, "rules": self.rules, "frames": self._frames}
+        return parts | {"dead": self._dead} | changed
 
     def _with(self, free: Arcs, **changed: Any) -> Self:
-        parts: dict[str, Any] = {
-            "given": self.given,
-            "rules": self.rules,
-            "frames": self._frames,
-            "dead": self._dead,
-        }
-        return type(self)(free, self.on, **(parts | changed))
+        return type(self)(free, self.on, **self._options(**changed))
 
     @cached_property
     def engine(self) -> Arcs:
@@ -175,13 +173,9 @@ class ArcAnswers(Questions[Any, Any]):
 
     def __repr__(self) -> str:
         arcs = f"{len(self.engine.source):,} arcs, {len(self.on[0].labels)} labels"
-        size = f"{self.length} tokens" if self.timed else f"{self._states:,} states"
+        size = f"{self.length} tokens" if self.timed else f"{len(self.engine.final):,} states"
         behind = f", beside {', '.join(self.tapes[1:])}" if len(self.on) > 1 else ""
         return f"<ArcLattice: {size}, {arcs}{behind}>"
-
-    @property
-    def _states(self) -> int:
-        return len(self.engine.final)
 
     def _repr_html_(self) -> str:
         """Return its best path for notebooks."""
@@ -308,7 +302,7 @@ class ArcAnswers(Questions[Any, Any]):
         """Log of the sum over the paths with these labels on some tapes."""
         found = self.engine
         for tape, row in zip(tapes, rows, strict=True):
-            found = found.spelling(tape, row)
+            found = spelling(found, tape, row)
         return float(found.log_z[0])
 
     def expectations(self) -> SegmentCounts:
@@ -382,9 +376,9 @@ class ArcAnswers(Questions[Any, Any]):
     def saying(self, said: Said) -> Arcs:
         """Return the engine of the paths that say this and nothing else."""
         if (said and isinstance(said[0], str)) or not self.segmented:
-            return self.engine.spelling(0, self._ids(cast("Sequence[str]", said)))
+            return spelling(self.engine, 0, self._ids(cast("Sequence[str]", said)))
         tape, spans = self._of_segments(None), cast("Sequence[tuple[int, int, str]]", said)
-        return self.clocked.exactly(tape, *self._checked(spans, tape))
+        return exactly(self.clocked, tape, *self._checked(spans, tape))
 
     def _ids(self, labels: Sequence[str]) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[0].labels)}
@@ -433,12 +427,6 @@ class ArcAnswers(Questions[Any, Any]):
         if position >= self.length:
             return NoPathError("every sequence of segments that covers the text is forbidden")
         return NoPathError("no sequence of segments covers the text from here", position=position)
-
-
-def _made(
-    kind: type[ArcAnswers], free: Arcs, on: Sequence[Tape], options: dict[str, Any]
-) -> ArcAnswers:
-    return kind(free, on, **options)
 
 
 def _silent(acceptor: Acceptor) -> Acceptor:

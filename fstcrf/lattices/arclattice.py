@@ -24,6 +24,7 @@ from fstcrf.errors import (
 )
 from fstcrf.files import write_picture
 from fstcrf.kernel.paired import PairScores
+from fstcrf.lattices import arcproducts
 from fstcrf.lattices.arcanswers import ArcAnswers, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.engine import Over, Runs
@@ -95,7 +96,7 @@ class ArcLattice(ArcAnswers):
         if listed is None:
             log_z = self.log_partition()
             runs = zip(start.tolist(), end.tolist(), label.tolist(), strict=True)
-            found = [float(self.engine.running(*run).log_z[0]) for run in runs]
+            found = [float(arcproducts.running(self.engine, *run).log_z[0]) for run in runs]
             return np.asarray([share(z, log_z) for z in found])
         key = self._key(start, end, label, number)
         place = np.minimum(np.searchsorted(listed.key, key), max(len(listed.key) - 1, 0))
@@ -240,10 +241,10 @@ class ArcLattice(ArcAnswers):
             several = isinstance(mask, tuple) and len(self.on) > 1
             for tape, one in enumerate(cast("Any", mask) if several else [mask]):
                 allowed = np.asarray(one, dtype=bool)
-                free = free.restrict(self._allowed(free, allowed, tape))
+                free = free.with_arcs(self._allowed(free, allowed, tape))
                 frames = None if frames is None else frames.restrict(allowed)
         if boundaries is not None:
-            free, frames = free.bounded(self._boundaries(boundaries)), None
+            free, frames = arcproducts.bounded(free, self._boundaries(boundaries)), None
         if self.timed:
             return self._with(free, frames=frames)
         left = free.trimmed()
@@ -425,7 +426,7 @@ class ArcLattice(ArcAnswers):
             size = len(self.on[mine].labels), len(other.on[its].labels)
             what = f"coupling {(self.tapes[mine], other.tapes[its])}"
             tables[mine, its + len(self.on)] = potentials(values, what, [size])
-        arcs = self.clocked.beside(other.clocked, tables)
+        arcs = arcproducts.beside(self.clocked, other.clocked, tables)
         return ArcLattice(arcs, (*self.on, *other.on), given=self.given)
 
     def named(self, parts: Sequence[ArcLattice]) -> ArcLattice:

@@ -190,6 +190,8 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         transitions: ArrayLike | None = None,
         initial: ArrayLike | None = None,
         final: ArrayLike | None = None,
+        *,
+        tape: str = "segment",
     ) -> ArcLattice:
         """Return the lattice of segments that tile a text.
 
@@ -208,6 +210,8 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
             Score of each label behind another, from row to column; zeros when absent.
         initial, final : [L], optional
             Scores of the first and the last label; zeros when absent.
+        tape : str
+            Name of the tape.
 
         Raises
         ------
@@ -221,7 +225,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
             NaN or +inf.
         """
         return constructors.from_segments(
-            length, start, end, label, score, labels, transitions, initial, final
+            length, start, end, label, score, labels, transitions, initial, final, tape=tape
         )
 
     @staticmethod

@@ -18,11 +18,9 @@ __all__ = ["ALGEBRA", "QUESTIONS", "Gap", "gap_of", "hold"]
 
 _GROUPS = {
     "tokens": "chain, second order, joint, arrays, moving arrays",
-    "arcs": "segments, spans, sausage, ctc, acyclic, paths",
-    "unpaired": "chain rule, words",
+    "arcs": "segments, spans, sausage, ctc, words, acyclic, paths",
     "lists": "fstcrf.best, fstcrf.nbest, fstcrf.log_partition, fstcrf.marginals, fstcrf.sample",
     "span lists": "lattices.probable_spans, lattices.span_probabilities",
-    "some spans": "span_probability, span_probabilities, probable_spans",
     "risks": "minimum_risk of tokens, minimum_risk of spans",
     "changes": "restrict, scale, weighted, without_grammar",
     "forms": "to_att, draw, plan",
@@ -75,22 +73,16 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 
 # Of kinds, questions and states.
 QUESTIONS = _read("""
-words | * | ruled
-    TypeError: it takes no grammar
-chain rule, words | lists, span lists | *
+chain rule | lists, span lists | *
     OptionError: they are no rows of an engine, so they are asked one by one
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
-tokens, chain rule, words | strings, expectations | *
+tokens, chain rule | strings, expectations | *
     AttributeError: of arcs alone
-chain rule, words | confidence | *
+chain rule | confidence | *
     AttributeError: of lattices of tokens and of arcs alone
-words | restrict to boundaries | *
-    AttributeError: of arcs alone
 tokens | restrict to boundaries | *
     TypeError: of arcs alone
-words | nbest of a tape | *
-    TypeError: the n best are of paths alone
 arcs | plan | *
     AttributeError: there is no such call
 ctc | probable_spans, minimum_risk of spans | alive
@@ -109,12 +101,6 @@ chain rule | restrict, restrict to boundaries, scale, weighted, probable_spans, 
     OptionError: it is no transducer
 chain rule | span_probabilities, without_grammar, to_att | *
     AttributeError: there is no such call
-words | marginals | *
-    AssertionError: by word, not by label of a token
-words | score, probability, entropy, max_marginals, arc_marginals, to_fst and back | *
-    AttributeError: there is no such call
-words | some spans, risks, changes, forms | *
-    AttributeError: there is no such call
 """)
 
 # Of kinds, kinds beside them, and operations.
@@ -123,16 +109,16 @@ acyclic | chain, second order, joint, arcs | *
     OptionError: it has arcs that read no token
 chain, second order, joint, arcs | acyclic | *
     OptionError: it has arcs that read no token
-* | unpaired | coupling
+* | chain rule | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
-unpaired | * | coupling
+chain rule | * | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
 joint | tokens, arcs | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
 chain, second order | joint | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
-* | unpaired | *
+* | chain rule | *
     TypeError: stands beside nothing
-unpaired | * | *
+chain rule | * | *
     TypeError: nothing stands beside it
 """)

@@ -17,6 +17,7 @@ that are well formed; ``"raise"`` accepts nothing else.
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,15 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools, Ints, Longs
-from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, SchemeError
+from fstcrf.errors import (
+    DataError,
+    GrammarError,
+    LabelError,
+    LabelWarning,
+    OptionError,
+    SchemeError,
+    level_outside,
+)
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus
 
@@ -279,10 +288,26 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
 
 
 def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
-    """Return `legal_transitions` of labels that a scheme has, and allows spans of."""
+    """Return `legal_transitions` of labels that a scheme has, and allows spans of.
+
+    Labels that are in no legal labelling are named in a LabelWarning.
+    """
     known_labels(labels, scheme)
     check_readable(labels, scheme)
-    return legal_transitions(labels, scheme)
+    legal = legal_transitions(labels, scheme)
+    inner = legal[:-1, :-1]
+    occurs = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
+    if not occurs.all():
+        never = [labels[k] for k in np.flatnonzero(~occurs)]
+        shown = ", ".join(never[:6] + ["…"] * (len(never) > 6))
+        name, other = ("bio", ", such as iob1") if scheme.name == "iob2" else (scheme.name, "")
+        warnings.warn(
+            f"{name} allows no labelling with {shown}, so they are never chosen; are labels "
+            f"written in another scheme{other}?",
+            LabelWarning,
+            stacklevel=level_outside(),
+        )
+    return legal
 
 
 def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
@@ -525,52 +550,14 @@ def labels_from_spans(
         touches = 0 < previous.end == span.start and previous.type == span.type
         tail = f"-{span.type}" if span.type else ""
         labels[span.start : span.end] = [
-            letter + tail for letter in _letters(span.end - span.start, table, touches=touches)
+            letter + tail for letter in span_letters(span.end - span.start, table, touches=touches)
         ]
         previous = span
     return labels
 
 
-def labels_from_arrays(
-    offsets: Longs, start: Longs, end: Longs, kind: Ints | Longs, types: Sequence[str], scheme: str
-) -> list[list[str]]:
-    """Return the labels of sentences that have these spans: `labels_from_spans` of many at once.
-
-    Parameters
-    ----------
-    offsets : int64 [B + 1]
-    start, end : int64 [M]
-        Tokens, numbered through; spans ascend and do not overlap.
-    kind : int [M]
-        Index into `types`.
-    types : sequence of str
-    scheme : str
-        One that can be written.
-    """
-    table = named_scheme(scheme)
-    names: list[str] = []
-    for length, place, touches in _PLACES:
-        letter = _letters(length, table, touches=touches)[place]
-        names += [f"{letter}-{name}" if name else letter for name in types]
-    first_in = np.isin(start, offsets)
-    behind = np.zeros(len(start), dtype=np.int64)  # 1: right behind another of its type
-    behind[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
-    size, count = end - start, len(types)
-    code = np.full(int(offsets[-1]), len(names), dtype=np.int64)
-    tokens = Ragged.from_lengths(size)
-    code[tokens.ranges(start)] = _MIDDLE * count + tokens.repeat(kind)
-    code[end - 1] = _LAST * count + kind
-    code[start] = (2 * behind + (size > 1)) * count + kind
-    flat = np.asarray([*names, OUTSIDE], dtype=object)[code].tolist()
-    return [flat[a:b] for a, b in itertools.pairwise(offsets.tolist())]
-
-
-# (tokens of a span, place of one, whether a span of its type stands before it)
-_PLACES = ((1, 0, False), (2, 0, False), (1, 0, True), (2, 0, True), (3, 1, False), (2, 1, False))
-_MIDDLE, _LAST = 4, 5
-
-
-def _letters(length: int, scheme: Scheme, *, touches: bool) -> str:
+def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
+    """Return the letters of a span; `touches`: one of its type stands right before it."""
     if scheme.name == "io":
         return "I" * length
     if scheme.name == "iob1":
