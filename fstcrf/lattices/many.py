@@ -20,7 +20,8 @@ from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.paths import Labels, LabelsT_co, Path, shares
+from fstcrf.lattices.engine import Runs
+from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, shares
 from fstcrf.lattices.questions import ArrayT_co, Questions, refuse_options
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule
@@ -31,7 +32,7 @@ from fstcrf.ragged import RUN_TOKENS, Ragged
 if TYPE_CHECKING:
     from fstcrf.lattices import arcs
     from fstcrf.lattices.arcs import Arcs
-    from fstcrf.lattices.engine import Engine, Runs
+    from fstcrf.lattices.engine import Engine
     from fstcrf.lattices.questions import Said, Tape
 else:
     arcs = LazyModule("fstcrf.lattices.arcs")
@@ -111,6 +112,47 @@ class Batch(Sequence[LatticeT]):
         return np.array(found)
 
 
+class Alone:
+    """Lattices that are rows of no engine, such as those of the chain rule: asked one by one."""
+
+    def __init__(self, lattices: Sequence[Any]) -> None:
+        self.lattices, self.rows = lattices, Ragged.from_lengths(map(len, lattices))
+        self._told: list[Any] = []
+
+    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+        """Return the n best paths of each lattice: elements are their numbers among all of them."""
+        paths = [one.nbest(n, budget=budget) for one in self.lattices]
+        proven = [sum(path.exact for path in own) for own in paths]
+        bound = [max((p.bound for p in own if not p.exact), default=-np.inf) for own in paths]
+        some = np.array(proven), np.array(bound), np.zeros(len(paths), dtype=np.int64)
+        return self._runs(paths, [path.score for own in paths for path in own], some)
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+        """Return n independent samples of each lattice."""
+        pairs = zip(self.lattices, generators, strict=True)
+        return self._runs([one.samples(n, generator) for one, generator in pairs], [], ())
+
+    def _runs(self, told: list[list[Any]], scores: list[float], some: tuple[Any, ...]) -> Runs:
+        self._told = [one for own in told for one in own]
+        numbers = np.arange(len(self._told) + 1)
+        found = np.fromiter(map(len, told), np.int64)
+        return Runs(found, np.array(scores), numbers, numbers[:-1].astype(np.int32), *some)
+
+    def told_of(self, runs: Runs) -> list[Any]:
+        """Return the paths, or samples, that are the elements of runs."""
+        return [self._told[k] for k in runs.elements.tolist()]
+
+    @property
+    def log_z(self) -> Floats:
+        """Log Z of each lattice."""
+        return np.array([one.log_partition() for one in self.lattices])
+
+    usual_log_z = log_z
+
+    def forget(self) -> None:
+        """Keep everything: paths are looked at later."""
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """Lattices that are the rows of one engine, and where they stand among all lattices."""
@@ -126,7 +168,16 @@ class Group:
 
     def paths(self, row: int, runs: Runs) -> list[Path]:
         """Return the paths of one lattice, given as runs of its row."""
+        if isinstance(self.engine, Alone):
+            return self.engine.told_of(runs)
         found: list[Path] = self.lattices[row].paths(self.engine, runs, self._log_z[row])
+        return found
+
+    def drawn(self, row: int, runs: Runs) -> list[Any]:
+        """Return what the samples of one lattice are."""
+        if isinstance(self.engine, Alone):
+            return self.engine.told_of(runs)
+        found: list[Any] = self.lattices[row].drawn(self.engine, runs)
         return found
 
     def check(self, scores: Floats) -> None:
@@ -139,10 +190,9 @@ def _shared(lattice: Any) -> Hashable:
     if hasattr(lattice, "program") and hasattr(lattice, "values"):
         return id(lattice.program)
     if not hasattr(lattice, "engine"):
-        raise OptionError(
-            f"{lattice!r} is no Lattice: taggers make them by lattice(sentence); those of "
-            "normalize='chain' are asked one by one"
-        )
+        if not hasattr(lattice, "nbest"):
+            raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
+        return id(type(lattice))
     same: Hashable = lattice.engine.shared
     return same
 
@@ -151,6 +201,9 @@ def _groups(
     lattices: Sequence[Any], numbers: list[int], search: Search | None, *, clocked: bool
 ) -> Iterator[Group]:
     one, members = lattices[numbers[0]], [lattices[k] for k in numbers]
+    if not hasattr(one, "engine"):
+        yield Group(numbers, Batch(members), cast("Engine", Alone(members)))
+        return
     if not isinstance(one, Taped):
         engines = [lattice.clocked if clocked else lattice.engine for lattice in members]
         yield Group(numbers, Batch(members), arcs.joined(cast("list[Arcs]", engines)))
@@ -289,7 +342,9 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     def labels(self, number: int) -> Labels:
         """Return the labels of one path, as `Path.labels`; () for a lattice without a path."""
         path = self[number]
-        return self._lattices[number].each(lambda _: ()) if path is None else path.labels
+        if path is None:
+            return labels_of_tapes([()] * len(self._lattices[number].tapes))
+        return path.labels
 
 
 def best(
@@ -380,7 +435,7 @@ def found_runs(
     """Return the n best paths of each group of lattices."""
 
     def ask(group: Group) -> Runs:
-        if not isinstance(group.engine, Dense):
+        if not isinstance(group.engine, Dense | Alone):
             refuse_options({"search": search, "budget": budget})
         return group.engine.nbest(n, budget)
 
@@ -433,6 +488,8 @@ def marginals(
     """
 
     def of_arcs(group: Group) -> list[Any]:
+        if isinstance(group.engine, Alone):
+            return [lattice.marginals() for lattice in group.lattices]
         rows = [lattice.sizes for lattice in group.lattices]  # they may have other labels
         most = np.max(rows, axis=0).tolist()
         tables = group.engine.marginals(range(len(most)), most)
@@ -555,7 +612,7 @@ def sample(
             found[number] = every[paths]
             if not same:
                 mine = runs.of_row(row, paths.start, paths.stop)
-                found[number] = lattices[number].drawn(group.engine, mine)
+                found[number] = group.drawn(row, mine)
     return found
 
 

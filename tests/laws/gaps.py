@@ -73,8 +73,12 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 
 # Of kinds, questions and states.
 QUESTIONS = _read("""
-chain rule | lists, span lists | *
-    OptionError: they are no rows of an engine, so they are asked one by one
+chain rule | fstcrf.marginals, lattices.probable_spans | *
+    OptionError: sums over later tapes have no closed form
+chain rule | lattices.span_probabilities | *
+    AttributeError: there is no such call
+chain rule | fstcrf.sample, fstcrf.log_partition | ruled
+    OptionError: sums under a grammar have no closed form
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
 tokens, chain rule | strings, expectations | *
