@@ -116,7 +116,7 @@ class Ragged:
 
     def split(self, array: NDArray[_T]) -> list[NDArray[_T]]:
         """Return a view of each row of an array of all entries, [N, ...]."""
-        return [array[entries] for entries in self.slices()]
+        return [array[first:end] for first, end in pairwise(self.offsets.tolist())]
 
     # --- Runs of rows -----------------------------------------------------------------------------
 

@@ -125,13 +125,15 @@ def array_lattices(
     """Return what `Lattices.from_arrays` does, of transitions, initial and final scores."""
     usual = usual_names(labels, names)
     read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
-    transitions, *ends = chain
+    transitions, initial, final = chain
     if _per_token(transitions):
-        found = _moving(read, usual, transitions, ends, tape)
+        found = _moving(read, usual, transitions, (initial, final), tape)
         return found if grammar is None else found & grammar
-    values = (transitions, (size, size)), *((end, (size,)) for end in ends)
-    named = zip(ChainParameters._fields, values, strict=True)
-    parameters = ChainParameters(*(_checked(own, name, shape) for name, (own, shape) in named))
+    parameters = ChainParameters(
+        _checked(transitions, "transitions", (size, size)),
+        _checked(initial, "initial", (size,)),
+        _checked(final, "final", (size,)),
+    )
     return ArrayLattices(read, Tape(tape, usual, segments=False), parameters, grammar)
 
 
@@ -225,12 +227,12 @@ class ArrayLattices(Lattices[TapeLattice]):
         """Tokens of each lattice."""
         return self.scores.sentences
 
-    @property
+    @cached_property
     def structure(self) -> LegalStates | None:
         """What is legal, all arcs written out; None where that is not to be."""
         return structure(self.tape[:2], self.grammar) if self._written_out else None
 
-    @made_once
+    @cached_property
     def program(self) -> Program:
         """The composition of all lattices."""
         name, labels, _ = self.tape
@@ -244,18 +246,24 @@ class ArrayLattices(Lattices[TapeLattice]):
         legal = self.structure
         if legal is None or search is not None:
             return super().groups(search, clocked=clocked)
-        if threads in self._groups:
-            return self._groups[threads]
-        rows, found = self.rows, []
-        runs = [(0, len(self))] if 0 < rows.total <= RUN_TOKENS else list(rows.runs(RUN_TOKENS))
-        for first, end in runs:
-            part = self if len(runs) == 1 else self._with(self.scores.part(first, end))
-            engine = Emitted(part, legal, first, threads if len(runs) == 1 else 1)
-            found.append(Group(range(first, end), part, engine))
-        return self._groups.setdefault(threads, found)
+        rows, parts = self.rows, [self]
+        if not len(self) or rows.total > RUN_TOKENS:
+            parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]
+        threads = threads if len(parts) == 1 else 1
+        engines = [Emitted(part, threads) for part in parts]
+        return [Group(one.numbers, part, one) for one, part in zip(engines, parts, strict=True)]
+
+    def read(self, threads: int) -> EmissionRows:
+        """Return the scores as the kernel reads them where they lie."""
+        if threads not in self._read:
+            assert self.structure is not None  # noqa: S101 (who asks has looked)
+            where = self.scores.rows, self.scores.sentences, self.scores.width
+            emitter = self.structure.emitter([self.chain])
+            self._read[threads] = EmissionRows(emitter, *where, threads, padded=False)
+        return self._read[threads]
 
     @cached_property
-    def _groups(self) -> dict[int, list[Group]]:
+    def _read(self) -> dict[int, EmissionRows]:
         return {}
 
     def posterior(self, budget: Budget | None, threads: int) -> Distributions:
@@ -331,16 +339,14 @@ class Emitted(Dense):
     float32 cannot hold is found by `Dense`, in float64, as is all else that is asked.
     """
 
-    def __init__(self, batch: ArrayLattices, legal: LegalStates, first: int, threads: int) -> None:
-        self._batch, self._legal, self._threads = batch, legal, threads
-        self.rows, self._first = batch.rows, first
-        self._numbers = range(first, first + len(batch))
+    def __init__(self, batch: ArrayLattices, threads: int) -> None:
+        self._batch, self._threads, self.rows = batch, threads, batch.rows
+        first = batch.scores.first
+        self.numbers = self._numbers = range(first, first + len(batch))
 
-    @made_once
+    @property
     def _read(self) -> EmissionRows:
-        emitter, scores = self._legal.emitter([self._batch.chain]), self._batch.scores
-        where = scores.rows, scores.sentences, scores.width
-        return EmissionRows(emitter, *where, self._threads, padded=False)
+        return self._batch.read(self._threads)
 
     @property
     def program(self) -> Program:  # type: ignore[override]
@@ -388,7 +394,7 @@ class Emitted(Dense):
 
     # --- Sums ---------------------------------------------------------------------------------
 
-    @made_once
+    @cached_property
     def log_z(self) -> Floats:
         """Log Z of each row, [B]; −inf: there is no path."""
         with self._named():
@@ -429,8 +435,8 @@ class Emitted(Dense):
     def _rest(self, left: Bools) -> Dense:
         """Return the rows that arrays cannot hold, in float64."""
         rows = np.flatnonzero(left).tolist()
-        numbers = [self._first + k for k in rows]
-        return Dense(self.program, [self._parts[k] for k in rows], numbers)
+        numbers = [self.numbers[k] for k in rows]
+        return Dense(self._batch.program, [self._parts[k] for k in rows], numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,7 +479,7 @@ class ArrayDistributions(Distributions):
 
     def only(self, asked: Bools) -> ArrayDistributions:
         """Return that of some sentences alone."""
-        return replace(self, asked=asked)
+        return self if asked.all() else replace(self, asked=asked)
 
 
 @lru_cache(maxsize=64)

@@ -75,6 +75,11 @@ class LegalStates:
         return len(self.initial) ** 2 <= _SHARED * self.operations
 
     @made_once
+    def plain(self) -> bool:
+        """Whether the states are the labels of an only tape."""
+        return len(self.sizes) == 1 and np.array_equal(self.label[0], np.arange(self.sizes[0]))
+
+    @made_once
     def joint(self) -> Ints:
         """The joint label of each state, int32 [S]: labels of the first tape slowest."""
         found: Ints = np.ravel_multi_index(tuple(self.label), self.sizes).astype(np.int32)
@@ -84,6 +89,13 @@ class LegalStates:
         """Return the chain with the scores of each tape's transitions and ends added."""
         arc, first, last = self.arc, self.initial, self.final
         for label, chain in zip(self.label, chains, strict=True):
+            if self.plain:
+                arc, first, last = (
+                    arc + chain.transitions,
+                    first + chain.initial,
+                    last + chain.final,
+                )
+                continue
             arc = arc + chain.transitions[label[:, None], label]
             first, last = first + chain.initial[label], last + chain.final[label]
         return Emitter(math.prod(self.sizes), self.joint, arc, first, last, self.empty)
