@@ -83,8 +83,7 @@ class Batch(Sequence[LatticeT]):
     @property
     def on(self) -> tuple[Tape, ...]:
         """The tapes of the first lattice."""
-        first: Any = self[0]
-        found: tuple[Tape, ...] = first.on
+        found: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
         return found
 
     def groups(
@@ -378,20 +377,9 @@ def best(
     OptionError
         Threads below 1, another search, or what is no lattice.
     """
-    paths = found_best(lattices, threads=threads, search=search, budget=budget)
+    paths: Paths[LabelsT_co] = Paths(lattices, found_runs(lattices, 1, threads, search, budget))
     warn_unproven(int((~paths.exact).sum()), len(lattices))
     return paths
-
-
-def found_best(
-    lattices: Sequence[Questions[LabelsT_co, object]],
-    *,
-    threads: int = 1,
-    search: Search | None = None,
-    budget: Budget | None = None,
-) -> Paths[LabelsT_co]:
-    """Return what `best` does, without a warning of what is not proven."""
-    return Paths(lattices, found_runs(lattices, 1, threads, search, budget))
 
 
 def nbest(
