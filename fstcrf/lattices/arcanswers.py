@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import numpy as np
 
 from fstcrf import display
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     LabelError,
     NoPathError,
@@ -273,8 +273,8 @@ class ArcAnswers(Questions[Any, Any]):
         if arcs.pairs is not None:
             return False
         label = arcs.label[:, 0]
-        twice = (np.diff(arcs.source) == 0) & (np.diff(label) == 0)
-        return not twice.any() and bool((label >= 0).all())
+        read = distinct(arcs.source.astype(np.int64) * len(self.on[0].labels) + label)
+        return len(read) == len(label) and bool((label >= 0).all())
 
     def _sequences(self, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
         """Return a machine, what each arc reads of some tapes, and the labels that that stands for.
