@@ -475,75 +475,52 @@ def marginals(
         A lattice without a path.
     """
 
-    def of_arcs(group: Group) -> list[Any]:
-        if isinstance(group.engine, Alone):
-            return [lattice.marginals() for lattice in group.lattices]
-        rows = [lattice.sizes for lattice in group.lattices]  # they may have other labels
-        most = np.max(rows, axis=0).tolist()
-        tables = group.engine.marginals(range(len(most)), most)
-        group.check(group.engine.log_z)
-        split = zip(rows, *map(group.engine.rows.split, tables), strict=True)
-        each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
-        return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]
+    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+        return engine.marginals(on, ())
 
-    return _of_tokens(lattices, lambda engine, on: engine.marginals(on, ()), of_arcs, threads)
+    return _of_tokens(lattices, ask, "marginals", threads)
 
 
 def max_marginals(
     lattices: Sequence[Questions[Any, ArrayT_co]], *, threads: int = 1
 ) -> list[ArrayT_co]:
-    """Return the score of the best path through each label at each token; −inf: there is none.
+    """Return the score of the best path through each label at each token; −inf: there is none."""
 
-    Returns arrays as `marginals`.
-    """
+    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+        return engine.highest(on, (), 0)
 
-    def of_arcs(group: Group) -> list[ArrayT_co]:
-        return [lattice.max_marginals() for lattice in group.lattices]
-
-    return _of_tokens(lattices, lambda engine, on: engine.highest(on, (), 0), of_arcs, threads)
+    return _of_tokens(lattices, ask, "max_marginals", threads)
 
 
 def arc_marginals(
     lattices: Sequence[Questions[Any, ArrayT_co]], *, threads: int = 1
 ) -> list[ArrayT_co]:
-    """Return the probability of each succession of labels; see `Lattice.arc_marginals`.
-
-    Returns
-    -------
-    list of float64 [T − 1, L, L]
-        Of several tapes, a tuple of such arrays for each lattice.
-
-    Raises
-    ------
-    NoPathError
-        A lattice without a path.
-    """
-
-    def of_arcs(group: Group) -> list[ArrayT_co]:
-        return [lattice.arc_marginals() for lattice in group.lattices]
+    """Return the probability of each succession of labels; see `Lattice.arc_marginals`."""
 
     def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
         return engine.successions(on, ())
 
-    return _of_tokens(lattices, ask, of_arcs, threads, first=1)
+    return _of_tokens(lattices, ask, "arc_marginals", threads)
 
 
 def _of_tokens(
     lattices: Sequence[Questions[Any, ArrayT_co]],
     ask: Callable[[Dense, Sequence[int]], list[Floats]],
-    of_arcs: Callable[[Group], list[Any]],
+    name: str,
     threads: int,
-    first: int = 0,
 ) -> list[ArrayT_co]:
-    """Return what an array has for the tokens of each lattice, from a token on, of each tape."""
+    """Return what arrays have for the tokens of each lattice, each tape; arcs are asked by name."""
 
     def each(group: Group) -> list[Any]:
-        if not isinstance(group.engine, Dense):
-            return of_arcs(group)
-        tables = ask(group.engine, range(len(group.lattices.on)))
-        parts = [group.engine.rows.split(table) for table in tables]
-        if first:
-            parts = [[row[first:] for row in rows] for rows in parts]
+        engine = group.engine
+        if not isinstance(engine, Dense):
+            if name == "marginals" and not isinstance(engine, Alone):
+                return _of_arcs(group)
+            return [getattr(lattice, name)() for lattice in group.lattices]
+        tables = ask(engine, range(len(group.lattices.on)))
+        parts = [engine.rows.split(table) for table in tables]
+        if name == "arc_marginals":
+            parts = [[row[1:] for row in rows] for rows in parts]
         return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
 
     groups = answered(lattices, each, threads, clocked=True)
@@ -554,6 +531,17 @@ def _of_tokens(
         for number, row in zip(group.numbers, rows, strict=True):
             found[number] = row
     return found
+
+
+def _of_arcs(group: Group) -> list[Any]:
+    """Return the marginals of lattices of arcs, which may have other labels each."""
+    sizes = [lattice.sizes for lattice in group.lattices]
+    most = np.max(sizes, axis=0).tolist()
+    tables = group.engine.marginals(range(len(most)), most)
+    group.check(group.engine.log_z)
+    split = zip(sizes, *map(group.engine.rows.split, tables), strict=True)
+    each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
+    return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]
 
 
 def sample(

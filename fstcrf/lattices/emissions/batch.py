@@ -283,26 +283,19 @@ class ArrayLattices(Lattices[TapeLattice]):
             return self
         return self._with(self.scores.select(which))
 
-    def restrict(self, masks: ArrayLike | Sequence[ArrayLike]) -> ArrayLattices:
-        """Return the lattices of the paths that masks allow.
-
-        Parameters
-        ----------
-        masks : bool [B, T, L], or sequence of B bool [T_i, L]
-        """
-        lengths, size = self.scores.lengths.tolist(), len(self.tape.labels)
-        rows = masks if isinstance(masks, list | tuple) else np.asarray(masks)
-        if isinstance(rows, np.ndarray) and rows.shape[:2] == (len(self), self.scores.width):
-            rows = [row[:length] for row, length in zip(rows, lengths, strict=True)]
+    def restrict(self, masks: Any) -> ArrayLattices:
+        """Return the lattices of the paths that masks allow, bool [B, T, L] or B of [T_i, L]."""
+        wanted = [(length, len(self.tape.labels)) for length in self.scores.lengths.tolist()]
+        rows = [np.asarray(row, dtype=bool) for row in masks]
         if len(rows) != len(self):
             raise ShapeError(f"{len(rows)} masks for {len(self)} sentences")
-        allowed = [np.empty((0, size), dtype=bool)]
-        for b, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-            allowed.append(np.asarray(row, dtype=bool))
-            if allowed[-1].shape != (length, size):
-                shape = list(allowed[-1].shape)
-                raise ShapeError(f"mask of sentence {b} is {shape}, expected {[length, size]}")
-        return self._with(self.scores.masked(np.concatenate(allowed)))
+        if not isinstance(masks, list | tuple):  # what lies beyond the end is not read
+            rows = [row[:length] for row, (length, _) in zip(rows, wanted, strict=True)]
+        for b, (row, shape) in enumerate(zip(rows, wanted, strict=True)):
+            if row.shape != shape:
+                raise ShapeError(f"mask of sentence {b} is {list(row.shape)}, expected {[*shape]}")
+        allowed = np.concatenate(rows) if rows else np.empty((0, 1), dtype=bool)
+        return self._with(self.scores.masked(allowed))
 
     def constrained(self, grammar: Grammar, **options: Any) -> Lattices[TapeLattice]:
         """Return the lattices of the paths that a grammar accepts; see `Lattice.constrained`."""
