@@ -142,11 +142,6 @@ class Scores:
         """Sentences."""
         return len(self.lengths)
 
-    @property
-    def n_labels(self) -> int:
-        """Labels."""
-        return int(self.rows.shape[-1])
-
     @cached_property
     def sentences(self) -> Ragged:
         """The sentences when they lie one behind the other."""
@@ -168,9 +163,9 @@ class Scores:
         """The scores of all tokens one behind the other, float64 [N, L]."""
         return np.ascontiguousarray(self._tokens, dtype=np.float64)
 
-    def padded(self, flat: Array, empty: float = 0.0) -> Array:
-        """Return what there is of each token, [N, ...], as [B, T, ...]; `empty` beyond the end."""
-        out = np.full((len(self), self.width, *flat.shape[1:]), empty, dtype=flat.dtype)
+    def padded(self, flat: Array) -> Array:
+        """Return what there is of each token, [N, ...], as [B, T, ...]; zeros beyond the end."""
+        out = np.zeros((len(self), self.width, *flat.shape[1:]), dtype=flat.dtype)
         out[self.inside] = flat
         return out
 
@@ -197,18 +192,13 @@ class Scores:
     def check_numbers(self, labels: Sequence[str]) -> None:
         """Raise NumericError for the first score that is NaN, +inf or beyond 1e300."""
         wrong = ~((np.abs(self.flat) <= 1e300) | np.isneginf(self.flat))
-        if wrong.any():
-            token, label = (int(i[0]) for i in np.nonzero(wrong))
-            raise self.invalid(token, label, labels)
-
-    def invalid(self, token: int, label: int, labels: Sequence[str]) -> NumericError:
-        """Return the error of a score, by the number of its token among all of them."""
-        sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
-        value, at = float(self.flat[token, label]), token - int(self.offsets[sentence])
-        return NumericError(
-            f"sentence {self.first + sentence}, token {at}: the score of label {labels[label]!r} "
-            f"is {value:g}, expected a number below 1e300; -inf forbids"
-        )
+        for token, label in np.argwhere(wrong)[:1].tolist() if wrong.any() else ():
+            b = int(np.searchsorted(self.offsets, token, side="right")) - 1
+            raise NumericError(
+                f"sentence {self.first + b}, token {token - int(self.offsets[b])}: the score of "
+                f"label {labels[label]!r} is {self.flat[token, label]:g}, expected a number below "
+                "1e300; -inf forbids"
+            )
 
 
 def read_scores(
