@@ -152,7 +152,7 @@ class Alone:
         """Keep everything: paths are looked at later."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Group:
     """Lattices that are the rows of one engine, and where they stand among all lattices."""
 
