@@ -149,6 +149,7 @@ DOORS: dict[str, Callable[[Text], float]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_long_text_is_as_exact_as_a_short_one(
     door: Callable[[Text], float], variant: str

@@ -500,6 +500,7 @@ def equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KINDS_OF_THINGS)
 @pytest.mark.parametrize("used", [False, True])
 def test_everything_else(name: str, used: bool) -> None:
