@@ -200,6 +200,16 @@ class NoPathError(FstcrfError, ArithmeticError):
         text = f"{blame}: {message}" if blame else message
         super().__init__(_located(text, None, None, sentence, position))
 
+    def of_sentence(self, number: int) -> NoPathError:
+        """Return the error of a sentence of a batch, by its number."""
+        return NoPathError(
+            self.reason,
+            position=self.position,
+            sentence=number,
+            constraints=self.constraints,
+            blame=self.blame,
+        )
+
 
 class ContradictionError(GrammarError, NoPathError):
     """Constraints that no sentence of any length satisfies together.

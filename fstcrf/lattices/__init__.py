@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from fstcrf.lattices.answer import Answer, TapeAnswer
     from fstcrf.lattices.arcanswers import SegmentCounts
     from fstcrf.lattices.arclattice import ArcLattice
+    from fstcrf.lattices.batch import Lattices
     from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice, product
     from fstcrf.lattices.many import (
         Paths,
@@ -26,6 +27,7 @@ __all__ = [
     "ArcLattice",
     "JointLattice",
     "Lattice",
+    "Lattices",
     "Path",
     "Paths",
     "ProbableSpans",
@@ -49,6 +51,7 @@ __getattr__ = importer(
         "Answer": "answer",
         "JointLattice": "lattice",
         "Lattice": "lattice",
+        "Lattices": "batch",
         "Path": "answer",
         "ProbableSpans": "spans",
         "Paths": "many",

@@ -93,7 +93,7 @@ def lattice(one: Text) -> float:
 
 
 def emissions(one: Text) -> float:
-    made = fstcrf.Emissions(one.node[None], labels=LABELS, transitions=one.arcs)
+    made = fstcrf.Lattices.from_arrays(LABELS, one.node[None], one.arcs)
     return float(made.log_partition()[0])
 
 
