@@ -14,7 +14,7 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet
 from fstcrf.errors import LabelError, ShapeError
-from fstcrf.lattices.emissions.gradients import Heads, likelihood
+from fstcrf.ext.gradients import Heads, likelihood
 from fstcrf.lattices.emissions.reading import LabelNames, read_scores, usual_names
 from fstcrf.lattices.emissions.structure import ChainParameters
 from fstcrf.lazy import optional

@@ -16,8 +16,8 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Composition, Lattice, Lattices, Pipeline
 from fstcrf.errors import NoPathError
+from fstcrf.ext import gradients
 from fstcrf.ext.foreign.conversion import written
-from fstcrf.lattices.emissions import gradients
 from fstcrf.lattices.emissions.reading import Scores, read_scores
 from fstcrf.lattices.emissions.structure import ChainParameters
 from fstcrf.taggers import Tagger

@@ -19,8 +19,8 @@ from fstcrf import CRF, Corpus, Grammar, Lattice, Lattices
 from fstcrf.constraints import ANY, at_least, at_most, bio, never, requires
 from fstcrf.errors import ContradictionError, GrammarError, NoPathError
 from fstcrf.ext.documents import DocumentTagger
+from fstcrf.ext.gradients import Heads, likelihood
 from fstcrf.lattices.emissions.batch import ArrayLattices
-from fstcrf.lattices.emissions.gradients import Heads, likelihood
 from fstcrf.lattices.emissions.reading import read_scores
 from fstcrf.lattices.emissions.structure import ChainParameters
 from fstcrf.machines.openfst import Machine, to_bytes
