@@ -17,20 +17,15 @@ from fstcrf.taggers import CRF
 from fstcrf.training import ASGD, L2SGD, fit
 from fstcrf.training.asgd import ASGDSettings, stochastic_learner
 from fstcrf.training.sgd import L2SGDSettings
-from tests.support.problems import Case, iob2, random_case
+from tests.support.problems import Case, random_case
+from tests.unit import test_train_online
 from tests.unit.test_train_online import plain_steps
 
-BIO = ("B-X", "I-X", "O")
 KINDS: dict[str, dict[str, Any]] = {
-    "order 0": {"order": 0},
-    "order 1": {"transitions": "all"},
+    **test_train_online.KINDS,
     "observed": {},
     "complete": {"features": "complete", "transitions": "all"},
-    "ends and weights": {"ends": True, "weights": True},
-    "values": {"values": True},
     "rows": {"attributes": 2, "values": True, "lengths": (4, 4, 4, 3)},
-    "scheme": {"labels": BIO, "legal": iob2, "ends": True},
-    "order 2": {"order": 2, "labels": BIO, "start": "O", "legal": iob2},
 }
 TOLERANCE = 2e-5  # float32
 

@@ -246,45 +246,40 @@ def test_separable_data_is_learnt() -> None:
                 assert case.best(b, outcome.theta) == case.gold(b)
 
 
-def learners() -> dict[str, Callable[[Case, int], Optimiser]]:
-    return {
-        "perceptron": lambda case, seed: AveragedPerceptron(
-            case.problem, case.space, np.zeros(case.space.size), PerceptronSettings(), seed=seed
-        ),
-        "passive-aggressive": lambda case, seed: PassiveAggressive(
-            case.problem, case.space, np.zeros(case.space.size), PASettings(), seed=seed
-        ),
-        "arow": lambda case, seed: AROW(
-            case.problem, case.space, np.zeros(case.space.size), AROWSettings(), seed=seed
-        ),
-        "sgd": lambda case, seed: L2SGD(
-            case.problem, case.space, np.zeros(case.space.size), L2SGDSettings(l2=0.5), seed=seed
-        ),
-        "asgd": lambda case, seed: ASGD(
-            case.problem, case.space, np.zeros(case.space.size), ASGDSettings(), seed=seed
-        ),
-    }
+LEARNERS: dict[str, tuple[Any, Any]] = {
+    "perceptron": (AveragedPerceptron, PerceptronSettings()),
+    "passive-aggressive": (PassiveAggressive, PASettings()),
+    "arow": (AROW, AROWSettings()),
+    "sgd": (L2SGD, L2SGDSettings(l2=0.5)),
+    "asgd": (ASGD, ASGDSettings()),
+}
 
 
-@pytest.mark.parametrize("make", learners().values(), ids=learners())
-def test_the_seed_decides_and_nothing_else(
-    make: Callable[[Case, int], Optimiser], variant: str
-) -> None:
+def made(name: str, case: Case, seed: int) -> Optimiser:
+    learner, settings = LEARNERS[name]
+    found: Optimiser = learner(
+        case.problem, case.space, np.zeros(case.space.size), settings, seed=seed
+    )
+    return found
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_the_seed_decides_and_nothing_else(name: str, variant: str) -> None:
     case = random_case(1, lengths=(3, 2, 4) * 5)
     runs = []
     for seed in (1, 1, 2):
-        optimiser = make(case, seed)
+        optimiser = made(name, case, seed)
         runs.append([(optimiser.step(), optimiser.theta().tolist()) for _ in range(3)])
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
 
 
-@pytest.mark.parametrize("make", learners().values(), ids=learners())
-def test_what_needs_a_batch_objective(make: Callable[[Case, int], Optimiser]) -> None:
+@pytest.mark.parametrize("name", LEARNERS)
+def test_what_needs_a_batch_objective(name: str) -> None:
     with pytest.raises(OptionError, match=r"labels that are not known: train with .*'lbfgs'"):
-        make(random_case(0, partial=True), 0)
+        made(name, random_case(0, partial=True), 0)
     with pytest.raises(OptionError, match=r"B features of the input: train with .*'lbfgs'"):
-        make(random_case(0, arcs=True), 0)
+        made(name, random_case(0, arcs=True), 0)
 
 
 def test_sgd_that_diverges_says_so() -> None:

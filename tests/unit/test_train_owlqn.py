@@ -37,23 +37,6 @@ def test_soft_thresholding(l1: float) -> None:
     assert np.array_equal(outcome.theta == 0.0, wanted == 0.0)
 
 
-def test_the_optimality_conditions_hold_for_a_likelihood() -> None:
-    case = random_case(3)
-    likelihood = Likelihood(case.problem, case.space, l2=0.05, precision="float64")
-    l1 = 0.2
-    outcome = fit(
-        OWLQN(likelihood, np.zeros(case.space.size), LBFGSSettings(l1=l1, epsilon=1e-9, delta=0.0)),
-        max_iterations=2000,
-    )
-    theta = outcome.theta
-    _, gradient = likelihood(theta)
-    inactive = theta == 0.0
-    assert inactive.any()
-    assert not inactive.all()
-    assert (np.abs(gradient[inactive]) <= l1 + 1e-6).all()
-    assert gradient[~inactive] == pytest.approx(-l1 * np.sign(theta[~inactive]), abs=1e-5)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("l1", [0.05, 0.5])
 def test_the_minimum_that_scipy_finds(l1: float) -> None:
