@@ -9,7 +9,6 @@ are looked at after the clock has stopped; Python's search for circular garbage 
 
 from __future__ import annotations
 
-import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from fstcrf.constraints import contiguous
 from fstcrf.ext.addresses import AddressParser
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.usaddress import Peer, raises, read_addresses, seconds_of, timed
-from tests.benchmarks.work import answer
+from tests.benchmarks.work import answer, peak
 
 ALTERNATING, TOKENS, LABELS = 2, 200, 29
 
@@ -57,23 +56,19 @@ def adversarial(states: int) -> dict[str, Any]:
     emissions[np.arange(TOKENS), np.arange(TOKENS) % ALTERNATING] = 1.0
     lattice = fstcrf.Lattice.from_arrays(labels, emissions) & contiguous(labels)
     lattice.best(budget=fstcrf.Budget(states=1))
-    before = _peak()
+    before = peak()
     started = time.perf_counter()
     found = fstcrf.best([lattice], budget=fstcrf.Budget(states=states))
     seconds = time.perf_counter() - started
     path = found[0]
     return {
         "seconds": seconds,
-        "megabytes": _peak() - before,
+        "megabytes": peak() - before,
         "popped": int(found.popped[0]),
         "exact": bool(found.exact[0]),
         "score": None if path is None else path.score,
         "bound": float(found.bounds[0]),
     }
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from fstcrf import decode
 from fstcrf.constraints import bioes
+from tests.benchmarks.running import least_seconds
 
 Work = Callable[[], Any]
 
@@ -90,15 +90,7 @@ def labels_of(size: int) -> list[str]:
 
 def timed(sides: dict[str, Work], rounds: int) -> dict[str, float]:
     """Seconds of a processor, the least of some rounds in turns."""
-    found = dict.fromkeys(sides, float("inf"))
-    for work in sides.values():
-        work()
-    for _ in range(rounds):
-        for name, work in sides.items():
-            start = time.process_time()
-            work()
-            found[name] = min(found[name], time.process_time() - start)
-    return found
+    return dict(zip(sides, least_seconds(rounds, *sides.values()), strict=True))
 
 
 def best_labels(shape: tuple[int, int, int], *, torch: bool, loop: bool) -> dict[str, Work]:

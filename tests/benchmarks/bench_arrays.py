@@ -7,14 +7,11 @@ FSTCRF_EXTRAS_PYTHON names its interpreter if it is elsewhere. Without them, onl
 from __future__ import annotations
 
 import json
-import os
 import sys
-from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import machine
 from tests.benchmarks.report import Line
-from tests.benchmarks.running import Bench
+from tests.benchmarks.running import Bench, extras_python
 
 _DECODE = {"22": "[64, 128, 22]", "9": "[1024, 20, 9]"}
 _PEER = "pytorch-crf"
@@ -22,13 +19,7 @@ _PEER = "pytorch-crf"
 
 def arrays(bench: Bench) -> list[Line]:
     """Best labels, losses with gradients, and probabilities of spans; CPU time, one thread."""
-    own = machine.ROOT / ".venv-extras" / "bin" / "python"
-    python = os.environ.get("FSTCRF_EXTRAS_PYTHON") or (str(own) if own.exists() else "")
-    command = [
-        python if Path(python).is_file() else sys.executable,
-        "-m",
-        "tests.benchmarks.arrays",
-    ]
+    command = [extras_python() or sys.executable, "-m", "tests.benchmarks.arrays"]
     found = json.loads(bench.run([*command, *["--quick"] * bench.quick]).output)
     lines = []
     for name, shape in _DECODE.items():

@@ -7,22 +7,18 @@ names its interpreter if it is elsewhere.
 from __future__ import annotations
 
 import json
-import os
-from pathlib import Path
 from statistics import median
 
-from tests.benchmarks import machine
 from tests.benchmarks.report import Line
-from tests.benchmarks.running import Bench
+from tests.benchmarks.running import Bench, extras_python
 
 _WORK = "Parquet files through Dask: two workers over one"
 
 
 def scaling_tagging(bench: Bench) -> list[Line]:
     """Sentences a second of two workers over those of one, alternated."""
-    own = machine.ROOT / ".venv-extras" / "bin" / "python"
-    python = os.environ.get("FSTCRF_EXTRAS_PYTHON") or (str(own) if own.exists() else "")
-    if not Path(python).is_file():
+    python = extras_python()
+    if not python:
         return [Line("scaling-tagging", _WORK, skipped="Dask is not installed: make test-extras")]
     task, (model, _) = bench.chunking("test"), bench.chunkers()
     command = [python, "-m", "tests.benchmarks.dask_tagging", model, task.path]

@@ -89,6 +89,12 @@ def rich_corpus(path: str, *, labels: int, sentences: int, length: int = 12) -> 
             file.write("\n")
 
 
+def rich_task(bench: Bench) -> Task:
+    path, labels = bench.path("rich.txt"), 200 if bench.quick else 1000
+    rich_corpus(path, labels=labels, sentences=300 if bench.quick else 1500)
+    return Task(path, ("word", "pos", "chunk"), "chunk", "words")
+
+
 _RICH = (
     ("rich-evaluation", "objective and gradient", "evaluation"),
     ("rich-tagging", "best paths", "best paths"),
@@ -101,9 +107,7 @@ _RICH = (
 
 def rich(bench: Bench) -> list[Line]:
     """Over the label pairs that have weights, and over all: training, tagging, lattices."""
-    path, labels = bench.path("rich.txt"), 200 if bench.quick else 1000
-    rich_corpus(path, labels=labels, sentences=300 if bench.quick else 1500)
-    made = Task(path, ("word", "pos", "chunk"), "chunk", "words")
+    made = rich_task(bench)
     lines = []
     for task, kinds in ((made, _RICH), (morphology(bench)[0], _RICH[:2])):
         found = bench.work("ours", "rich", task, rounds=bench.rounds)
@@ -126,9 +130,7 @@ def rich(bench: Bench) -> list[Line]:
 
 def steps(bench: Bench) -> list[Line]:
     """How many evaluations the slowest step of a training takes."""
-    path, labels = bench.path("rich.txt"), 200 if bench.quick else 1000
-    rich_corpus(path, labels=labels, sentences=300 if bench.quick else 1500)
-    task = Task(path, ("word", "pos", "chunk"), "chunk", "words")
+    task = rich_task(bench)
     runs = [bench.work("ours", "steps", task, iterations=3) for _ in range(bench.rounds)]
     costs: dict[str, float] = {
         kind: statistics.median(run["kinds"][kind] / run["evaluation"] for run in runs)

@@ -18,7 +18,6 @@ import argparse
 import json
 import statistics
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -31,7 +30,7 @@ from fstcrf import CRF, Composition, Corpus, compose, read_columns, read_conllu
 from fstcrf.errors import InexactWarning
 from tests.benchmarks.report import table
 from tests.benchmarks.running import in_turns
-from tests.benchmarks.taggers import CHUNKS, COLUMNS, POS, words_of
+from tests.benchmarks.taggers import CHUNKS, COLUMNS, POS, decoding_seconds, words_of
 
 SENTENCES = 250  # of each kind of text that are decoded
 EARLIER = 64  # labellings that were looked at by default before
@@ -189,7 +188,7 @@ def _row(chain: Composition, name: str, text: Corpus) -> Measured:
             lambda corpus: list(map(chain.tag, corpus)),
             *(partial(chain.decode, n=3, tapes=[tape]) for tape in chain.tapes),
         )
-        times = in_turns(ROUNDS, *(partial(_seconds, work, text) for work in works))
+        times = in_turns(ROUNDS, *(partial(decoding_seconds, work, text) for work in works))
     open_ = ~found.exact
     cascade, chained_, earlier, one, five, alone, *tapes = map(statistics.median, times)
     return Measured(
@@ -207,13 +206,6 @@ def _row(chain: Composition, name: str, text: Corpus) -> Measured:
         tape=max(tapes) / one,
         alone=alone / chained_,
     )
-
-
-def _seconds(work: Callable[[Corpus], object], text: Corpus) -> float:
-    text = words_of(text)
-    begun = time.process_time()
-    work(text)
-    return time.process_time() - begun
 
 
 def main() -> None:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +18,8 @@ import numpy as np
 
 from fstcrf.kernel import blocks
 from fstcrf.lattices import Lattice
-from tests.benchmarks.work import answer
+from tests.benchmarks.running import least_seconds
+from tests.benchmarks.work import answer, peak, seconds_of
 
 ABOVE = 0.01
 
@@ -40,7 +39,7 @@ def spans() -> dict[str, Any]:
     found = []
     for types, tokens, spread in CASES:
         lattice = bioes_lattice(types, tokens, spread)
-        one, all_spans = in_turns(lattice.marginals, partial(lattice.probable_spans, ABOVE))
+        one, all_spans = least_seconds(5, lattice.marginals, partial(lattice.probable_spans, ABOVE))
         found.append(
             {
                 "labels": 4 * types + 1,
@@ -60,10 +59,10 @@ def long(tokens: int = 20_000) -> dict[str, Any]:
     joint = random_lattice(45, tokens, 0) @ random_lattice(22, tokens, 1)
     joint.plan()
     before = peak()
-    in_blocks = seconds(joint.marginals)
+    in_blocks = seconds_of(joint.marginals)
     middle = peak()
     blocks.LONG_BYTES = sys.maxsize
-    whole = seconds(joint.marginals)
+    whole = seconds_of(joint.marginals)
     return {
         "tokens": tokens,
         "blocks_s": in_blocks,
@@ -127,26 +126,6 @@ def random_lattice(labels: int, tokens: int, seed: int) -> Lattice:
     return Lattice.from_arrays(
         names, rng.normal(size=(tokens, labels)), rng.normal(size=(labels,) * 2)
     )
-
-
-def in_turns(*work: Callable[[], object], rounds: int = 5) -> list[float]:
-    """Return the least seconds of each piece of work, done in turns."""
-    for one in work:
-        one()
-    taken = [[seconds(one) for one in work] for _ in range(rounds)]
-    return [min(column) for column in zip(*taken, strict=True)]
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Return what a piece of work takes of the processor."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def peak() -> float:
-    """Return the most memory that this process has had, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import pairwise
 from operator import and_
 from typing import Any, Literal
@@ -22,7 +22,8 @@ import fstcrf
 from fstcrf import Budget, Grammar, Lattice, constraints
 from fstcrf.arrays import Floats
 from fstcrf.errors import InexactWarning, NoPathError, TooLargeError
-from tests.benchmarks.work import answer
+from tests.benchmarks.running import in_turns
+from tests.benchmarks.work import answer, seconds_of
 
 SEED = 20_26
 """Of the family that is reported; another one draws another family."""
@@ -325,14 +326,11 @@ def grammars(lattices: int, rounds: int = 5) -> dict[str, Any]:
         "one": lambda: fstcrf.best([lattice & one for lattice in given]),
         "each": lambda: fstcrf.best([lattice & constraints.bioes() for lattice in given]),
     }
-    taken: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(rounds + 1):
-        for name, work in works.items():
-            begun = time.process_time()
-            work()
-            if turn:
-                taken[name].append((time.process_time() - begun) / lattices)
-    return {name: statistics.median(seconds) for name, seconds in taken.items()}
+    taken = in_turns(rounds + 1, *(partial(seconds_of, work) for work in works.values()))
+    return {
+        name: statistics.median(seconds[1:]) / lattices
+        for name, seconds in zip(works, taken, strict=True)
+    }
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,8 @@ from fstcrf.evaluate.significance import SpanCounts, mcnemar, randomised_f, span
 from fstcrf.text.corpus import Column
 from tests.benchmarks.machine import PAGES, Machine, commit, this
 from tests.benchmarks.report import table
-from tests.benchmarks.taggers import COLUMNS, chunker, pos_tagger, words_of
+from tests.benchmarks.running import in_turns
+from tests.benchmarks.taggers import COLUMNS, chunker, decoding_seconds, pos_tagger, words_of
 
 GRID = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0, 1.5, 2.0)
 FOLDS = 5
@@ -156,14 +158,9 @@ def measured(setting: Setting, dev: Corpus, test: Corpus, rounds: int) -> Outcom
     decoders = setting.decoders(weight)
     on_dev = {name: judged(dev, decode(words_of(dev))) for name, decode in decoders.items()}
     on_test = {name: judged(test, decode(words_of(test))) for name, decode in decoders.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in decoders}
-    for _ in range(rounds):
-        for name, decode in decoders.items():
-            words = words_of(test)
-            begun = time.process_time()
-            decode(words)
-            seconds[name].append(time.process_time() - begun)
-    rates = {name: len(test) / statistics.median(runs) for name, runs in seconds.items()}
+    works = (partial(decoding_seconds, decode, test) for decode in decoders.values())
+    seconds = map(statistics.median, in_turns(rounds, *works))
+    rates = {name: len(test) / taken for name, taken in zip(decoders, seconds, strict=True)}
     return Outcome(setting, weight, by_weight, on_dev, on_test, rates, setting.unproven(test))
 
 

@@ -17,7 +17,7 @@ from unittest import mock
 import fstcrf
 from fstcrf.taggers import CRF
 from tests.benchmarks.tasks import L2, TEMPLATES, Task
-from tests.benchmarks.work import answer
+from tests.benchmarks.work import answer, seconds_of
 
 if TYPE_CHECKING:
     from fstcrf import CRF, Corpus
@@ -91,7 +91,7 @@ def evaluate(
         step = optimiser.step()
     seconds, evaluations = clock() - begun, objective.evaluations - before
     theta = optimiser.theta()
-    calls = [_seconds(partial(objective, theta), clock) for _ in range(max(5, timed // 2))]
+    calls = [seconds_of(partial(objective, theta), clock) for _ in range(max(5, timed // 2))]
     return {
         "threads": threads,
         "prepare_seconds": prepared,
@@ -106,12 +106,6 @@ def evaluate(
         "parameters": space.size,
         "variant": kernel.variant(),
     }
-
-
-def _seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    started = clock()
-    work()
-    return clock() - started
 
 
 def score(task: Task, *, model: str, test: str) -> dict[str, Any]:
@@ -162,11 +156,11 @@ def steps(task: Task, *, iterations: int) -> dict[str, Any]:
     problem, space = problem_of(task)
     clock, objective = time.process_time, Likelihood(problem, space, l2=L2)
     first = ASGD(problem, space, np.zeros(space.size), ASGDSettings(l2=L2), first_rate=0.1)
-    epochs = [_seconds(first.step, clock) for _ in range(iterations)]
-    curvature = [_seconds(partial(objective.curvature, first.theta()), clock) for _ in range(2)]
-    evaluation = [_seconds(partial(objective, first.theta()), clock) for _ in range(iterations)]
+    epochs = [seconds_of(first.step, clock) for _ in range(iterations)]
+    curvature = [seconds_of(partial(objective.curvature, first.theta()), clock) for _ in range(2)]
+    evaluation = [seconds_of(partial(objective, first.theta()), clock) for _ in range(iterations)]
     then, before = LBFGS(objective, first.theta()), objective.evaluations
-    whole = sum(_seconds(then.step, clock) for _ in range(iterations))
+    whole = sum(seconds_of(then.step, clock) for _ in range(iterations))
     seen = space.topology.n_states**2
     return {
         "labels": problem.topology.n_labels,
@@ -219,7 +213,7 @@ def rich(task: Task, *, rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         for name, ways in asked.items():
             for k, way in enumerate(ways):
-                found[name][k].append(_seconds(way, clock))
+                found[name][k].append(seconds_of(way, clock))
     return {
         "labels": problem.topology.n_labels,
         "tokens": int(problem.offsets[-1]),
@@ -263,7 +257,8 @@ def throughput(
     seconds: list[list[float]] = [[] for _ in copies]
     for _ in range(rounds):
         for measured, corpus in zip(seconds, corpora, strict=True):
-            measured.append(_seconds(partial(tagger.tag_all, corpus, threads=threads)))
+            work = partial(tagger.tag_all, corpus, threads=threads)
+            measured.append(seconds_of(work, time.perf_counter))
     tokens = [corpus.n_tokens for corpus in corpora]
     return {
         "tokens": tokens,

@@ -5,7 +5,6 @@ The template is that of CRFsuite's chunking tutorial, with c2 = l2 = 0.5.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,7 @@ from pathlib import Path
 
 import fstcrf
 from fstcrf.evaluate import evaluate_spans
-from tests.benchmarks.crfsuite_peer import read_sentences, tutorial_attributes
-from tests.benchmarks.tasks import L2, TUTORIAL
+from tests.benchmarks.tasks import L2, TUTORIAL, Task
 
 FEATURES = 452_755
 TOLERANCE = 1e-4
@@ -57,30 +55,23 @@ def ours(folder: Path, *, threads: int = 1) -> Result:
 
 def theirs(folder: Path) -> Result:
     """Train and evaluate python-crfsuite on the files of a folder."""
-    import pycrfsuite
+    from tests.benchmarks import theirs as peer
 
-    trainer = pycrfsuite.Trainer(algorithm="lbfgs", params={"c1": 0.0, "c2": L2}, verbose=False)
-    for words, tags, chunks in read_sentences(str(folder / "train.txt")):
-        trainer.append(tutorial_attributes(words, tags), chunks)
+    train, test = (
+        Task(str(folder / f"{part}.txt"), COLUMNS, "chunk", "tutorial")
+        for part in ("train", "test")
+    )
     with tempfile.TemporaryDirectory() as scratch:
-        path = str(Path(scratch) / "model.crfsuite")
-        trainer.train(path)
-        tagger = pycrfsuite.Tagger()
-        tagger.open(path)
-        gold: list[list[str]] = []
-        predicted: list[list[str]] = []
-        for words, tags, chunks in read_sentences(str(folder / "test.txt")):
-            gold.append(chunks)
-            predicted.append(tagger.tag(tutorial_attributes(words, tags)))
-        tagger.close()
-    log = trainer.logparser
-    features = int(re.findall(r"Number of features: (\d+)", "".join(log.log))[0])
+        model, tagged = (str(Path(scratch) / name) for name in ("model.crfsuite", "tagged.txt"))
+        trained = peer.train(train, model=model)
+        peer.tag(test, model=model, output=tagged)
+        found = fstcrf.read_columns(tagged, (*COLUMNS, "found"))
     return _result(
         "python-crfsuite",
-        gold,
-        predicted,
-        counts=(features, len(log.iterations)),
-        objective=float(log.last_iteration["loss"]),
+        found.column_lists("chunk"),
+        found.column_lists("found"),
+        counts=(trained["parameters"], trained["iterations"]),
+        objective=trained["objective"],
     )
 
 

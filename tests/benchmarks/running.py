@@ -11,11 +11,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.benchmarks import machine
 from tests.benchmarks.tasks import TEMPLATES, Attributes, Task
+from tests.benchmarks.work import seconds_of
 
 R = TypeVar("R")
 
@@ -83,6 +85,20 @@ def in_turns(rounds: int, *works: Callable[[], R]) -> list[list[R]]:
         for found, work in zip(results, works, strict=True):
             found.append(work())
     return results
+
+
+def least_seconds(rounds: int, *works: Callable[[], object]) -> list[float]:
+    """Return the least seconds of the processor of each work, done in turns; the first not."""
+    for work in works:
+        work()
+    return list(map(min, in_turns(rounds, *(partial(seconds_of, work) for work in works))))
+
+
+def extras_python() -> str:
+    """Return the interpreter of ``make test-extras``, or of FSTCRF_EXTRAS_PYTHON; empty: none."""
+    own = machine.ROOT / ".venv-extras" / "bin" / "python"
+    python = os.environ.get("FSTCRF_EXTRAS_PYTHON", str(own))
+    return python if Path(python).is_file() else ""
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.training import Progress
 from fstcrf.training.executors.executor import Executor
 from fstcrf.training.executors.futures import ProcessExecutor
-from tests.benchmarks import machine
+from tests.benchmarks import accuracy, machine
 from tests.benchmarks.report import Line, table
 from tests.benchmarks.running import Bench, BenchmarkError
 
@@ -50,14 +50,7 @@ U00:%x[-2..2,form]
 U01:%x[-1..0,form]/%x[0..1,form]
 B
 """
-TEMPLATE = """\
-U00:%x[-2..2,word]
-U01:%x[-1..0,word]/%x[0..1,word]
-U02:%x[-2..2,pos]
-U03:%x[-2..1,pos]/%x[-1..2,pos]
-U04:%x[-2..0,pos]/%x[-1..1,pos]/%x[0..2,pos]
-B
-"""
+TEMPLATE = accuracy.CHUNKS.replace("BOS\nEOS\n", "")
 KINDS = ("memory", "limit", "pressed", "process-1", "process-2", "dask-1", "dask-2")
 LIMIT = 1 << 29
 GROUPS = Path("/sys/fs/cgroup")

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from fstcrf import CRF, Corpus
 from fstcrf.text.corpus import Column
+from tests.benchmarks import accuracy
+from tests.benchmarks.work import seconds_of
 
 COLUMNS = ("word", "pos", "chunk")
 
-WORDS = """\
-U00:%x[-2,word]
-U01:%x[-1,word]
-U02:%x[0,word]
-U03:%x[1,word]
-U04:%x[2,word]
-U05:%x[-1,word]/%x[0,word]
-U06:%x[0,word]/%x[1,word]
-"""
-
-POS = f"""\
-{WORDS}U10:%x[0,lower(word)]
-U11:%x[0,prefix(word,1)]
-U12:%x[0,prefix(word,2)]
-U13:%x[0,prefix(word,3)]
-U14:%x[0,suffix(word,1)]
-U15:%x[0,suffix(word,2)]
-U16:%x[0,suffix(word,3)]
-U17:%x[0,suffix(word,4)]
-U18:%x[-1..1,shape(word)]
-BOS
-EOS
-B
-"""
+POS = accuracy.WORDS.format(w="word").removesuffix("B\n") + "BOS\nEOS\nB\n"
+_NEAR = "".join(POS.splitlines(keepends=True)[:7])  # single words, and pairs with the own one
 
 CHUNKS = f"""\
-{WORDS}U10:%x[0,suffix(word,3)]
+{_NEAR}U10:%x[0,suffix(word,3)]
 U11:%x[0,shape(word)]
 U20:%y[0,pos]
 U21:%y[0,pos]/%x[0,word]
@@ -77,3 +60,8 @@ def words_of(corpus: Corpus) -> Corpus:
     """Return the sentences without their gold labels; nothing is shared that could be cached."""
     words = corpus.columns["word"]
     return Corpus({"word": Column(words.ids.copy(), words.values)}, corpus.offsets.copy())
+
+
+def decoding_seconds(decode: Callable[[Corpus], object], corpus: Corpus) -> float:
+    """Return the seconds of the processor in which the words of a corpus are decoded."""
+    return seconds_of(partial(decode, words_of(corpus)))

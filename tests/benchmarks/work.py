@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
+import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.benchmarks.tasks import Task
@@ -15,3 +18,15 @@ def answer(module: dict[str, Any]) -> None:
     if "task" in given:
         given["task"] = Task.from_plain(given["task"])
     print(json.dumps(module[work](**given)))
+
+
+def seconds_of(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
+    """Return what a piece of work takes by a clock."""
+    started = clock()
+    work()
+    return clock() - started
+
+
+def peak() -> float:
+    """Return the most memory that this process has had, MB (10^6 bytes)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
