@@ -41,10 +41,9 @@ def test_taggers_composed_are_those_of_the_library() -> None:
     result = run("compose", "pos.fstcrf", "field.fstcrf", "-o", "joint", "--weights", "1,0.5")
     assert result.exit_code == 0, result.stderr
     assert result.stdout == ""
-    joint = fstcrf.load("joint")
+    joint = fstcrf.load("joint", fstcrf.Composition)
     pos, field = fstcrf.load("pos.fstcrf"), fstcrf.load("field.fstcrf")
     expected = fstcrf.compose(pos, field, weights=(1, 0.5))
-    assert isinstance(joint, fstcrf.Composition)
     assert joint.weights == (1.0, 0.5)
     data = fstcrf.read_columns(corpus_path("dev"), COLUMNS)
     assert joint.tag_all(data) == expected.tag_all(data)
@@ -57,14 +56,12 @@ def test_any_order_chains_and_grammars() -> None:
     given = ["--normalize", "chain", "--grammar", grammar_path(), "--grammar", "field=bio"]
     result = run("compose", "field.fstcrf", "pos.fstcrf", "-o", "joint", *given)
     assert "chain: p(pos) · p(field | pos), decided best first" in result.stderr
-    joint = fstcrf.load("joint")
-    assert isinstance(joint, fstcrf.Composition)
+    joint = fstcrf.load("joint", fstcrf.Composition)
     assert joint.tapes == ("field", "pos")
     assert joint.normalize == "chain"
     assert [acceptor.tapes for acceptor in joint.conjuncts] == [("field",)] * 8
     done("compose", "joint", "-o", "again", "--grammar", "field=iob1", "--normalize", "product")
-    again = fstcrf.load("again")
-    assert isinstance(again, fstcrf.Composition)
+    again = fstcrf.load("again", fstcrf.Composition)
     assert again.normalize == "product"
     assert len(again.conjuncts) == 9
 
@@ -76,8 +73,7 @@ def test_weights_tuned_on_held_out_data() -> None:
     result = run("compose", *taggers, "-o", "joint", "--tune", "dev.txt", "--threads", 2)
     assert result.exit_code == 0, result.stderr
     expected = fstcrf.compose(*map(fstcrf.load, taggers), normalize="product").tune_weights(dev)
-    joint = fstcrf.load("joint")
-    assert isinstance(joint, fstcrf.Composition)
+    joint = fstcrf.load("joint", fstcrf.Composition)
     assert joint.weights == expected.weights
     assert sum(line.startswith("weights 1, ") for line in result.stderr.splitlines()) > 5
     named = ["--columns", "word,a,b", "--target", "pos=a,field=b", "--metric", "field-F"]
@@ -85,8 +81,7 @@ def test_weights_tuned_on_held_out_data() -> None:
     expected = fstcrf.compose(*map(fstcrf.load, taggers), normalize="product").tune_weights(
         dev, metric="field-F"
     )
-    joint = fstcrf.load("joint")
-    assert isinstance(joint, fstcrf.Composition)
+    joint = fstcrf.load("joint", fstcrf.Composition)
     assert joint.weights == expected.weights
 
 
@@ -141,9 +136,7 @@ def test_weights_are_chosen_where_labels_are() -> None:
     line = failure("compose", *given, "--tune", "dev.txt", "--target", "field=pos")
     assert "none of the gold labels of tape 'field' is one of its labels" in line
     assert line.endswith("say which column has them, --target TAPE=COLUMN")
-    literal = fstcrf.load("literal.fstcrf")
-    assert isinstance(literal, CRF)
-    replace(literal, tape="other").save("other")
+    replace(CRF.load("literal.fstcrf"), tape="other").save("other")
     Path("items.txt").write_text("X\ta\n\n")
     given = ["literal.fstcrf", "other", "-o", "joint", "--tune", "items.txt"]
     assert "these read lists of attributes" in failure("compose", *given, status=2)
@@ -199,8 +192,7 @@ def joint() -> str:
 
 
 def test_info_of_a_composition(joint: str) -> None:
-    model = fstcrf.load(joint)
-    assert isinstance(model, fstcrf.Composition)
+    model = fstcrf.load(joint, fstcrf.Composition)
     text = done("info", joint, "--top", 2)
     assert text.startswith("joint: a composition of 2 taggers\n")
     for part in (
@@ -234,8 +226,7 @@ def test_info_of_a_chain_and_of_a_constrained_tagger() -> None:
 
 def test_eval_of_a_composition(joint: str) -> None:
     data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
-    model = fstcrf.load(joint)
-    assert isinstance(model, fstcrf.Composition)
+    model = fstcrf.load(joint, fstcrf.Composition)
     for option, found in (
         ([], model.tag_columns(data)),
         (["--cascade"], model.cascade(data)),
@@ -294,8 +285,7 @@ def test_some_tapes_alone(joint: str) -> None:
         printed = done("tag", joint, corpus_path("dev"), *options).splitlines()
         return [line.split() for line in printed if line and not line.startswith(("#", "-DOC"))]
 
-    model = fstcrf.load(joint)
-    assert isinstance(model, fstcrf.Composition)
+    model = fstcrf.load(joint, fstcrf.Composition)
     for k, tape in enumerate(model.tapes, len(COLUMNS)):
         for options in ([], ["--grammar", "field=bio"], ["--cascade"]):
             whole = columns(*options)
@@ -352,8 +342,7 @@ def test_columns_that_a_later_tagger_reads_are_missed_first(
 
 def test_explain_tells_of_every_tape(joint: str) -> None:
     data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
-    model = fstcrf.load(joint)
-    assert isinstance(model, fstcrf.Composition)
+    model = fstcrf.load(joint, fstcrf.Composition)
     printed = done("explain", joint, corpus_path("test"), "--sentence", 1, "--token", 2)
     head, *rest = printed.splitlines()
     assert head.split()[2] == f"[{data[1]['word'][2]}]"

@@ -31,9 +31,7 @@ def test_there_and_back() -> None:
     wanted = write_model(export(fstcrf.load_crfsuite("m.crfsuite")))
     assert Path("again.crfsuite").read_bytes() == wanted
     done("convert", "again.crfsuite", "copy", "--to", "fstcrf", "--tape", "pos")
-    copy = fstcrf.load("copy")
-    assert isinstance(copy, CRF)
-    assert copy.tape == "pos"
+    assert CRF.load("copy").tape == "pos"
 
 
 def test_templates_go_to_programs_that_read_columns() -> None:
@@ -147,8 +145,7 @@ def patterns() -> Path:
 def test_columns_are_named_and_texts_decoded(patterns: Path) -> None:
     given = ("--columns", "word,pos", "--encoding", "latin-1", "--tape", "chunk")
     done("convert", patterns, "model.fstcrf", *given)
-    model = fstcrf.load("model.fstcrf")
-    assert isinstance(model, fstcrf.CRF)
+    model = CRF.load("model.fstcrf")
     assert (model.tape, model.columns) == ("chunk", ("word", "pos", "chunk"))
     assert done("tag", "model.fstcrf", "data") == "\u00e9t\u00e9 NN V\nwall NN N\n\n"
 

@@ -64,9 +64,7 @@ def current(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def composed(name: str) -> Composition:
-    model = fstcrf.load(name)
-    assert isinstance(model, Composition)
-    return model
+    return fstcrf.load(name, Composition)
 
 
 def corpus() -> fstcrf.Corpus:

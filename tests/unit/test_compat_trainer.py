@@ -16,6 +16,19 @@ from fstcrf.taggers.model.options import checked_options
 from tests.support.compat_data import WEATHER, sequences
 
 
+def about(**more: Any) -> Trainer:
+    """Return a trainer that knows the weather."""
+    trainer = Trainer(verbose=False, **more)
+    trainer.append(*WEATHER)
+    return trainer
+
+
+def opened(path: Path) -> Tagger:
+    tagger = Tagger()
+    tagger.open(path)
+    return tagger
+
+
 def test_held_out_sequences_are_not_trained_on(tmp_path: Path) -> None:
     files = []
     for held_out in (True, False):
@@ -24,9 +37,7 @@ def test_held_out_sequences_are_not_trained_on(tmp_path: Path) -> None:
             if held_out or i % 4:
                 trainer.append(items, labels, int(i % 4 == 0))
         trainer.train(tmp_path / "m", holdout=1 if held_out else -1)
-        tagger = Tagger()
-        tagger.open(tmp_path / "m")
-        info = tagger.info()
+        info = opened(tmp_path / "m").info()
         files.append({**info.state_features, **info.transitions})
     # Labels and attributes are numbered otherwise, so sums are taken in another order.
     assert files[0] == pytest.approx(files[1], abs=2e-3)
@@ -45,22 +56,17 @@ def test_labels_without_attributes(tmp_path: Path) -> None:
     trainer.append([[]], ["a"])
     trainer.append([], [])
     trainer.train(tmp_path / "m")
-    tagger = Tagger()
-    tagger.open(tmp_path / "m")
-    assert tagger.tag([["x"], []]) == ["a", "a"]
+    assert opened(tmp_path / "m").tag([["x"], []]) == ["a", "a"]
 
 
 def test_clear(tmp_path: Path) -> None:
-    trainer = Trainer(verbose=False)
-    trainer.append(*WEATHER)
+    trainer = about()
     trainer.clear()
     with pytest.raises(DataError, match="append sequences after clear"):
         trainer.train(tmp_path / "m")
     trainer.append([["x"]], ["new"])
     trainer.train(tmp_path / "m")
-    tagger = Tagger()
-    tagger.open(tmp_path / "m")
-    assert tagger.labels() == ["new"]
+    assert opened(tmp_path / "m").labels() == ["new"]
 
 
 def test_no_file_is_written_for_an_empty_name(
@@ -74,8 +80,7 @@ def test_no_file_is_written_for_an_empty_name(
 
 
 def test_a_folder_that_is_not_there_is_noticed_before_training(tmp_path: Path) -> None:
-    trainer = Trainer(verbose=False)
-    trainer.append(*WEATHER)
+    trainer = about()
     with pytest.raises(FileNotFoundError):
         trainer.train(tmp_path / "absent" / "m")
     assert trainer.logparser is None
@@ -86,8 +91,7 @@ def test_divergence_has_a_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         raise NumericError("the objective is inf")
 
     monkeypatch.setattr("fstcrf.ext.compat.pycrfsuite.trainer.fit", diverge)
-    trainer = Trainer(verbose=False)
-    trainer.append(*WEATHER)
+    trainer = about()
     with pytest.raises(CRFSuiteError, match="Overflow") as caught:
         trainer.train(tmp_path / "m")
     assert caught.value.code == -(2**31) + 5
@@ -115,9 +119,7 @@ def test_what_is_refused_leaves_the_data_as_it_was(
     with pytest.raises(error):
         trainer.append(items, labels)
     trainer.train(tmp_path / "m")
-    tagger = Tagger()
-    tagger.open(tmp_path / "m")
-    assert tagger.labels() == ["fine"]
+    assert opened(tmp_path / "m").labels() == ["fine"]
 
 
 def test_groups_are_whole_numbers(tmp_path: Path) -> None:
@@ -222,8 +224,7 @@ def test_values_that_crfsuite_would_read_as_something_else(name: str, value: Any
 
 
 def test_values_out_of_range_are_named_as_their_users_know_them(tmp_path: Path) -> None:
-    trainer = Trainer(params={"c2": -1}, verbose=False)
-    trainer.append(*WEATHER)
+    trainer = about(params={"c2": -1})
     with pytest.raises(OptionError, match=r"c2 is -1\.0"):
         trainer.train(tmp_path / "m")
     for ask in (trainer.get, trainer.help):
@@ -232,8 +233,7 @@ def test_values_out_of_range_are_named_as_their_users_know_them(tmp_path: Path) 
 
 
 def test_no_limit_and_no_period(tmp_path: Path) -> None:
-    trainer = Trainer(params={"max_iterations": 0, "period": 0}, verbose=False)
-    trainer.append(*WEATHER)
+    trainer = about(params={"max_iterations": 0, "period": 0})
     trainer.train(tmp_path / "m")
     assert trainer.logparser is not None
     assert len(trainer.logparser.iterations) > 3

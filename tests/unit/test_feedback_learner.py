@@ -68,6 +68,19 @@ def told(one: FeedbackLearner, times: int) -> None:
         one.feedback(proposal, 0.25 * (k % 5))
 
 
+def left(folder: Path, start: CRF, times: int) -> Path:
+    """A learner that was told some rewards and closed: its journal."""
+    one = FeedbackLearner.create(folder, start)
+    told(one, times)
+    one.close()
+    return folder / "journal-0"
+
+
+def refused(folder: Path, match: str) -> None:
+    with pytest.raises(ModelFileError, match=match):
+        FeedbackLearner.open(folder)
+
+
 def test_it_learns_what_is_rewarded(learner: FeedbackLearner) -> None:
     wanted = ("O", "B-X", "I-X", "I-X")
     for _ in range(400):
@@ -213,8 +226,7 @@ def test_a_journal_cut_at_any_byte(folder: Path, start: CRF, every: int) -> None
     whole = path.read_bytes()
     counts = []
     path.write_bytes(whole[: empty - 1])  # it was whole before there was a state
-    with pytest.raises(ModelFileError, match="not a journal"):
-        FeedbackLearner.open(folder)
+    refused(folder, "not a journal")
     for size in sorted({*range(empty, len(whole) - 1, every), len(whole) - 1, len(whole)}):
         path.write_bytes(whole[:size])
         with FeedbackLearner.open(folder, sync="process") as two:
@@ -226,10 +238,7 @@ def test_a_journal_cut_at_any_byte(folder: Path, start: CRF, every: int) -> None
 
 
 def test_zeros_behind_a_journal_are_cut_off(folder: Path, start: CRF) -> None:
-    one = FeedbackLearner.create(folder, start)
-    told(one, 3)
-    one.close()
-    with (folder / "journal-0").open("ab") as file:
+    with left(folder, start, 3).open("ab") as file:
         file.write(bytes(5000))
     with FeedbackLearner.open(folder) as two:
         assert two.rewards == 3
@@ -282,8 +291,7 @@ def test_a_damaged_middle_is_refused_wherever_it_is(folder: Path, start: CRF) ->
         data = bytearray(whole)
         data[place] ^= 255
         path.write_bytes(data)
-        with pytest.raises(ModelFileError, match=f"journal-0: damaged at byte {empty}"):
-            FeedbackLearner.open(folder)
+        refused(folder, f"journal-0: damaged at byte {empty}")
 
 
 @pytest.mark.parametrize("marks", [200, 2000])
@@ -320,8 +328,7 @@ def test_frames_that_are_whole_and_make_no_sense(folder: Path, start: CRF, conte
         for record in (bytes.fromhex(content), b"\x90"):
             file.write(b"\xf5frame\xf5\n" + struct.pack("<II", len(record), zlib.crc32(record)))
             file.write(record)
-    with pytest.raises(ModelFileError, match="journal-0: "):
-        FeedbackLearner.open(folder)
+    refused(folder, "journal-0: ")
 
 
 def test_a_proposal_with_labels_that_are_not_there(folder: Path, start: CRF) -> None:
@@ -334,15 +341,11 @@ def test_a_proposal_with_labels_that_are_not_there(folder: Path, start: CRF) -> 
     )
     one.save()
     one.close()
-    with pytest.raises(ModelFileError, match="proposal 0 makes no sense"):
-        FeedbackLearner.open(folder)
+    refused(folder, "proposal 0 makes no sense")
 
 
 def test_journals_of_the_first_format_go_on(folder: Path, start: CRF) -> None:
-    one = FeedbackLearner.create(folder, start)
-    told(one, 2)
-    one.close()
-    path = folder / "journal-0"
+    path = left(folder, start, 2)
     with Journal(path) as journal:
         records = list(journal.records())
     frames = (struct.pack("<II", len(r), zlib.crc32(r)) + r for r in records)
@@ -364,8 +367,7 @@ def test_a_missing_file_is_an_error(folder: Path, start: CRF, missing: str) -> N
     told(one, 3)
     one.close()
     (folder / missing).rename(folder.parent / "kept")
-    with pytest.raises(ModelFileError, match=f"{missing}: is missing"):
-        FeedbackLearner.open(folder)
+    refused(folder, f"{missing}: is missing")
     with pytest.raises(OptionError, match="is not empty"):
         FeedbackLearner.create(folder, start)
     (folder.parent / "kept").rename(folder / missing)
@@ -575,8 +577,7 @@ def test_the_state_of_another_model(folder: Path, start: CRF) -> None:
     FeedbackLearner.create(folder, start).close()
     other = untrained(SENTENCES, ("A", "B"), "U:%x[0,word]", tape="np")
     other.save(folder / "model.fstcrf")
-    with pytest.raises(ModelFileError, match="of another model"):
-        FeedbackLearner.open(folder)
+    refused(folder, "of another model")
 
 
 def test_threads_wait_for_each_other(learner: FeedbackLearner) -> None:

@@ -95,6 +95,8 @@ def test_what_a_machine_says_of_itself() -> None:
     assert one.row.tolist() == [0, 1, 2, 2]
     assert not one.is_acceptor
     assert machine(olabel=one.ilabel).is_acceptor
+    assert openfst.connect(one) is one
+    assert openfst.connect(machine(score=np.asarray([NEVER, 0.0]))).isymbols == TABLE
     nothing = Machine(-1, ints(), ints(), ints(), ints(), np.empty(0), np.empty(0))
     assert (nothing.n_states, nothing.n_arcs, nothing.row.tolist()) == (0, 0, [0])
     with pytest.raises(ShapeError, match="start is 0"):
@@ -110,16 +112,6 @@ def test_symbols() -> None:
     ):
         with pytest.raises(LabelError, match=words):
             openfst.symbols(labels)
-
-
-def test_connect() -> None:
-    whole = machine()
-    assert openfst.connect(whole) is whole
-    cut = openfst.connect(machine(score=np.asarray([0.5, NEVER])))
-    assert (cut.n_states, cut.target.tolist(), cut.final.tolist()) == (2, [1], [NEVER, 0.25])
-    shut = openfst.connect(machine(score=np.asarray([NEVER, 0.0])))
-    assert (shut.start, shut.n_states, shut.n_arcs) == (-1, 0, 0)
-    assert shut.isymbols == TABLE
 
 
 # --- Bytes -------------------------------------------------------------------------------------

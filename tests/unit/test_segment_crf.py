@@ -13,8 +13,6 @@ import pytest
 from fstcrf.arrays import Longs
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
 from fstcrf.kernel.semimarkov import Extras
-from fstcrf.lattices import Lattice
-from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers.segmental import SegmentCRF, likelihood
 from fstcrf.taggers.segmental.gold import GoldSegments
 from fstcrf.taggers.segmental.likelihood import (
@@ -83,44 +81,21 @@ def test_it_learns(tagger: SegmentCRF) -> None:
     assert tagger.f_of(Corpus.from_sentences(test), "tag") > 0.97
 
 
-def test_the_lattice_has_what_is_decoded(tagger: SegmentCRF) -> None:
+def test_segments_are_those_of_the_lattice_and_the_answer(tagger: SegmentCRF) -> None:
     for sentence in sentences(20, seed=2):
         words = {"word": sentence["word"]}
-        lattice, answer = tagger.lattice(words), tagger.decode([words])
-        best = lattice.best()
-        assert best.score == pytest.approx(float(answer.scores[0]), abs=1e-9)
-        assert [s for s in best.segments if s.type != "O"] == answer.spans()[0]
-        assert tagger.segments(words) == answer.spans()[0]
-    once = Grammar.from_text('export NO = ("[O]" | "[PER]" | "[LONG]")*;')
-    assert all(s.type != "CITY" for s in (lattice & once).best().segments)
-    pos = Lattice.from_arrays(["n", "v"], np.zeros((len(lattice), 2)), tape="pos")
-    assert (lattice @ pos).log_partition() == pytest.approx(
-        lattice.log_partition() + pos.log_partition(), abs=1e-9
-    )
-
-
-def test_batches_threads_and_empty_sentences(tagger: SegmentCRF) -> None:
-    some: list[Any] = [{"word": s["word"]} for s in sentences(10, seed=3)]
-    some[3:3] = [{"word": []}]
-    one, two = tagger.decode(some), tagger.decode(some, threads=2)
-    assert one.spans() == two.spans()
-    assert one.scores.tobytes() == two.scores.tobytes()
-    assert tagger.tag_all(some)[3] == []
+        segments = tagger.segments(words)
+        assert [s for s in tagger.lattice(words).best().segments if s.type != "O"] == segments
+        assert tagger.decode([words]).spans() == [segments]
+    many = [{"word": s["word"]} for s in sentences(10, seed=3)]
+    scores = [tagger.decode(many, threads=threads).scores.tobytes() for threads in (1, 2)]
+    assert scores[0] == scores[1]
     assert tagger.decode([]).spans() == []
 
 
 def test_files(tagger: SegmentCRF, tmp_path: Path) -> None:
-    path = tmp_path / "model"
-    tagger.save(path)
-    again = SegmentCRF.load(path)
-    some = [{"word": s["word"]} for s in sentences(10, seed=4)]
-    assert again.decode(some).scores.tobytes() == tagger.decode(some).scores.tobytes()
-    assert again.record == tagger.record
-    damaged = bytearray(path.read_bytes())
-    damaged[-9] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(ModelFileError, match="damaged"):
-        SegmentCRF.load(path)
+    tagger.save(tmp_path / "model")
+    assert SegmentCRF.load(tmp_path / "model").record == tagger.record
 
 
 def test_threads_and_checkpoints_give_the_same_bits(data: Corpus, tmp_path: Path) -> None:

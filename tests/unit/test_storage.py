@@ -59,6 +59,12 @@ def joined(header: Any, body: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + body
 
 
+def refused(path: Path, data: bytes, match: str = NAME) -> None:
+    path.write_bytes(data)
+    with pytest.raises(ModelFileError, match=match):
+        read(path)
+
+
 def test_what_is_written_is_read(path: Path) -> None:
     arrays, metadata = read(path)
     assert arrays.keys() == ARRAYS.keys()
@@ -134,9 +140,7 @@ def test_arrays_do_not_share_bytes(path: Path) -> None:
     header, body = split(path.read_bytes())
     for k in range(100):
         header[f"more{k}"] = header["f32"]
-    path.write_bytes(joined(header, body))
-    with pytest.raises(ModelFileError, match=r"array '\w+' shares bytes with another one"):
-        read(path)
+    refused(path, joined(header, body), r"array '\w+' shares bytes with another one")
 
 
 def test_a_file_may_be_replaced_while_it_is_mapped(path: Path) -> None:
@@ -176,10 +180,7 @@ def test_no_such_file(tmp_path: Path) -> None:
     ],
 )
 def test_foreign_files(data: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "foreign"
-    path.write_bytes(data)
-    with pytest.raises(ModelFileError, match=str(path)):
-        read(path)
+    refused(tmp_path / "foreign", data, str(tmp_path / "foreign"))
 
 
 def test_another_kind_and_another_version(path: Path) -> None:
@@ -193,21 +194,20 @@ def test_another_kind_and_another_version(path: Path) -> None:
 def test_every_cut(path: Path) -> None:
     whole = path.read_bytes()
     for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        with pytest.raises(ModelFileError, match=NAME):
-            read(path)
+        refused(path, whole[:length])
 
 
 def test_every_byte_counts(path: Path) -> None:
     """A changed bit is noticed, unless it changes nothing that is read."""
-    whole = path.read_bytes()
-    rng = np.random.default_rng(0)
-    for position in range(len(whole)):
+    every_change_is_refused(path)
+
+
+def every_change_is_refused(path: Path, step: int = 1) -> None:
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for position in range(0, len(whole), step):
         damaged = bytearray(whole)
         damaged[position] ^= 1 << int(rng.integers(8))
-        path.write_bytes(damaged)
-        with pytest.raises(ModelFileError, match=NAME):
-            read(path)
+        refused(path, bytes(damaged))
 
 
 def earlier(data: bytes) -> bytes:
@@ -234,13 +234,7 @@ def test_earlier_files_have_another_checksum(path: Path) -> None:
     assert fields.keys() ^ metadata.keys() == {"crc32", "sha256"}
     for name, array in ARRAYS.items():
         np.testing.assert_array_equal(again[name], array)
-    rng = np.random.default_rng(1)
-    for position in range(0, len(old), 7):
-        damaged = bytearray(old)
-        damaged[position] ^= 1 << int(rng.integers(8))
-        path.write_bytes(damaged)
-        with pytest.raises(ModelFileError, match=NAME):
-            read(path)
+    every_change_is_refused(path, step=7)
 
 
 def test_the_checksum_is_that_of_gzip(path: Path) -> None:
@@ -258,13 +252,9 @@ def test_the_checksum_is_that_of_gzip(path: Path) -> None:
 def test_bytes_of_no_array_are_refused(path: Path) -> None:
     whole = path.read_bytes()
     for data in (whole + b"\0", whole + b"more"):
-        path.write_bytes(data)
-        with pytest.raises(ModelFileError, match="holds bytes that belong to no array: damaged"):
-            read(path)
+        refused(path, data, "holds bytes that belong to no array: damaged")
     write_arrays(path, {}, {}, kind="test", version=3)
-    path.write_bytes(path.read_bytes() + b"\0")
-    with pytest.raises(ModelFileError, match="belong to no array"):
-        read(path)
+    refused(path, path.read_bytes() + b"\0", "belong to no array")
 
 
 HUGE = (2**31, 2**62, 2**63, 2**64, 10**30)
@@ -273,20 +263,15 @@ HUGE = (2**31, 2**62, 2**63, 2**64, 10**30)
 @pytest.mark.parametrize("value", [-1, -8, *HUGE, 1.5, "8", None, [], {}])
 def test_every_field_of_the_header(value: object, path: Path) -> None:
     header, body = split(path.read_bytes())
-    for name, array in ARRAYS.items():
+    for name in ARRAYS:
         for field, place in (("shape", 0), ("data_offsets", 0), ("data_offsets", 1)):
             changed = msgspec.json.decode(msgspec.json.encode(header))
             changed[name][field][place] = value
-            path.write_bytes(joined(changed, body))
-            with pytest.raises(ModelFileError, match=NAME):
-                read(path)
+            refused(path, joined(changed, body))
         for field in ("shape", "data_offsets", "dtype"):
             changed = msgspec.json.decode(msgspec.json.encode(header))
             changed[name][field] = value
-            path.write_bytes(joined(changed, body))
-            if not (value == [] and field == "shape" and array.shape == ()):
-                with pytest.raises(ModelFileError, match=NAME):
-                    read(path)
+            refused(path, joined(changed, body))
 
 
 @pytest.mark.parametrize(
@@ -296,9 +281,7 @@ def test_shapes_that_numpy_cannot_have(shape: list[int], path: Path) -> None:
     header, body = split(path.read_bytes())
     name = "none" if 0 in shape else "u8"
     header[name]["shape"] = shape
-    path.write_bytes(joined(header, body))
-    with pytest.raises(ModelFileError, match=NAME):
-        read(path)
+    refused(path, joined(header, body))
 
 
 @pytest.mark.parametrize(
@@ -322,17 +305,12 @@ def test_shapes_that_numpy_cannot_have(shape: list[int], path: Path) -> None:
 def test_a_header_that_says_something_else(change: Callable[[Any], object], path: Path) -> None:
     header, body = split(path.read_bytes())
     change(header)
-    path.write_bytes(joined(header, body))
-    with pytest.raises(ModelFileError, match=NAME):
-        read(path)
+    refused(path, joined(header, body))
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "any"
-    path.write_bytes(data)
-    with pytest.raises(ModelFileError):
-        read(path)
+    refused(tmp_path_factory.getbasetemp() / "any", data, "any")
 
 
 # --- Writing ----------------------------------------------------------------------------------
