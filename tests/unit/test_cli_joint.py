@@ -81,22 +81,6 @@ def flat(answers: list[tuple[list[str], ...]]) -> list[list[str]]:
     return [list(pair) for tapes in answers for pair in zip(*tapes, strict=True)]
 
 
-@pytest.mark.parametrize("name", ["joint", "chain", "legal", "legal_chain"])
-def test_one_column_for_each_tape(name: str) -> None:
-    wanted = iter(flat(composed(name).tag_all(corpus())))
-    lines = [
-        " ".join([line, *next(wanted)]) if line and "DOC" not in line else line
-        for line in TEXT.splitlines()
-    ]
-    assert done("tag", name, "in.txt").splitlines() == lines
-    assert done("tag", name, "-", "--joint", "--threads", 2, given=TEXT).splitlines() == lines
-
-
-def test_only_what_is_read_must_be_there() -> None:
-    words = "".join(f"{line.split(' ')[0]}\n" for line in TEXT.splitlines())
-    assert cells(done("tag", "joint", given=words), 1) == cells(done("tag", "joint", "in.txt"))
-
-
 def test_the_cascade() -> None:
     columns = composed("joint").cascade(corpus())
     wanted = [list(pair) for pair in zip(*(c.strings() for c in columns), strict=True)]

@@ -124,12 +124,6 @@ def test_sentences_that_come_several_times_keep_what_opens_them_once(field: str,
     assert shown == ["", "-DOCSTART- X", "", *first, "", "", *second, "-DOCSTART-", *third]
 
 
-def test_files_in_and_out_may_be_packed(field: str) -> None:
-    Path("in.gz").write_bytes(gzip.compress(TEXT.encode()))
-    assert done("tag", field, "in.gz", "-o", "out.gz") == ""
-    assert gzip.decompress(Path("out.gz").read_bytes()).decode() == done("tag", field, "in.txt")
-
-
 def test_the_last_columns_may_be_missing(field: str) -> None:
     short = "".join(
         line.rpartition(" ")[0] + "\n" if line and "DOC" not in line else line + "\n"

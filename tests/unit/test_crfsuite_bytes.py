@@ -94,6 +94,13 @@ def test_a_feature_that_nothing_refers_to_does_not_count() -> None:
 # --- Damaged --------------------------------------------------------------------------------------
 
 
+def refused(data: bytes, place: int, value: int, message: str, where: str = "damaged") -> None:
+    """With another word at a place, a model is damaged there."""
+    with pytest.raises(ModelFileError, match=where) as caught:
+        read_model(with_word(data, place, value))
+    assert message in str(caught.value)
+
+
 DAMAGES = {
     "empty": (b"", "an empty file"),
     "text": (b"B-NP\tw=the\n" * 20, "does not begin with lCRF"),
@@ -147,9 +154,7 @@ def test_damaged_string_tables() -> None:
         (first + 4, 0, "longer than the table"),
         (first + 4, 2, "does not end with NUL"),
     ):
-        with pytest.raises(ModelFileError, match="attributes") as caught:
-            read_model(with_word(data, place, value))
-        assert message in str(caught.value)
+        refused(data, place, value, message, "attributes")
 
 
 def test_damaged_hash_tables() -> None:
@@ -162,12 +167,9 @@ def test_damaged_hash_tables() -> None:
         (table + 4, 2**30, "more slots than there is room for"),
         (table, 0, "strings, expected 5"),
     ):
-        with pytest.raises(ModelFileError) as caught:
-            read_model(with_word(data, place, value))
-        assert message in str(caught.value)
+        refused(data, place, value, message)
     full = next(slots + 4 + 8 * k for k in range(2) if word(data, slots + 4 + 8 * k))
-    with pytest.raises(ModelFileError, match="offset of 4294967295"):
-        read_model(with_word(data, full, 2**32 - 1))
+    refused(data, full, 2**32 - 1, "offset of 4294967295")
 
 
 def test_damaged_references() -> None:
@@ -182,9 +184,7 @@ def test_damaged_references() -> None:
         (first + 4, 100, "feature 100 of 8"),
         (first + 4, 2, "belongs elsewhere"),
     ):
-        with pytest.raises(ModelFileError, match="AFRF") as caught:
-            read_model(with_word(data, place, value))
-        assert message in str(caught.value)
+        refused(data, place, value, message, "AFRF")
 
 
 def test_every_cut_is_noticed() -> None:

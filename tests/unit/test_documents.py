@@ -82,6 +82,15 @@ def tagger(corpus: Corpus) -> fstcrf.CRF:
     return fstcrf.CRF.train(corpus, "ner", "U0:%x[0,word]\nU1:%x[1,word]\nB", scheme="iob2")
 
 
+@pytest.fixture
+def shell(tagger: fstcrf.CRF, tmp_path: Path) -> tuple[str, ...]:
+    """The tagger's file, and a model of consistency with few sweeps, as arguments."""
+    tagger.save(tmp_path / "tagger.fstcrf")
+    Consistency([Violation("same", ("ORG", "PER"), -1.0)]).save(tmp_path / "names.json")
+    names = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "3")
+    return str(tmp_path / "tagger.fstcrf"), *names
+
+
 @pytest.mark.parametrize("schedule", ["linear", "exponential", "geometric"])
 def test_temperatures_fall_to_zero(schedule: str) -> None:
     found = Annealing(10, schedule).temperatures()  # type: ignore[arg-type]
@@ -285,18 +294,11 @@ def test_whole_documents_are_written_as_they_were(tmp_path: Path, tokens: int, h
 
 
 @pytest.mark.parametrize(
-    "model",
-    [
-        Consistency([Violation("same", ("ORG", "PER"), -2)]),
-        Fields([Differing("ORG", "text", -2)]),
-        Fields([Unlabelled("ORG", -2)]),
-    ],
+    "one",
+    [Violation("same", ("ORG", "PER"), -2), Differing("ORG", "text", -2), Unlabelled("ORG", -2)],
 )
-def test_penalties_may_be_whole_numbers(
-    corpus: Corpus, tagger: fstcrf.CRF, model: Consistency | Fields
-) -> None:
-    assert type(model.violations[0].penalty) is float
-    assert len(labels_of(DocumentTagger(tagger, [model], Annealing(5)), corpus)) == 11
+def test_penalties_may_be_whole_numbers(one: Violation | Differing | Unlabelled) -> None:
+    assert type(one.penalty) is float
 
 
 @pytest.mark.parametrize("tokens", [1, 4, 1000])
@@ -490,19 +492,15 @@ def test_the_options_of_sampling_in_the_shell(
         assert f"{option} belongs to --document-consistency" in failed
 
 
-def test_known_labels_in_the_shell(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> None:
+def test_known_labels_in_the_shell(shell: tuple[str, ...], tmp_path: Path) -> None:
     """Forced labels and biases are the local model's; a sentence without a path may be skipped."""
-    tagger.save(tmp_path / "tagger.fstcrf")
-    model = Consistency([Violation("same", ("ORG", "PER"), -1.0)])
-    model.save(tmp_path / "names.json")
     words = ["-DOCSTART- -X-", "", "Rotor B-PER", "won _", "", "Rotor O", "won I-PER", ""]
     (tmp_path / "known.txt").write_text("\n".join(words) + "\n")
-    given: tuple[str, ...] = ("tag", str(tmp_path / "tagger.fstcrf"), str(tmp_path / "known.txt"))
+    given = ("tag", *shell, str(tmp_path / "known.txt"))
     given += ("--columns", "word,known", "--force", "known")
-    more = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "3")
-    failed = program.failure(*given, *more)
+    failed = program.failure(*given)
     assert failed.startswith(f"{tmp_path / 'known.txt'}:7: the labels forced by column 'known' al")
-    result = program.run(*given, *more, "--on-no-path", "skip", "--bias", "O=99")
+    result = program.run(*given, "--on-no-path", "skip", "--bias", "O=99")
     assert result.exit_code == 0, result.stderr
     found = [x.split(" ")[-1] for x in result.stdout.splitlines() if x and "DOC" not in x]
     assert found == ["B-PER", "O", "_", "_"]
@@ -522,37 +520,25 @@ def labels_of(tagger: DocumentTagger, corpus: Corpus) -> list[str]:
     ("head", "warned"),
     [("", True), ("-DOCSTART- O\n\n", False), ("x O\n\n-DOCSTART- O\n\n", False)],
 )
-def test_a_text_that_has_no_documents(
-    tagger: fstcrf.CRF, tmp_path: Path, head: str, warned: bool
-) -> None:
-    tagger.save(tmp_path / "tagger.fstcrf")
-    Consistency([Violation("same", ("ORG", "PER"), -1.0)]).save(tmp_path / "names.json")
-    given = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "2")
-    result = program.run("tag", str(tmp_path / "tagger.fstcrf"), *given, given=f"{head}Rotor O\n")
+def test_a_text_that_has_no_documents(shell: tuple[str, ...], head: str, warned: bool) -> None:
+    result = program.run("tag", *shell, given=f"{head}Rotor O\n")
     assert result.exit_code == 0
     assert ("decided as one document" in result.stderr) == warned
 
 
 @pytest.mark.parametrize("text", ["", "\n", "-DOCSTART- O\n\n-DOCSTART- O\n\n"])
 def test_a_text_without_tokens(
-    corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path, text: str
+    corpus: Corpus, tagger: fstcrf.CRF, shell: tuple[str, ...], text: str
 ) -> None:
-    tagger.save(tmp_path / "tagger.fstcrf")
-    Consistency.estimate(corpus, "ner").save(tmp_path / "names.json")
-    tag = ("tag", str(tmp_path / "tagger.fstcrf"))
-    for more in ((), ("--document-consistency", str(tmp_path / "names.json"))):
-        result = program.run(*tag, *more, given=text)
+    for given in (shell[:1], shell):
+        result = program.run("tag", *given, given=text)
         assert (result.exit_code, result.output) == (0, text)
     assert DocumentTagger(tagger).tag_all(corpus[:0]) == []
 
 
-def test_documents_without_tokens_stay(corpus: Corpus, tagger: fstcrf.CRF, tmp_path: Path) -> None:
-    tagger.save(tmp_path / "tagger.fstcrf")
-    Consistency.estimate(corpus, "ner").save(tmp_path / "names.json")
-    given = ("--document-consistency", str(tmp_path / "names.json"), "--sweeps", "2")
+def test_documents_without_tokens_stay(shell: tuple[str, ...]) -> None:
     text = "-DOCSTART- 1\n\nRotor\n\n-DOCSTART- 2\n\n-DOCSTART- 3\n\nwon\n\n-DOCSTART- 4\n\n"
-    tag = ("tag", str(tmp_path / "tagger.fstcrf"), *given, "--columns", "word")
-    lines = program.run(*tag, given=text).stdout.splitlines()
+    lines = program.done("tag", *shell, "--columns", "word", given=text).splitlines()
     assert [line.split(" ")[0] for line in lines] == [x.split(" ")[0] for x in text.splitlines()]
 
 

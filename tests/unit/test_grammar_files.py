@@ -34,12 +34,6 @@ def message(text: str, labels: Any = None) -> str:
 # --- What a file says --------------------------------------------------------------------------
 
 
-def test_the_example_of_the_documentation() -> None:
-    text = 'export NP = ("[O]" | "[B-NP]" "[I-NP]"*)*;'
-    assert accepts(text, "O B-NP I-NP")
-    assert not accepts(text, "O I-NP")
-
-
 def test_all_exports_hold() -> None:
     text = 'A = "[O]"*; export B = any* "[O]"; export C = "[B-NP]" any*;'
     assert accepts(text, "B-NP O")

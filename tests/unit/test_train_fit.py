@@ -54,6 +54,10 @@ class Counter:
         self.steps = int(state["steps"][0])
 
 
+def kept(path: Path, *, resume: bool = False, **options: Any) -> Checkpoint:
+    return Checkpoint(path, fingerprint="f", resume=resume, **options)
+
+
 def scores(*values: float) -> Callable[[Floats], float]:
     return lambda theta: values[int(theta[0]) - 1]
 
@@ -180,10 +184,8 @@ def test_divergence_keeps_the_start_where_nothing_better_is_known(tmp_path: Path
     scored = fit(rises(4), max_iterations=9, evaluate=scores(1, 2, 1))
     assert (scored.theta.tolist(), scored.dev) == ([2.0], 2)
     path = tmp_path / "run"  # where a run goes on, the start is still that of the run
-    fit(Rises(), max_iterations=3, checkpoint=Checkpoint(path, fingerprint="f", resume=False))
-    resumed = fit(
-        rises(6), max_iterations=9, checkpoint=Checkpoint(path, fingerprint="f", resume=True)
-    )
+    fit(Rises(), max_iterations=3, checkpoint=kept(path))
+    resumed = fit(rises(6), max_iterations=9, checkpoint=kept(path, resume=True))
     assert (resumed.theta.tolist(), resumed.best_iteration) == ([0.0], 0)
 
 
@@ -209,8 +211,8 @@ def test_divergence_after_a_resume_is_that_of_an_uninterrupted_run(
 
     whole, path = course(None, None), tmp_path / "run"
     with pytest.raises(KeyboardInterrupt):
-        course(interrupt_at(stop), Checkpoint(path, fingerprint="f", every=None, resume=False))
-    resumed = course(None, Checkpoint(path, fingerprint="f", resume=True))
+        course(interrupt_at(stop), kept(path, every=None))
+    resumed = course(None, kept(path, resume=True))
     assert resumed.theta.tolist() == whole.theta.tolist()
     assert replace(resumed, theta=whole.theta) == whole
 
@@ -234,18 +236,14 @@ def test_the_weights_kept_are_a_copy() -> None:
     "options", [{}, {"evaluate": scores(0.3, *[0.2] * 20), "patience": 4}], ids=["done", "patience"]
 )
 def test_a_run_that_has_ended_is_not_continued(options: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    first = fit(
-        Counter(last=8),
-        max_iterations=50,
-        checkpoint=Checkpoint(path, fingerprint="f", resume=False),
-        **options,
-    )
-    again = fit(
-        Counter(last=8),
-        max_iterations=100,
-        checkpoint=Checkpoint(path, fingerprint="f", resume=True),
-        **options,
+    first, again = (
+        fit(
+            Counter(last=8),
+            max_iterations=limit,
+            checkpoint=kept(tmp_path / "run", resume=limit > 50),
+            **options,
+        )
+        for limit in (50, 100)
     )
     assert (again.iterations, again.reason) == (first.iterations, first.reason)
     assert np.array_equal(again.theta, first.theta)
@@ -253,18 +251,18 @@ def test_a_run_that_has_ended_is_not_continued(options: dict[str, Any], tmp_path
 
 def test_a_run_may_be_given_more_iterations(tmp_path: Path) -> None:
     for limit, resume in ((4, False), (6, True), (5, True)):
-        checkpoint = Checkpoint(tmp_path / "run", fingerprint="f", resume=resume)
-        outcome = fit(Counter(), max_iterations=limit, checkpoint=checkpoint)
+        state = kept(tmp_path / "run", resume=resume)
+        outcome = fit(Counter(), max_iterations=limit, checkpoint=state)
     assert outcome.iterations == 6, "what is done is not undone"
     assert outcome.theta.tolist() == [6.0]
 
 
 def test_without_resume_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    fit(Counter(), max_iterations=4, checkpoint=Checkpoint(path, fingerprint="f", resume=False))
+    fit(Counter(), max_iterations=4, checkpoint=kept(path))
     before = path.read_bytes()
     with pytest.raises(OptionError, match="run exists, the state of an earlier run: go on from it"):
-        Checkpoint(path, fingerprint="f", resume=False)
+        kept(path)
     assert path.read_bytes() == before
 
 
@@ -281,7 +279,7 @@ def test_a_run_that_is_ended_goes_on_from_the_last_state(
             raise end
 
     def run(tell: Callable[[Progress], None], *, resume: bool) -> Outcome:
-        state = Checkpoint(tmp_path / "run", fingerprint="f", every=every, resume=resume)
+        state = kept(tmp_path / "run", every=every, resume=resume)
         held_out = scores(0.1, 0.9, *[0.2] * 9)
         return fit(Counter(), max_iterations=9, evaluate=held_out, report=tell, checkpoint=state)
 
@@ -312,7 +310,7 @@ class Signalled(Counter):
 
 def test_an_interrupt_in_the_midst_of_an_iteration_waits_for_its_end(tmp_path: Path) -> None:
     path, handler = tmp_path / "run", signal.getsignal(signal.SIGINT)
-    state = Checkpoint(path, fingerprint="f", every=None, resume=False)
+    state = kept(path, every=None)
     outcome = fit(Signalled(3, 1), max_iterations=9, checkpoint=state, keep_on_interrupt=True)
     assert (outcome.interrupted, outcome.iterations, outcome.theta.tolist()) == (True, 3, [3.0])
     assert saved_iteration(path) == 3
@@ -321,7 +319,7 @@ def test_an_interrupt_in_the_midst_of_an_iteration_waits_for_its_end(tmp_path: P
 
 def test_a_second_interrupt_ends_an_iteration_at_once(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    state = Checkpoint(path, fingerprint="f", every=2, resume=False)
+    state = kept(path, every=2)
     outcome = fit(Signalled(4, 2), max_iterations=9, checkpoint=state, keep_on_interrupt=True)
     assert (outcome.interrupted, outcome.iterations, outcome.theta.tolist()) == (True, 3, [3.0])
     assert saved_iteration(path) == 2, "the optimiser was in no state to save"
@@ -336,7 +334,7 @@ def test_an_interrupt_keeps_the_best_where_the_state_cannot_be_saved(
     monkeypatch.setattr(Checkpoint, "save", full)
 
     def run(name: str, *, keep: bool) -> Outcome:
-        state = Checkpoint(tmp_path / name, fingerprint="f", every=None, resume=False)
+        state = kept(tmp_path / name, every=None)
         return fit(
             Counter(),
             max_iterations=9,
@@ -356,39 +354,35 @@ def test_a_checkpoint_of_an_older_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run"
     write_arrays(path, {"best": np.zeros(1)}, {"fingerprint": "f"}, kind=KIND, version=VERSION - 1)
     with pytest.raises(ModelFileError, match="run: format version '2', this fstcrf reads 3") as old:
-        Checkpoint(path, fingerprint="f", resume=True).restore(Counter())
+        kept(path, resume=True).restore(Counter())
     assert "\n" not in str(old.value)
     with pytest.raises(ModelFileError, match="format version '2'"):
         saved_iteration(path)
 
 
 def test_when_checkpoints_are_due(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path / "run", fingerprint="f", every=3, resume=True)
+    checkpoint = kept(tmp_path / "run", every=3, resume=True)
     assert [n for n in range(1, 10) if checkpoint.due(n)] == [3, 6, 9]
     assert checkpoint.restore(Counter()) is None, "nothing to resume is no error"
     with pytest.raises(OptionError, match="every 0 iterations"):
-        Checkpoint(tmp_path / "run", fingerprint="f", every=0, resume=True)
+        kept(tmp_path / "run", every=0, resume=True)
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "run"
-    fit(
-        Counter(),
-        max_iterations=2,
-        checkpoint=Checkpoint(path, fingerprint="one", resume=False),
-    )
+    fit(Counter(), max_iterations=2, checkpoint=kept(path))
     with pytest.raises(ModelFileError, match="run: is of a run with other data or options"):
         Checkpoint(path, fingerprint="other", resume=True).restore(Counter())
     whole = path.read_bytes()
     for damaged in (whole[:-1], whole[: len(whole) // 2], b"", b"hello", whole[:-2] + b"xx"):
         path.write_bytes(damaged)
         with pytest.raises(ModelFileError, match=str(path)):
-            Checkpoint(path, fingerprint="one", resume=True).restore(Counter())
+            kept(path, resume=True).restore(Counter())
 
 
 def test_a_checkpoint_that_cannot_be_written_fails_at_once(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
-        Checkpoint(tmp_path / "nowhere" / "run", fingerprint="f", resume=False)
+        kept(tmp_path / "nowhere" / "run")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -45,15 +45,6 @@ def rosenbrock(theta: Floats) -> tuple[float, Floats]:
     return value, np.asarray([-2 * (1 - x) - 400 * x * (y - x * x), 200 * (y - x * x)])
 
 
-@pytest.mark.parametrize("size", [1, 2, 30])
-def test_quadratic(size: int) -> None:
-    function, goal = quadratic(size)
-    optimiser = LBFGS(Counted(function, size), np.zeros(size), QuasiNewton(epsilon=1e-9, delta=0.0))
-    outcome = fit(optimiser, max_iterations=500)
-    assert outcome.theta == pytest.approx(goal, abs=1e-6)
-    assert "gradient norm" in outcome.reason
-
-
 def test_nothing_to_do_at_the_minimum() -> None:
     function, goal = quadratic(4)
     objective = Counted(function, 4)
@@ -147,7 +138,9 @@ def test_misleading_memory_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert optimiser.step().value < before
     assert optimiser._pairs.used == 1
     monkeypatch.undo()
-    assert fit(optimiser, max_iterations=200).theta == pytest.approx(goal, abs=1e-6)
+    outcome = fit(optimiser, max_iterations=200)
+    assert outcome.theta == pytest.approx(goal, abs=1e-6)
+    assert "gradient norm" in outcome.reason
 
 
 def test_trials_are_limited() -> None:
