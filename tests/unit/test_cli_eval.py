@@ -85,17 +85,6 @@ def test_json_tokens_and_strictness() -> None:
     assert done("eval", "--pred", "both.txt", "--scheme", "conlleval") == REPORT
 
 
-def test_a_model_on_a_file(models: Path) -> None:
-    data = fstcrf.read_columns(corpus_path("test"), COLUMNS)
-    for target in ("pos", "field"):
-        path = models / f"{target}.fstcrf"
-        found = CRF.load(path).tag_all(data)
-        gold = data.column_lists(target)
-        score = fstcrf.evaluate_spans if target == "field" else fstcrf.evaluate_tokens
-        printed = done("eval", path, corpus_path("test"), "--threads", 2)
-        assert printed.startswith(str(score(gold, found)))
-
-
 def test_a_label_that_training_never_saw_is_an_error_and_a_warning(models: Path) -> None:
     Path("new.txt").write_text("the DET B-NEW\nhall NOUN I-NEW\nthe DET I-NEW\n\n")
     result = run("eval", models / "field.fstcrf", "new.txt")

@@ -175,6 +175,7 @@ def test_a_forced_label_must_be_known(field: str) -> None:
     assert failure("tag", field, "in.txt", "--force", "gold").startswith(
         "in.txt: no column 'gold'; there are 'word', 'pos', 'field'"
     )
+    assert "unknown label 'X'" in failure("tag", field, "in.txt", "--bias", "X=1")
 
 
 GRAMMARS = {
@@ -225,13 +226,6 @@ def strict(field: str, models: Path) -> str:
     return str(models / "strict.fstcrf")
 
 
-def test_no_path_stops(strict: str) -> None:
-    line = failure("tag", strict, "-o", "out.txt", "--force", "field", given=NO_PATH)
-    assert line.startswith("<stdin>:")
-    assert "no label sequence is legal from here on; --on-no-path skip or relax goes on" in line
-    assert not Path("out.txt").exists()
-
-
 def test_no_path_is_skipped(strict: str) -> None:
     options = ["--force", "field", "--on-no-path", "skip"]
     result = run("tag", strict, *options, given=NO_PATH)
@@ -241,29 +235,6 @@ def test_no_path_is_skipped(strict: str) -> None:
     first = result.stdout.splitlines()[:2]
     assert first[0] == "# 0.000000"
     assert set(first[1].split()[3:]) == {"_"}
-
-
-def test_no_path_is_relaxed(strict: str) -> None:
-    result = run("tag", strict, "--force", "field", "--on-no-path", "relax", given=NO_PATH * 2)
-    model, _ = library(strict)
-    labels = model.tag([("the", "DET"), ("hall", "NOUN")])
-    assert [line.split()[-1] for line in result.stdout.splitlines()[:2]] == labels
-    assert result.stderr.startswith("fstcrf: 2 sentences tagged without the forced labels")
-    result = run(
-        *("tag", strict, "--force", "field", "--on-no-path", "relax", "--probabilities"),
-        given=NO_PATH,
-    )
-    path = model.lattice([("the", "DET"), ("hall", "NOUN")]).best()
-    assert result.stdout.startswith(f"# {path.probability:f}\n")
-
-
-def test_a_bias_gives_more_or_less_of_a_label(field: str) -> None:
-    counts = [
-        done("tag", field, corpus_path("test"), "--bias", f"O={bias}").count(" O\n")
-        for bias in (-3, 0, 3)
-    ]
-    assert counts[0] < counts[1] < counts[2]
-    assert "unknown label 'X'" in failure("tag", field, "in.txt", "--bias", "X=1")
 
 
 # --- Nothing to tag -------------------------------------------------------------------------

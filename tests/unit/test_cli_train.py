@@ -110,11 +110,9 @@ def test_log_json_gives_errors_too(folder: Path) -> None:
 
 
 def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
-    line += ["--target", "pos", "--template", "pos.tpl"]
     for place in ("fstcrf.taggers.model.training.train_crf", "fstcrf.text.corpus.concatenated"):
         monkeypatch.setattr(place, interrupt)
-        result = run(*line)
+        result = run(*TRAIN, "--log-json")
         facts = json.loads(result.stderr.splitlines()[-1])
         assert (result.exit_code, facts["event"], facts["status"]) == (130, "interrupted", 130)
         assert facts["message"].startswith("interrupted")
@@ -250,9 +248,7 @@ def test_an_interrupt_saves_the_best_model_so_far(folder: Path, sign: signal.Sig
     assert sorted(p.name for p in folder.iterdir() if "tmp" in p.name) == []
 
 
-def stopped_at(
-    monkeypatch: pytest.MonkeyPatch, iteration: int, *options: object, output: str = "m"
-) -> str:
+def stopped_at(monkeypatch: pytest.MonkeyPatch, iteration: int, *options: object) -> str:
     """Train, with Ctrl-C after an iteration; return the last line of stderr."""
     told = Reporter.iteration
 
@@ -260,10 +256,9 @@ def stopped_at(
         told(self, progress)
         interrupt_at(iteration)(progress)
 
-    arguments = ["train", "train.txt", "-o", output, *ROWS, "--template", "pos.tpl"]
     with monkeypatch.context() as patch:
         patch.setattr(Reporter, "iteration", stop)
-        result = run(*arguments, *options)
+        result = run(*TRAIN, *options)
     assert result.exit_code == 130, result.stderr
     return result.stderr.splitlines()[-1]
 
@@ -486,14 +481,13 @@ def test_bad_templates_and_columns(folder: Path) -> None:
 )
 def test_wrong_usage(folder: Path, options: list[str], message: str) -> None:
     before = Path("train.txt").read_bytes()
-    common = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    assert message in failure(*common, *options, status=2)
+    assert message in failure(*TRAIN, *options, status=2)
     assert Path("train.txt").read_bytes() == before
 
 
 def test_columns_must_be_named(folder: Path) -> None:
-    common = ["train", "train.txt", "-o", "m", "--target", "pos", "--template", "pos.tpl"]
-    assert failure(*common, status=2).startswith("--columns is missing")
+    unnamed = [given for given in TRAIN if given not in ROWS[:2]]
+    assert failure(*unnamed, status=2).startswith("--columns is missing")
 
 
 def test_where_the_model_cannot_go_is_found_out_first(folder: Path) -> None:

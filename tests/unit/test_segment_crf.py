@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf.arrays import Longs
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
-from fstcrf.kernel.semimarkov import Extras
 from fstcrf.taggers.segmental import SegmentCRF, likelihood
 from fstcrf.taggers.segmental.gold import GoldSegments
 from fstcrf.taggers.segmental.likelihood import (
@@ -164,49 +162,25 @@ def test_a_share_of_the_sentences(data: Corpus) -> None:
     rng = np.random.default_rng(1)
     problem, space = problem_of(data[:9], rng)
     theta = rng.normal(size=space.size)
+    alone = [SegmentLikelihood(sentence(problem, b), space, l2=0.0)(theta) for b in range(9)]
+    for step in (1, 2, 4, 9):
+        value, gradient = SegmentLikelihood(problem.every(step), space, l2=0.0)(theta)
+        assert value == pytest.approx(sum(one for one, _ in alone[::step]), rel=1e-12)
+        assert gradient == pytest.approx(sum(one for _, one in alone[::step]), abs=1e-9)
     whole = SegmentLikelihood(problem, space, l2=0.0)(theta)
-    parts = [SegmentLikelihood(problem.every(9), space, l2=0.0)(theta)]
-    for first in range(1, 9):
-        order = np.roll(np.arange(9), -first)
-        moved = SegmentProblem(
-            np.append(0, np.cumsum(np.diff(problem.offsets)[order])),
-            problem.rows.taken(tokens_of(problem.offsets, order)),
-            joined([problem.extras.run(b, b + 1) for b in order.tolist()]),
-            in_order(problem, order),
-        )
-        parts.append(SegmentLikelihood(moved.every(9), space, l2=0.0)(theta))
-    assert sum(value for value, _ in parts) == pytest.approx(whole[0], rel=1e-12)
-    assert sum(gradient for _, gradient in parts) == pytest.approx(whole[1], abs=1e-9)
     twice = SegmentLikelihood(problem, space, l2=0.5, weight=2.0)(theta)
     assert twice[0] == pytest.approx(2 * whole[0] + 0.5 * theta @ theta, rel=1e-12)
     assert twice[1] == pytest.approx(2 * whole[1] + theta, abs=1e-9)
 
 
-def tokens_of(offsets: Longs, order: Longs) -> Longs:
-    """Tokens of sentences in another order."""
-    return np.concatenate([np.arange(*offsets[b : b + 2]) for b in order.tolist()])
-
-
-def joined(parts: list[Extras]) -> Extras:
-    """Extras of sentences, one behind the other."""
-    offset = np.append(0, np.cumsum([len(part.cell) for part in parts]))
-    return Extras(
-        offset, *(np.concatenate([getattr(p, n) for p in parts]) for n in ("cell", "what"))
-    )
-
-
-def in_order(problem: SegmentProblem, order: Longs) -> GoldSegments:
-    """Gold segments of sentences in another order."""
-    found, shift = [], 0
-    for b in order.tolist():
-        first, end = problem.offsets[b : b + 2].tolist()
-        own = (problem.gold.start >= first) & (problem.gold.start < end)
-        gold = problem.gold
-        found.append(
-            (gold.start[own] + shift - first, gold.end[own] + shift - first, gold.label[own])
-        )
-        shift += end - first
-    return GoldSegments(*(np.concatenate(column) for column in zip(*found, strict=True)))
+def sentence(problem: SegmentProblem, b: int) -> SegmentProblem:
+    """A sentence alone."""
+    first, end = problem.offsets[b : b + 2].tolist()
+    gold = problem.gold
+    own = (gold.start >= first) & (gold.start < end)
+    segments = GoldSegments(gold.start[own] - first, gold.end[own] - first, gold.label[own])
+    rows, extras = problem.rows.slice(first, end), problem.extras.run(b, b + 1)
+    return SegmentProblem(np.asarray([0, end - first]), rows, extras, segments)
 
 
 def test_curvature_is_that_of_independent_tokens(data: Corpus) -> None:

@@ -21,7 +21,7 @@ from fstcrf.training.preconditioning import DiagonalHessian, InUnits
 from fstcrf.training.settings import Converging
 from fstcrf.training.weightwise import GIS, QuickProp, QuickPropSettings, largest_count
 from tests.support.problems import BIO_CASES, Case, iob2, random_case
-from tests.unit.test_train_lbfgs import Counted, quadratic, rosenbrock
+from tests.unit.test_train_lbfgs import Counted, Function, quadratic, rosenbrock
 
 Make = Callable[[Case, float], Optimiser]
 
@@ -136,13 +136,16 @@ def test_functions_that_are_not_convex(make: Callable[[Counted, Floats], Optimis
 # --- Conjugate gradients -------------------------------------------------------------------------
 
 
+def conjugate(function: Function, size: int, **options: Any) -> ConjugateGradient:
+    """From zero, to the minimum."""
+    start, settings = np.zeros(size), LineSearching(**EXACT)
+    return ConjugateGradient(Counted(function, size), start, settings, **options)
+
+
 def test_a_quadratic_takes_few_iterations() -> None:
     """Gradient descent would need some hundreds."""
     function, goal = quadratic(12, condition=100.0)
-    outcome = fit(
-        ConjugateGradient(Counted(function, 12), np.zeros(12), LineSearching(**EXACT)),
-        max_iterations=200,
-    )
+    outcome = fit(conjugate(function, 12), max_iterations=200)
     assert outcome.theta == pytest.approx(goal, abs=1e-6)
     assert outcome.iterations < 100
 
@@ -165,11 +168,7 @@ def badly_scaled(size: int) -> tuple[Callable[[Floats], tuple[float, Floats]], F
 
 def test_the_true_hessian_makes_it_newton_s_method() -> None:
     function, diagonal = badly_scaled(20)
-    known = Diagonal(diagonal)
-    optimiser = ConjugateGradient(
-        Counted(function, 20), np.zeros(20), LineSearching(**EXACT), preconditioner=known
-    )
-    outcome = fit(optimiser, max_iterations=50)
+    outcome = fit(conjugate(function, 20, preconditioner=Diagonal(diagonal)), max_iterations=50)
     assert outcome.iterations == 1
     assert outcome.theta == pytest.approx(np.ones(20), abs=1e-9)
 
@@ -177,14 +176,7 @@ def test_the_true_hessian_makes_it_newton_s_method() -> None:
 def test_the_preconditioner_is_left_after_some_iterations() -> None:
     function, diagonal = badly_scaled(6)
     known = Diagonal(np.sqrt(diagonal))
-    optimiser = ConjugateGradient(
-        Counted(function, 6),
-        np.zeros(6),
-        LineSearching(**EXACT),
-        preconditioner=known,
-        preconditioned=4,
-        refresh=2,
-    )
+    optimiser = conjugate(function, 6, preconditioner=known, preconditioned=4, refresh=2)
     steps = [optimiser.step() for _ in range(9)]
     assert known.evaluations == 2
     assert steps[-1].evaluations == optimiser.objective.evaluations + 2
@@ -201,13 +193,7 @@ def test_a_preconditioner_that_is_none(bad: float) -> None:
             out[1] = bad if self.evaluations > 2 else out[1] * 20
             return out
 
-    optimiser = ConjugateGradient(
-        Counted(function, 3),
-        np.zeros(3),
-        LineSearching(**EXACT),
-        preconditioner=Later(diagonal),
-        refresh=1,
-    )
+    optimiser = conjugate(function, 3, preconditioner=Later(diagonal), refresh=1)
     outcome = fit(optimiser, max_iterations=50)
     assert outcome.reason.startswith("diverged after iteration 2: the preconditioner of weight 1")
     assert outcome.iterations == 2

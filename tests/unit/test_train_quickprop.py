@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,15 +45,20 @@ def lowest(case: Case, l2: float) -> Floats:
     return np.asarray(found.x)
 
 
+def errors(case: Case, l2: float) -> ClassificationError:
+    return ClassificationError(case.problem, case.space, l2=l2)
+
+
+def descent(objective: ClassificationError, case: Case, start: float = 0.0, **options: Any) -> GPD:
+    """From weights that are all the same."""
+    return GPD(objective, case.space, np.full(case.space.size, start), GPDSettings(**options))
+
+
 @pytest.mark.parametrize("kind", ["order 0", "complete"])
 def test_all_sentences_in_one_step_of_gpd(kind: str) -> None:
     case = random_case(3, lengths=(1, 3, 4, 2, 1, 4), **BIO_CASES[kind])
-    optimiser = GPD(
-        likelihood_of_errors(case, 0.5),
-        case.space,
-        np.zeros(case.space.size),
-        GPDSettings(batch=6, halving=1e6, delta=0.0, first_rate=0.1),
-    )
+    options: dict[str, Any] = {"batch": 6, "halving": 1e6, "delta": 0.0, "first_rate": 0.1}
+    optimiser = descent(likelihood_of_errors(case, 0.5), case, **options)
     outcome = fit(optimiser, max_iterations=400)
     assert outcome.theta == pytest.approx(lowest(case, 0.5), abs=1e-6)
 
@@ -72,9 +78,7 @@ def test_a_task_that_can_be_learnt() -> None:
 
 def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
     case = separable_case(sentences=10)
-    start = np.ones(case.space.size)
-    objective = ClassificationError(case.problem, case.space, l2=4.9)
-    optimiser = GPD(objective, case.space, start, GPDSettings(batch=1, halving=1e9, first_rate=1.0))
+    optimiser = descent(errors(case, 4.9), case, 1.0, batch=1, halving=1e9, first_rate=1.0)
     for _ in range(3):  # every step leaves 2 % of the weights
         optimiser.step()
     theta = optimiser.theta()
@@ -84,19 +88,16 @@ def test_the_scale_is_multiplied_in_before_it_vanishes() -> None:
 
 def test_a_value_that_is_not_finite_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     case = separable_case()
-    objective = ClassificationError(case.problem, case.space, l2=0.0)
+    objective = errors(case, 0.0)
     gradient = Gradient(np.asarray([0]), np.asarray([1.0]))
     monkeypatch.setattr(objective, "stochastic", lambda *_: (np.inf, gradient))
-    optimiser = GPD(objective, case.space, np.zeros(case.space.size), GPDSettings())
     with pytest.raises(NumericError, match=r"inf after epoch 1: lower first_rate"):
-        fit(optimiser, max_iterations=3)
+        fit(descent(objective, case), max_iterations=3)
 
 
 def test_a_large_penalty_leaves_small_weights() -> None:
     case = separable_case()
-    objective = ClassificationError(case.problem, case.space, l2=1e6)
-    optimiser = GPD(objective, case.space, np.ones(case.space.size), GPDSettings())
-    outcome = fit(optimiser, max_iterations=30)
+    outcome = fit(descent(errors(case, 1e6), case, 1.0), max_iterations=30)
     assert 0.0 <= np.linalg.norm(outcome.theta) < 1e-3
 
 
@@ -105,11 +106,10 @@ def test_no_step_goes_further_than_the_gradient_reaches(
     first_rate: float, rate: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = random_case(3)
-    objective = ClassificationError(case.problem, case.space, l2=0.0)
+    objective = errors(case, 0.0)
     gradient = Gradient(np.asarray([0, 2, 0]), np.asarray([1.0, -4.0, 1.0]))  # |gradient|² = 20
     monkeypatch.setattr(objective, "stochastic", lambda *_: (0.5, gradient))
-    settings = GPDSettings(batch=1000, first_rate=first_rate)
-    optimiser = GPD(objective, case.space, np.zeros(case.space.size), settings)
+    optimiser = descent(objective, case, batch=1000, first_rate=first_rate)
     optimiser.step()
     assert optimiser.theta()[:3] == pytest.approx([-2.0 * rate, 0.0, 4.0 * rate])
 
@@ -117,10 +117,8 @@ def test_no_step_goes_further_than_the_gradient_reaches(
 def test_counts_of_errors_do_not_freeze_from_zero() -> None:
     """With steps of any length the first sentences pushed all others behind the sigmoid's slope."""
     case = separable_case(sentences=60)
-    objective = ClassificationError(case.problem, case.space, l2=0.0)
-    start = np.zeros(case.space.size)
-    optimiser = GPD(objective, case.space, start, GPDSettings(first_rate=1e3))
-    objective(fit(optimiser, max_iterations=30).theta)
+    objective = errors(case, 0.0)
+    objective(fit(descent(objective, case, first_rate=1e3), max_iterations=30).theta)
     assert objective.errors == 0
 
 

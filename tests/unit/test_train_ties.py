@@ -7,8 +7,7 @@ import pytest
 
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import chain_topology
-from fstcrf.training import LBFGS, Likelihood, Problem, Untied, fit, parameter_space, tied
-from fstcrf.training.descent import QuasiNewton
+from fstcrf.training import Likelihood, Problem, parameter_space, tied
 
 
 def problem_with_ties(*, values: bool = False, seed: int = 0) -> Problem:
@@ -58,23 +57,3 @@ def test_value_and_gradient(features: str, *, values: bool) -> None:
     summed = np.zeros(ties.space.size)
     np.add.at(summed, ties.sharing.place, gradient)
     assert tied_gradient == pytest.approx(summed / ties.scale, rel=1e-9, abs=1e-9)
-
-
-def test_the_same_minimum() -> None:
-    problem = problem_with_ties()
-    space = parameter_space(problem)
-    ties = tied(problem, space)
-    whole = fit(
-        LBFGS(
-            Likelihood(problem, space, l2=0.1, precision="float64"),
-            np.zeros(space.size),
-            QuasiNewton(epsilon=1e-9, delta=0.0),
-        ),
-        max_iterations=500,
-    )
-    likelihood = Likelihood(
-        ties.problem, ties.space, l2=0.1, members=ties.members, precision="float64"
-    )
-    inner = LBFGS(likelihood, np.zeros(ties.space.size), QuasiNewton(epsilon=1e-9, delta=0.0))
-    small = fit(Untied(inner, ties.sharing), max_iterations=500)
-    assert small.theta == pytest.approx(whole.theta, abs=1e-6)
