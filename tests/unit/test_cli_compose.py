@@ -72,17 +72,14 @@ def test_weights_tuned_on_held_out_data() -> None:
     taggers = ["pos.fstcrf", "field.fstcrf"]
     result = run("compose", *taggers, "-o", "joint", "--tune", "dev.txt", "--threads", 2)
     assert result.exit_code == 0, result.stderr
-    expected = fstcrf.compose(*map(fstcrf.load, taggers), normalize="product").tune_weights(dev)
+    product = fstcrf.compose(*map(fstcrf.load, taggers), normalize="product")
     joint = fstcrf.load("joint", fstcrf.Composition)
-    assert joint.weights == expected.weights
+    assert joint.weights == product.tune_weights(dev).weights
     assert sum(line.startswith("weights 1, ") for line in result.stderr.splitlines()) > 5
     named = ["--columns", "word,a,b", "--target", "pos=a,field=b", "--metric", "field-F"]
     done("compose", *taggers, "-o", "joint", "--tune", "dev.txt", *named)
-    expected = fstcrf.compose(*map(fstcrf.load, taggers), normalize="product").tune_weights(
-        dev, metric="field-F"
-    )
     joint = fstcrf.load("joint", fstcrf.Composition)
-    assert joint.weights == expected.weights
+    assert joint.weights == product.tune_weights(dev, metric="field-F").weights
 
 
 @pytest.mark.parametrize(

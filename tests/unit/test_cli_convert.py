@@ -142,6 +142,12 @@ def patterns() -> Path:
     return path
 
 
+@pytest.fixture
+def counted(patterns: Path) -> None:
+    """The model whose columns are counted, as model.fstcrf."""
+    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+
+
 def test_columns_are_named_and_texts_decoded(patterns: Path) -> None:
     given = ("--columns", "word,pos", "--encoding", "latin-1", "--tape", "chunk")
     done("convert", patterns, "model.fstcrf", *given)
@@ -150,8 +156,8 @@ def test_columns_are_named_and_texts_decoded(patterns: Path) -> None:
     assert done("tag", "model.fstcrf", "data") == "\u00e9t\u00e9 NN V\nwall NN N\n\n"
 
 
-def test_named_columns_of_the_input_are_found_by_number(patterns: Path) -> None:
-    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+@pytest.mark.usefixtures("counted")
+def test_named_columns_of_the_input_are_found_by_number() -> None:
     Path("turned").write_text("x \u00e9t\u00e9 NN\n\n", encoding="utf-8")
     assert done("tag", "model.fstcrf", "data", "--columns", "word,pos") == (
         "\u00e9t\u00e9 NN V\nwall NN N\n\n"
@@ -172,25 +178,23 @@ def test_named_columns_of_the_input_are_found_by_number(patterns: Path) -> None:
         (None, "wall NN more of it"),
     ],
 )
-def test_what_columns_mean_to_models_that_count_them(
-    patterns: Path, columns: str | None, given: str
-) -> None:
-    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+@pytest.mark.usefixtures("counted")
+def test_what_columns_mean_to_models_that_count_them(columns: str | None, given: str) -> None:
     options = [] if columns is None else ["--columns", columns]
     assert done("tag", "model.fstcrf", *options, given=f"{given}\n") == f"{given} N\n"
 
 
 @pytest.mark.parametrize("columns", ["word,0", "1,x", "x,y,0"])
-def test_columns_that_count_otherwise_are_not_guessed(patterns: Path, columns: str) -> None:
-    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+@pytest.mark.usefixtures("counted")
+def test_columns_that_count_otherwise_are_not_guessed(columns: str) -> None:
     given = " ".join("abc"[: columns.count(",") + 1])
     line = failure("tag", "model.fstcrf", "--columns", columns, given=f"{given}\n")
     assert "reads column" in line
     assert "0,0 " not in line
 
 
-def test_labels_stand_behind_counted_columns(patterns: Path) -> None:
-    done("convert", patterns, "model.fstcrf", "--encoding", "latin-1")
+@pytest.mark.usefixtures("counted")
+def test_labels_stand_behind_counted_columns() -> None:
     Path("gold").write_text("wall NN N\nwall NN V\n\n")
     assert "accuracy:  50.00%" in done("eval", "model.fstcrf", "gold")
 

@@ -81,27 +81,15 @@ def flat(answers: list[tuple[list[str], ...]]) -> list[list[str]]:
     return [list(pair) for tapes in answers for pair in zip(*tapes, strict=True)]
 
 
-def test_the_cascade() -> None:
-    columns = composed("joint").cascade(corpus())
-    wanted = [list(pair) for pair in zip(*(c.strings() for c in columns), strict=True)]
-    assert cells(done("tag", "joint", "in.txt", "--cascade")) == wanted
-    by_hand = done("tag", "pos", "in.txt")
-    by_hand = done("tag", "field", "--columns", "word,gold,x,pos", given=by_hand)
-    assert cells(by_hand) == wanted
-    ruled = composed("legal").cascade(corpus())
-    result = run("tag", "legal", "in.txt", "--cascade")
-    legal = [list(pair) for pair in zip(*(c.strings() for c in ruled), strict=True)]
-    assert cells(result.stdout) == legal
-    assert result.stderr == ""
-
-
-@pytest.mark.parametrize("way", ["cascade", "marginals"])
-def test_probabilities_of_a_cascade(way: Any) -> None:
-    """Those of each tagger, given the labels chosen before it, or what was thought of all."""
-    model = TrainedPipeline(composed("joint"), way)
+@pytest.mark.parametrize(
+    ("name", "way"), [("joint", "cascade"), ("joint", "marginals"), ("legal", "joint")]
+)
+def test_probabilities_of_every_tape(name: str, way: Any) -> None:
+    """Jointly, of each tagger given the labels before it, or by what was thought of all."""
+    model = TrainedPipeline(composed(name), way)
     data = corpus()
     answer = model.decode(data, n=2)
-    given = ("tag", "joint", "in.txt", "--decode", way)
+    given = ("tag", name, "in.txt", "--decode", way)
     lines = blocks(done(*given, "--marginals", "--span-probabilities"))
     alone = CRF.load("field").lattice({"word": data[0]["word"], "pos": answer["pos"].path(0)})
     for b, block in enumerate(lines):
@@ -119,6 +107,8 @@ def test_probabilities_of_a_cascade(way: Any) -> None:
             assert every == wanted[0] + wanted[1]
             assert first in wanted[0]
             assert second in wanted[1]
+            shown = [cell.rpartition("/")[0] for cell in (first, second)]
+            assert shown == [labels[t] for labels in best.labels]
             assert span == (f"{chances[t]:f}" if t in starts else "_")
             if b == 0 and way == "cascade" and t in starts:
                 assert chances[t] == pytest.approx(alone.span_probability(*starts[t]))
@@ -138,23 +128,6 @@ def test_labels_known_in_a_cascade() -> None:
     assert found[2][1] != "O"
     joint = cells(done("tag", "joint", "--joint", *given, given=text))
     assert [row[1] for row in joint][:2] == ["O", "B-START"]
-
-
-def test_a_grammar_on_the_command_line() -> None:
-    test = corpus_path("test")
-    legal = done("tag", "joint", test, "--grammar", grammar_path())
-    assert legal == done("tag", "legal", test)
-    assert legal != done("tag", "joint", test)
-    one = fstcrf.load("field") & fstcrf.Grammar.shipped("bio")
-    data = fstcrf.read_columns(test, COLUMNS)
-    labels = [[label] for sentence in one.tag_all(data) for label in sentence]
-    assert cells(done("tag", "field", test, "--grammar", "bio")) == labels
-    bound = composed("joint").constrained(
-        fstcrf.Grammar.from_text('tape field;\nexport BIO = bio;\nexport ONE = at_most[1, "DAY"];')
-    )
-    Path("one.grm").write_text('export ONE = at_most[1, "DAY"];\n')
-    both = ["--grammar", "field=bio", "--grammar", "field=one.grm"]
-    assert cells(done("tag", "joint", test, *both)) == flat(bound.tag_all(data))
 
 
 # --- N best, probabilities ------------------------------------------------------------------
@@ -189,30 +162,6 @@ def test_the_n_best_stand_one_after_the_other(name: str) -> None:
     assert blocks(text) == wanted
     assert [line for line in text.splitlines() if "DOC" in line] == ["-DOCSTART- -X- O"] * 2
     assert text.startswith("-DOCSTART- -X- O\n\n# 0 ")
-
-
-def test_marginals_of_every_tape() -> None:
-    model, data = composed("legal"), corpus()
-    lines = blocks(done("tag", "legal", "in.txt", "--marginals", "--span-probabilities"))
-    for sentence, block in zip(data, lines, strict=True):
-        lattice = model.lattice(sentence)
-        assert isinstance(lattice, fstcrf.Lattice)
-        best, marginals = lattice.best(), lattice.marginals()
-        assert block[0] == f"# {best.probability:f}"
-        for t, line in enumerate(block[1:]):
-            found = line.split()[3:]
-            chosen, spans, every = found[:2], found[2], found[3:]
-            wanted = [
-                f"{label}/{p:f}"
-                for rows, labels in zip(marginals, model.label_sets.values(), strict=True)
-                for label, p in zip(labels, rows[t], strict=True)
-            ]
-            assert every == wanted
-            assert all(cell in wanted for cell in chosen)
-            assert [cell.rpartition("/")[0] for cell in chosen] == [part[t] for part in best.labels]
-            starts = {s.start: s for s in fstcrf.text.corpus.spans(best.labels[1])}
-            p = lattice.span_probability(*starts[t], tape="field") if t in starts else None
-            assert spans == ("_" if p is None else f"{p:f}")
 
 
 # --- What is known beforehand, and what is not possible ----------------------------------------

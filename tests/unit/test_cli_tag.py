@@ -57,18 +57,6 @@ def library(model: str, text: str = TEXT) -> tuple[CRF, fstcrf.Corpus]:
     return CRF.load(model), fstcrf.read_columns("library.txt", COLUMNS)
 
 
-def test_columns_documents_and_blank_lines_stay(field: str) -> None:
-    model, data = library(field)
-    labels = iter(label for sentence in model.tag_all(data) for label in sentence)
-    wanted = [
-        f"{line} {next(labels)}" if line and not line.startswith("-DOCSTART-") else line
-        for line in TEXT.splitlines()
-    ]
-    assert done("tag", field, "in.txt").splitlines() == wanted
-    assert done("tag", field, given=TEXT).splitlines() == wanted
-    assert done("tag", field, "-", "--threads", 2, given=TEXT).splitlines() == wanted
-
-
 ROWS = (
     "the DET O",
     "the\tDET\tO",

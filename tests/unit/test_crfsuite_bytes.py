@@ -28,8 +28,6 @@ from tests.support.crfsuite_models import (
     word,
 )
 
-# The last one is published with lookup3: the hash of these 30 bytes, started from 1.
-
 
 def words(*numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}I", *numbers)

@@ -78,10 +78,6 @@ def test_what_the_format_cannot_say(made: Callable[[], CRF], message: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_ties_go_to_the_first_label() -> None:
-    assert load_crfsuite(write_model(small())).tag([["?"]]) == ["DET"]
-
-
 def test_paths_and_bytes(tmp_path: Path) -> None:
     data = write_model(small())
     path = tmp_path / "m.crfsuite"

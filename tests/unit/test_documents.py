@@ -249,13 +249,9 @@ def test_a_model_of_types_that_there_are_not(corpus: Corpus, tagger: fstcrf.CRF)
     for one in half:
         with pytest.raises(LabelError, match=r"of the type B, which .* of ner are ORG, PER$"):
             DocumentTagger(tagger, [one])
-    plain = tagger_of(corpus, "word")
+    plain = fstcrf.CRF.train(corpus, "word", "U0:%x[0,ner]", max_iterations=1)
     with pytest.raises(LabelError, match="the types of word are none: labels of spans are like"):
         DocumentTagger(plain, [model])
-
-
-def tagger_of(corpus: Corpus, target: str) -> fstcrf.CRF:
-    return fstcrf.CRF.train(corpus, target, "U0:%x[0,ner]", max_iterations=1)
 
 
 def test_types_that_a_grammar_forbids_are_there(corpus: Corpus, tagger: fstcrf.CRF) -> None:

@@ -76,6 +76,11 @@ def left(folder: Path, start: CRF, times: int) -> Path:
     return folder / "journal-0"
 
 
+def rewards(folder: Path) -> int:
+    with FeedbackLearner.open(folder) as one:
+        return one.rewards
+
+
 def refused(folder: Path, match: str) -> None:
     with pytest.raises(ModelFileError, match=match):
         FeedbackLearner.open(folder)
@@ -243,8 +248,7 @@ def test_zeros_behind_a_journal_are_cut_off(folder: Path, start: CRF) -> None:
     with FeedbackLearner.open(folder) as two:
         assert two.rewards == 3
         told(two, 1)
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 4
+    assert rewards(folder) == 4
 
 
 def last_frame(path: Path, before: int) -> list[tuple[str, bytes]]:
@@ -354,8 +358,7 @@ def test_journals_of_the_first_format_go_on(folder: Path, start: CRF) -> None:
         assert two.rewards == 2
         told(two, 1)
     assert path.read_bytes().startswith(b"fstcrf-feedback-journal 1\n")
-    with FeedbackLearner.open(folder) as three:
-        assert three.rewards == 3
+    assert rewards(folder) == 3
 
 
 @pytest.mark.parametrize("missing", ["model.fstcrf", "state-1", "journal-1"])
@@ -371,8 +374,7 @@ def test_a_missing_file_is_an_error(folder: Path, start: CRF, missing: str) -> N
     with pytest.raises(OptionError, match="is not empty"):
         FeedbackLearner.create(folder, start)
     (folder.parent / "kept").rename(folder / missing)
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 5
+    assert rewards(folder) == 5
 
 
 def test_an_interrupt_between_journal_and_step(
@@ -390,8 +392,7 @@ def test_an_interrupt_between_journal_and_step(
         one.feedback(proposal, 0.5)
     with pytest.raises(OptionError, match="closed"):
         one.save()
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 1
+    assert rewards(folder) == 1
 
 
 def test_an_error_behind_a_state_that_is_whole(
@@ -411,8 +412,7 @@ def test_an_error_behind_a_state_that_is_whole(
             with pytest.raises(KeyboardInterrupt):
                 one.save()
         told(one, 3)
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 5
+    assert rewards(folder) == 5
 
 
 def test_a_full_disk_loses_nothing(
@@ -558,8 +558,7 @@ def test_a_closed_learner(folder: Path, start: CRF) -> None:
                 call()
     assert one.rewards == 1
     np.testing.assert_array_equal(weights(one), before)
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 2
+    assert rewards(folder) == 2
 
 
 def test_children_of_the_process_leave_it_alone(

@@ -208,22 +208,6 @@ def test_files_that_are_no_conllu(old: str, new: str, message: str, tmp_path: Pa
     assert not (tmp_path / "out.conllu").exists()
 
 
-# --- The package conllu reads what comes out ------------------------------------------------------
-
-
-def test_what_comes_out_differs_in_what_was_filled_alone() -> None:
-    labels = [f"L{k % 5}" for k in range(TOKENS)]
-    for text in variants(SMALL):
-        for name in CONLLU[1:]:
-            mine = labels if name != "head" else [str(k) for k in range(TOKENS)]
-            if name not in ("feats", "misc", "deps"):
-                new = filled(text, {name: mine})
-                same_but(text, new, [name])
-                words = [t for _, s in parsed(new) for t in s if isinstance(t["id"], int)]
-                assert [str(word[name]) for word in words] == mine
-        same_but(text, filled(text, {"ner": labels, "lang": labels}), [], ["ner", "lang"])
-
-
 # --- The shell ------------------------------------------------------------------------------------
 
 UPOS = "U0:%x[0,form]\nU1:%x[0,suffix(form,2)]\nB\n"

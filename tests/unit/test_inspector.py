@@ -62,6 +62,11 @@ def asked(sentence: dict[str, list[str]], bench: Workbench, **options: Any) -> A
     return Asked(LatticeQuestion(rows(sentence, bench), **options))
 
 
+def answered(composition: Composition, sentence: dict[str, list[str]], **options: Any) -> Shown:
+    bench = Workbench(composition)
+    return bench.answer(asked(sentence, bench, **options))
+
+
 def long_sentence() -> dict[str, list[str]]:
     return max(TEST, key=lambda sentence: len(next(iter(sentence.values()))))
 
@@ -88,8 +93,7 @@ def test_labels_and_probabilities_are_the_taggers(way: Decode) -> None:
 def test_later_tapes_of_a_chain_take_the_best_labels_before_as_given() -> None:
     pos, chunk = taggers("pair")
     composition, sentence = compose(pos, chunk, normalize="chain"), long_sentence()
-    bench = Workbench(composition)
-    found = bench.answer(asked(sentence, bench))
+    found = answered(composition, sentence)
     first, second = found.tapes
     lattice: Any = composition.lattice(sentence)
     np.testing.assert_allclose(first.marginals, lattice.marginals("pos"), atol=1e-4)
@@ -106,7 +110,7 @@ def test_a_chain_under_a_grammar_has_probabilities_of_what_is_legal() -> None:
     sentence, label = long_sentence(), pos.tag(long_sentence())[0]
     rule = never(label, tape="pos")
     composition = compose(pos, chunk, normalize="chain") & rule
-    found = Workbench(composition).answer(asked(sentence, Workbench(composition)))
+    found = answered(composition, sentence)
     first, second = found.tapes
     np.testing.assert_allclose(
         first.marginals, (pos & rule).marginals_all([sentence])[0], atol=1e-4
@@ -120,14 +124,13 @@ def test_a_chain_under_a_grammar_of_several_tapes_has_no_probabilities() -> None
     pos, chunk = taggers("pair")
     rule = pairs({pos.labels[0]: chunk.labels[:1]}, ("pos", "chunk"))
     composition, sentence = compose(pos, chunk, normalize="chain") & rule, long_sentence()
-    bench = Workbench(composition)
-    found = bench.answer(asked(sentence, bench))
+    found = answered(composition, sentence)
     answer = composition.decode([sentence])
     assert [tape.best for tape in found.tapes] == [answer[t].flat[0].tolist() for t in answer.tapes]
     assert not any(tape.marginals for tape in found.tapes)
     assert not found.spans
     assert "several tapes" in found.note
-    product = bench.answer(asked(sentence, bench, decode="product"))
+    product = answered(composition, sentence, decode="product")
     assert all(tape.marginals for tape in product.tapes)
 
 
@@ -576,7 +579,6 @@ def test_bad_input_of_the_command(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("no model")
     command.failure("inspect", text, status=1)
-    assert isinstance(tagger("pos"), CRF)
     command.failure("inspect", path, path, status=2)
     empty = tmp_path / "empty.txt"
     empty.write_text("")

@@ -90,12 +90,9 @@ def test_a_joint_decision_by_the_chain_rule(trained: TrainedPipeline) -> None:
         chain.marginals_all(TEST)
 
 
-def test_weights_count_in_joint_decisions_and_grammars_in_all(trained: TrainedPipeline) -> None:
+def test_weights_count_in_joint_decisions(trained: TrainedPipeline) -> None:
     bound = trained.constrained(at_most(1, "C1", tape="c"))
     weighted = bound.with_weights(1, 0.5, 0.5)
-    for decode in DECODES:
-        for _, _, labels in weighted.tag_all(TEST, decode=decode):
-            assert labels.count("C1") <= 1
     assert weighted.tag_all(TEST) == weighted.tag_all(TEST, decode="joint")
     for decode in ("cascade", "marginals"):
         assert weighted.tag_all(TEST, decode=decode) == bound.tag_all(TEST, decode=decode)

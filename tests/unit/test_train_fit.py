@@ -69,12 +69,6 @@ def test_without_held_out_data_the_last_weights_are_kept() -> None:
     assert (outcome.dev, outcome.reason, outcome.interrupted) == (None, "the end", False)
 
 
-def test_the_limit_of_iterations() -> None:
-    outcome = fit(Counter(), max_iterations=3)
-    assert outcome.iterations == 3
-    assert outcome.reason == "the limit of 3 iterations"
-
-
 def test_the_best_iteration_is_kept() -> None:
     outcome = fit(Counter(), max_iterations=5, evaluate=scores(0.1, 0.8, 0.3, 0.8, 0.2))
     assert outcome.theta.tolist() == [2.0], "of equal scores the earlier one"

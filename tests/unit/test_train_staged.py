@@ -13,24 +13,21 @@ from fstcrf.training.lbfgs import LBFGSSettings, start_pays
 from fstcrf.training.sgd import L2SGDSettings
 from tests.support.problems import random_case
 
+CASE = random_case(3)
+ZERO = np.zeros(CASE.space.size)
+
+
+def lbfgs(theta: object) -> Optimiser:
+    likelihood = Likelihood(CASE.problem, CASE.space, l2=0.2, precision="float64")
+    return LBFGS(likelihood, np.asarray(theta), QuasiNewton(epsilon=1e-6, delta=0.0))
+
 
 def staged(epochs: int = 3) -> Staged:
-    case = random_case(3)
-    zero = np.zeros(case.space.size)
-
-    def then(theta: object) -> Optimiser:
-        likelihood = Likelihood(case.problem, case.space, l2=0.2, precision="float64")
-        return LBFGS(likelihood, np.asarray(theta), QuasiNewton(epsilon=1e-6, delta=0.0))
-
-    return Staged(L2SGD(case.problem, case.space, zero, L2SGDSettings(l2=0.2)), epochs, then)
+    return Staged(L2SGD(CASE.problem, CASE.space, ZERO, L2SGDSettings(l2=0.2)), epochs, lbfgs)
 
 
 def test_it_ends_where_lbfgs_ends() -> None:
-    case = random_case(3)
-    likelihood = Likelihood(case.problem, case.space, l2=0.2, precision="float64")
-    plain = fit(
-        LBFGS(likelihood, np.zeros(case.space.size), QuasiNewton(delta=0.0)), max_iterations=200
-    )
+    plain = fit(lbfgs(ZERO), max_iterations=200)
     outcome = fit(staged(), max_iterations=200)
     np.testing.assert_allclose(outcome.theta, plain.theta, atol=2e-3)
 
