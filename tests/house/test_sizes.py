@@ -13,7 +13,7 @@ TABLED, DEMO = table(), "MB of the demo"
 
 # Longer than a file may be since before there was a limit; they may only become shorter.
 LONG = {
-    "fstcrf/ext/tokens/decoder.py": 703,
+    "fstcrf/ext/tokens/decoder.py": 701,
     "fstcrf/lattices/lattice.py": 729,
 }
 

@@ -358,14 +358,12 @@ class TokenDecoder:
         spans = answer.spans(self.scheme)
         if spans and not batch.lattices[0].program.summable:
             return [[(span, math.nan) for span in mine] for mine in spans]
-        asked = [mine for mine, dead in zip(spans, answer.dead.tolist(), strict=True) if not dead]
+        alive = np.flatnonzero(~answer.dead).tolist()
         some = batch.lattices.select(~answer.dead)
-        chances = iter(some.span_probabilities(asked, scheme=self.scheme, threads=batch.threads))
-        none = np.empty(0)
-        return [
-            self._calibrated(mine, none if dead else next(chances))
-            for mine, dead in zip(spans, answer.dead.tolist(), strict=True)
-        ]
+        asked = [spans[k] for k in alive]
+        found = some.span_probabilities(asked, scheme=self.scheme, threads=batch.threads)
+        chances = dict(zip(alive, found, strict=True))
+        return [self._calibrated(one, chances.get(k, np.empty(0))) for k, one in enumerate(spans)]
 
     def _likely(self, batch: WordBatch, above: float) -> Iterator[list[tuple[Span, float]]]:
         """Yield all spans of each document with a probability above a number."""
