@@ -6,9 +6,10 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.lattices.answer import Answer, TapeAnswer
-    from fstcrf.lattices.arcanswers import SegmentCounts
-    from fstcrf.lattices.arclattice import ArcLattice
-    from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice, product
+    from fstcrf.lattices.composition import product
+    from fstcrf.lattices.denserow import DenseRow
+    from fstcrf.lattices.findings import ProbableSpans, SegmentCounts
+    from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice
     from fstcrf.lattices.many import (
         Paths,
         Ranking,
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
         sample,
     )
     from fstcrf.lattices.paths import Path
-    from fstcrf.lattices.spans import ProbableSpans, probable_spans, span_probabilities
+    from fstcrf.lattices.spans import probable_spans, span_probabilities
 
 __all__ = [
     "Answer",
-    "ArcLattice",
+    "DenseRow",
     "JointLattice",
     "Lattice",
     "Path",
@@ -47,14 +48,14 @@ __getattr__ = importer(
     __name__,
     {
         "Answer": "answer",
+        "DenseRow": "denserow",
         "JointLattice": "lattice",
         "Lattice": "lattice",
         "Path": "answer",
-        "ProbableSpans": "spans",
+        "ProbableSpans": "findings",
         "Paths": "many",
         "Ranking": "many",
-        "ArcLattice": "arclattice",
-        "SegmentCounts": "arcanswers",
+        "SegmentCounts": "findings",
         "TapeAnswer": "answer",
         "TapeLattice": "lattice",
         "best": "many",
@@ -62,7 +63,7 @@ __getattr__ = importer(
         "marginals": "many",
         "nbest": "many",
         "probable_spans": "spans",
-        "product": "lattice",
+        "product": "composition",
         "sample": "many",
         "span_probabilities": "spans",
     },

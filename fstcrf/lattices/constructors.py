@@ -22,12 +22,11 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattices.arcanswers import unknown_label
-from fstcrf.lattices.arclattice import SEGMENT, ArcLattice
+from fstcrf.lattices.arcrow import SEGMENT, ArcRow, unknown_label
 from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
 from fstcrf.lattices.ctc import Frames
+from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
-from fstcrf.lattices.questions import Tape
 from fstcrf.lattices.tapes import potentials
 from fstcrf.lazy import memoised
 from fstcrf.machines import openfst
@@ -50,13 +49,13 @@ def from_segments(
     transitions: ArrayLike | None = None,
     initial: ArrayLike | None = None,
     final: ArrayLike | None = None,
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of segments that tile a text; see `Lattice.from_segments`."""
     names, size = label_tuple(labels), _checked_length(length)
     given, value = _checked_arcs(size, start, end, label, score, names)
     pairs, ending = _checked_pairs(names, transitions, initial, final)
     arcs = _segment_arcs(size, *given, value, pairs, ending)
-    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
+    return ArcRow(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
 
 
 def from_spans(
@@ -66,7 +65,7 @@ def from_spans(
     *,
     labels: LabelSet | None = None,
     nested: bool = False,
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of sets of spans that do not overlap; see `Lattice.from_spans`."""
     if nested:
         raise OptionError(
@@ -89,7 +88,7 @@ def from_spans(
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
     arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
-    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
+    return ArcRow(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
 
 
 def from_words(
@@ -102,7 +101,7 @@ def from_words(
     contexts: tuple[Ints, Ints],
     matrix: Floats,
     final: Floats,
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of words that tile a text and score as pairs of contexts.
 
     Parameters
@@ -131,12 +130,10 @@ def from_words(
         class_final=final,
         pairs=PairScores(matrix[None]),
     )
-    return ArcLattice(arcs.in_order(), [Tape(SEGMENT, labels, segments=True)], given=len(start))
+    return ArcRow(arcs.in_order(), [Tape(SEGMENT, labels, segments=True)], given=len(start))
 
 
-def from_ctc(
-    scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
-) -> ArcLattice:
+def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None) -> ArcRow:
     """Return the lattice of frames that collapse to strings; see `Lattice.from_ctc`."""
     value = potentials(scores, "scores", [(None, None)])
     size = value.shape[1]
@@ -150,17 +147,17 @@ def from_ctc(
         raise TooLargeError(f"{size:,} symbols: their pairs are too many to write out")
     arcs = _frame_arcs(value, int(column))
     frames = Frames(value, int(column), None)
-    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], frames=frames)
+    return ArcRow(arcs, [Tape(SEGMENT, names, segments=True)], frames=frames)
 
 
-def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcLattice:
+def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcRow:
     """Return the lattice of an acyclic acceptor; see `Lattice.from_fst`."""
     return from_machine(openfst.from_fst(fst), labels)
 
 
 def from_machine(
     machine: openfst.Machine, labels: LabelSet | None = None, *, tape: str = "label"
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
     acceptor = acyclic_acceptor(machine)
     names = machine_labels(acceptor, labels)
@@ -185,7 +182,7 @@ def from_machine(
         class_final=_NONE,
         pairs=None,
     )
-    return ArcLattice(arcs, [Tape(tape, names, segments=False)], given=count)
+    return ArcRow(arcs, [Tape(tape, names, segments=False)], given=count)
 
 
 def from_paths(
@@ -194,7 +191,7 @@ def from_paths(
     labels: LabelSet | None = None,
     *,
     tape: str = "label",
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of some label sequences; see `Lattice.from_paths`."""
     rows, value = [tuple(path) for path in paths], real_array(scores, "scores")
     if value.shape != (len(rows),):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
 from fstcrf.lattices.paths import Labels, LabelsT_co, Path
-from fstcrf.lattices.questions import ArrayT_co, Questions, refuse_options
+from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.plans import Search, warn_unproven
@@ -30,7 +31,6 @@ from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices import arcs
-    from fstcrf.lattices.arcs import Arcs
     from fstcrf.lattices.engine import Engine, Runs
 else:
     arcs = LazyModule("fstcrf.lattices.arcs")
@@ -38,9 +38,6 @@ else:
 __all__ = ["best", "log_partition", "marginals", "nbest", "sample"]
 
 AnswerT = TypeVar("AnswerT")
-
-Asked: TypeAlias = Questions | Taped
-"""A lattice of any kind, or what makes one."""
 
 _RUN_TOKENS = 20_000
 _RUN_BYTES = 64_000_000
@@ -67,7 +64,7 @@ class Group:
     def check(self, scores: Floats) -> None:
         """Raise NoPathError, with its number, where the score of a lattice is −inf."""
         for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
-            error, number = self.lattices[k].no_path(), self.numbers[k]
+            error, number = self.lattices[k].row.no_path(), self.numbers[k]
             raise NoPathError(
                 *(error.reason,),
                 position=error.position,
@@ -77,7 +74,7 @@ class Group:
 
 
 def groups_of(
-    lattices: Sequence[Asked], search: Search | None = None, *, clocked: bool = False
+    lattices: Sequence[Questions], search: Search | None = None, *, clocked: bool = False
 ) -> list[Group]:
     """Sort lattices by what the rows of an engine share, in runs of bounded size."""
     alike: dict[Hashable, list[int]] = {}
@@ -88,37 +85,36 @@ def groups_of(
 
 
 def _shared(lattice: Any) -> Hashable:
-    if hasattr(lattice, "program") and hasattr(lattice, "values"):
-        return id(lattice.program)
-    if not hasattr(lattice, "engine"):
+    row = getattr(lattice, "row", None)
+    if row is None:
         raise OptionError(
             f"{lattice!r} is no Lattice: taggers make them by lattice(sentence); those of "
             "normalize='chain' are asked one by one"
         )
-    same: Hashable = lattice.engine.shared
+    same: Hashable = id(row.program) if isinstance(row, Taped) else row.engine.shared
     return same
 
 
 def _groups(
-    lattices: Sequence[Asked], numbers: list[int], search: Search | None, *, clocked: bool
+    lattices: Sequence[Questions], numbers: list[int], search: Search | None, *, clocked: bool
 ) -> Iterator[Group]:
-    one, members = lattices[numbers[0]], [lattices[k] for k in numbers]
+    members = [lattices[k] for k in numbers]
+    one, rows = members[0].row, cast("Any", [lattice.row for lattice in members])
     if not isinstance(one, Taped):
-        rows = cast("list[Questions]", members)
-        engines = [lattice.clocked if clocked else lattice.engine for lattice in rows]
-        yield Group(numbers, rows, arcs.joined(cast("list[Arcs]", engines)))
+        engines = [row.clocked if clocked else row.engine for row in rows]
+        yield Group(numbers, members, arcs.joined(engines))
         return
-    several = cast("list[Taped]", members)
     program = one.program if search is None else searched(one.program, search)
     cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
     limit = max(1, min(_RUN_TOKENS, _RUN_BYTES // (8 * cells)))
-    for first, end in Ragged.from_lengths(map(len, several)).runs(limit):
-        run, own = numbers[first:end], several[first:end]
-        yield Group(run, own, Dense(program, [lattice.values for lattice in own], run))
+    values = [row.values for row in rows]
+    for first, end in Ragged.from_lengths([len(own[0]) for own in values]).runs(limit):
+        run = numbers[first:end]
+        yield Group(run, members[first:end], Dense(program, values[first:end], run))
 
 
 def answered(
-    lattices: Sequence[Asked],
+    lattices: Sequence[Questions],
     ask: Callable[[Group], AnswerT],
     threads: int,
     search: Search | None = None,
@@ -324,7 +320,11 @@ def ranked(
 
 
 def _runs(
-    lattices: Sequence[Asked], n: int, threads: int, search: Search | None, budget: Budget | None
+    lattices: Sequence[Questions],
+    n: int,
+    threads: int,
+    search: Search | None,
+    budget: Budget | None,
 ) -> list[tuple[Group, Runs]]:
     def ask(group: Group) -> Runs:
         if not isinstance(group.engine, Dense):
@@ -337,22 +337,24 @@ def _runs(
 # --- Sums and samples -----------------------------------------------------------------------------
 
 
-def log_partition(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
+def log_partition(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
     return _of_each(lattices, lambda engine: engine.log_z, threads)
 
 
-def entropies(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
+def entropies(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
     return _of_each(lattices, lambda engine: engine.entropies(), threads)
 
 
-def usual_log_z(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
+def usual_log_z(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     """Return log Z of each; NaN where that takes a product too large to expand for it."""
     return _of_each(lattices, lambda engine: engine.usual_log_z, threads)
 
 
-def _of_each(lattices: Sequence[Asked], ask: Callable[[Engine], Floats], threads: int) -> Floats:
+def _of_each(
+    lattices: Sequence[Questions], ask: Callable[[Engine], Floats], threads: int
+) -> Floats:
     found = np.empty(len(lattices))
     for group, values in answered(lattices, lambda group: ask(group.engine), threads):
         found[group.numbers] = values

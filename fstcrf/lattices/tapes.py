@@ -1,28 +1,21 @@
-"""The potentials of one sentence, tape by tape.
-
-What is said of labels is said of each tape: of one tape it is an array or a tuple, of several a
-tuple of them.
-"""
+"""The potentials of one sentence, tape by tape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import permutations
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
+from fstcrf.arguments import LabelSet, label_tuple, real_array
 from fstcrf.arrays import Bools, Floats
-from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.paths import Labels, LabelsT_co
-from fstcrf.lattices.questions import ArrayT_co
 from fstcrf.lazy import LazyModule, memoised
-from fstcrf.machines.plans import Chain, Coupling, Program, Search, scaled
+from fstcrf.machines.plans import Chain, Coupling, Program, Search
 from fstcrf.machines.plans.program import searched as program_searched
 from fstcrf.machines.topology import Topology, chain_topology, check_pairs
 
@@ -32,10 +25,8 @@ if TYPE_CHECKING:
 else:
     grammars = LazyModule("fstcrf.machines.grammar")
 
-T = TypeVar("T")
 
-
-class Taped(Generic[LabelsT_co, ArrayT_co]):
+class Taped:
     """What one sentence brings to a program: potentials for each of ``program.inputs``."""
 
     def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
@@ -48,31 +39,6 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
     def tapes(self) -> tuple[str, ...]:
         """Names of the tapes."""
         return self.program.tapes
-
-    @property
-    def no_labels(self) -> LabelsT_co:
-        """The labels of the path of an empty sentence."""
-        return cast("LabelsT_co", self.per_tape(lambda _: ()))
-
-    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
-        """Return what a function makes of the only tape, or a tuple of what it makes of each."""
-        if len(self.tapes) == 1:
-            return make(self.tapes[0])
-        return tuple(make(tape) for tape in self.tapes)
-
-    def labels_of(self, labels: Labels, tape: str) -> tuple[str, ...]:
-        """Return the labels that those of a path have for one tape."""
-        place = self.tapes.index(self.tape_named(tape))
-        return labels if len(self.tapes) == 1 else labels[place]
-
-    def tape_named(self, tape: str | None) -> str:
-        """Return a tape by name, or the only one."""
-        if tape is None and len(self.tapes) == 1:
-            return self.tapes[0]
-        if tape not in self.tapes:
-            wanted = "say which tape" if tape is None else f"no tape {tape!r}"
-            raise OptionError(f"{wanted}: there is {', '.join(self.tapes)}")
-        return str(tape)
 
     def state_potentials(self, tape: str) -> int:
         """Return which of the values holds a tape's own node potentials."""
@@ -177,23 +143,6 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
 TapedT = TypeVar("TapedT", bound=Taped)
 
 
-def checked_masks(taped: Taped, mask: ArrayLike | Sequence[ArrayLike]) -> list[Bools]:
-    """Return a mask bool [T, L] of each tape."""
-    parts = (mask,) if len(taped.tapes) == 1 else tuple(cast("Sequence[ArrayLike]", mask))
-    if len(parts) != len(taped.tapes):
-        raise ShapeError(f"{len(parts)} masks for the {len(taped.tapes)} tapes")
-    masks = []
-    for tape, part in zip(taped.tapes, parts, strict=True):
-        allowed = np.asarray(part, dtype=bool)
-        wanted = (len(taped), len(taped.program.labels(tape)))
-        if allowed.shape != wanted:
-            raise ShapeError(
-                f"mask is {list(allowed.shape)}, expected {list(wanted)} (tokens, labels)"
-            )
-        masks.append(allowed)
-    return masks
-
-
 def labelling_masks(taped: Taped, labels: Sequence[str] | Sequence[Sequence[str]]) -> list[Bools]:
     """Return the masks that allow one label sequence of each tape."""
     tapes = taped.tapes
@@ -213,9 +162,9 @@ def _one_label(taped: Taped, tape: str, labels: Sequence[str]) -> Bools:
 
 
 def restricted(taped: TapedT, masks: Sequence[Bools]) -> TapedT:
-    """Return the potentials of the paths that pass the masks of all tapes."""
+    """Return the potentials of the paths that pass the masks of the first tapes."""
     changed = {}
-    for tape, mask in zip(taped.tapes, masks, strict=True):
+    for tape, mask in zip(taped.tapes, masks, strict=False):
         k = taped.state_potentials(tape)
         states = mask[:, taped.program.chain[tape].topology.state_label]
         changed[k] = np.where(states, taped.values[k], -np.inf)
@@ -261,36 +210,20 @@ def free_program(program: Program) -> Program:
     return _compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
 
 
-def scaled_lattice(lattice: TapedT, factor: float, *, grammar: bool) -> TapedT:
-    """Return the lattice with its potentials times a factor, with `grammar` those of it, too."""
-    factor = real_number(factor, "factor")
-    if not np.isfinite(factor):
-        raise OptionError(f"factor is {factor}, expected a finite number")
-    program = _scaled_program(lattice.program, factor, grammar=grammar)
-    values = {k: scaled(value, factor) for k, value in enumerate(lattice.values)}
-    return lattice.with_program(program).with_values(values)
-
-
 @memoised(64)
-def _scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
+def scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
+    """Return a program with its potentials times a factor, with `grammar` those of it, too."""
     return program.scaled(factor, grammar=grammar)
 
 
 def joined(
-    lattices: Sequence[Taped],
-    coupling: Mapping[tuple[int, int], ArrayLike] | None,
-    weights: Sequence[float] | None,
+    parts: Sequence[Taped],
+    names: Sequence[Mapping[str, str]],
+    coupling: Mapping[tuple[int, int], Floats],
 ) -> tuple[Program, tuple[Floats, ...]]:
-    """Return program and values of `fstcrf.lattices.tapes`; raises as it does."""
-    if not lattices:
-        raise OptionError("nothing to compose: give at least one lattice")
-    lengths = {len(lattice) for lattice in lattices}
-    if len(lengths) > 1:
-        raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
-    parts = list(lattices) if weights is None else _weighted(lattices, weights)
-    names = distinct_tapes([lattice.tapes for lattice in parts])
-    length = lengths.pop()
-    tables = _couplings(parts, names, {} if coupling is None else coupling, length)
+    """Return program and values of a composition; couplings by the numbers of two tapes."""
+    every = [new[tape] for part, new in zip(parts, names, strict=True) for tape in part.tapes]
+    tables = [((every[a], every[b]), table) for (a, b), table in coupling.items()]
     brought = [(tapes, v) for tapes, v in tables if v.ndim == 3]
     program = _joined(
         tuple(part.program for part in parts),
@@ -308,48 +241,12 @@ def joined(
     return program, (*values, *(v for _, v in brought))
 
 
-def _weighted(lattices: Sequence[Taped], weights: Sequence[float]) -> list[Taped]:
-    if len(weights) != len(lattices):
-        raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
-    factors = real_array(weights, "weights", error=OptionError).tolist()
-    if any(not 0 <= w < np.inf for w in factors):
-        raise OptionError(f"weights are {factors}, expected numbers from 0")
-    return [
-        lattice if weight == 1.0 else scaled_lattice(lattice, weight, grammar=False)
-        for lattice, weight in zip(lattices, factors, strict=True)
-    ]
-
-
 def distinct_tapes(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
     """Return new names for the tapes of each lattice: their own, numbered where they clash."""
     every = [tape for group in tapes for tape in group]
     if len(set(every)) == len(every):
         return [{tape: tape for tape in group} for group in tapes]
     return [{tape: f"{tape}{k}" for tape in group} for k, group in enumerate(tapes)]
-
-
-def _couplings(
-    parts: Sequence[Taped],
-    names: Sequence[Mapping[str, str]],
-    coupling: Mapping[tuple[int, int], ArrayLike],
-    length: int,
-) -> list[tuple[tuple[str, str], Floats]]:
-    found = []
-    if not isinstance(coupling, Mapping):
-        raise OptionError(
-            "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
-        )
-    for key, table in coupling.items():
-        if key not in permutations(range(len(parts)), 2):
-            raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
-        a, b = key
-        if any(len(parts[k].tapes) > 1 for k in key):
-            raise OptionError(f"coupling {key}: a lattice of several tapes; couple its parts")
-        tapes = names[a][parts[a].tapes[0]], names[b][parts[b].tapes[0]]
-        sizes = tuple(len(parts[k].program.labels(parts[k].tapes[0])) for k in key)
-        shapes: list[tuple[int | None, ...]] = [sizes, (length, *sizes)]
-        found.append((tapes, potentials(table, f"coupling {key}", shapes)))
-    return found
 
 
 @memoised(64)

@@ -38,15 +38,7 @@ if TYPE_CHECKING:
 
     from fstcrf import lattices
     from fstcrf.kernel import Budget
-    from fstcrf.lattices import (
-        ArcLattice,
-        JointLattice,
-        Lattice,
-        TapeLattice,
-        arclattice,
-        distributions,
-        tapes,
-    )
+    from fstcrf.lattices import JointLattice, Lattice, TapeLattice, distributions
     from fstcrf.lattices.distributions import Distributions
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans
@@ -66,8 +58,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
         for name in ("batches", "chain", "chainlattice", "composing", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
-    lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
-    arclattice = LazyModule("fstcrf.lattices.arclattice")
+    lattices = LazyModule("fstcrf.lattices")
     distributions = LazyModule("fstcrf.lattices.distributions")
     model_explain = LazyModule("fstcrf.taggers.model.explain")
     model_options = LazyModule("fstcrf.taggers.model.options")
@@ -575,13 +566,6 @@ def compose(
 ) -> Lattice: ...
 @overload
 def compose(
-    *parts: Lattice | ArcLattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-) -> Lattice | ArcLattice: ...
-@overload
-def compose(
     only: Tagger[LabelsT, ArrayT],
     /,
     *,
@@ -599,13 +583,13 @@ def compose(
     search: Search | None = None,
 ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
 def compose(
-    *parts: Lattice | ArcLattice | Tagger | pynini.Fst,
+    *parts: Lattice | Tagger | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
     search: Search | None = None,
-) -> Lattice | ArcLattice | Composition:
+) -> Lattice | Composition:
     """Compose taggers that were trained separately, or lattices of one sentence.
 
     Parameters
@@ -645,12 +629,11 @@ def compose(
     """
     if not parts:
         raise OptionError("nothing to compose: give at least one tagger or lattice")
-    kinds = lattices.Lattice, lattices.ArcLattice
-    given = [part for part in parts if isinstance(part, kinds)]
+    given = [part for part in parts if isinstance(part, lattices.Lattice)]
     if len(given) == len(parts):
         if normalize is not None:
             raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = _product(given, coupling, weights, search)
+        lattice = lattices.product(given, coupling=coupling, weights=weights, search=search)
         return lattice if grammar is None else lattice & grammar
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
@@ -666,21 +649,6 @@ def compose(
     if composition.normalize == "product":
         _ = composition.program.decoder  # what is too large is said here, not when tagging
     return composition
-
-
-def _product(
-    given: Sequence[Lattice | ArcLattice],
-    coupling: Mapping[tuple[int, int], ArrayLike] | None,
-    weights: Sequence[float] | None,
-    search: Search | None,
-) -> Lattice | ArcLattice:
-    dense = [part for part in given if isinstance(part, lattices.Lattice)]
-    if len(dense) == len(given):
-        lattice = lattices.product(dense, coupling=coupling, weights=weights)
-        return lattice if search is None else tapes.searched(lattice, search)
-    if search is not None:
-        raise OptionError("search= is for lattices of tokens; those of arcs are written out")
-    return arclattice.product(given, coupling, weights)
 
 
 def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Composition:

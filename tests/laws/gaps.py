@@ -81,18 +81,16 @@ chain rule, words, emissions | lists, span lists | *
     OptionError: they are no rows of an engine, so they are asked one by one
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
-tokens, chain rule, words, emissions | strings, expectations | *
-    AttributeError: of arcs alone
+chain rule, words, emissions | strings, expectations | *
+    AttributeError: of lattices of tokens and of arcs alone
 chain rule, words, emissions | confidence | *
     AttributeError: of lattices of tokens and of arcs alone
 words | restrict to boundaries | *
-    AttributeError: of arcs alone
-tokens, emissions | restrict to boundaries | *
-    TypeError: of arcs alone
+    AttributeError: of lattices of tokens and of arcs alone
+emissions | restrict to boundaries | *
+    TypeError: of lattices of tokens and of arcs alone
 words, emissions | nbest of a tape | *
     TypeError: the n best are of paths alone
-arcs | plan | *
-    AttributeError: there is no such call
 ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
 chain rule | probability, probabilities of paths, nbest of a tape | hard, soft
@@ -130,10 +128,6 @@ chain, second order, joint, arcs | acyclic | *
 * | unpaired | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
 unpaired | * | coupling
-    OptionError: scores of two labels at a token: of lattices of one tape
-joint | tokens, arcs | coupling
-    OptionError: scores of two labels at a token: of lattices of one tape
-chain, second order | joint | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
 * | unpaired | *
     TypeError: stands beside nothing

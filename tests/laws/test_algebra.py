@@ -42,7 +42,7 @@ def _grammar(case: Case, tape: str) -> Grammar:
 
 
 def _coupled(a: Case, b: Case) -> Any:
-    if hasattr(a.lattice, "with_tokens"):
+    if (len(a.tapes), len(b.tapes)) != (1, 1) and hasattr(a.lattice, "with_tokens"):
         return a.lattice.with_tokens(b.lattice, coupling={(a.first, b.first): _scores(a, b)})
     return fstcrf.compose(a.lattice, b.lattice, coupling={(0, 1): _scores(a, b)})
 

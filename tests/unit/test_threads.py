@@ -24,7 +24,7 @@ from fstcrf.ext.compat.pycrfsuite import Tagger, Trainer
 from fstcrf.ext.feedback import FeedbackLearner, untrained
 from fstcrf.kernel import Conjunction
 from fstcrf.kernel.native import Workers, mapped
-from fstcrf.lattices import Lattice
+from fstcrf.lattices import DenseRow, Lattice
 from fstcrf.lazy import made_once, memoised
 from tests.property.test_pickles import KINDS_OF_THINGS, alike
 from tests.support.command import ROOT
@@ -225,6 +225,7 @@ import fstcrf
 from fstcrf.constraints import contiguous
 from fstcrf.kernel import Conjunction
 from fstcrf.kernel.native import Workers, mapped
+from fstcrf.lattices import DenseRow
 
 labels = [f"F{k}" for k in range(20)]
 rng = np.random.default_rng(1)
@@ -233,10 +234,11 @@ values = rng.normal(size=(200, 15, 20)) / 2
 budget = fstcrf.Budget(3000)
 
 def scores(program):
-    return fstcrf.best([fstcrf.Lattice(program, (v,)) for v in values], budget=budget).scores
+    several = [fstcrf.Lattice(DenseRow(program, (v,))) for v in values]
+    return fstcrf.best(several, budget=budget).scores
 
-wanted = scores((base & contiguous(labels)).program)
-new = (base & contiguous(labels[::-1])).program
+wanted = scores((base & contiguous(labels)).dense.program)
+new = (base & contiguous(labels[::-1])).dense.program
 first, second, made = threading.Event(), threading.Event(), Conjunction._made
 
 def slow(self, longest):
@@ -304,7 +306,7 @@ def test_first_answers_of_batches_are_alike(grammar: Any, threads: int) -> None:
     values = [rng.normal(size=(n, len(LABELS))) for n in rng.integers(2, 20, size=60)]
 
     def answers(program: Any) -> list[Any]:
-        lattices = [Lattice(program, (v,)) for v in values]
+        lattices = [Lattice(DenseRow(program, (v,))) for v in values]
         return [
             list(fstcrf.best(lattices, threads=threads)),
             list(fstcrf.nbest(lattices, 3, threads=threads)),
@@ -313,7 +315,7 @@ def test_first_answers_of_batches_are_alike(grammar: Any, threads: int) -> None:
         ]
 
     made = base if grammar is None else base & grammar
-    wanted, new = answers(made.program), fresh(made).program
+    wanted, new = answers(made.dense.program), fresh(made).dense.program
     assert all(found == wanted for found in together(lambda _: answers(new)))
 
 
@@ -346,8 +348,8 @@ def test_one_program_for_one_grammar() -> None:
     base = Lattice.from_arrays(LABELS, rng.normal(size=(5, len(LABELS))))
     grammar = contiguous(LABELS)
     found = together(lambda _: base & grammar)
-    assert len({id(lattice.program) for lattice in found}) == 1
-    assert len({id(scaled.program) for scaled in together(lambda _: base.scale(2.0))}) == 1
+    assert len({id(lattice.dense.program) for lattice in found}) == 1
+    assert len({id(scaled.dense.program) for scaled in together(lambda _: base.scale(2.0))}) == 1
 
 
 def test_learners_take_turns(tmp_path: Path) -> None:

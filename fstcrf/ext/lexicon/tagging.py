@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fstcrf.arrays import Bools, Ints
 from fstcrf.errors import OptionError
 from fstcrf.ext.lexicon.words import Word, WordLattice
-from fstcrf.lattices import ArcLattice
+from fstcrf.lattices import Lattice
 from fstcrf.lattices.constructors import from_words
 
 
@@ -92,10 +92,10 @@ class LexiconTagger:
     def __repr__(self) -> str:
         return f"<LexiconTagger: {self.lexicon!r} @ {self.tagger!r}>"
 
-    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> ArcLattice:
+    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Lattice:
         """Return all words of a text with all labels of its characters, weighted.
 
-        It answers what every `ArcLattice` does: n best, probabilities, samples, grammars. The
+        It answers what every `Lattice` does: n best, probabilities, samples, grammars. The
         segments are words, labelled by their classes; `Path.arcs` numbers the words of
         ``lexicon.lattice(text)``.
 
@@ -127,7 +127,7 @@ class LexiconTagger:
         lattice, all_words = self._composed(words), words.words()
         paths = [lattice.best()] if n == 1 else lattice.nbest(n)
         if not paths:
-            raise lattice.no_path()
+            raise lattice.row.no_path()
         return [
             TaggedWords(
                 [all_words[k] for k in path.arcs.tolist()],
@@ -138,11 +138,11 @@ class LexiconTagger:
             for path in paths
         ]
 
-    def _composed(self, words: WordLattice) -> ArcLattice:
+    def _composed(self, words: WordLattice) -> Lattice:
         segments = word_segments(words, self.word_class)
         names = self.tagger.tapes
         tokens = self.tagger.lattice(self._sentence(words.text))
-        known = tokens.program.labels(names[0])
+        known = tokens.on[0].labels
         classes = segments.labels
         table = np.zeros((len(classes), len(known)))
         for (kind, label), score in self.coupling.items():
@@ -174,7 +174,7 @@ def begins(label: str) -> bool:
     return label.partition("-")[0] in ("B", "S", "U")
 
 
-def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> ArcLattice:
+def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> Lattice:
     """Return the words that may stand in a text as segments; blanks before a word belong to it."""
     text, lexicon = words.text, words.lexicon
     length = len(text)
@@ -190,7 +190,7 @@ def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> ArcLa
     matrix = lexicon.matrix[np.ix_(left, np.append(right, 0))].T.astype(np.float64)
     final = -lexicon.matrix[0, right].astype(np.float64) / lexicon.unit
     cost = entries["cost"].astype(np.float64)
-    return from_words(
+    row = from_words(
         length,
         start,
         end,
@@ -204,6 +204,7 @@ def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> ArcLa
         -matrix / lexicon.unit,
         np.append(final, 0.0),
     )
+    return Lattice(row)
 
 
 def _blanks(text: str) -> Bools:

@@ -313,7 +313,7 @@ def _probabilities(
             chances |= {(number, *k): float(p) for k, p in zip(asked, values, strict=True)}
         else:
             rows = lattice.marginals(tape)
-            place = {label: k for k, label in enumerate(lattice.program.labels(tape))}
+            place = {label: k for k, label in enumerate(lattice.on[lattice.number(tape)].labels)}
             for token, pair in enumerate(zip(one, other, strict=True)):
                 for label in pair:
                     p = float(rows[token, place[label]]) if label in place else 0.0

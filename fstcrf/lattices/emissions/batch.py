@@ -19,7 +19,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
 from fstcrf.kernel import Bound, Budget, EmissionRows
 from fstcrf.lattices.answer import Answer
-from fstcrf.lattices.confidence import Confidence
+from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
     Scores,
@@ -29,11 +29,10 @@ from fstcrf.lattices.emissions.reading import (
     usual_names,
 )
 from fstcrf.lattices.emissions.structure import ChainScores, LegalStates, structure
+from fstcrf.lattices.findings import Confidence, MinimumRisk, ProbableSpans
 from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lattices.paths import Path
 from fstcrf.lattices.spans import (
-    MinimumRisk,
-    ProbableSpans,
     known_probabilities,
     probable_spans,
     span_probabilities,
@@ -243,7 +242,7 @@ class Emissions:
         """The lattice of each sentence."""
         self.scores.check_numbers(self.labels)
         rows = Ragged(self.scores.offsets).split(self.scores.flat)
-        return [cast("type[TapeLattice]", Lattice)(self.program, (own,)) for own in rows]
+        return [cast("type[TapeLattice]", Lattice)(DenseRow(self.program, (own,))) for own in rows]
 
     @contextmanager
     def _named(self) -> Iterator[None]:

@@ -180,7 +180,7 @@ def _structure(
         return None
     if states > _WRITTEN_OUT:
         return None
-    taped: Taped = Taped(program, tuple(np.zeros((1, n)) for n in sizes))
+    taped = Taped(program, tuple(np.zeros((1, n)) for n in sizes))
     arrays = joint_arrays(taped)
     node = arrays.node[0]  # what the grammar says of single tokens: goes into what leads to them
     step, initial = arrays.step[0] + node, arrays.initial + node

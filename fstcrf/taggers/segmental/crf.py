@@ -18,7 +18,7 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
-from fstcrf.lattices import ArcLattice, Lattice
+from fstcrf.lattices import Lattice
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
@@ -330,7 +330,7 @@ class SegmentCRF:
         spans = start[kept], end[kept], kind[kept]
         return labels_from_arrays(offsets, *spans, self.labels, self.scheme)
 
-    def lattice(self, sentence: SentenceLike) -> ArcLattice:
+    def lattice(self, sentence: SentenceLike) -> Lattice:
         """Return the lattice of a sentence's segments: n best, marginals, grammars, compositions.
 
         Long segments stand in it as segments of their own, up to the whole sentence.
