@@ -32,6 +32,7 @@ else:  # only earlier files need it
 
 __all__ = [
     "HEAD",
+    "PRODUCT",
     "SEGMENTS",
     "file_kind",
     "is_native",
@@ -57,6 +58,8 @@ HEAD = 64
 """Bytes from which a format is told."""
 MAPPED_FROM = 64_000_000
 """Bytes from which a file is mapped rather than read, unless its reader chooses."""
+PRODUCT = "fstcrf-product"
+"""What holds taggers of several kinds, composed: as `SEGMENTS`."""
 SEGMENTS = "fstcrf-segments"
 """What holds a tagger of segments: told from others before its package is imported."""
 

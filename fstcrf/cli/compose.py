@@ -7,15 +7,24 @@ from typing import Literal
 
 import click
 
-from fstcrf.cli.models import Model, constrained, is_chain, load_model, plan_text, save, taggers
+from fstcrf.cli.models import (
+    Model,
+    Part,
+    columns_read,
+    constrained,
+    is_chain,
+    load_model,
+    plan_text,
+    save,
+    taggers,
+)
 from fstcrf.cli.options import check_outputs, grammar_option, input_options, threads_option
 from fstcrf.cli.progress import progress_option
 from fstcrf.cli.reporting import say, tell
 from fstcrf.cli.weights import tuned, tuning_options, weights_option, weights_text
 from fstcrf.errors import OptionError
-from fstcrf.taggers import Composition
+from fstcrf.taggers import CRF, Composition
 from fstcrf.taggers import compose as composed
-from fstcrf.text.features import FeatureIndex
 from fstcrf.training.interruption import undisturbed
 
 
@@ -71,14 +80,17 @@ def compose(
     _check_tapes(paths, parts)
     kind = normalize or ("product" if tune is not None and not any(map(is_chain, parts)) else None)
     joint = constrained(composed(*parts, weights=weights, normalize=kind), grammar)
-    _warn_of_columns(joint)
-    if tune is not None:
+    _warn_of_columns(taggers(joint))
+    if tune is not None and not isinstance(joint, Composition):
+        raise click.UsageError("--tune is for taggers of tokens; one here is of segments")
+    if tune is not None and isinstance(joint, Composition):
         how = {"columns": columns, "kind": kind, "separator": separator}
         joint = tuned(joint, tune, how, metric=metric, target=target, threads=threads)
     tell(plan_text(joint))
     with undisturbed():
         save(joint, output)
-    say(f"{output}: {', '.join(joint.tapes)}; normalize {joint.normalize}; {weights_text(joint)}")
+    multiplied = joint.normalize if isinstance(joint, Composition) else "product"
+    say(f"{output}: {', '.join(joint.tapes)}; normalize {multiplied}; {weights_text(joint)}")
 
 
 def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
@@ -94,18 +106,18 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
             writers[tagger.tape] = path
 
 
-def _warn_of_columns(joint: Composition) -> None:
+def _warn_of_columns(parts: Sequence[Part]) -> None:
     """Say which labels taggers read from the input, where one may have expected otherwise."""
-    written = {tagger.tape for tagger in joint.taggers}
-    for tagger in joint.taggers:
-        missing = [tape.name for tape in tagger.reads if tape.name not in written]
-        read = tagger.index.columns if isinstance(tagger.index, FeatureIndex) else ()
+    written = {tagger.tape for tagger in parts}
+    for tagger in parts:
+        reads = tagger.reads if isinstance(tagger, CRF) else ()
+        missing = [tape.name for tape in reads if tape.name not in written]
         for tape in missing:
             say(
                 f"warning: {tagger.tape} reads the tape {tape!r}, which no model here writes: it "
                 "must be a column of the input"
             )
-        for column in written.intersection(read):
+        for column in sorted(written & columns_read(tagger)):
             say(
                 f"warning: {tagger.tape} was trained to read the column {column!r} of the input, "
                 f"not the tape: its template says %x[0,{column}], expected %y[0,{column}]"

@@ -14,7 +14,6 @@ from fstcrf.cli.models import load_model, taggers, tape_columns
 from fstcrf.cli.options import SCHEME, input_options, threads_option
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.reporting import say, warnings_to
-from fstcrf.cli.segmented import is_segment_model, load_segmented, read_segmented
 from fstcrf.cli.sources import check_columns, gold_labels, model_input, scored_input
 from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
 from fstcrf.errors import DataError, NoPathError
@@ -218,14 +217,15 @@ def _of_model(
     threads: int,
 ) -> dict[str, _Labels]:
     """Return the labels wanted and found of each tape; of an only tape under the name ""."""
-    if is_segment_model(model_path):
-        return {"": _of_segments(model_path, path, how, target, style, threads)}
     model = load_model(model_path)
-    labels = {part.tape: part.labels for part in taggers(model)}  # not of maps: they come last
+    tapes = [part.tape for part in taggers(model)]  # not of maps: they come last
+    labels = {tape: model.label_sets[tape] for tape in tapes}
     if not joint and len(labels) == 1:
         raise click.UsageError("--cascade is for compositions: the model has one tape")
     if not joint:
-        _ = cast("Composition", model).apart  # a grammar that no cascade obeys, before the file
+        if not isinstance(model, Composition):
+            raise click.UsageError("--cascade is for taggers of tokens; one here is of segments")
+        _ = model.apart  # a grammar that no cascade obeys, before the file
     asked = {} if target is None else tape_columns("--target", target, list(labels))
     wanted = {tape: asked.get(tape, tape) for tape in labels}
     needed = asked.values() if len(labels) > 1 else wanted.values()
@@ -246,20 +246,6 @@ def _of_model(
         for tape, sentences in gold.items()
     }
     return pairs if len(labels) > 1 else {"": next(iter(pairs.values()))}
-
-
-def _of_segments(
-    model_path: str, path: str, how: dict[str, Any], target: str | None, style: _Style, threads: int
-) -> _Labels:
-    """Return the labels wanted, and those that a tagger of segments finds."""
-    if how["kind"] is not None:
-        raise click.UsageError("--format is not for a tagger of segments: it reads column files")
-    model = load_segmented(model_path)
-    gold = target or model.record.target
-    data = read_segmented(model, path, how["columns"], how["separator"], gold=gold)
-    wanted = data.column_lists(gold)
-    style.check({label for sentence in wanted for label in sentence})
-    return _Labels(wanted, model.tag_all(data, threads=threads))
 
 
 def _cascaded(model: Composition, data: Corpus, threads: int) -> tuple[Column, ...]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from fstcrf.cli.models import load_decoder, load_model, plan_text
+from fstcrf.cli.models import load_decoder, load_model, plan_text, token_model
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.errors import OptionError
-from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers import CRF, Composition, Tagger
 from fstcrf.text.corpus import Sentence
 from fstcrf.text.features import FeatureIndex
 
@@ -46,6 +46,9 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
         click.echo(json.dumps(told, ensure_ascii=False) if as_json else plain)
         return
     model = load_model(model_path)
+    if not isinstance(model, CRF | Composition):
+        _tell_facts(model_path, model, as_json=as_json)
+        return
     facts = _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
     if as_json:
         click.echo(json.dumps({"model": model_path, **facts}, ensure_ascii=False))
@@ -53,6 +56,18 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
         click.echo(_composition_text(model_path, facts))
     else:
         click.echo(_tagger_text(model_path, facts))
+
+
+def _tell_facts(name: str, model: Tagger, *, as_json: bool) -> None:
+    """Print what there is to know of a tagger of segments, or of one composed with others."""
+    facts = {key: value for key, value in model.facts().items() if value is not None}
+    if as_json:
+        tapes = [{"tape": tape, "labels": known} for tape, known in model.label_sets.items()]
+        click.echo(json.dumps({"model": name, "tapes": tapes, **facts}, ensure_ascii=False))
+        return
+    sizes = [("writes", f"{tape}: {len(ls)} labels") for tape, ls in model.label_sets.items()]
+    lines = [*sizes, *((key, str(value)) for key, value in facts.items())]
+    click.echo("\n".join([f"{name}: {model!r}", *_listed(lines)]))
 
 
 def _tagger_text(name: str, facts: dict[str, Any]) -> str:
@@ -234,7 +249,7 @@ def explain(
     \b
     fstcrf explain chunk.fstcrf test.txt --sentence 3 --token 5
     """
-    model = load_model(model_path)
+    model = token_model(model_path)
     source = model_input(model, path=path, columns=columns, kind=kind, separator=separator)
     chosen = _sentence(source, path, sentence)
     found = model.explain(chosen, token)

@@ -68,7 +68,7 @@ COMMANDS = {
     "segments": Listed(
         "fstcrf.cli.segments",
         "segments",
-        "Train and use taggers of segments: features of whole stretches of tokens.",
+        "Train taggers of segments: features of whole stretches of tokens.",
     ),
     "consistency": Listed(
         "fstcrf.ext.documents.command",

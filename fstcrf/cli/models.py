@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast, overload
 
 import click
 
@@ -16,20 +16,27 @@ from fstcrf.errors import DataError, FstcrfError
 from fstcrf.ext import foreign
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import file_kind, is_native, read_head
-from fstcrf.taggers import CRF, Composition, compose, load, pipelines
+from fstcrf.taggers import CRF, Composition, compose, pipelines
+from fstcrf.text.features import FeatureIndex
 
 if TYPE_CHECKING:
     import tempfile
 
     from fstcrf.ext import tokens
-    from fstcrf.taggers import loading
+    from fstcrf.taggers import loading, product, segmental
     from fstcrf.taggers.model.model import TrainingRecord
+    from fstcrf.taggers.product import Product
+    from fstcrf.taggers.segmental import SegmentCRF
     from fstcrf.training import loop
 else:  # a tagger that is loaded does not wait for training, nor for decoders
     loading, tokens = LazyModule("fstcrf.taggers.loading"), LazyModule("fstcrf.ext.tokens")
     loop, tempfile = LazyModule("fstcrf.training.loop"), LazyModule("tempfile")
+    product = LazyModule("fstcrf.taggers.product")
+    segmental = LazyModule("fstcrf.taggers.segmental")
 
-Model: TypeAlias = "CRF | Composition"
+Model: TypeAlias = "CRF | Composition | SegmentCRF | Product"
+Part: TypeAlias = "CRF | SegmentCRF"
+"""What writes one tape."""
 
 CHECKPOINT_EVERY = 10
 """Iterations between two states of a training that are saved."""
@@ -46,7 +53,7 @@ def load_model(path: str) -> Model:
                 "a model of words of unspaced text: fstcrf words takes it for a dictionary",
                 path=path,
             )
-        return load(path)
+        return cast("Model", loading.load(path))
     if loading.is_decoder(head):
         raise DataError(
             "a decoder of a token classifier's logits, or other JSON; expected the file of a "
@@ -89,14 +96,46 @@ def tagger(path: str) -> CRF:
     return model
 
 
-def taggers(model: Model) -> tuple[CRF, ...]:
+def token_model(path: str) -> CRF | Composition:
+    """Load a tagger of tokens or a composition of such; a tagger of segments is a DataError."""
+    model = load_model(path)
+    if not isinstance(model, CRF | Composition):
+        raise DataError(f"{model!r} is of segments, expected taggers of tokens", path=path)
+    return model
+
+
+def taggers(model: Model) -> tuple[Part, ...]:
     """Return the taggers of a model."""
-    return (model,) if isinstance(model, CRF) else model.taggers
+    if isinstance(model, CRF):
+        return (model,)
+    if isinstance(model, Composition):
+        return model.taggers
+    if isinstance(model, product.Product):
+        return tuple(part for one in model.taggers for part in taggers(cast("Model", one)))
+    return (model,)
 
 
-def constrained(model: Model, grammars: Sequence[str]) -> Composition:
+def data_columns(tagger: Part) -> tuple[str, ...]:
+    """Return the columns of the data that a tagger was trained on."""
+    if isinstance(tagger, CRF):
+        return tagger.columns
+    return (*tagger.columns, tagger.record.target)
+
+
+def columns_read(tagger: Part) -> set[str]:
+    """Return the columns that the templates of a tagger read."""
+    if not isinstance(tagger, CRF):
+        return set(tagger.needed_columns)
+    return set(tagger.index.columns) if isinstance(tagger.index, FeatureIndex) else set()
+
+
+@overload
+def constrained(model: CRF | Composition, grammars: Sequence[str]) -> Composition: ...
+@overload
+def constrained(model: Model, grammars: Sequence[str]) -> Composition | Product: ...
+def constrained(model: Model, grammars: Sequence[str]) -> Composition | Product:
     """Return a model under grammars: ``FILE``, ``TAPE=FILE``, or a name of one that is shipped."""
-    composition = compose(model)
+    composition: Composition | Product = compose(model)
     for given in grammars:
         tape, _, name = given.rpartition("=")
         known = tape in composition.tapes
@@ -120,11 +159,14 @@ def _grammar(name: str) -> fstcrf.Grammar:
 
 def is_chain(model: Model) -> bool:
     """Tell whether the tapes of a model are normalised one by one: it is no transducer then."""
-    return not isinstance(model, CRF) and model.conditional
+    return isinstance(model, Composition) and model.conditional
 
 
-def plan_text(model: Composition) -> str:
+def plan_text(model: Composition | Product) -> str:
     """Return what a composition compiles to and what it costs; of a chain, its factors."""
+    if not isinstance(model, Composition):
+        sizes = [f"{tape} ({len(labels)})" for tape, labels in model.label_sets.items()]
+        return f"product of lattices of arcs, written out for each sentence: {', '.join(sizes)}"
     if not model.conditional:
         return str(model.plan())
     order = model.order

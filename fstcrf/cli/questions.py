@@ -31,8 +31,9 @@ from fstcrf.cli.progress import progress_option
 from fstcrf.cli.weights import weights_option
 from fstcrf.errors import TooLargeError
 from fstcrf.lazy import LazyModule
-from fstcrf.taggers import CRF
+from fstcrf.taggers import CRF, Composition
 from fstcrf.taggers.tagger import OnNoPath, Tagger
+from fstcrf.taggers.taggers import Composable
 from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
 
 __all__ = ["Question", "files_read", "label_biases", "question", "shown_names", "tagging_options"]
@@ -328,6 +329,11 @@ def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
                     f"{_flag(name)} needs a transducer, and a joint decision by normalize = "
                     '"chain" is none: --decode product has it'
                 )
+    if isinstance(tagger, Composable) and not isinstance(tagger, CRF | Composition):
+        for name in ("search", "max_states", "max_seconds"):
+            if given[name] is not None:
+                raise click.UsageError(f"{_flag(name)} is for taggers of tokens alone")
+        return
     if joint is None and not isinstance(tagger, CRF):
         ruled = tagger.without_grammar() is not None
         for name in ("search", "max_states", "max_seconds"):

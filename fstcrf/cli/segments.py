@@ -1,4 +1,4 @@
-"""``fstcrf segments``: taggers whose units are segments, trained and used."""
+"""``fstcrf segments``: taggers whose units are segments, trained."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fstcrf.cli.options import (
     with_options,
 )
 from fstcrf.cli.reporting import Reporter
-from fstcrf.cli.segmented import SEPARATORS, tag_segmented
+from fstcrf.cli.sources import SEPARATORS
 from fstcrf.errors import DataError
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import read_columns
@@ -30,7 +30,7 @@ from fstcrf.text.corpus import read_columns
 
 @click.group()
 def segments() -> None:
-    """Train and use taggers of segments: features of whole stretches of tokens."""
+    """Train taggers of segments: features of whole stretches of tokens."""
 
 
 @segments.command()
@@ -126,29 +126,3 @@ def _phrases(paths: Sequence[str]) -> dict[str, list[str]] | None:
             raise DataError("a dictionary that is not UTF-8", path=path) from None
         found.setdefault(Path(path).stem, []).extend(line for line in lines if line.strip())
     return found or None
-
-
-@segments.command()
-@click.argument("model_path", metavar="MODEL")
-@click.argument("path", metavar="[INPUT]", default="-")
-@click.option("-o", "--output", metavar="FILE", default="-", help="Where to write; stdout if -.")
-@click.option("--columns", type=NAMES, help="Names of the input's columns, if not the model's.")
-@SEPARATOR
-@threads_option
-def tag(
-    model_path: str,
-    path: str,
-    output: str,
-    *,
-    columns: tuple[str, ...] | None,
-    separator: str,
-    threads: int,
-) -> None:
-    """Tag a column file: its columns again, and the predicted label.
-
-    The input has the columns that the model was trained with; the target may be missing.
-
-    \b
-    fstcrf segments tag np.fstcrf test.txt > tagged.txt
-    """
-    tag_segmented(model_path, path, output, columns=columns, separator=separator, threads=threads)

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import click
 import numpy as np
 
-from fstcrf.cli.models import Model, taggers, tape_columns
+from fstcrf.cli.models import Model, Part, columns_read, data_columns, taggers, tape_columns
 from fstcrf.cli.reporting import say, too_narrow
 from fstcrf.errors import DataError
 from fstcrf.files import Source, opening
@@ -40,7 +40,7 @@ _CONLLU_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}$")
 _FEATURE = re.compile(r"[A-Z0-9][A-Za-z0-9]*(\[[a-z0-9]+\])?")
 _DOCUMENT = "-DOCSTART-"
 
-_SEPARATORS = {"any": None, "tab": "\t", "space": " "}
+SEPARATORS = {"any": None, "tab": "\t", "space": " "}
 _CONLLU_ENDINGS = (".conllu", ".conllu.gz")
 
 
@@ -182,7 +182,7 @@ def training_input(paths: Sequence[str], given: dict[str, Any]) -> InputFile:
         return InputFile(columns, parquet=True)
     if columns is None:
         raise click.UsageError("--columns is missing: name each column, such as word,pos,chunk")
-    return InputFile(columns, separator=_SEPARATORS[separator])
+    return InputFile(columns, separator=SEPARATORS[separator])
 
 
 def _conllu(columns: tuple[str, ...] | None, features: tuple[str, ...]) -> InputFile:
@@ -230,8 +230,8 @@ def _fills(model: Model, source: InputFile, asked: str | None) -> tuple[tuple[st
     names = dict(source.aliases)
     found = {}
     for tagger in taggers(model):
-        target = tagger.record.target if tagger.record is not None else None
-        column = names.get(target or tagger.tape, target or tagger.tape)
+        target = tagger.tape if tagger.record is None else tagger.record.target or tagger.tape
+        column = names.get(target, target)
         known = column in (*CONLLU, JOINED, *source.morphology)
         found[tagger.tape] = column if known else tagger.tape
     if asked is not None:
@@ -262,15 +262,15 @@ def _model_input(
     if columns is not None and kind != "conllu":
         aliases = _by_place(columns, read | set(wanted))
         return InputFile(
-            columns, separator=_SEPARATORS[separator], aliases=aliases, least=max(1, len(read))
+            columns, separator=SEPARATORS[separator], aliases=aliases, least=max(1, len(read))
         )
     named = [tagger for tagger in parts if not _counts(tagger)]
     if not named and kind != "conllu":
-        return InputFile(separator=_SEPARATORS[separator], aliases=_labels_behind(parts))
+        return InputFile(separator=SEPARATORS[separator], aliases=_labels_behind(parts))
     numbers = set() if len(named) == len(parts) else set(filter(_is_number, read))
-    several = list(dict.fromkeys(tagger.columns for tagger in named or parts))
+    several = list(dict.fromkeys(map(data_columns, named or parts)))
     if kind is None and path is not None and len(several) > 1:
-        several = _like(several, read - numbers, path, _SEPARATORS[separator]) or several
+        several = _like(several, read - numbers, path, SEPARATORS[separator]) or several
     known = _common_columns(several, read - numbers, set(wanted))
     trained_on_conllu = _of_conllu(known)
     if kind == "conllu" or (kind is None and trained_on_conllu):
@@ -283,7 +283,7 @@ def _model_input(
     return InputFile(
         known,
         min_columns=last,
-        separator=_SEPARATORS[separator],
+        separator=SEPARATORS[separator],
         aliases=aliases,
         least=least,
         gold=tuple(dict.fromkeys(targets)),
@@ -313,25 +313,25 @@ def _is_number(name: str) -> bool:
     return name.isascii() and name.isdecimal()
 
 
-def _counts(tagger: CRF) -> bool:
+def _counts(tagger: Part) -> bool:
     """Tell whether a tagger knows the columns of its data by number, as those of CRF++ do."""
-    others = [(k, name) for k, name in enumerate(tagger.columns) if name != tagger.tape]
+    others = [(k, name) for k, name in enumerate(data_columns(tagger)) if name != tagger.tape]
     return bool(others) and all(name == str(k) for k, name in others)
 
 
-def _labels_behind(parts: Sequence[CRF]) -> tuple[tuple[str, str], ...]:
+def _labels_behind(parts: Sequence[Part]) -> tuple[tuple[str, str], ...]:
     """Return the numbers of the columns in which labels stand in data of taggers that count.
 
     How many columns there are besides, the input says: nobody reads them.
     """
     return tuple(
-        (tagger.tape, str(tagger.columns.index(tagger.tape)))
+        (tagger.tape, str(data_columns(tagger).index(tagger.tape)))
         for tagger in parts
-        if tagger.tape in tagger.columns and not _is_number(tagger.tape)
+        if tagger.tape in data_columns(tagger) and not _is_number(tagger.tape)
     )
 
 
-def _literal(parts: Sequence[CRF]) -> bool:
+def _literal(parts: Sequence[Part]) -> bool:
     """Tell whether taggers read attribute lists; those of a composition all do, or none."""
     return any(isinstance(tagger.index, LiteralIndex) for tagger in parts)
 
@@ -339,11 +339,9 @@ def _literal(parts: Sequence[CRF]) -> bool:
 def _columns_read(model: Model) -> set[str]:
     """Return the columns that a model reads, without the tapes that its taggers write."""
     parts = taggers(model)
-    tapes = {tape.name for tagger in parts for tape in tagger.reads}
+    tapes = {t.name for tagger in parts if isinstance(tagger, CRF) for t in tagger.reads}
     read = tapes - {tagger.tape for tagger in parts}
-    for tagger in parts:
-        read |= set(tagger.index.columns) if isinstance(tagger.index, FeatureIndex) else set()
-    return read
+    return read.union(*map(columns_read, parts))
 
 
 def check_columns(model: Model, data: Corpus) -> None:
@@ -393,7 +391,7 @@ def scored_input(
     """Return how a file of labels is read; without names, columns are numbered."""
     if kind == "conllu" or (kind is None and columns is None and path.endswith(_CONLLU_ENDINGS)):
         return _conllu(columns, ())
-    return InputFile(columns, separator=_SEPARATORS[separator])
+    return InputFile(columns, separator=SEPARATORS[separator])
 
 
 def gold_labels(

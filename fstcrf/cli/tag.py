@@ -11,7 +11,6 @@ from fstcrf.cli.files import FileTagger
 from fstcrf.cli.options import check_outputs, with_options
 from fstcrf.cli.questions import files_read, tagging_options
 from fstcrf.cli.reporting import say
-from fstcrf.cli.segmented import check_understood, is_segment_model, tag_segmented
 from fstcrf.ext.arrow.command import check_table, is_parquet
 from fstcrf.ext.documents.command import document_options
 from fstcrf.lazy import LazyModule
@@ -55,10 +54,7 @@ _SEVERAL = (
 )
 @document_options
 @lambda command: with_options(_SEVERAL, command)
-@click.pass_context
 def tag(
-    context: click.Context,
-    /,
     model_path: str,
     inputs: tuple[str, ...],
     output: str,
@@ -86,14 +82,6 @@ def tag(
     fstcrf tag chunk.fstcrf pages.parquet -o tagged.parquet
     fstcrf tag chunk.fstcrf 'in/*.parquet' -o out/ --workers 4
     """
-    if is_segment_model(model_path):
-        check_understood(context)
-        if len(inputs) > 1:
-            raise click.UsageError("a tagger of segments tags one file at a time")
-        names = ("columns", "separator", "threads")
-        path = inputs[0] if inputs else "-"
-        tag_segmented(model_path, path, output, **{name: options[name] for name in names})
-        return
     if _is_folder(inputs, output) or workers is not None or dask is not None:
         how = folders.FolderRun(inputs, output, workers, dask, overwrite=overwrite)
         folders.tag_folder(model_path, options, how)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import click
 
@@ -19,6 +19,7 @@ from fstcrf.taggers import Composition
 from fstcrf.text.corpus import Corpus
 
 if TYPE_CHECKING:
+    from fstcrf.taggers.product import Product
     from fstcrf.taggers.tuning import WeightTrial
 
 _TUNING = (
@@ -49,11 +50,19 @@ def tuning_options(command: Command) -> Command:
     return with_options(_TUNING, command)
 
 
-def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition:
+@overload
+def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition: ...
+@overload
+def weighted(
+    composition: Composition | Product, weights: Sequence[float] | None
+) -> Composition | Product: ...
+def weighted(
+    composition: Composition | Product, weights: Sequence[float] | None
+) -> Composition | Product:
     """Return a composition with other weights; with its own where none are given."""
     if weights is None:
         return composition
-    names = [tagger.tape for tagger in composition.taggers]
+    names = ["+".join(tagger.tapes) for tagger in composition.taggers]
     if len(weights) != len(names):
         raise click.UsageError(
             f"--weights has {len(weights)} numbers, expected one for each of {', '.join(names)}"
@@ -128,7 +137,7 @@ def _trials(taggers: int) -> int:
     return 1 + line * (taggers - 1) * (1 if taggers == 2 else 2)
 
 
-def weights_text(joint: Composition) -> str:
+def weights_text(joint: Composition | Product) -> str:
     """Return the weights of the taggers in words."""
     pairs = zip(joint.taggers, joint.weights, strict=True)
-    return "weights " + ", ".join(f"{tagger.tape} {weight:g}" for tagger, weight in pairs)
+    return "weights " + ", ".join(f"{'+'.join(t.tapes)} {weight:g}" for t, weight in pairs)

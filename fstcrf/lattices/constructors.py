@@ -49,13 +49,15 @@ def from_segments(
     transitions: ArrayLike | None = None,
     initial: ArrayLike | None = None,
     final: ArrayLike | None = None,
+    *,
+    tape: str = SEGMENT,
 ) -> ArcRow:
     """Return the lattice of segments that tile a text; see `Lattice.from_segments`."""
     names, size = label_tuple(labels), _checked_length(length)
     given, value = _checked_arcs(size, start, end, label, score, names)
     pairs, ending = _checked_pairs(names, transitions, initial, final)
     arcs = _segment_arcs(size, *given, value, pairs, ending)
-    return ArcRow(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
+    return ArcRow(arcs, [Tape(tape, names, segments=True)], given=len(value))
 
 
 def from_spans(

@@ -162,6 +162,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         transitions: ArrayLike | None = None,
         initial: ArrayLike | None = None,
         final: ArrayLike | None = None,
+        *,
+        tape: str = "segment",
     ) -> Lattice[Any]:
         """Return the lattice of segments that tile a text.
 
@@ -180,6 +182,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             Score of each label behind another, from row to column; zeros when absent.
         initial, final : [L], optional
             Scores of the first and the last label; zeros when absent.
+        tape : str
+            Name of the tape.
 
         Raises
         ------
@@ -194,7 +198,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         """
         return cls(
             constructors.from_segments(
-                length, start, end, label, score, labels, transitions, initial, final
+                length, start, end, label, score, labels, transitions, initial, final, tape=tape
             )
         )
 

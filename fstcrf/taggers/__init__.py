@@ -8,9 +8,10 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.taggers.chainlattice import ChainLattice
+    from fstcrf.taggers.composition import compose
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.tagger import Tagger
-    from fstcrf.taggers.taggers import CRF, Composition, compose, load
+    from fstcrf.taggers.taggers import CRF, Composition, load
     from fstcrf.taggers.tuning import WEIGHT_GRID, WeightTrial, tune_weights
 
 __all__ = [
@@ -36,7 +37,7 @@ __getattr__ = importer(
         "Tagger": "tagger",
         "WEIGHT_GRID": "tuning",
         "WeightTrial": "tuning",
-        "compose": "taggers",
+        "compose": "composition",
         "load": "taggers",
         "tune_weights": "tuning",
     },

@@ -399,7 +399,9 @@ def _check_relabellings(composition: JointModel) -> None:
 KIND, VERSION = "fstcrf-composition", 1
 
 
-class _Acceptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AcceptorHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An acceptor but for its arrays."""
+
     tapes: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
     name: str
@@ -408,7 +410,7 @@ class _Acceptor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class _Map(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tape: str
     labels: tuple[str, ...]
-    acceptor: _Acceptor
+    acceptor: AcceptorHeader
 
 
 class _Given(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -427,7 +429,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     taggers: tuple[dict[str, str], ...]  # the metadata of each
     weights: tuple[float, ...]
     normalize: Literal["product", "chain"]
-    conjuncts: tuple[_Acceptor, ...]
+    conjuncts: tuple[AcceptorHeader, ...]
     maps: tuple[_Map, ...]
     relabellings: tuple[_Relabelling, ...] = ()
     search: Literal["auto", "lazy", "expanded"] = "auto"
@@ -436,6 +438,11 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
     """Write a composition; the file appears complete or not at all."""
+    write_arrays(path, *encoded(composition), kind=KIND, version=VERSION)
+
+
+def encoded(composition: JointModel) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return a composition as arrays and metadata."""
     arrays: dict[str, Array] = {}
     taggers = []
     for k, tagger in enumerate(composition.taggers):
@@ -443,25 +450,24 @@ def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
         arrays |= {f"tagger{k}.{name}": array for name, array in own.items()}
         taggers.append(metadata)
     for k, acceptor in enumerate(composition.conjuncts):
-        arrays |= _acceptor_arrays(f"conjunct{k}.", acceptor)
+        arrays |= acceptor_arrays(f"conjunct{k}.", acceptor)
     for k, tape_map in enumerate(composition.maps):
-        arrays |= _acceptor_arrays(f"map{k}.", tape_map.acceptor)
+        arrays |= acceptor_arrays(f"map{k}.", tape_map.acceptor)
     for k, relabelling in enumerate(composition.relabellings):
         arrays[f"relabelling{k}.place"] = relabelling.place
     header = _Header(
         taggers=tuple(taggers),
         weights=composition.weights,
         normalize=composition.normalize,
-        conjuncts=tuple(_acceptor_header(a) for a in composition.conjuncts),
-        maps=tuple(_Map(m.tape, m.labels, _acceptor_header(m.acceptor)) for m in composition.maps),
+        conjuncts=tuple(acceptor_header(a) for a in composition.conjuncts),
+        maps=tuple(_Map(m.tape, m.labels, acceptor_header(m.acceptor)) for m in composition.maps),
         relabellings=tuple(
             _Relabelling(r.reader, r.read, r.tape, r.labels) for r in composition.relabellings
         ),
         search=composition.search,
         given=tuple(_Given(tape.tape, tape.labels) for tape in composition.given),
     )
-    metadata = {"composition": msgspec.json.encode(header).decode()}
-    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+    return arrays, {"composition": msgspec.json.encode(header).decode()}
 
 
 def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model | JointModel:
@@ -469,7 +475,11 @@ def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model |
     if file_kind(path) != KIND:
         return models.read(path, mapped=mapped)
     arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
-    name = os.fspath(path)
+    return decoded(arrays, metadata, os.fspath(path))
+
+
+def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> JointModel:
+    """Return the composition that arrays and metadata describe."""
     try:
         header = msgspec.json.decode(metadata["composition"], type=_Header)
         return _composition(header, arrays, name)
@@ -482,18 +492,18 @@ def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model |
 def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointModel:
     maps: list[TapeMap] = []
     for k, known in enumerate(header.maps):
-        acceptor = _acceptor(known.acceptor, _group(arrays, f"map{k}."))
+        acceptor = acceptor_of(known.acceptor, group(arrays, f"map{k}."))
         if len(acceptor.tapes) != 2 or acceptor.tapes[1] != known.tape:
             raise ModelFileError(f"the map to {known.tape!r} has tapes {acceptor.tapes}")
         maps.append(component.TapeMap(known.tape, known.labels, acceptor))
     return JointModel(
         taggers=tuple(
-            models.decoded(_group(arrays, f"tagger{k}."), metadata, name)
+            models.decoded(group(arrays, f"tagger{k}."), metadata, name)
             for k, metadata in enumerate(header.taggers)
         ),
         weights=header.weights,
         conjuncts=tuple(
-            _acceptor(known, _group(arrays, f"conjunct{k}."))
+            acceptor_of(known, group(arrays, f"conjunct{k}."))
             for k, known in enumerate(header.conjuncts)
         ),
         maps=tuple(maps),
@@ -509,7 +519,8 @@ def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> Joi
     )
 
 
-def _acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
+def acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
+    """Return the arrays of an acceptor, their names behind a prefix."""
     arrays: dict[str, Array] = {
         f"{prefix}target": acceptor.target,
         f"{prefix}final": acceptor.final,
@@ -519,11 +530,13 @@ def _acceptor_arrays(prefix: str, acceptor: Acceptor) -> dict[str, Array]:
     return arrays
 
 
-def _acceptor_header(acceptor: Acceptor) -> _Acceptor:
-    return _Acceptor(acceptor.tapes, acceptor.labels, acceptor.name)
+def acceptor_header(acceptor: Acceptor) -> AcceptorHeader:
+    """Return what a file says of an acceptor but for its arrays."""
+    return AcceptorHeader(acceptor.tapes, acceptor.labels, acceptor.name)
 
 
-def _acceptor(header: _Acceptor, arrays: Mapping[str, Array]) -> Acceptor:
+def acceptor_of(header: AcceptorHeader, arrays: Mapping[str, Array]) -> Acceptor:
+    """Return the acceptor of a header and arrays, checked."""
     target, final, score = arrays["target"], arrays["final"], arrays.get("score")
     scores = (final,) if score is None else (final, score)
     if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):
@@ -531,7 +544,8 @@ def _acceptor(header: _Acceptor, arrays: Mapping[str, Array]) -> Acceptor:
     return grammars.Acceptor(header.tapes, header.labels, target, score, final, header.name)
 
 
-def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+def group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Return the arrays behind a prefix, by the rest of their names."""
     return {
         name.removeprefix(prefix): array
         for name, array in arrays.items()

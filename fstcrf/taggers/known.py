@@ -109,6 +109,12 @@ class Known:
             {name: bias for name, bias in self.bias.items() if name == tape},
         )
 
+    def of_tapes(self, tapes: Sequence[str]) -> Known | None:
+        """Return what is known of some tapes; None: nothing."""
+        forced = {name: rows for name, rows in self.forced.items() if name in tapes}
+        bias = {name: one for name, one in self.bias.items() if name in tapes}
+        return Known(forced, bias) if forced or bias else None
+
     def of_sentence(self, number: int) -> Known:
         """Return what is known of one sentence."""
         return Known({tape: [known[number]] for tape, known in self.forced.items()}, self.bias)

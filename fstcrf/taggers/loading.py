@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fstcrf.errors import ModelFileError
 from fstcrf.files import path_name
 from fstcrf.lazy import LazyModule
-from fstcrf.storage import HEAD, SEGMENTS, file_kind, is_native, read_head
+from fstcrf.storage import HEAD, PRODUCT, SEGMENTS, file_kind, is_native, read_head
 from fstcrf.taggers import Tagger, pipelines
 from fstcrf.taggers import load as load_own
 
 if TYPE_CHECKING:
-    from fstcrf.taggers import segmental
-else:  # who loads a CRF does not wait for it
+    from fstcrf.taggers import product, segmental
+else:  # who loads a CRF does not wait for them
+    product = LazyModule("fstcrf.taggers.product")
     segmental = LazyModule("fstcrf.taggers.segmental")
 
 # Readers of the ring, by name: the core imports none of it.
@@ -36,11 +37,11 @@ def load(
 ) -> Any:
     """Load a tagger from a file or folder, whose format is told from its first bytes.
 
-    A `CRF`, a `Composition` or a `SegmentCRF` from a file of fstcrf's own, a `TrainedPipeline`
-    from the folder of a pipeline, a `CRF` from a model of CRFsuite, CRF++ or Wapiti. Those read the
-    sentences that `load_crfsuite`, `load_crfpp` and `load_wapiti` say, which also take options. A
-    `TokenDecoder` from the JSON file of one: it tags no sentences but logits. A `LatticeCRF` from
-    its file: it tags texts.
+    A `CRF`, a `Composition`, a `SegmentCRF` or a `Product` from a file of fstcrf's own, a
+    `TrainedPipeline` from the folder of a pipeline, a `CRF` from a model of CRFsuite, CRF++ or
+    Wapiti. Those read the sentences that `load_crfsuite`, `load_crfpp` and `load_wapiti` say, which
+    also take options. A `TokenDecoder` from the JSON file of one: it tags no sentences but logits.
+    A `LatticeCRF` from its file: it tags texts.
 
     Parameters
     ----------
@@ -90,6 +91,9 @@ def _loaded(path: str | os.PathLike[str], *, mmap: bool | None) -> Any:
     if is_words(path, head):
         return words.LatticeCRF.load(path, mmap=mmap)
     cut = len(head) < HEAD
-    if not cut and is_native(head) and file_kind(path) == SEGMENTS:
+    kind = file_kind(path) if not cut and is_native(head) else ""
+    if kind == SEGMENTS:
         return segmental.SegmentCRF.load(path)
+    if kind == PRODUCT:
+        return product.read(path, mapped=mmap)
     return load_own(path, mmap=mmap) if is_native(head) or cut else foreign.read_tagger(path)

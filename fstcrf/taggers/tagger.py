@@ -414,7 +414,7 @@ def _explained(
     known: Any = None if asked.forced is None else asked.forced[error.sentence]
     if known is not None and not isinstance(known, Mapping):
         known = {tagger.tapes[0]: known}
-    one = _selected(asked.sentences, np.asarray([error.sentence]))
+    one = selected(asked.sentences, np.asarray([error.sentence]))
     death, blame = _Case(tagger, one, known, asked.budget, columns).blamed()
     why = error if death is None else death
     return NoPathError(
@@ -430,7 +430,7 @@ def _with_relaxed(answer: Answer, tagger: Tagger[Any, Any], asked: Request) -> A
     """Return an answer in which sentences without a path are asked about again, with less known."""
     for other, known, change in _relaxed(tagger, asked.forced):
         where = np.flatnonzero(answer.dead)
-        some = _selected(asked.sentences, where)
+        some = selected(asked.sentences, where)
         mine = None if known is None else [known[i] for i in where.tolist()]
         part = other.decoded(replace(asked, sentences=some, forced=mine, probabilities=False))
         answer = answer.with_part(where, part, change)
@@ -450,7 +450,8 @@ def _relaxed(
         yield free, None, "both"
 
 
-def _selected(sentences: Data, where: np.ndarray[Any, np.dtype[np.int64]]) -> Data:
+def selected(sentences: Data, where: np.ndarray[Any, np.dtype[np.int64]]) -> Data:
+    """Return some sentences, by their numbers."""
     if isinstance(sentences, Corpus):
         return sentences.select(where)
     return [cast("SentenceLike", sentences[i]) for i in where.tolist()]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
-from numpy.typing import ArrayLike
-
 from fstcrf import display
-from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, is_fst, refuse_fst
+from fstcrf.arguments import is_fst
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
@@ -20,7 +19,7 @@ from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import topology_machine
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import jointmodel
-from fstcrf.taggers.jointmodel import JointModel, Normalize
+from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Bias as JointBias
 from fstcrf.taggers.known import Forced as JointForced
 from fstcrf.taggers.known import Known, Request
@@ -38,79 +37,82 @@ if TYPE_CHECKING:
 
     from fstcrf import lattices
     from fstcrf.kernel import Budget
-    from fstcrf.lattices import JointLattice, Lattice, TapeLattice, distributions
+    from fstcrf.lattices import (
+        JointLattice,
+        Lattice,
+        TapeLattice,
+        distributions,
+        engine,
+    )
     from fstcrf.lattices.distributions import Distributions
+    from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import batches, chain, chainlattice, composing, explain, tuning
+    from fstcrf.taggers import batches, chain, chainlattice, composition, explain, tuning
+    from fstcrf.taggers import product as products
     from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.model import explain as model_explain
     from fstcrf.taggers.model import options as model_options
     from fstcrf.taggers.model import potentials, training
     from fstcrf.taggers.model.explain import Explanation, Weight
+    from fstcrf.taggers.product import Product
+    from fstcrf.taggers.segmental import SegmentCRF
+    from fstcrf.taggers.spelling import Spelling
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chain, chainlattice, composing, explain, tuning = (
+    batches, chain, chainlattice, composition, explain, tuning = (
         LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chain", "chainlattice", "composing", "explain", "tuning")
+        for name in ("batches", "chain", "chainlattice", "composition", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
-    lattices = LazyModule("fstcrf.lattices")
+    lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
     distributions = LazyModule("fstcrf.lattices.distributions")
     model_explain = LazyModule("fstcrf.taggers.model.explain")
     model_options = LazyModule("fstcrf.taggers.model.options")
     openfst = LazyModule("fstcrf.machines.openfst")
     potentials = LazyModule("fstcrf.taggers.model.potentials")
+    products = LazyModule("fstcrf.taggers.product")
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
 
 
 class Composable(Tagger[LabelsT, ArrayT]):
-    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``."""
+    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``.
+
+    It scores sentences by lattices; everything else that is asked of it follows from these.
+    """
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes of its lattices."""
+        make = engine.Tape
+        return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
+
+    @abstractmethod
+    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
+        """Return the lattice of each sentence, with what is known of its labels put in."""
+
+    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
+        """Return how segments of a tape are written as labels of tokens; None: it has none."""
+        return None
 
     def __matmul__(
         self, later: Composable
-    ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]:
+    ) -> (
+        Composition[tuple[list[str], ...], tuple[Floats, ...]]
+        | Product[tuple[list[str], ...], tuple[Floats, ...]]
+    ):
         """Return ``fstcrf.compose(self, later)``."""
         if is_fst(later):
             # Not left to the machine's own operator, which speaks of strings.
             raise OptionError("a map stands between two taggers: compose(pos, map, later)")
         if not isinstance(later, Composable):
             return NotImplemented
-        return compose(self, later)
-
-    def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]:
-        """Return ``self.constrained(grammar)``: only what the grammar accepts."""
-        refuse_fst(grammar, AS_GRAMMAR)
-        if not isinstance(grammar, grammars.Grammar):
-            return NotImplemented
-        return self.constrained(grammar)
-
-    def constrained(
-        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> Composition[LabelsT, ArrayT]:
-        """Return the tagger under one more grammar.
-
-        Parameters
-        ----------
-        grammar : Grammar
-        search : {"auto", "lazy", "expanded"}, optional
-            How best paths are found from now on; as for `fstcrf.compose`.
-        budget : Budget, optional
-            When a lazy search gives up from now on, where nothing else is said. It is not saved.
-
-        Raises
-        ------
-        GrammarError
-            A grammar that does not go with the labels, or accepts nothing.
-        """
-        return Composition.of(composing.joined([self], None, None)).constrained(
-            grammar, search=search, budget=budget
-        )
+        return composition.compose(self, later)
 
 
 # --- One tagger -----------------------------------------------------------------------------------
@@ -209,7 +211,45 @@ class CRF(Model, Composable[list[str], Floats]):
         """
         models.save(self, path)
 
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> Composition[list[str], Floats]:
+        """Return the tagger under a grammar.
+
+        Parameters
+        ----------
+        grammar : Grammar
+        search : {"auto", "lazy", "expanded"}, optional
+            How best paths are found from now on; as for `fstcrf.compose`.
+        budget : Budget, optional
+            When a lazy search gives up from now on, where nothing else is said. It is not saved.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that does not go with the labels, or accepts nothing.
+        """
+        return self._composed.constrained(grammar, search=search, budget=budget)
+
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Composition[list[str], Floats]: ...
+
+        @overload  # type: ignore[override]
+        def __matmul__(
+            self, later: CRF | Composition
+        ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        @overload
+        def __matmul__(
+            self, later: SegmentCRF | Product
+        ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        def __matmul__(self, later: Any) -> Any: ...
+
     # --- Tagging ------------------------------------------------------------------------------
+
+    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+        """Return the lattice of each sentence, with what is known put in."""
+        return batches.lattices(self._composed, sentences, known)
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
@@ -272,10 +312,17 @@ class CRF(Model, Composable[list[str], Floats]):
         return decoding.marginals_all(self, sentences, threads=threads, **known)
 
     def lattice(
-        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
     ) -> TapeLattice:
         """Return one sentence's weighted transducer; arguments as for `tag`."""
-        return decoding.lattice(self, sentence, forced=forced, bias=bias)
+        each = None if forced is None else [forced]
+        known = self._known(Request([sentence], forced=each, bias=bias))
+        rows, added = known.get("forced"), known.get("bias")
+        return decoding.lattice(self, sentence, forced=rows[0] if rows else None, bias=added)
 
     # --- Looking inside -----------------------------------------------------------------------
 
@@ -364,6 +411,20 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         whole = replace(self, search=search or self.search, budget=budget or self.budget)
         return whole.under(grammar)
 
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]: ...
+
+        @overload  # type: ignore[override]
+        def __matmul__(
+            self, later: CRF | Composition
+        ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        @overload
+        def __matmul__(
+            self, later: SegmentCRF | Product
+        ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
+        def __matmul__(self, later: Any) -> Any: ...
+
     def facts(self) -> dict[str, display.Cell]:
         """Return how the taggers decide together, and under what."""
         rules = [acceptor.name for acceptor in self.conjuncts]
@@ -422,9 +483,21 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         found = (batches.decode if one else batches.decode_tapes)(self, asked, known)
         return found.with_posterior(lambda: self.posterior(asked, known))
 
+    def transducers(self, sentences: Data, known: Known | None = None) -> list[Lattice]:
+        """Return the lattice of each sentence, with what is known put in.
+
+        Raises
+        ------
+        OptionError
+            ``normalize="chain"``, which is no transducer.
+        """
+        if self.conditional:
+            raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
+        return batches.lattices(self, sentences, known)
+
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
         """Return the distributions over the labellings of sentences, with what is known put in."""
-        several = batches.lattices(self, asked.sentences, known)
+        several = self.transducers(asked.sentences, known)
         return distributions.Distributions(
             dict.fromkeys(self.tapes, several), asked.budget, asked.threads
         )
@@ -472,9 +545,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         OptionError
             ``normalize="chain"``, which is no transducer.
         """
-        if self.conditional:
-            raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
-        return batches.lattices(self, sentences)
+        return self.transducers(sentences)
 
     def marginals_all(
         self,
@@ -530,125 +601,6 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """
         with plans.gathered():
             return tuning.tune_weights(self, dev, **options)
-
-
-# --- Making and loading them ----------------------------------------------------------------------
-
-
-@overload
-def compose(
-    part: LatticeT,
-    /,
-    *,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> LatticeT: ...
-@overload
-def compose(
-    first: Lattice,
-    second: Lattice,
-    /,
-    *more: Lattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> JointLattice: ...
-@overload
-def compose(
-    *parts: Lattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> Lattice: ...
-@overload
-def compose(
-    only: Tagger[LabelsT, ArrayT],
-    /,
-    *,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    search: Search | None = None,
-) -> Composition[LabelsT, ArrayT]: ...
-@overload
-def compose(
-    *parts: Tagger | pynini.Fst,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    search: Search | None = None,
-) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
-def compose(
-    *parts: Lattice | Tagger | pynini.Fst,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    normalize: Normalize | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> Lattice | Composition:
-    """Compose taggers that were trained separately, or lattices of one sentence.
-
-    Parameters
-    ----------
-    *parts : CRF or Composition, or Lattice
-        Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length.
-    grammar : Grammar, optional
-        What the labels must obey.
-    weights : sequence of float, optional
-        Factor of the potentials of each part (maps have none), at least 0; never of the grammar's
-        or a map's. Ones when absent.
-    normalize : {"product", "chain"}, optional
-        Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
-        product of conditional probabilities; see the page on what the joint score means. When
-        absent: as the parts are; else chain where a tagger reads another, no weights are given and
-        no map leaves a choice; else product.
-    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
-        Lattices only. Potentials of the labels that two of them give one token.
-    search : {"auto", "lazy", "expanded"}, optional
-        How best paths under a grammar are found: over the product, or lazily, by states that are
-        made as they are met. Both are exact. auto, the default: by the size of the product.
-
-    Returns
-    -------
-    Composition or Lattice
-        A tagger again, or a lattice again.
-
-    Raises
-    ------
-    OptionError
-        Parts that do not go together.
-    GrammarError
-        A grammar that does not go with the labels.
-    DataError, LabelError
-        A map that is not length-preserving, or goes between other labels.
-    """
-    if not parts:
-        raise OptionError("nothing to compose: give at least one tagger or lattice")
-    given = [part for part in parts if isinstance(part, lattices.Lattice)]
-    if len(given) == len(parts):
-        if normalize is not None:
-            raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = lattices.product(given, coupling=coupling, weights=weights, search=search)
-        return lattice if grammar is None else lattice & grammar
-    if coupling is not None:
-        raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
-    if given:
-        refuse_fst(next(filter(is_fst, parts), None), TRANSDUCED)
-        raise OptionError("taggers compose with taggers, lattices with lattices")
-    if grammar is not None and not isinstance(grammar, grammars.Grammar):
-        raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-    composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
-    composition = composition if search is None else replace(composition, search=search)
-    if grammar is not None:
-        composition = composition.constrained(grammar)
-    if composition.normalize == "product":
-        _ = composition.program.decoder  # what is too large is said here, not when tagging
-    return composition
 
 
 def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Composition:

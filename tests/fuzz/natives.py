@@ -76,6 +76,13 @@ def segment_taggers() -> list[bytes]:
     return [saved(SegmentCRF.train(data, "y", "U0:%x[-1..1,word]\nU1", max_iterations=2))]
 
 
+def products() -> list[bytes]:
+    segments = SegmentCRF.train(COLUMNS, "y", "U0:%x[0,word]", max_iterations=2)
+    once = fstcrf.constraints.at_most(1, "X", tape="y")
+    both = segments @ trained("pos", "U:%x[0,word]\nB")
+    return [saved(segments & fstcrf.constraints.at_most(1, "X")), saved(both), saved(both & once)]
+
+
 def tag(model: Any) -> None:
     sentences: list[Any] = list(SENTENCES)
     if not getattr(model, "columns", ("word",)):
@@ -96,6 +103,7 @@ def use_segments(model: SegmentCRF) -> None:
 
 def checkpoints() -> list[bytes]:
     path = folder() / "made.checkpoint"
+    path.unlink(missing_ok=True)
     trained(checkpoint=path, checkpoint_every=1)
     return [path.read_bytes()]
 
@@ -261,6 +269,7 @@ def own(
 OWN = (
     own("model", models, in_file(fstcrf.load), tag),
     own("composition", compositions, in_file(fstcrf.load), tag),
+    own("product", products, in_file(fstcrf.load), tag),
     own("segments", segment_taggers, in_file(SegmentCRF.load), use_segments),
     own("checkpoint", checkpoints, in_file(resumed), nothing),
     own(

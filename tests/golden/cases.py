@@ -196,7 +196,7 @@ def _three() -> Composition:
 SOFT = 'tape pos, name;\nexport X = each["[pos=D]" "[name=B-LOC]", <0.75>];'
 
 
-def product(**options: Any) -> Composition:
+def product(**options: Any) -> Any:
     return fstcrf.compose(*pair(), normalize="product", **options)
 
 
@@ -286,10 +286,26 @@ def of_segments(path: Path) -> Any:
     lattices = [model.lattice(s) for s in ASKED]
     return {
         "spans": [[[s.start, s.end, s.type] for s in spans] for spans in answer.spans()],
-        "scores": numbers(answer.score),
+        "scores": numbers(answer.scores),
         "tag": model.tag_all(ASKED),
         "log Z": [lattice.log_partition() for lattice in lattices],
         "marginals": [numbers(lattice.marginals()) for lattice in lattices],
+    }
+
+
+def beside(path: Path) -> None:
+    segments(path)
+    both = SegmentCRF.load(path) @ trained("pos", POS)
+    (both & at_most(1, "PER", tape="name", weight=-0.5)).save(path)
+
+
+def of_beside(path: Path) -> Any:
+    model = fstcrf.load(path)
+    answer = model.decode(ASKED, n=3, on_no_path="skip")
+    return {
+        "scores": numbers(answer.scores),
+        "labels": [[path.labels for path in paths] for paths in answer.ranked()],
+        "marginals": [[numbers(rows) for rows in answer.marginals(t)] for t in model.tapes],
     }
 
 
@@ -349,6 +365,7 @@ def words(path: Path) -> None:
 
 UNITS: dict[str, Case] = {
     "segments": Case(segments, of_segments, ".fstcrf"),
+    "segments-beside": Case(beside, of_beside, ".fstcrf"),
     "words": Case(words, lambda path: of_words(LatticeCRF.load(path)), ".fstcrf"),
     "lexicon": Case(lambda path: lexicon().write(path, compiled=True), of_lexicon),
     "lexicon-source": Case(lambda path: lexicon().write(path, compiled=False), of_lexicon),

@@ -381,10 +381,10 @@ KINDS_OF_THINGS: dict[str, Kind] = {
         ),
         lambda m: m.tag_all(NAMES),
     ),
-    "SegmentCRF": (segmenter, lambda m: [list(m.decode(COLUMNS)[b]) for b in range(3)]),
+    "SegmentCRF": (segmenter, lambda m: m.decode(COLUMNS).spans()),
     "SegmentCRF's answer": (
         lambda: segmenter().decode(COLUMNS),
-        lambda a: (a.spans(), a.score),
+        lambda a: (a.spans(), a.scores),
     ),
     "LatticeCRF": (word_model, of_words),
     "Lexicon": (lexicon, of_words),

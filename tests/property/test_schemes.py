@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 
 from fstcrf.errors import SchemeError
+from fstcrf.taggers.spelling import Spelling
 from fstcrf.text.corpus import (
     Column,
     Span,
-    labels_from_arrays,
     labels_from_spans,
     legal_transitions,
     named_scheme,
@@ -131,5 +131,6 @@ def test_labels_of_many_sentences(data: st.DataObject, scheme: str) -> None:
         labels.append(labels_from_spans(own, length, scheme))
         offsets.append(offsets[-1] + length)
     start, end, kinds = np.asarray(spans, dtype=np.int64).reshape(-1, 3).T
-    found = labels_from_arrays(np.asarray(offsets), start, end, kinds, types, scheme)
-    assert found == labels
+    spelling = Spelling((*types, "O"), scheme)
+    ids = spelling.ids(np.asarray(offsets), start, end, kinds.astype(np.int32)).tolist()
+    assert [spelling.labels[k] for k in ids] == [label for one in labels for label in one]

@@ -44,18 +44,15 @@ def test_a_model_is_trained_and_tags(folder: Path) -> None:
     assert result.exit_code == 0
     assert "SegmentCRF: 3 labels" in result.stderr
     assert "lexicon=city" in SegmentCRF.load(folder / "model").features.names
-    tagged = done("segments", "tag", "model", "train.txt")
+    tagged = done("tag", "model", "train.txt")
     assert [line.split()[-1] for line in tagged.splitlines() if line] == [
         line.split()[-1] for line in TEXT.splitlines() if line
     ]
     (folder / "new.txt").write_text("Ann N\nleft V\nNew N\nYork N\n", "utf-8")
-    assert done("segments", "tag", "model", "new.txt") == (
-        "Ann N B-PER\nleft V O\nNew N B-LOC\nYork N I-LOC\n"
-    )
+    assert done("tag", "model", "new.txt") == ("Ann N B-PER\nleft V O\nNew N B-LOC\nYork N I-LOC\n")
     for text in ("", "\n\n", "-DOCSTART- X\n\n", "\n-DOCSTART-\nAnn\tN\tO"):
-        for command in (("segments", "tag"), ("tag",)):
-            assert done(*command, "model", given=text) == text + "\tB-PER" * ("Ann" in text)
-    done("segments", "tag", "model", "new.txt", "-o", "out.txt", "--columns", "word,x")
+        assert done("tag", "model", given=text) == text + "\tB-PER" * ("Ann" in text)
+    done("tag", "model", "new.txt", "-o", "out.txt", "--columns", "word,x")
     assert (folder / "out.txt").read_text("utf-8").startswith("Ann N B-PER\n")
 
 
@@ -63,19 +60,14 @@ def test_a_model_is_loaded_tags_and_is_scored_as_any_tagger(folder: Path) -> Non
     assert run(*TRAIN, "--template", "words.tpl", "--l2", "0.05").exit_code == 0
     assert isinstance(fstcrf.load("model"), SegmentCRF)
     assert fstcrf.load("model", SegmentCRF).tag({"word": ["Ann"], "pos": ["N"]}) == ["B-PER"]
-    tagged = done("segments", "tag", "model", "train.txt")
+    tagged = done("tag", "model", "train.txt")
     assert done("tag", "model", "train.txt", "--threads", "2") == tagged
-    refused = failure("tag", "model", "train.txt", "--nbest", "3", status=2)
-    assert "--nbest is not for a tagger of segments" in refused
-    assert "one file at a time" in failure("tag", "model", "a", "b", status=2)
     assert "100.00" in done("eval", "model", "train.txt")
     named = ("--columns", "word,pos,gold", "--target", "gold")
     assert done("eval", "model", "train.txt", *named) == done("eval", "model", "train.txt")
-    for command in (("tag",), ("segments", "tag")):
-        line = failure(*command, "model", "train.txt", "-o", "model", status=2)
-        assert line.startswith("--output model would overwrite an input")
-    line = failure("segments", "tag", "model", given="Ann\n")
-    assert line == "<stdin>:1: 1 column, expected at least 2 (word, pos): 'Ann'"
+    line = failure("tag", "model", "train.txt", "-o", "model", status=2)
+    assert line.startswith("--output model would overwrite an input")
+    assert done("tag", "model", given="Ann\n") == "Ann B-PER\n"  # its template reads words alone
     (folder / "two.txt").write_text("Ann N\n", "utf-8")
     assert "2 columns" in failure("eval", "model", "two.txt")
 
@@ -98,8 +90,8 @@ def test_what_they_refuse(folder: Path) -> None:
     long = (*TRAIN, *template, "--longest", "1", "--no-tails")
     assert "2 gold segments are longer" in failure(*long)
     assert "cut into pieces" in run(*long, "--on-missing", "nearest").stderr
-    assert "no column 'word'" in failure(
-        "segments", "tag", "model", "train.txt", "--columns", "a,b,c"
+    assert "reads column 'word'; train.txt has 'a', 'b', 'c'" in failure(
+        "tag", "model", "train.txt", "--columns", "a,b,c"
     )
     (folder / "model").write_bytes(b"no model")
-    assert "not an fstcrf file" in failure("segments", "tag", "model", "train.txt")
+    assert "no model of a known format" in failure("tag", "model", "train.txt")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fstcrf.arrays import Floats
-from fstcrf.cli.models import is_chain, load_model
+from fstcrf.cli.models import is_chain, token_model
 from fstcrf.cli.options import STDOUT, check_outputs, input_options, threads_option, written_path
 from fstcrf.cli.progress import progress, progress_option
 from fstcrf.cli.sources import check_columns, model_input
@@ -100,7 +100,7 @@ def calibrate(
             f"--json and --output {output} both print JSON: give the name of a file"
         )
     check_outputs({"--output": output, "--plot": plot}, [model_path, path], text=("--output",))
-    model = load_model(model_path)
+    model = token_model(model_path)
     if is_chain(model):
         raise click.UsageError('normalize = "chain" is no transducer: it has no probabilities here')
     name = _tape(model.label_sets, tape)

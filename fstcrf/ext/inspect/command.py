@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fstcrf.cli.models import constrained, load_model
+from fstcrf.cli.models import constrained, token_model
 from fstcrf.cli.options import grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say
 from fstcrf.cli.sources import check_columns, model_input
@@ -74,9 +74,9 @@ def inspect(
     optional("uvicorn", _ADVICE)
     access = inspector.Access.of(host, token)
     model = (
-        reduce(matmul, map(load_model, model_paths))
+        reduce(matmul, map(token_model, model_paths))
         if len(model_paths) > 1
-        else load_model(model_paths[0])
+        else token_model(model_paths[0])
     )
     composition = constrained(model, grammar) if grammar else compose(model)
     corpus = None

@@ -12,10 +12,10 @@ import click
 from fstcrf.cli.models import (
     constrained,
     interrupted,
-    load_model,
     save,
     state_file,
     tell_where_it_begins,
+    token_model,
 )
 from fstcrf.cli.options import (
     AT_LEAST_0,
@@ -139,7 +139,7 @@ def rules(
     how = _options(context, given, joint=joint is not None)
     outputs = {"OUT": output, "--joint": joint, "--checkpoint": given["checkpoint"]}
     check_outputs(outputs, [model_path, path, rules_path, *grammars])
-    model = load_model(model_path)
+    model = token_model(model_path)
     column = target or model.tapes[0]
     reading = {name: how.pop(name) for name in ("columns", "kind", "separator")}
     data = model_input(model, path=path, targets=[column], wanted=[column], **reading).read(path)

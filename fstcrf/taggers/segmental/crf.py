@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fstcrf import display
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
@@ -19,9 +20,16 @@ from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
 from fstcrf.lattices import Lattice
+from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.many import log_partition
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
+from fstcrf.storage import write_arrays
+from fstcrf.taggers.known import Bias, Forced, Known, Request
+from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
+from fstcrf.taggers.product import Product
 from fstcrf.taggers.segmental import files
 from fstcrf.taggers.segmental.files import SavedSegmentCRF, SegmentRecord
 from fstcrf.taggers.segmental.gold import (
@@ -37,65 +45,25 @@ from fstcrf.taggers.segmental.likelihood import (
     supported_cells,
 )
 from fstcrf.taggers.segmental.phrases import Lexicon, SegmentFeatures, segment_features
-from fstcrf.text.corpus import Corpus, Span, labels_from_arrays, named_scheme
-from fstcrf.text.corpus.schemes import OUTSIDE, split_label
+from fstcrf.taggers.spelling import Spelling
+from fstcrf.taggers.taggers import Composable
+from fstcrf.text.corpus import Corpus, Span, named_scheme
+from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.features.template import as_templates
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Outcome, Progress
 
+if TYPE_CHECKING:
+    from fstcrf.kernel import Budget
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.plans import Search
+
 _CAP = 8
 
 
-class SegmentAnswer:
-    """The best segments of many sentences, as flat arrays.
-
-    Parameters
-    ----------
-    offsets : int64 [B + 1]
-        Sentence b has the segments ``offsets[b] : offsets[b + 1]``.
-    start, end : int32 [M]
-        Tokens of their sentence.
-    label : int32 [M]
-        Index into `labels`; segments of "O" are left out.
-    score : float64 [B]
-        Of the best path of each sentence, natural log.
-    labels : tuple of str
-    """
-
-    def __init__(
-        self,
-        offsets: Longs,
-        start: Ints,
-        end: Ints,
-        label: Ints,
-        score: Floats,
-        labels: tuple[str, ...],
-    ) -> None:
-        self.offsets, self.start, self.end, self.label = offsets, start, end, label
-        self.score, self.labels = score, labels
-
-    def __len__(self) -> int:
-        """Sentences."""
-        return len(self.score)
-
-    def __getitem__(self, sentence: int) -> list[Span]:
-        """Return the segments of a sentence."""
-        first, last = (
-            self.offsets[sentence : sentence + 2].tolist()
-            if sentence >= 0
-            else (self.offsets[[sentence - 1, len(self) + 1 + sentence]].tolist())
-        )
-        columns = (c[first:last].tolist() for c in (self.start, self.end, self.label))
-        return [Span(s, e, self.labels[k]) for s, e, k in zip(*columns, strict=True)]
-
-    def spans(self) -> list[list[Span]]:
-        """Return the segments of every sentence."""
-        return [self[b] for b in range(len(self))]
-
-
 @dataclass(frozen=True, eq=False)
-class SegmentCRF:
+class SegmentCRF(Composable[list[str], Floats]):
     """A tagger of segments: every stretch of tokens may be one, with features of its own.
 
     Made by `train` and `load`.
@@ -263,35 +231,75 @@ class SegmentCRF:
 
     # --- Tagging ------------------------------------------------------------------------------
 
-    def decode(self, sentences: Data, *, threads: int = 1) -> SegmentAnswer:
-        """Return the best segments of sentences.
+    @property
+    def tape(self) -> str:
+        """The tape that it writes."""
+        return self.record.target
+
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """The same, as of any tagger."""
+        return (self.tape,)
+
+    @property
+    def label_sets(self) -> dict[str, tuple[str, ...]]:
+        """The labels of its tape, in the scheme that it writes."""
+        return {self.tape: self._spelling.labels}
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tape of its lattices: labels of segments."""
+        return (Tape(self.tape, self.labels, segments=True),)
+
+    def facts(self) -> dict[str, display.Cell]:
+        """Return how large it is, what it reads, and how it was trained."""
+        record = self.record
+        return {
+            "segments": f"{display.listed(self.labels)}, up to {self.space.depth} tokens",
+            "reads": display.listed(self.needed_columns),
+            "weights": self.space.size,
+            "trained on": f"{record.sentences:,} sentences, {record.tokens:,} tokens",
+        }
+
+    def decoded(self, asked: Request) -> Answer:
+        """Return what `decode` does; see `Tagger.decoded`.
 
         Ties: the smaller label, then the shorter segment, at the earliest token where the
         candidates differ.
-
-        Parameters
-        ----------
-        sentences : Corpus or sequence of sentences
-        threads : int
         """
-        offsets, label, score = self._labelled(sentences, threads)
-        start, end = _bounds(label)
-        kind = label[start]
-        kept = kind != self._outside
-        start, end, kind = start[kept], end[kept], kind[kept]
-        row = np.searchsorted(start, offsets)
-        first = Ragged(row).repeat(offsets[:-1])
-        return SegmentAnswer(
-            row,
-            (start - first).astype(np.int32),
-            (end - first).astype(np.int32),
-            kind,
-            score,
-            self.labels,
+        alone = Product((self,), (1.0,))
+        if asked.n > 1 or not asked.free or asked.budget is not None:
+            return alone.decoded(asked)
+        offsets, ids, score = self._labelled(asked.sentences, asked.threads)
+        proven = np.ones(len(score), dtype=bool)
+        return Answer(
+            {self.tape: ids[None]},
+            self.label_sets,
+            offsets,
+            scores=score[:, None],
+            exact=proven[:, None],
+            bounds=score[:, None],
+            log_z=lambda: log_partition(alone.transducers(asked.sentences, None)),
+            posterior=lambda: alone.posterior(asked, None),
+        )
+
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Product[list[str], Floats]: ...
+
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> Product[list[str], Floats]:
+        """Return the tagger under a grammar, which reads the label of each segment.
+
+        As for `CRF.constrained`; nothing is searched: segments are written out.
+        """
+        return Product[list[str], Floats]((self,), (1.0,)).constrained(
+            grammar, search=search, budget=budget
         )
 
     def _labelled(self, sentences: Data, threads: int) -> tuple[Longs, Ints, Floats]:
-        """Offsets of sentences, labels at first tokens of segments, −1 elsewhere, and scores."""
+        """Offsets of sentences, labels of tokens, and scores."""
         corpus = self._read(sentences)
         machine, values = self._machine, self._values
         runs = runs_of(Ragged(corpus.offsets).lengths.tolist(), RUN_TOKENS)
@@ -306,38 +314,37 @@ class SegmentCRF:
         best = mapped(answer, runs, threads)
         score = np.concatenate([np.zeros(0), *(scores for scores, _ in best)])
         label = np.concatenate([np.zeros(0, np.int32), *(labels for _, labels in best)])
-        return corpus.offsets, label, score
-
-    @property
-    def _outside(self) -> int:
-        """The label of tokens outside; −1: there is none."""
-        return self.labels.index(OUTSIDE) if OUTSIDE in self.labels else -1
+        start = np.flatnonzero(label >= 0)
+        end = np.append(start[1:], len(label))
+        return corpus.offsets, self._spelling.ids(corpus.offsets, start, end, label[start]), score
 
     def segments(self, sentence: SentenceLike) -> list[Span]:
         """Return the best segments of a sentence, without what is outside."""
-        return self.decode([sentence])[0]
+        return self.decode([sentence]).spans(self.scheme)[0]
 
-    def tag(self, sentence: SentenceLike) -> list[str]:
-        """Return the labels of a sentence, in the scheme that the tagger writes."""
-        return self.tag_all([sentence])[0]
-
-    def tag_all(self, sentences: Data, *, threads: int = 1) -> list[list[str]]:
-        """Return the labels of sentences, in the scheme that the tagger writes."""
-        offsets, label, _ = self._labelled(sentences, threads)
-        start, end = _bounds(label)
-        kind = label[start]
-        kept = kind != self._outside
-        spans = start[kept], end[kept], kind[kept]
-        return labels_from_arrays(offsets, *spans, self.labels, self.scheme)
-
-    def lattice(self, sentence: SentenceLike) -> Lattice:
-        """Return the lattice of a sentence's segments: n best, marginals, grammars, compositions.
+    def lattice(
+        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+    ) -> Lattice:
+        """Return the lattice of a sentence's segments; arguments as for `tag`.
 
         Long segments stand in it as segments of their own, up to the whole sentence.
         """
-        corpus = self._read([sentence])
-        length = corpus.n_tokens
-        start, end, label, score = self._candidates(corpus, length)
+        each = None if forced is None else [forced]
+        asked = Request([sentence], forced=each, bias=bias)
+        return self.transducers(asked.sentences, None if asked.free else asked.known(self.tapes))[0]
+
+    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+        """Return the lattice of each sentence, with what is known put in."""
+        corpus = self._read(sentences)
+        return [self._transducer(corpus, number, known) for number in range(len(corpus))]
+
+    def _transducer(self, corpus: Corpus, number: int, known: Known | None) -> Lattice:
+        one = corpus.select(np.array([number]))
+        length = one.n_tokens
+        start, end, label, score = self._candidates(one, length)
+        if known is not None:
+            table = self._told(known, number, length)
+            score = score + self._spelling.added(table, start, end, label)
         machine, labels = self._machine, len(self.labels)
         return Lattice.from_segments(
             length,
@@ -349,7 +356,23 @@ class SegmentCRF:
             machine.pair[:, :labels],
             machine.initial[:labels],
             machine.final[:labels],
+            tape=self.tape,
         )
+
+    def _told(self, known: Known, number: int, length: int) -> Floats:
+        """Return what is added to each label of a token: −inf where it is known to be another."""
+        topology, (tape,) = self._spelling.topology, self.tapes
+        rows = known.forced.get(tape)
+        allowed = decoding.mask(topology, None if rows is None else rows[number], length)
+        return np.where(allowed, decoding.biases(topology, known.bias.get(tape, {})), -np.inf)
+
+    def spelling(self, tape: str) -> Spelling | None:
+        """Return how segments of a tape are written as labels of tokens."""
+        return self._spelling if tape in self.tapes else None
+
+    @made_once
+    def _spelling(self) -> Spelling:
+        return Spelling(self.labels, self.scheme)
 
     def _candidates(self, corpus: Corpus, length: int) -> tuple[Longs, Longs, Longs, Floats]:
         space, machine = self.space, self._machine
@@ -417,8 +440,7 @@ class SegmentCRF:
         OSError
             The file cannot be written.
         """
-        parts = self.labels, self.index, self.features, self.space, self.theta
-        files.write(path, SavedSegmentCRF(*parts, self.columns, self.scheme, self.record))
+        write_arrays(path, *encoded(self), kind=files.KIND, version=files.VERSION)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SegmentCRF:
@@ -434,10 +456,15 @@ class SegmentCRF:
         return cls(*files.read(path))
 
 
-def _bounds(label: Ints) -> tuple[Longs, Longs]:
-    """Return where segments begin and end, of labels at their first tokens, −1 elsewhere."""
-    start = np.flatnonzero(label >= 0)
-    return start, np.append(start[1:], len(label))
+def encoded(tagger: SegmentCRF) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return a tagger as arrays and metadata."""
+    parts = tagger.labels, tagger.index, tagger.features, tagger.space, tagger.theta
+    return files.encoded(SavedSegmentCRF(*parts, tagger.columns, tagger.scheme, tagger.record))
+
+
+def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> SegmentCRF:
+    """Return the tagger that arrays and metadata describe; `name` is the file's."""
+    return SegmentCRF(*files.decoded(arrays, metadata, name))
 
 
 # --- What is trained on ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,7 +11,7 @@ import numpy as np
 
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import FstcrfError, ModelFileError
-from fstcrf.storage import SEGMENTS, read_arrays, write_arrays
+from fstcrf.storage import SEGMENTS, read_arrays
 from fstcrf.taggers.segmental.likelihood import ROLES, SegmentSpace
 from fstcrf.taggers.segmental.phrases import PhraseTable, SegmentFeatures
 from fstcrf.text.corpus import named_scheme
@@ -62,14 +63,8 @@ class SavedSegmentCRF(NamedTuple):
     record: SegmentRecord
 
 
-def write(path: str | os.PathLike[str], kept: SavedSegmentCRF) -> None:
-    """Write a model, whole or not at all.
-
-    Raises
-    ------
-    OSError
-        The file cannot be written.
-    """
+def encoded(kept: SavedSegmentCRF) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return the arrays and the metadata of a file."""
     space, features = kept.space, kept.features
     arrays: dict[str, Array] = {
         "theta": kept.theta,
@@ -95,7 +90,7 @@ def write(path: str | os.PathLike[str], kept: SavedSegmentCRF) -> None:
         "header": msgspec.json.encode(header).decode(),
         "index": msgspec.json.encode(kept.attributes.metadata()).decode(),
     }
-    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+    return arrays, metadata
 
 
 def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
@@ -108,7 +103,11 @@ def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
     OSError
         It cannot be opened.
     """
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION)
+    return decoded(*read_arrays(path, kind=KIND, version=VERSION), os.fspath(path))
+
+
+def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> SavedSegmentCRF:
+    """Return what the arrays and the metadata of a file say; `name` is for messages."""
     try:
         header = msgspec.json.decode(metadata["header"], type=_Header)
         about = msgspec.json.decode(metadata["index"], type=dict[str, Any])
@@ -136,7 +135,7 @@ def read(path: str | os.PathLike[str]) -> SavedSegmentCRF:
         )
         _check_parts(space, features, arrays["theta"])
     except (LookupError, ValueError, OverflowError, RecursionError, *_OURS) as error:
-        raise ModelFileError(f"{os.fspath(path)}: damaged: {error}") from None
+        raise ModelFileError(f"{name}: damaged: {error}") from None
     parts = header.labels, index, features, space, arrays["theta"]
     return SavedSegmentCRF(*parts, header.columns, header.scheme, header.record)
 

@@ -525,52 +525,14 @@ def labels_from_spans(
         touches = 0 < previous.end == span.start and previous.type == span.type
         tail = f"-{span.type}" if span.type else ""
         labels[span.start : span.end] = [
-            letter + tail for letter in _letters(span.end - span.start, table, touches=touches)
+            letter + tail for letter in span_letters(span.end - span.start, table, touches=touches)
         ]
         previous = span
     return labels
 
 
-def labels_from_arrays(
-    offsets: Longs, start: Longs, end: Longs, kind: Ints | Longs, types: Sequence[str], scheme: str
-) -> list[list[str]]:
-    """Return the labels of sentences that have these spans: `labels_from_spans` of many at once.
-
-    Parameters
-    ----------
-    offsets : int64 [B + 1]
-    start, end : int64 [M]
-        Tokens, numbered through; spans ascend and do not overlap.
-    kind : int [M]
-        Index into `types`.
-    types : sequence of str
-    scheme : str
-        One that can be written.
-    """
-    table = named_scheme(scheme)
-    names: list[str] = []
-    for length, place, touches in _PLACES:
-        letter = _letters(length, table, touches=touches)[place]
-        names += [f"{letter}-{name}" if name else letter for name in types]
-    first_in = np.isin(start, offsets)
-    behind = np.zeros(len(start), dtype=np.int64)  # 1: right behind another of its type
-    behind[1:] = (start[1:] == end[:-1]) & (kind[1:] == kind[:-1]) & ~first_in[1:]
-    size, count = end - start, len(types)
-    code = np.full(int(offsets[-1]), len(names), dtype=np.int64)
-    tokens = Ragged.from_lengths(size)
-    code[tokens.ranges(start)] = _MIDDLE * count + tokens.repeat(kind)
-    code[end - 1] = _LAST * count + kind
-    code[start] = (2 * behind + (size > 1)) * count + kind
-    flat = np.asarray([*names, OUTSIDE], dtype=object)[code].tolist()
-    return [flat[a:b] for a, b in itertools.pairwise(offsets.tolist())]
-
-
-# (tokens of a span, place of one, whether a span of its type stands before it)
-_PLACES = ((1, 0, False), (2, 0, False), (1, 0, True), (2, 0, True), (3, 1, False), (2, 1, False))
-_MIDDLE, _LAST = 4, 5
-
-
-def _letters(length: int, scheme: Scheme, *, touches: bool) -> str:
+def span_letters(length: int, scheme: Scheme, *, touches: bool) -> str:
+    """Return the letters of a span; `touches`: one of its type stands right before it."""
     if scheme.name == "io":
         return "I" * length
     if scheme.name == "iob1":

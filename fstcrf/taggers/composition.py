@@ -1,0 +1,187 @@
+"""`compose`: taggers that were trained separately, or lattices of one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import TRANSDUCED, is_fst, refuse_fst
+from fstcrf.arrays import Floats
+from fstcrf.errors import OptionError
+from fstcrf.lazy import LazyModule
+from fstcrf.taggers.jointmodel import JointModel, Normalize
+from fstcrf.taggers.model.model import Model
+from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger
+from fstcrf.taggers.taggers import CRF, Composable, Composition
+
+if TYPE_CHECKING:
+    import pynini
+
+    from fstcrf import lattices
+    from fstcrf.lattices import JointLattice, Lattice
+    from fstcrf.machines import grammar as grammars
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.plans import Search
+    from fstcrf.taggers import composing
+    from fstcrf.taggers import product as products
+    from fstcrf.taggers.product import Product
+else:  # a tagger that is loaded does not wait for what few calls need
+    composing = LazyModule("fstcrf.taggers.composing")
+    products = LazyModule("fstcrf.taggers.product")
+    grammars = LazyModule("fstcrf.machines.grammar")
+    lattices = LazyModule("fstcrf.lattices")
+
+LatticeT = TypeVar("LatticeT", bound="Lattice")
+
+
+@overload
+def compose(
+    part: LatticeT,
+    /,
+    *,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> LatticeT: ...
+@overload
+def compose(
+    first: Lattice,
+    second: Lattice,
+    /,
+    *more: Lattice,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> JointLattice: ...
+@overload
+def compose(
+    *parts: Lattice,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> Lattice: ...
+@overload
+def compose(
+    only: Tagger[LabelsT, ArrayT],
+    /,
+    *,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    search: Search | None = None,
+) -> Composition[LabelsT, ArrayT]: ...
+@overload
+def compose(
+    *parts: CRF | Composition | pynini.Fst,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    search: Search | None = None,
+) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
+@overload
+def compose(
+    *parts: Tagger | pynini.Fst,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    search: Search | None = None,
+) -> (
+    Composition[tuple[list[str], ...], tuple[Floats, ...]]
+    | Product[tuple[list[str], ...], tuple[Floats, ...]]
+): ...
+def compose(
+    *parts: Lattice | Tagger | pynini.Fst,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    search: Search | None = None,
+) -> Lattice | Composition | Product:
+    """Compose taggers that were trained separately, or lattices of one sentence.
+
+    Parameters
+    ----------
+    *parts : CRF, Composition or SegmentCRF, or Lattice
+        Taggers, in any order; a pynini transducer between two of them relabels what the first
+        writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length.
+    grammar : Grammar, optional
+        What the labels must obey.
+    weights : sequence of float, optional
+        Factor of the potentials of each part (maps have none), at least 0; never of the grammar's
+        or a map's. Ones when absent.
+    normalize : {"product", "chain"}, optional
+        Taggers only. product: potentials are added, one normaliser over all tapes. chain: the
+        product of conditional probabilities; see the page on what the joint score means. When
+        absent: as the parts are; else chain where a tagger reads another, no weights are given and
+        no map leaves a choice; else product.
+    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
+        Lattices only. Potentials of the labels that two of them give one token.
+    search : {"auto", "lazy", "expanded"}, optional
+        How best paths under a grammar are found: over the product, or lazily, by states that are
+        made as they are met. Both are exact. auto, the default: by the size of the product.
+
+    Returns
+    -------
+    Composition or Lattice
+        A tagger again, or a lattice again; of taggers of which one is of segments a `Product`.
+
+    Raises
+    ------
+    OptionError
+        Parts that do not go together.
+    GrammarError
+        A grammar that does not go with the labels.
+    DataError, LabelError
+        A map that is not length-preserving, or goes between other labels.
+    """
+    if not parts:
+        raise OptionError("nothing to compose: give at least one tagger or lattice")
+    given = [part for part in parts if isinstance(part, lattices.Lattice)]
+    if len(given) == len(parts):
+        if normalize is not None:
+            raise OptionError("normalize= is for taggers; lattices only have potentials")
+        lattice = lattices.product(given, coupling=coupling, weights=weights, search=search)
+        return lattice if grammar is None else lattice & grammar
+    if coupling is not None:
+        raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
+    if given:
+        refuse_fst(next(filter(is_fst, parts), None), TRANSDUCED)
+        raise OptionError("taggers compose with taggers, lattices with lattices")
+    if grammar is not None and not isinstance(grammar, grammars.Grammar):
+        raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
+    if any(
+        isinstance(part, Composable) and not isinstance(part, JointModel | Model) for part in parts
+    ):
+        return _segmental(parts, weights, normalize, search, grammar)
+    composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
+    composition = composition if search is None else replace(composition, search=search)
+    if grammar is not None:
+        composition = composition.constrained(grammar)
+    if composition.normalize == "product":
+        _ = composition.program.decoder  # what is too large is said here, not when tagging
+    return composition
+
+
+def _segmental(
+    parts: Sequence[Any],
+    weights: Sequence[float] | None,
+    normalize: Normalize | None,
+    search: Search | None,
+    grammar: Grammar | None,
+) -> Product:
+    """Return the product of taggers of which one is of segments."""
+    odd = next((part for part in parts if not isinstance(part, Composable)), None)
+    if odd is not None:
+        raise OptionError(f"{odd!r} is no tagger that composes with taggers of segments")
+    if normalize == "chain" or search is not None:
+        option = "normalize='chain'" if normalize == "chain" else "search="
+        raise OptionError(f"{option} is for taggers of tokens alone; one here is of segments")
+    alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
+    found: Product = parts[0] if alone else products.Product(parts, weights)
+    return found if grammar is None else found.constrained(grammar)

@@ -1,0 +1,432 @@
+"""`Product`: taggers of any kinds that decide together, by the product of their lattices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import msgspec
+import numpy as np
+
+from fstcrf import display
+from fstcrf.arguments import real_number
+from fstcrf.arrays import Array, Floats, Longs
+from fstcrf.errors import FstcrfError, GrammarError, ModelFileError, NoPathError, OptionError
+from fstcrf.lattices import Lattice, product
+from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.distributions import Distributions
+from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.findings import Confidence
+from fstcrf.lattices.many import log_partition, ranked
+from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
+from fstcrf.lazy import LazyModule
+from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.ragged import Ragged
+from fstcrf.storage import PRODUCT, SEGMENTS, read_arrays, write_arrays
+from fstcrf.taggers import jointmodel
+from fstcrf.taggers.known import Bias, Forced, Known, Request
+from fstcrf.taggers.model import model as models
+from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.spelling import Spelling
+from fstcrf.taggers.tagger import ArrayT, LabelsT, selected
+from fstcrf.taggers.taggers import CRF, Composable, Composition
+from fstcrf.text.corpus.schemes import SpanArrays
+
+if TYPE_CHECKING:
+    from fstcrf.kernel import Budget
+    from fstcrf.machines.plans import Search
+
+segmental: Any = LazyModule("fstcrf.taggers.segmental")  # it stands on this
+
+KIND, VERSION = PRODUCT, 1
+
+_MOST = 10_000
+"""Paths that are looked at for labellings that differ in some tapes."""
+
+
+class Product(Composable[LabelsT, ArrayT]):
+    """Taggers of any kinds that decide together; made by `fstcrf.compose`.
+
+    A path is one of each tagger's lattice; scores add. Tapes of segments are written as labels of
+    tokens, in the scheme of their tagger; a grammar reads the label of each segment on them.
+
+    Parameters
+    ----------
+    taggers : tuple of Composable
+        CRFs, compositions, taggers of segments; each writes tapes of its own.
+    weights : tuple of float
+        Factor of each tagger's scores, at least 0.
+    conjuncts : tuple of Acceptor
+        The grammar, bound to the tapes.
+
+    Raises
+    ------
+    OptionError
+        Two tapes with one name, another number of weights or negative ones, a composition with
+        ``normalize="chain"``.
+    """
+
+    def __init__(
+        self,
+        taggers: Sequence[Composable],
+        weights: Sequence[float] | None = None,
+        conjuncts: Sequence[Acceptor] = (),
+    ) -> None:
+        factors = [1.0] * len(taggers) if weights is None else list(weights)
+        self.taggers, self.conjuncts = tuple(taggers), tuple(conjuncts)
+        self.weights = tuple(real_number(factor, "a weight") for factor in factors)
+        if len(factors) != len(taggers) or any(not 0 <= f < np.inf for f in self.weights):
+            raise OptionError(
+                f"weights are {factors}, expected {len(taggers)} numbers from 0, one a tagger"
+            )
+        twice = [tape for tape in self.tapes if self.tapes.count(tape) > 1]
+        if twice:
+            raise OptionError(f"two taggers of the tape {twice[0]!r}: each writes one of its own")
+        for tagger in taggers:
+            if getattr(tagger, "normalize", "product") == "chain":
+                raise OptionError(
+                    f"{tagger!r} is no product of transducers, which alone goes with taggers of "
+                    "segments: compose its taggers with normalize='product'"
+                )
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
+        return f"<Product: {sizes}>"
+
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """Names of the tapes that it writes."""
+        return tuple(tape for tagger in self.taggers for tape in tagger.tapes)
+
+    @property
+    def label_sets(self) -> dict[str, tuple[str, ...]]:
+        """The labels of each tape."""
+        return {t: labels for one in self.taggers for t, labels in one.label_sets.items()}
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes of its lattices."""
+        return tuple(tape for tagger in self.taggers for tape in tagger.on)
+
+    def spelling(self, tape: str) -> Spelling | None:
+        """Return how segments of a tape are written as labels of tokens; None: it has none."""
+        return next((t.spelling(tape) for t in self.taggers if tape in t.tapes), None)
+
+    def with_weights(self, *weights: float) -> Self:
+        """Return the same taggers with other factors of their scores."""
+        return type(self)(self.taggers, weights, self.conjuncts)
+
+    def facts(self) -> dict[str, display.Cell]:
+        """Return who decides together, and under what."""
+        return {
+            "taggers": display.listed([repr(tagger) for tagger in self.taggers]),
+            "weights": display.listed([f"{weight:g}" for weight in self.weights]),
+            "grammar": display.listed([part.name for part in self.conjuncts]) or None,
+        }
+
+    # --- Grammars -----------------------------------------------------------------------------
+
+    if TYPE_CHECKING:
+
+        def __and__(self, grammar: Grammar) -> Self: ...
+
+    def constrained(
+        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+    ) -> Self:
+        """Return the taggers under one more grammar.
+
+        Parameters
+        ----------
+        grammar : Grammar
+            It reads the label of each segment on tapes of segments, but, where it is over several
+            tapes, that of each token.
+
+        Raises
+        ------
+        GrammarError
+            A grammar that does not go with the labels.
+        OptionError
+            A search or a budget: lattices of segments are written out, nothing is searched.
+        """
+        for name, value in {"search": search, "budget": budget}.items():
+            if value is not None:
+                raise OptionError(f"{name}= is for taggers of tokens; segments are written out")
+        sets = {tape.name: tape.labels for tape in self.on}
+        try:
+            added = grammar.bind(sets)
+        except GrammarError as error:
+            spelled = [tape.name for tape in self.on if tape.segments]
+            if not spelled or len(sets) > 1:
+                raise
+            raise GrammarError(
+                f"{error}; a grammar of the tape {spelled[0]!r} reads the label of each segment"
+            ) from None
+        return type(self)(self.taggers, self.weights, (*self.conjuncts, *added))
+
+    def without_grammar(self) -> Self | None:
+        """Return the same taggers without a grammar; None where there is none."""
+        return type(self)(self.taggers, self.weights) if self.conjuncts else None
+
+    # --- Lattices -----------------------------------------------------------------------------
+
+    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+        """Return the lattice of each sentence, with what is known put in."""
+        each = [
+            tagger.transducers(sentences, None if known is None else known.of_tapes(tagger.tapes))
+            for tagger in self.taggers
+        ]
+        rows = [product(row, weights=self.weights) for row in zip(*each, strict=True)]
+        for acceptor in self.conjuncts:
+            grammar = Grammar.from_acceptor(acceptor)
+            rows = [row & grammar for row in rows]
+        return rows
+
+    def lattice(
+        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
+    ) -> Lattice:
+        """Return one sentence's lattice over all tapes; arguments as for `tag`."""
+        each = None if forced is None else [forced]
+        asked = Request([sentence], forced=each, bias=bias)
+        return self.transducers(asked.sentences, self._known(asked))[0]
+
+    def _searched(self, search: Search) -> Self:
+        raise OptionError(f"search={search!r} is for taggers of tokens; segments are written out")
+
+    def _known(self, asked: Request) -> Known | None:
+        return None if asked.free else asked.known(self.tapes)
+
+    # --- Tagging ------------------------------------------------------------------------------
+
+    def decoded(self, asked: Request) -> Answer:
+        """Return what `decode` does; see `Tagger.decoded`."""
+        if asked.budget is not None:
+            raise OptionError("budget= is for taggers of tokens; segments are written out")
+        lattices = self.transducers(asked.sentences, self._known(asked))
+        shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
+        if len(shown) == len(self.tapes):
+            paths = [self._spelled(one, self.tapes) for one in self._ranked(lattices, asked)]
+        else:
+            paths = [self._distinct(lattice, asked.n, shown) for lattice in lattices]
+            paths = self._summed(paths, shown, asked, lattices)
+        if asked.strict:
+            _check(paths, lattices)
+        sets = {tape: self.label_sets[tape] for tape in shown}
+        answer = Answer.of_paths(paths, sets, [lattice.length for lattice in lattices], asked.n)
+        return answer.with_posterior(lambda: self._distributions(lattices, asked.threads))
+
+    def _ranked(self, lattices: Sequence[Lattice], asked: Request) -> Sequence[Sequence[Path]]:
+        return ranked(lattices, asked.n, threads=asked.threads)
+
+    def _spelled(self, paths: Sequence[Path], shown: Sequence[str]) -> list[Path]:
+        """Return paths with the labels of tokens on all tapes shown."""
+        numbers = [self.tapes.index(tape) for tape in shown]
+        written = ([self._written(path, k) for k in numbers] for path in paths)
+        return [
+            replace(path, labels=labels_of_tapes(labels), places=())
+            for path, labels in zip(paths, written, strict=True)
+        ]
+
+    def _written(self, path: Path, number: int) -> tuple[str, ...]:
+        labels = path.labels[number] if len(self.tapes) > 1 else path.labels
+        spelling = self.spelling(self.tapes[number])
+        place = path.places[number] if path.places else None
+        if spelling is None or place is None:
+            return tuple(labels)
+        return tuple(spelling.written(place.starts, place.ends, labels))
+
+    def _distinct(self, lattice: Lattice, n: int, shown: Sequence[str]) -> list[Path]:
+        """Return the best labellings that differ in the tapes shown, of the best paths of all."""
+        size = 4 * n
+        while True:
+            paths = lattice.nbest(size)
+            best: dict[object, Path] = {}
+            for path in self._spelled(paths, shown):
+                best.setdefault(path.labels, path)
+            if len(paths) < size or len(best) >= n or size >= _MOST:
+                return list(best.values())[:n]
+            size = min(2 * size, _MOST)
+
+    def _summed(
+        self,
+        ranked: Sequence[Sequence[Path]],
+        shown: Sequence[str],
+        asked: Request,
+        lattices: Sequence[Lattice],
+    ) -> list[list[Path]]:
+        """Return labellings with the probability of all paths that have them: where forced."""
+        number = [b for b, paths in enumerate(ranked) for _ in paths]
+        labels = [path.labels for paths in ranked for path in paths]
+        rows = [one if len(shown) > 1 else (one,) for one in labels]
+        evidence = self._known(asked) or Known({}, {})
+        forced = {tape: [labels[b] for b in number] for tape, labels in evidence.forced.items()}
+        forced |= {tape: [list(row[k]) for row in rows] for k, tape in enumerate(shown)}
+        some = selected(asked.sentences, np.asarray(number, dtype=np.int64))
+        there = self.transducers(some, Known(forced, evidence.bias)) if number else []
+        log_z = iter(log_partition(there, threads=asked.threads).tolist())
+        whole = log_partition(lattices, threads=asked.threads).tolist()
+        return [
+            [replace(path, probability=share(next(log_z), whole[b])) for path in paths]
+            for b, paths in enumerate(ranked)
+        ]
+
+    def posterior(self, asked: Request, known: Known | None) -> Distributions:
+        """Return the distributions over the labellings of sentences, with what is known put in."""
+        return self._distributions(self.transducers(asked.sentences, known), asked.threads)
+
+    def _distributions(self, lattices: Sequence[Lattice], threads: int) -> Distributions:
+        spelled = {tape: self.spelling(tape) for tape in self.tapes}
+        rows: Any = dict.fromkeys(self.tapes, lattices)
+        return _Spelled(rows, None, threads, {t: one for t, one in spelled.items() if one})
+
+    # --- Files --------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the taggers, the weights and the grammar to one file, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        write_arrays(path, *encoded(self), kind=KIND, version=VERSION)
+
+
+def _check(paths: Sequence[Sequence[Path]], lattices: Sequence[Lattice]) -> None:
+    for number, (one, lattice) in enumerate(zip(paths, lattices, strict=True)):
+        if not one:
+            error = lattice.row.no_path()
+            raise NoPathError(
+                error.reason,
+                position=error.position,
+                sentence=number,
+                constraints=error.constraints,
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Spelled(Distributions):
+    """The same of lattices some of whose tapes have segments, written as labels of tokens."""
+
+    spellings: Mapping[str, Spelling] | None = None
+
+    def marginals(self, tape: str) -> list[Floats | None]:
+        """Return the probability of each label at each token, float64 [T, L] a sentence."""
+        spelling = (self.spellings or {}).get(tape)
+        if spelling is None:
+            return super().marginals(tape)
+        rows = self.lattices[tape]
+        return [None if row is None else spelling.marginals(row, tape) for row in rows]
+
+    def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
+        """Return the probability of each of the spans, float64 [M]; 0 without a lattice."""
+        if tape not in (self.spellings or {}):
+            return super().span_probabilities(tape, spans, offsets)
+        chances = np.zeros(len(spans.start))
+        for b, own in enumerate(Ragged(np.searchsorted(spans.start, offsets)).slices()):
+            lattice: Any = self.lattices[tape][b]
+            if lattice is None or own.start == own.stop:
+                continue
+            first = offsets[b]
+            start, end = (spans.start[own] - first).tolist(), (spans.end[own] - first).tolist()
+            types = [spans.types[k] for k in spans.type[own].tolist()]
+            triples = list(zip(start, end, types, strict=True))
+            chances[own] = lattice.span_probabilities(triples, tape=tape)
+        return chances
+
+    def confidence(self, sentence: int, path: Path) -> Confidence:  # noqa: ARG002
+        """Return how sure the best path of a sentence is; see `Lattice.confidence`."""
+        lattice: Any = next(iter(self.lattices.values()))[sentence]
+        return cast("Confidence", lattice.confidence())
+
+
+# --- The file of a product ------------------------------------------------------------------------
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str
+    metadata: dict[str, str]
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    parts: tuple[_Part, ...]
+    weights: tuple[float, ...]
+    conjuncts: tuple[jointmodel.AcceptorHeader, ...]
+
+
+def encoded(tagger: Product) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return a product as arrays and metadata."""
+    arrays: dict[str, Array] = {}
+    parts = []
+    for k, part in enumerate(tagger.taggers):
+        kind, (own, metadata) = _encoded_part(part)
+        arrays |= {f"part{k}.{name}": array for name, array in own.items()}
+        parts.append(_Part(kind, metadata))
+    for k, acceptor in enumerate(tagger.conjuncts):
+        arrays |= jointmodel.acceptor_arrays(f"conjunct{k}.", acceptor)
+    headers = tuple(jointmodel.acceptor_header(acceptor) for acceptor in tagger.conjuncts)
+    header = _Header(tuple(parts), tagger.weights, headers)
+    return arrays, {"product": msgspec.json.encode(header).decode()}
+
+
+def _encoded_part(
+    part: Composable,
+) -> tuple[str, tuple[dict[str, Array], dict[str, str]]]:
+    if isinstance(part, CRF):
+        return models.KIND, models.encoded(part)
+    if isinstance(part, Composition):
+        return jointmodel.KIND, jointmodel.encoded(part)
+    if isinstance(part, Product):
+        return KIND, encoded(part)
+    if isinstance(part, segmental.SegmentCRF):
+        return SEGMENTS, segmental.encoded(part)
+    raise OptionError(f"{part!r} cannot be saved: it has no file of its own")
+
+
+def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product:
+    """Read or map the file of a product.
+
+    Raises
+    ------
+    ModelFileError
+        No such file, of another version, or damaged.
+    OSError
+        It cannot be opened.
+    """
+    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
+    return _decoded(arrays, metadata, os.fspath(path))
+
+
+def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> Product:
+    try:
+        header = msgspec.json.decode(metadata["product"], type=_Header)
+        parts = [
+            _decoded_part(part, jointmodel.group(arrays, f"part{k}."), name)
+            for k, part in enumerate(header.parts)
+        ]
+        conjuncts = [
+            jointmodel.acceptor_of(one, jointmodel.group(arrays, f"conjunct{k}."))
+            for k, one in enumerate(header.conjuncts)
+        ]
+        tagger: Product = Product(parts, header.weights, conjuncts)
+        sets = {tape.name: tape.labels for tape in tagger.on}
+        for acceptor in conjuncts:
+            Grammar.from_acceptor(acceptor).bind(sets)
+    except KeyError as error:
+        raise ModelFileError(f"{name}: not a sound product: no {error}") from None
+    except (msgspec.DecodeError, FstcrfError) as error:
+        raise ModelFileError(f"{name}: not a sound product: {error}") from None
+    return tagger
+
+
+def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Composable:
+    if part.kind == models.KIND:
+        return CRF.of(models.decoded(arrays, part.metadata, name))
+    if part.kind == jointmodel.KIND:
+        return Composition.of(jointmodel.decoded(arrays, part.metadata, name))
+    if part.kind == KIND:
+        return _decoded(arrays, part.metadata, name)
+    if part.kind == SEGMENTS:
+        return cast("Composable", segmental.decoded(arrays, part.metadata, name))
+    raise ModelFileError(f"a part of kind {part.kind!r}")

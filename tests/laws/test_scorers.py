@@ -1,0 +1,296 @@
+"""Taggers of every kind answer what the paths of their parts say, counted one by one."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import fstcrf
+from fstcrf import CRF, Corpus, Grammar, SegmentCRF
+from fstcrf.constraints import pairs
+from fstcrf.errors import GrammarError, LabelError, ModelFileError, NoPathError, OptionError
+from fstcrf.taggers.product import Product
+
+DATA = Corpus.from_sentences(
+    [
+        {
+            "word": ["she", "left", "New", "York"],
+            "pos": ["N", "V", "J", "N"],
+            "tag": ["O", "O", "B-LOC", "I-LOC"],
+        },
+        {
+            "word": ["New", "York", "is", "big"],
+            "pos": ["J", "N", "V", "J"],
+            "tag": ["B-LOC", "I-LOC", "O", "O"],
+        },
+        {
+            "word": ["Ann", "left", "Rio"],
+            "pos": ["N", "V", "N"],
+            "tag": ["B-PER", "O", "B-LOC"],
+        },
+    ]
+)
+ASKED: list[dict[str, list[str]]] = [
+    {"word": ["Ann", "left", "New"]},
+    {"word": []},
+    {"word": ["Rio"]},
+]
+TEMPLATE = "U0:%x[-1..1,word]\nU1"
+
+SEGMENTS = SegmentCRF.train(DATA, "tag", TEMPLATE, segments=["word"], l2=0.3, max_iterations=8)
+SINGLES = SegmentCRF.train(DATA, "tag", TEMPLATE, writes="bioes", l2=0.3, max_iterations=8)
+POS = CRF.train(DATA, "pos", f"{TEMPLATE}\nB", l2=0.3, max_iterations=8)
+ONE_PLACE = Grammar.from_text('export ONE = ("[O]" | "[PER]")* "[LOC]" ("[O]" | "[PER]")*;')
+NO_VERB_THERE = pairs(
+    {("LOC", "N"), ("LOC", "J"), *((a, b) for a in ("O", "PER") for b in ("N", "V", "J"))},
+    ("tag", "pos"),
+)
+
+
+class Kind(NamedTuple):
+    """A tagger, its parts, and which labels of segments and of tokens are legal."""
+
+    tagger: Any
+    parts: tuple[Any, ...]
+    weights: tuple[float, ...] = ()
+    legal: Callable[[dict[str, list[str]], dict[str, list[str]]], bool] = lambda _, __: True
+
+
+def one_place(segments: dict[str, list[str]], _: object) -> bool:
+    return segments["tag"].count("LOC") == 1
+
+
+def no_verb_there(_: object, under: dict[str, list[str]]) -> bool:
+    return ("LOC", "V") not in zip(under["tag"], under["pos"], strict=True)
+
+
+KINDS: dict[str, Callable[[], Kind]] = {
+    "CRF": lambda: Kind(POS, (POS,)),
+    "segments": lambda: Kind(SEGMENTS, (SEGMENTS,)),
+    "segments written as BIOES": lambda: Kind(SINGLES, (SINGLES,)),
+    "segments under a grammar": lambda: Kind(SEGMENTS & ONE_PLACE, (SEGMENTS,), (), one_place),
+    "segments beside a CRF": lambda: Kind(SEGMENTS @ POS, (SEGMENTS, POS)),
+    "a CRF beside segments": lambda: Kind(POS @ SEGMENTS, (POS, SEGMENTS)),
+    "with weights": lambda: Kind(
+        fstcrf.compose(SEGMENTS, POS, weights=[0.5, 2.0]), (SEGMENTS, POS), (0.5, 2.0)
+    ),
+    "beside, under a grammar of both": lambda: Kind(
+        (SEGMENTS @ POS) & NO_VERB_THERE, (SEGMENTS, POS), (), no_verb_there
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return KINDS[request.param]()
+
+
+class One(NamedTuple):
+    """A path: labels of tokens by tape, its score."""
+
+    labels: dict[str, list[str]]
+    score: float
+
+
+def under(segments: Any, length: int) -> list[str]:
+    found = [""] * length
+    for one in segments:
+        found[one.start : one.end] = [one.type] * (one.end - one.start)
+    return found
+
+
+def spelled(segments: Any, length: int, *, single: bool) -> list[str]:
+    found = ["O"] * length
+    for one in segments:
+        if one.type == "O":
+            continue
+        letters = "B" + "I" * (one.end - one.start - 1)
+        if single:
+            letters = "S" if len(letters) == 1 else f"{letters[:-1]}E"
+        found[one.start : one.end] = [f"{letter}-{one.type}" for letter in letters]
+    return found
+
+
+def paths(kind: Kind, sentence: dict[str, list[str]], bias: Any = None) -> list[One]:
+    """All legal paths, each tagger's multiplied out."""
+    length, every = len(sentence["word"]), []
+    for k, part in enumerate(kind.parts):
+        factor = kind.weights[k] if kind.weights else 1.0
+        rows = []
+        for path in part.lattice(sentence).nbest(100_000):
+            words, segments, tokens = list(path.labels), list(path.labels), list(path.labels)
+            if isinstance(part, SegmentCRF):
+                single = part.scheme == "bioes"
+                words = spelled(path.segments, length, single=single)
+                tokens = under(path.segments, length)
+            rows.append((part.tapes[0], words, segments, tokens, factor * path.score))
+        every.append(rows)
+    found = []
+    for combined in itertools.product(*every):
+        if kind.legal({t: s for t, _, s, _, _ in combined}, {t: u for t, _, _, u, _ in combined}):
+            labels = {tape: words for tape, words, _, _, _ in combined}
+            score = sum(row[-1] for row in combined)
+            for tape, added in (bias or {}).items():
+                factor = 1.0
+                if kind.weights:
+                    factor = kind.weights[[p.tapes[0] for p in kind.parts].index(tape)]
+                score += factor * sum(added.get(label, 0.0) for label in labels[tape])
+            found.append(One(labels, score))
+    return sorted(found, key=lambda one: -one.score)
+
+
+def log_z(found: list[One]) -> float:
+    return float(np.logaddexp.reduce([one.score for one in found])) if found else -np.inf
+
+
+def of_path(kind: Kind, path: Any) -> dict[str, list[str]]:
+    several = len(kind.tagger.tapes) > 1
+    rows = path.labels if several else (path.labels,)
+    return {tape: list(row) for tape, row in zip(kind.tagger.tapes, rows, strict=True)}
+
+
+def checked(kind: Kind, ranked: list[Any], wanted: list[One], total: float) -> None:
+    assert len(ranked) == len(wanted)
+    by_labels = {repr(sorted(one.labels.items())): one.score for one in wanted}
+    for path, one in zip(ranked, wanted, strict=True):
+        assert path.score == pytest.approx(one.score, abs=1e-9)
+        assert path.probability == pytest.approx(np.exp(one.score - total), abs=1e-9)
+        own = by_labels[repr(sorted(of_path(kind, path).items()))]
+        assert own == pytest.approx(path.score, abs=1e-9)
+
+
+def sentences(kind: Kind) -> Iterator[tuple[dict[str, list[str]], list[One]]]:
+    for sentence in ASKED:
+        found = paths(kind, sentence)
+        if found:
+            yield sentence, found
+
+
+def test_n_best_and_marginals(kind: Kind) -> None:
+    tagger = kind.tagger
+    for sentence, every in sentences(kind):
+        total = log_z(every)
+        checked(kind, tagger.nbest_all([sentence], 7)[0], every[:7], total)
+        tagged = tagger.tag(sentence)
+        rows = tagged if len(tagger.tapes) > 1 else (tagged,)
+        assert dict(zip(tagger.tapes, rows, strict=True)) == every[0].labels
+        answer = tagger.decode([sentence])
+        assert answer.probabilities[0] == pytest.approx(np.exp(every[0].score - total), abs=1e-9)
+        for tape, labels in tagger.label_sets.items():
+            (table,) = answer.marginals(tape)
+            wanted = np.zeros((len(sentence["word"]), len(labels)))
+            for one in every:
+                for t, label in enumerate(one.labels[tape]):
+                    wanted[t, labels.index(label)] += np.exp(one.score - total)
+            np.testing.assert_allclose(table, wanted, atol=1e-9)
+
+
+def test_batches_are_their_sentences(kind: Kind) -> None:
+    alive = [sentence for sentence, _ in sentences(kind)]
+    together = kind.tagger.tag_all(alive, threads=2)
+    assert together == [kind.tagger.tag(sentence) for sentence in alive]
+
+
+def test_known_labels_and_biases(kind: Kind) -> None:
+    tagger, sentence = kind.tagger, ASKED[0]
+    tape = tagger.tapes[0]
+    label = paths(kind, sentence)[3].labels[tape][1]
+    others = tagger.label_sets[tape]
+    bias = {tape: {label: 0.7, others[0]: -1.3}}
+    forced = {tape: [None, f"{label}|{others[-1]}", "_"]}
+    wanted = [
+        one for one in paths(kind, sentence, bias) if one.labels[tape][1] in {label, others[-1]}
+    ]
+    found = tagger.nbest_all([sentence], 5, forced=[forced], bias=bias)[0]
+    checked(kind, found, wanted[:5], log_z(wanted))
+    lattice = tagger.lattice(sentence, forced=forced, bias=bias)
+    assert lattice.log_partition() == pytest.approx(log_z(wanted), abs=1e-9)
+
+
+def test_files_and_pickles(kind: Kind, tmp_path: Path) -> None:
+    alive = [sentence for sentence, _ in sentences(kind)]
+    wanted = kind.tagger.nbest_all(alive, 3)
+    kind.tagger.save(tmp_path / "model")
+    for again in (fstcrf.load(tmp_path / "model"), pickle.loads(pickle.dumps(kind.tagger))):
+        assert type(again) is type(kind.tagger)
+        assert again.nbest_all(alive, 3) == wanted
+
+
+def test_tapes_shown() -> None:
+    both = KINDS["segments beside a CRF"]()
+    every = paths(both, ASKED[0])
+    for tape in both.tagger.tapes:
+        best: dict[str, float] = {}
+        mass: dict[str, float] = {}
+        for one in every:
+            name = repr(one.labels[tape])
+            best.setdefault(name, one.score)
+            mass[name] = mass.get(name, 0.0) + float(np.exp(one.score - log_z(every)))
+        (found,) = both.tagger.nbest_all([ASKED[0]], 4, tapes=[tape])
+        names = [repr(list(path.labels)) for path in found]
+        assert names == list(best)[:4]
+        for name, path in zip(names, found, strict=True):
+            assert path.score == pytest.approx(best[name], abs=1e-9)
+            assert path.probability == pytest.approx(mass[name], abs=1e-9)
+
+
+def test_grammars_that_refuse() -> None:
+    tagger = SEGMENTS & ONE_PLACE
+    with pytest.raises(NoPathError) as caught:
+        tagger.tag_all([ASKED[0], {"word": []}])
+    assert caught.value.sentence == 1
+    answer = tagger.decode(ASKED, on_no_path="skip")
+    assert answer.dead.tolist() == [False, True, False]
+    relaxed = tagger.decode(ASKED, on_no_path="relax")
+    assert relaxed.changed.tolist() == ["", "grammar", ""]
+    assert SEGMENTS.tag({"word": []}) == []
+    free = tagger.without_grammar()
+    assert free is not None
+    assert free.tag_all(ASKED) == SEGMENTS.tag_all(ASKED)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "text"),
+    [
+        (lambda: SEGMENTS @ SINGLES, OptionError, "two taggers of the tape 'tag'"),
+        (lambda: SEGMENTS & Grammar.shipped("bio"), GrammarError, "the label of each segment"),
+        (lambda: fstcrf.compose(SEGMENTS, POS, normalize="chain"), OptionError, "tokens alone"),
+        (lambda: fstcrf.compose(SEGMENTS, POS, search="lazy"), OptionError, "search="),
+        (lambda: fstcrf.compose(SEGMENTS, POS, weights=[1.0]), OptionError, "2 numbers from 0"),
+        (lambda: fstcrf.compose(SEGMENTS, POS, weights=[1.0, -1]), OptionError, "numbers from 0"),
+        (lambda: SEGMENTS.tag(ASKED[0], budget=3), OptionError, "budget="),
+        (lambda: SEGMENTS.tag(ASKED[0], forced=["O", "X", "O"]), LabelError, "forced label 'X'"),
+        (lambda: SEGMENTS.tag(ASKED[0], bias={"X": 1.0}), LabelError, "X"),
+        (lambda: SEGMENTS.constrained(ONE_PLACE, search="lazy"), OptionError, "written out"),
+        (lambda: (SEGMENTS & ONE_PLACE).tag(ASKED[0], search="lazy"), OptionError, "written out"),
+    ],
+)
+def test_refusals(ask: Callable[[], Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        ask()
+    assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_scheme_that_looks_back() -> None:
+    looking = SegmentCRF.train(DATA, "tag", TEMPLATE, writes="iob1", max_iterations=2)
+    assert looking.tag_all(ASKED)[1] == []
+    with pytest.raises(OptionError, match="by what stands before it"):
+        looking.decode(ASKED, forced=[["O", None, None], None, None])
+
+
+def test_files_that_are_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    (SEGMENTS @ POS).save(path)
+    content = bytearray(path.read_bytes())
+    content[-20] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError):
+        fstcrf.load(path)
+    assert isinstance(SEGMENTS @ POS, Product)
