@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from fstcrf.errors import GrammarError, LabelError, NoPathError, OptionError, Sh
 from fstcrf.kernel import Budget
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.arcs import Arcs
+from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
 from fstcrf.lattices.findings import (
     Confidence,
@@ -35,16 +36,14 @@ from fstcrf.lattices.paths import Path, share
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.lattices.tapes import Taped
+from fstcrf.lazy import given_state
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
-from fstcrf.machines.plans.chain import scaled_acceptor
+from fstcrf.machines.plans.chain import scaled_acceptor, silent_acceptor
 from fstcrf.machines.plans.program import AxisPlan
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
-
-if TYPE_CHECKING:
-    from fstcrf.lattices.ctc import Frames
 
 SEGMENT = "segment"
 """Name of the tape of segments."""
@@ -76,6 +75,7 @@ def unknown_label(label: str, labels: Sequence[str]) -> str:
     return f"unknown label {label!r}; the labels are {known}"
 
 
+@dataclass(frozen=True, eq=False)
 class ArcRow:
     """A weighted set of paths of arcs, under a grammar.
 
@@ -83,10 +83,10 @@ class ArcRow:
     ----------
     free : Arcs
         One row, without the grammar.
-    on : sequence of Tape
-    given : int
+    on : tuple of Tape
+    many : int
         Arcs that were given, which `Arcs.origin` numbers.
-    rules : sequence of Rule
+    rules : tuple of Rule
         The grammar.
     frames : Frames, optional
         The frames of a CTC lattice, in which strings are searched.
@@ -94,53 +94,23 @@ class ArcRow:
         First token that no path passes, where it is known why there is none.
     """
 
-    summable = True
+    free: Arcs
+    on: tuple[Tape, ...]
+    many: int = 0
+    rules: tuple[Rule, ...] = ()
+    frames: Frames | None = None
+    dead: int | None = None
 
-    def __init__(
-        self,
-        free: Arcs,
-        on: Sequence[Tape],
-        *,
-        given: int = 0,
-        rules: Sequence[Rule] = (),
-        frames: Frames | None = None,
-        dead: int | None = None,
-    ) -> None:
-        self.free, self._given, self.rules = free, given, tuple(rules)
-        self.on, self._frames, self._dead = tuple(on), frames, dead
-        if not rules:
-            self.__dict__["engine"] = free
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        options = {"given": self._given, "rules": self.rules, "frames": self._frames}
-        return _made, (type(self), self.free, self.on, options | {"dead": self._dead})
-
-    def _with(self, free: Arcs, **changed: Any) -> Self:
-        parts: dict[str, Any] = {
-            "given": self._given,
-            "rules": self.rules,
-            "frames": self._frames,
-            "dead": self._dead,
-        }
-        return type(self)(free, self.on, **(parts | changed))
+    summable: ClassVar = True
+    large: ClassVar = ""
+    __getstate__ = given_state
 
     @property
     def size(self) -> str:
-        """How large it is, for people."""
         arcs = f"{len(self.engine.source):,} arcs, {len(self.on[0].labels)} labels"
         size = f"{self.length} tokens" if self.timed else f"{len(self.engine.final):,} states"
         behind = [tape.name for tape in self.on[1:]]
         return f"{size}, {arcs}" + (f", beside {', '.join(behind)}" if behind else "")
-
-    @property
-    def large(self) -> str:
-        """Nothing: what is written out is small."""
-        return ""
-
-    @property
-    def ruled(self) -> bool:
-        """Whether it stands under a grammar."""
-        return bool(self.rules)
 
     @property
     def segmented(self) -> bool:
@@ -149,44 +119,34 @@ class ArcRow:
 
     @property
     def given(self) -> int | None:
-        """Arcs that were given and may be chosen; None: there are none."""
-        return self._given if self.segmented else None
+        return self.many if self.segmented else None
 
     @cached_property
     def engine(self) -> Arcs:
-        """What answers: the paths under the grammar."""
         found = self.free
         for rule in self.rules:
             found = found.product(*rule)
         return found
 
-    @property
-    def clocked(self) -> Arcs:
-        """The engine with each node at one token: what is asked of tokens is asked of it."""
-        return self.engine if self.timed else self.engine.clocked
-
     @cached_property
     def _searched(self) -> Frames | None:
         """The frames in which strings are searched; None: the arcs, as of all other lattices."""
-        if self._frames is None or any(rule.over != "segments" for rule in self.rules):
+        if self.frames is None or any(rule.over != "segments" for rule in self.rules):
             return None
-        return self._frames.under([rule.acceptor for rule in self.rules])
+        return self.frames.under([rule.acceptor for rule in self.rules])
 
     @property
     def timed(self) -> bool:
-        """Whether paths cover a text, and so the same tokens."""
         return self.free.texts is not None
 
     @property
     def length(self) -> int:
-        """Tokens of the text, or of the longest path where there is no text."""
         if self.timed:
             return int(self.free.rows.lengths[0])
         there = (self.engine.final > -np.inf).any()
-        return int((self.clocked if there else self.free.clocked).rows.lengths[0])
+        return int((self.engine if there else self.free).clocked.rows.lengths[0])
 
     def __len__(self) -> int:
-        """Tokens; raises ShapeError where paths differ."""
         shortest, longest = self.lengths
         if shortest != longest:
             raise ShapeError(
@@ -194,30 +154,21 @@ class ArcRow:
             )
         return shortest
 
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """Tokens of the shortest and of the longest path; zeros where there is none."""
-        return (self.length, self.length) if self.timed else self._lengths
-
     @cached_property
-    def _lengths(self) -> tuple[int, int]:
-        return self.engine.lengths()
+    def lengths(self) -> tuple[int, int]:
+        return (self.length, self.length) if self.timed else self.engine.lengths()
 
     # --- Without a path -----------------------------------------------------------------------
 
     def check_alive(self) -> None:
-        """Raise NoPathError where there is no path."""
         if self.engine.log_z[0] == -np.inf:
             raise self.no_path()
 
     def no_path(self, runs: Runs | None = None) -> NoPathError:  # noqa: ARG002
-        """Return the error that says where all paths have died, if that is known."""
         if not self.segmented:
-            if self._dead is None:
+            if self.dead is None:
                 return NoPathError("the lattice has no path")
-            return NoPathError(
-                "every label sequence is forbidden from here on", position=self._dead
-            )
+            return NoPathError("every label sequence is forbidden from here on", position=self.dead)
         position = self.engine.furthest()
         if position >= self.length:
             return NoPathError("every sequence of segments that covers the text is forbidden")
@@ -226,14 +177,12 @@ class ArcRow:
     # --- Paths ---
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Arcs, Runs]:
-        """Return the engine and its n best paths; nothing is searched."""
         refuse_options({"budget": budget, "search": search})
         return self.engine, self.engine.nbest(n)
 
     def labellings(
         self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
     ) -> list[Path]:
-        """Return the n best labellings of some tapes."""
         if len(self.on) == 1 and self._deterministic:
             return Questions(self).nbest(n, budget, search=search)
         refuse_options({"budget": budget, "search": search})
@@ -244,7 +193,6 @@ class ArcRow:
         return [self._summed(numbers, known[list(x)], score) for x, score in found]
 
     def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
-        """Return the n most probable label sequences of the first tape, where there is a path."""
         best = self.engine.told(self.engine.nbest(1).elements, 0).label.tolist()
         if self._searched is not None:
             found = self._searched.search(budget, n, tuple(best))
@@ -307,7 +255,6 @@ class ArcRow:
         return float(found.log_z[0])
 
     def expectations(self) -> SegmentCounts:
-        """Return what is expected of the lattice: the gradient of log Z."""
         self.check_alive()
         arcs, size = self.engine, len(self.on[0].labels)
         mine = self.arc_probabilities()
@@ -315,7 +262,7 @@ class ArcRow:
         if own and (arcs.left == arcs.label[:, 0]).all():
             count, ends = arcs.met()
             return SegmentCounts(mine, count[:-1], count[-1], ends[:-1])
-        both = self.clocked.after_last(0, size, "segments")
+        both = self.engine.clocked.after_last(0, size, "segments")
         code = both.label[:, -1]
         there = code >= 0
         weights = both.posterior[there]
@@ -325,36 +272,31 @@ class ArcRow:
         return SegmentCounts(mine, total[1:], total[0], last)
 
     def arc_probabilities(self) -> Floats:
-        """Return the probability of each arc that was given, float64 [E]."""
         self.check_alive()
         known, arcs = self.engine.origin >= 0, self.engine
-        total = np.bincount(
-            arcs.origin[known], weights=arcs.posterior[known], minlength=self._given
-        )
+        total = np.bincount(arcs.origin[known], weights=arcs.posterior[known], minlength=self.many)
         return total.astype(np.float64)
 
     def string_sum(self, labels: Sequence[str]) -> float:
-        """Return the log of the sum over all paths with these labels; −inf where there is none."""
         if self._searched is not None:
             return self._searched.log_sum(self._ids(labels))
         return self._sum_of([0], [self._ids(labels)])
 
     def saying(self, said: Said) -> Self:
-        """Return the paths that say this and nothing else."""
         if self.segmented and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
-            found = self.clocked.exactly(tape, *self._checked(spans, tape))
+            found = self.engine.clocked.exactly(tape, *self._checked(spans, tape))
         else:
             several = len(self.on) > 1 and said and not isinstance(said[0], str)
             found = self.engine
             for tape, labels in enumerate(cast("Any", said if several else [said])):
                 found = found.spelling(tape, self._ids(labels, tape))
-        return self._with(found, rules=(), frames=None)
+        return replace(self, free=found, rules=(), frames=None)
 
     def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
         index = {label: k for k, label in enumerate(self.on[tape].labels)}
         for label in labels:
-            if self._frames is not None and index.get(label, -1) in (-1, self._frames.blank):
+            if self.frames is not None and index.get(label, -1) in (-1, self.frames.blank):
                 raise LabelError(f"{label!r} is no label of strings")
             if label not in index:
                 raise LabelError(unknown_label(label, self.on[tape].labels))
@@ -381,7 +323,6 @@ class ArcRow:
     def span_probabilities(
         self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
     ) -> Floats:
-        """Return the probabilities that exactly these segments are there; 0: there is none."""
         _refuse_scheme(scheme)
         self.check_alive()
         listed = self._listed(tape)
@@ -398,7 +339,6 @@ class ArcRow:
         return np.where(listed.key[place] == key, listed.share[place], 0.0)
 
     def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
-        """Return the segments with a probability above a number, by their ends."""
         _refuse_scheme(scheme)
         self.check_alive()
         listed = self._listed(tape)
@@ -421,24 +361,25 @@ class ArcRow:
         """
         _refuse_scheme(scheme)
         self.check_alive()
-        listed, begun = self._listed(tape), self.clocked.begun(tape)
+        listed, begun = self._listed(tape), self.engine.clocked.begun(tape)
         if listed is None or begun is None:
             raise OptionError('runs of frames are not listed: ask minimum_risk("token")')
-        begins, place = np.zeros((2, self.clocked.n_elements))
+        begins, place = np.zeros((2, self.engine.clocked.n_elements))
         begins[begun.element], place[begun.element] = 1.0, listed.share[listed.of]
-        true = float(self.clocked.posterior[begun.element].sum())
+        true = float(self.engine.clocked.posterior[begun.element].sum())
         ratio, chosen = -1.0, np.zeros(0, dtype=np.int32)
         while True:
             value = place - begins * (max(ratio, 0.0) / 2)
-            path = self.clocked.reweight(value).nbest(1).elements
+            path = self.engine.clocked.reweight(value).nbest(1).elements
             size = float(begins[path].sum()) + true
             better = 2.0 * float(place[path].sum()) / size if size > 0.0 else 1.0
             if better <= ratio + 1e-15:
-                return MinimumRisk(Questions(self).said(self.clocked, chosen), min(1.0, ratio))
+                return MinimumRisk(
+                    Questions(self).said(self.engine.clocked, chosen), min(1.0, ratio)
+                )
             ratio, chosen = better, path
 
     def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
-        """Refuse: arcs are written out, and so summed."""
         raise OptionError(f"method={method!r} is for lattices of tokens; those of arcs are exact")
 
     def _key(self, start: Longs, end: Longs, label: Longs, tape: int) -> Longs:
@@ -446,21 +387,22 @@ class ArcRow:
 
     def _listed(self, tape: int) -> _Listed | None:
         """Return the segments of a tape; None where arcs do not say where they end."""
-        begun = self.clocked.begun(tape)
+        begun = self.engine.clocked.begun(tape)
         if begun is None:
             return None
         key = self._key(begun.start, begun.end, begun.label.astype(np.int64), tape)
         keys, first, of = np.unique(key, return_index=True, return_inverse=True)
         of = of.reshape(-1)
-        share_ = np.bincount(of, weights=self.clocked.posterior[begun.element], minlength=len(keys))
+        share_ = np.bincount(
+            of, weights=self.engine.clocked.posterior[begun.element], minlength=len(keys)
+        )
         columns = (begun.start[first], begun.end[first], begun.label[first].astype(np.int64))
         return _Listed(keys, of, *columns, np.minimum(share_.astype(np.float64), 1.0))
 
     # --- Changes ------------------------------------------------------------------------------
 
     def restrict(self, masks: Sequence[Bools]) -> Self:
-        """Return the paths that masks allow: of given arcs [E], or of a tape's labels [T, L]."""
-        free, frames = self.free.clocked, self._frames
+        free, frames = self.free.clocked, self.frames
         for tape, mask in enumerate(masks):
             if mask.ndim == 1:
                 allowed = np.asarray(np.append(mask, True)[free.origin], dtype=bool)
@@ -471,47 +413,41 @@ class ArcRow:
         return self._left(free, frames)
 
     def bounded(self, wanted: Longs) -> Self:
-        """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
         return self._left(self.free.clocked.bounded(wanted), None)
 
     def _left(self, free: Arcs, frames: Frames | None) -> Self:
         """Return what is left of the paths; where there is no text, without what is dead."""
         if self.timed:
-            return self._with(free, frames=frames)
+            return replace(self, free=free, frames=frames)
         left = free.trimmed()
         dead = free.furthest() if not (left.final > -np.inf).any() else None
-        return self._with(left, dead=self._dead if dead is None else dead)
+        return replace(self, free=left, dead=self.dead if dead is None else dead)
 
     def scale(self, factor: float, *, grammar: bool) -> Self:
-        """Return the same with all scores times a factor; `grammar`: those of the grammar, too."""
         rules = self.rules
         if grammar:
             each = [(rule, scaled_acceptor(rule.acceptor, factor)) for rule in rules]
             rules = tuple(rule._replace(acceptor=acceptor) for rule, acceptor in each)
-        frames = None if self._frames is None else self._frames.scale(factor)
-        return self._with(self.free.scale(factor), rules=rules, frames=frames)
+        frames = None if self.frames is None else self.frames.scale(factor)
+        return replace(self, free=self.free.scale(factor), rules=rules, frames=frames)
 
     def reweight(self, tables: Sequence[Floats]) -> Arcs:
-        """Return the legal paths, each with the sum of its labels' scores [T, L] of each tape."""
-        arcs = self.clocked
+        arcs = self.engine.clocked
         value = np.zeros(arcs.n_elements)
         for tape, table in enumerate(tables):
             value += arcs.covers(tape).gathered(table, arcs.n_elements)
         return arcs.reweight(value)
 
     def without_grammar(self) -> Self:
-        """Return all paths, whatever the grammar."""
-        return self._with(self.free, rules=())
+        return replace(self, rules=())
 
     def without_scores(self) -> Self:
-        """Return the paths that the grammar allows, without what it scores them."""
-        silent = [rule._replace(acceptor=_silent(rule.acceptor)) for rule in self.rules]
-        return self._with(self.free, rules=silent)
+        silent = [rule._replace(acceptor=silent_acceptor(rule.acceptor)) for rule in self.rules]
+        return replace(self, rules=tuple(silent))
 
     def constrained(
         self, grammar: Grammar, over: Over | None, search: Search | None, budget: Budget | None
     ) -> Self:
-        """Return the paths that a grammar accepts, its scores added."""
         refuse_options({"search": search, "budget": budget})
         if over is not None:
             one_of("over", over, Over)
@@ -524,12 +460,12 @@ class ArcRow:
             if over is not None or len(self.on) == 1:
                 raise
             parts = grammar.bind({self.on[0].name: self.on[0].labels})
-        rules, names = [], list(sets)
+        rules, names = list(self.rules), list(sets)
         for part in parts:
             tapes = tuple(names.index(tape) if tape else 0 for tape in part.tapes)
             read: Over = over or ("segments" if len(tapes) == 1 else "tokens")
             rules.append(Rule(part, tapes, read))
-        return self._with(self.free, rules=(*self.rules, *rules))
+        return replace(self, rules=tuple(rules))
 
     @classmethod
     def of_tokens(cls, lattice: Taped, on: Sequence[Tape]) -> Self:
@@ -559,10 +495,9 @@ class ArcRow:
             pairs=PairScores(pairs),
             per_position=joint.per_token,
         )
-        return cls(arcs, on)
+        return cls(arcs, tuple(on))
 
     def arcs(self) -> ArcRow:
-        """Return the same: they are written out."""
         return self
 
     def beside(
@@ -571,19 +506,18 @@ class ArcRow:
         names: Sequence[Mapping[str, str]],
         coupling: Coupling,
     ) -> ArcRow:
-        """Return the composition with others: an arc for each two at a token."""
         parts = [self, *(other.arcs() for other in others)]
         first = Ragged.from_lengths(len(part.on) for part in parts).offsets.tolist()
-        arcs = self.clocked
+        arcs = self.engine.clocked
         for k, other in enumerate(parts[1:], start=1):
             tables = {}
             for (a, b), table in coupling.items():
                 if first[k] <= max(a, b) < first[k + 1]:
                     tables[min(a, b), max(a, b)] = table if a < b else table.swapaxes(-1, -2)
-            arcs = arcs.beside(cast("Arcs", other.clocked), tables)
+            arcs = arcs.beside(cast("Arcs", other.engine.clocked), tables)
         each = zip(parts, names, strict=True)
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
-        return ArcRow(arcs, on, given=self._given)
+        return ArcRow(arcs, tuple(on), self.many)
 
     def beginning_where(self, begins: Callable[[str], bool]) -> Self:
         """Return the paths whose segments begin at tokens that begin one, and only there.
@@ -597,13 +531,14 @@ class ArcRow:
             raise OptionError("no tape of tokens: compose with one first, segments @ tokens")
         first = np.asarray([begins(label) for label in self.on[1].labels])
         arcs = self.free
-        return self._with(arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed())
+        return replace(
+            self, free=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed()
+        )
 
     # --- Other forms --------------------------------------------------------------------------
 
     @cached_property
     def machine(self) -> openfst.Machine:
-        """The paths as flat arrays of an acceptor over the labels of its first tape."""
         flat, which = self.engine.explicit
         label = self.engine.label[:, 0]
         read = label if which is None else np.where(which >= 0, label[which], -1)
@@ -622,7 +557,6 @@ class ArcRow:
         )
 
     def plan(self) -> Plan:
-        """Return what the paths cost, arcs being written out."""
         flat, _ = self.engine.explicit
         nodes, arcs, tokens = len(flat.final), len(flat.target), max(self.length, 1)
         axes = [
@@ -632,15 +566,6 @@ class ArcRow:
         grammar = tuple((rule.acceptor.name, f"arcs, of {rule.over}") for rule in self.rules)
         each = -(-arcs // tokens)
         return Plan(tuple(axes), grammar, 1, 0, -(-nodes // tokens), each, each)
-
-
-def _made(kind: type[ArcRow], free: Arcs, on: Sequence[Tape], options: dict[str, Any]) -> ArcRow:
-    return kind(free, on, **options)
-
-
-def _silent(acceptor: Acceptor) -> Acceptor:
-    """Return an acceptor without its scores: only what it forbids."""
-    return replace(acceptor, score=None, final=np.where(acceptor.final > -np.inf, 0.0, -np.inf))
 
 
 def _refuse_scheme(scheme: str | Scheme | None) -> None:

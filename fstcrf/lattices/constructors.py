@@ -57,7 +57,7 @@ def from_segments(
     given, value = _checked_arcs(size, start, end, label, score, names)
     pairs, ending = _checked_pairs(names, transitions, initial, final)
     arcs = _segment_arcs(size, *given, value, pairs, ending)
-    return ArcRow(arcs, [Tape(tape, names, segments=True)], given=len(value))
+    return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
 def from_spans(
@@ -90,7 +90,7 @@ def from_spans(
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
     arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
-    return ArcRow(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
+    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), len(value))
 
 
 def from_words(
@@ -132,7 +132,7 @@ def from_words(
         class_final=final,
         pairs=PairScores(matrix[None]),
     )
-    return ArcRow(arcs.in_order(), [Tape(SEGMENT, labels, segments=True)], given=len(start))
+    return ArcRow(arcs.in_order(), (Tape(SEGMENT, labels, segments=True),), len(start))
 
 
 def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None) -> ArcRow:
@@ -149,7 +149,7 @@ def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None
         raise TooLargeError(f"{size:,} symbols: their pairs are too many to write out")
     arcs = _frame_arcs(value, int(column))
     frames = Frames(value, int(column), None)
-    return ArcRow(arcs, [Tape(SEGMENT, names, segments=True)], frames=frames)
+    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), frames=frames)
 
 
 def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcRow:
@@ -184,7 +184,7 @@ def from_machine(
         class_final=_NONE,
         pairs=None,
     )
-    return ArcRow(arcs, [Tape(tape, names, segments=False)], given=count)
+    return ArcRow(arcs, (Tape(tape, names, segments=False),), count)
 
 
 def from_paths(

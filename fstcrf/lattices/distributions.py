@@ -85,7 +85,7 @@ class Distributions:
         parts = [
             lattice.confidence(budget=self.budget)
             for lattice in (several[sentence] for several in together.values())
-            if lattice is not None and (unknown or lattice.row.ruled)
+            if lattice is not None and (unknown or lattice.dense.program.conjuncts)
         ]
         known = Interval(path.probability, path.probability)
         return Confidence(

@@ -149,6 +149,10 @@ class Engine(Protocol):
         Entry (t, i, j): label i at token t - 1 and label j at token t.
         """
 
+    @property
+    def clocked(self) -> Engine:
+        """The same paths, each element at one token: what is asked of tokens is asked of it."""
+
     def forget(self) -> None:
         """Let go of what is as large as the lattices and is made again when somebody asks."""
 
@@ -163,10 +167,6 @@ class Row(Protocol):
     @property
     def length(self) -> int:
         """Tokens of the text, or of the longest path where there is no text."""
-
-    @property
-    def lengths(self) -> tuple[int, int]:
-        """Tokens of the shortest and of the longest path; zeros where there is none."""
 
     @property
     def timed(self) -> bool:
@@ -186,14 +186,6 @@ class Row(Protocol):
     @property
     def engine(self) -> Engine:
         """What answers: the paths under the grammar."""
-
-    @property
-    def clocked(self) -> Engine:
-        """The engine of which tokens are asked."""
-
-    @property
-    def ruled(self) -> bool:
-        """Whether it stands under a grammar."""
 
     @property
     def summable(self) -> bool:
@@ -252,9 +244,6 @@ class Row(Protocol):
         One for each of the first tapes.
         """
 
-    def bounded(self, wanted: Longs) -> Self:
-        """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
-
     def scale(self, factor: float, *, grammar: bool) -> Self:
         """Return the same with all scores times a factor; `grammar`: those of the grammar, too."""
 
@@ -280,14 +269,8 @@ class Row(Protocol):
     ) -> Row:
         """Return the composition with others.
 
-        Parameters
-        ----------
-        others : sequence of Row
-            Of the same tokens.
-        names : sequence of mapping of str to str
-            New names for the tapes of each, this one first.
-        coupling : mapping of (int, int) to float64 [L1, L2] or [T, L1, L2]
-            By the numbers of two of all tapes.
+        `names` are those of the tapes of each, this one first; couplings, of all tokens or with a
+        table for each, are by the numbers of two of all tapes.
         """
 
     def arcs(self) -> WrittenRow:
@@ -305,6 +288,13 @@ class Row(Protocol):
 
 class WrittenRow(Row, Protocol):
     """A row whose arcs are written out: what is asked of such alone."""
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Tokens of the shortest and of the longest path; zeros where there is none."""
+
+    def bounded(self, wanted: Longs) -> Self:
+        """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
 
     def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         """Return the n most probable label sequences of the first tape, where there is a path."""

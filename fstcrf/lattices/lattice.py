@@ -7,7 +7,7 @@ Every kind is this class: it is made by a ``from_`` method, by a tagger, and fro
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
@@ -354,7 +354,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         if mask is not None:
             row = row.restrict(self._masks(mask))
         return self.with_row(
-            row if boundaries is None else row.bounded(self._boundaries(boundaries))
+            row if boundaries is None else row.arcs().bounded(self._boundaries(boundaries))
         )
 
     def _masks(self, mask: Any) -> list[Bools]:
@@ -503,21 +503,6 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             tables[one, len(self.on) + two] = table
         parts: list[Lattice] = [self, lattice]
         return composition.composed(parts, tables)
-
-    def beginning_where(self, begins: Callable[[str], bool]) -> Lattice:
-        """Return a composition whose segments begin at labels of tokens that begin one, only there.
-
-        Parameters
-        ----------
-        begins : callable
-            Label of the second tape to whether a segment of the first begins there.
-
-        Raises
-        ------
-        OptionError
-            No lattice of tokens was composed with it.
-        """
-        return Lattice(self.row.arcs().beginning_where(begins))
 
     # --- Looking at it ------------------------------------------------------------------------
 

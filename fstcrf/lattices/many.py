@@ -101,7 +101,7 @@ def _groups(
     members = [lattices[k] for k in numbers]
     one, rows = members[0].row, cast("Any", [lattice.row for lattice in members])
     if not isinstance(one, Taped):
-        engines = [row.clocked if clocked else row.engine for row in rows]
+        engines = [row.engine.clocked if clocked else row.engine for row in rows]
         yield Group(numbers, members, arcs.joined(engines))
         return
     program = one.program if search is None else searched(one.program, search)

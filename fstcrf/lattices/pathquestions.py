@@ -70,7 +70,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     @property
     def clocked(self) -> Engine:
         """The engine of which tokens are asked."""
-        return self.row.clocked
+        return self.row.engine.clocked
 
     @property
     def length(self) -> int:
@@ -80,7 +80,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     @property
     def lengths(self) -> tuple[int, int]:
         """Tokens of the shortest and of the longest path; zeros where there is none."""
-        return self.row.lengths
+        timed, length = self.row.timed, self.row.length
+        return (length, length) if timed else self.row.arcs().lengths
 
     @property
     def on(self) -> tuple[Tape, ...]:

@@ -22,11 +22,11 @@ from fstcrf.lattices.engine import Segment
 from fstcrf.lattices.findings import MinimumRisk, ProbableSpans, check_share
 from fstcrf.lattices.many import Group, answered
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
-from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
+from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme
+from fstcrf.text.corpus import spans as spans_of
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable, split_label, tables
 
 # --- How labels are read as spans -----------------------------------------------------------------
@@ -152,7 +152,7 @@ def probable_spans(
     def ask(group: Group) -> list[ProbableSpans]:
         if not isinstance(group.engine, Dense):
             return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
-        return _probable(group.engine, above, _tape_of(group.lattices[0], tape), _read(scheme))
+        return probable(group.engine, above, _tape_of(group.lattices[0], tape), scheme)
 
     for group, found in answered(lattices, ask, threads):
         out.update(zip(group.numbers, found, strict=True))
@@ -167,36 +167,16 @@ def _read(scheme: str | Scheme | None) -> Scheme:
     return named_scheme("conlleval" if scheme is None else scheme)
 
 
-def lattice_spans(
-    engine: Dense, above: float, tape: str, scheme: str | Scheme | None
-) -> ProbableSpans:
-    """Return all spans above a probability of an only row; see `probable_spans`."""
-    read = _read(scheme)
-    if not engine.rows.total:
-        engine.check(engine.log_z)
-        return _no_spans(span_reading(engine.program.labels(tape), read).types)
-    return _probable(engine, above, tape, read)[0]
-
-
-def lattice_span_probabilities(
-    engine: Dense, asked: Sequence[Segment], tape: str, scheme: str | Scheme | None
-) -> Floats:
-    """Return the probabilities of spans of an only row."""
-    read, tokens = _read(scheme), engine.rows.total
-    _check_spans(asked, tokens, span_reading(engine.program.labels(tape), read).types)
-    if not tokens:
-        engine.check(engine.log_z)
-        return np.empty(0)
-    return _asked(engine, [asked], tape, read)[0]
-
-
 def _no_spans(types: tuple[str, ...]) -> ProbableSpans:
     none = np.empty(0, dtype=np.int32)
     return ProbableSpans(none, none, none, np.empty(0), types)
 
 
-def _probable(engine: Dense, above: float, tape: str, scheme: Scheme) -> list[ProbableSpans]:
-    labels, types = _labels_of(engine, tape, scheme)
+def probable(
+    engine: Dense, above: float, tape: str, scheme: str | Scheme | None
+) -> list[ProbableSpans]:
+    """Return all spans of each row above a probability; see `probable_spans`."""
+    labels, types = _labels_of(engine, tape, _read(scheme))
     if labels is None:
         engine.check(engine.log_z)
         return [_no_spans(())] * len(engine.rows)
@@ -245,18 +225,14 @@ def span_probabilities(
     """
     if len(spans) != len(lattices):
         raise OptionError(f"{len(spans)} lists of spans for {len(lattices)} lattices")
-    for lattice, asked in zip(lattices, spans, strict=True):
-        if isinstance(getattr(lattice, "row", None), Taped):
-            labels = lattice.on[lattice.spanned(tape)].labels
-            _check_spans(asked, len(lattice), span_reading(labels, _read(scheme)).types)
     out = [np.empty(0) for _ in lattices]
 
     def ask(group: Group) -> list[Floats]:
-        asked = [spans[number] for number in group.numbers]
+        own = [spans[number] for number in group.numbers]
         if not isinstance(group.engine, Dense):
-            each = zip(group.lattices, asked, strict=True)
-            return [one.span_probabilities(own, tape=tape, scheme=scheme) for one, own in each]
-        return _asked(group.engine, asked, _tape_of(group.lattices[0], tape), _read(scheme))
+            each = zip(group.lattices, own, strict=True)
+            return [one.span_probabilities(some, tape=tape, scheme=scheme) for one, some in each]
+        return asked(group.engine, own, _tape_of(group.lattices[0], tape), scheme)
 
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):
@@ -325,37 +301,37 @@ def known_probabilities(
     return out
 
 
-def _check_spans(asked: Sequence[Segment], tokens: int, types: tuple[str, ...]) -> None:
-    known = set(types)
-    for start, end, kind in asked:
-        if not 0 <= start < end <= tokens:
-            raise OptionError(f"span {start}:{end} in a sentence of {tokens} tokens")
-        if kind not in known:
-            there = ", ".join(sorted(types)) or "none"
-            raise OptionError(f"no label has the type {kind!r}; the types are {there}")
-
-
-def _asked(
-    engine: Dense, asked: Sequence[Sequence[Segment]], tape: str, scheme: Scheme
+def asked(
+    engine: Dense, spans: Sequence[Sequence[Segment]], tape: str, scheme: str | Scheme | None
 ) -> list[Floats]:
+    """Return the probabilities of spans of each row."""
+    scheme = _read(scheme)
+    known = span_reading(engine.program.labels(tape), scheme).types
+    for own, tokens in zip(spans, engine.rows.lengths.tolist(), strict=True):
+        for start, end, kind in own:
+            if not 0 <= start < end <= tokens:
+                raise OptionError(f"span {start}:{end} in a sentence of {tokens} tokens")
+            if kind not in known:
+                there = ", ".join(sorted(known)) or "none"
+                raise OptionError(f"no label has the type {kind!r}; the types are {there}")
     labels, types = _labels_of(engine, tape, scheme)
     place = {name: i for i, name in enumerate(types)}
     rows = [
         (k, start, place[kind], end)
-        for k, spans_ in enumerate(asked)
-        for start, end, kind in spans_
+        for k, own in enumerate(spans)
+        for start, end, kind in own
         if kind in place
     ]
     if labels is None or not rows:
         engine.check(engine.log_z)
-        return [np.zeros(len(spans_)) for spans_ in asked]
+        return [np.zeros(len(own)) for own in spans]
     distinct, number = np.unique(np.asarray(rows, dtype=np.int64), axis=0, return_inverse=True)
-    bounds = np.searchsorted(distinct[:, 0], np.arange(len(asked) + 1))
+    bounds = np.searchsorted(distinct[:, 0], np.arange(len(spans) + 1))
     table = np.ascontiguousarray(distinct[:, [1, 3, 2]], dtype=np.int32)
     found, log_z = kernel.asked_spans(engine.bound, labels, kernel.AskedSpans(bounds, table))
     engine.check(log_z)
     values = iter(found[number.reshape(-1)].tolist())
-    return [np.asarray([next(values) if s[2] in place else 0.0 for s in x]) for x in asked]
+    return [np.asarray([next(values) if s[2] in place else 0.0 for s in own]) for own in spans]
 
 
 # --- Minimum-Bayes-risk decoding ------------------------------------------------------------------
@@ -379,14 +355,14 @@ def span_risk(
         return MinimumRisk((), 1.0)
     told = engine.told(engine.nbest(1).elements, engine.program.tapes.index(tape))
     first = [labels[k] for k in told.label.tolist()]
-    chosen = [(s.start, s.end, s.type) for s in spans(first, scheme=scheme)]
-    known = dict(zip(chosen, _asked(engine, [chosen], tape, scheme)[0].tolist(), strict=True))
+    chosen = [(s.start, s.end, s.type) for s in spans_of(first, scheme=scheme)]
+    known = dict(zip(chosen, asked(engine, [chosen], tape, scheme)[0].tolist(), strict=True))
     true = _expected_spans(engine, tape, scheme)
     ratio = _ratio(sum(known.values()), len(chosen), true)
     floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
-        (probable,) = _probable(engine, floor, tape, scheme)
-        known |= {(span.start, span.end, span.type): p for span, p in probable}
+        (found,) = probable(engine, floor, tape, scheme)
+        known |= {(span.start, span.end, span.type): p for span, p in found}
         chosen, ratio = _improved(chosen, known, ratio, true, tokens, _apart(labels, scheme))
         if ratio / 2 >= floor or floor == 0.0:
             break  # spans below would lower the ratio

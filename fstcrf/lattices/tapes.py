@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array
-from fstcrf.arrays import Bools, Floats
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lazy import LazyModule, memoised
@@ -138,38 +138,7 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
     )
 
 
-# --- Masks ----------------------------------------------------------------------------------------
-
 TapedT = TypeVar("TapedT", bound=Taped)
-
-
-def labelling_masks(taped: Taped, labels: Sequence[str] | Sequence[Sequence[str]]) -> list[Bools]:
-    """Return the masks that allow one label sequence of each tape."""
-    tapes = taped.tapes
-    parts = cast("Sequence[Sequence[str]]", (labels,) if len(tapes) == 1 else labels)
-    if len(parts) != len(tapes):
-        raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(tapes)}")
-    return [_one_label(taped, tape, part) for tape, part in zip(tapes, parts, strict=True)]
-
-
-def _one_label(taped: Taped, tape: str, labels: Sequence[str]) -> Bools:
-    if len(labels) != len(taped):
-        raise ShapeError(f"{len(labels)} labels for {len(taped)} tokens")
-    topology = taped.program.chain[tape].topology
-    mask = np.zeros((len(taped), topology.n_labels), dtype=bool)
-    mask[np.arange(len(taped)), topology.label_ids(labels)] = True
-    return mask
-
-
-def restricted(taped: TapedT, masks: Sequence[Bools]) -> TapedT:
-    """Return the potentials of the paths that pass the masks of the first tapes."""
-    changed = {}
-    for tape, mask in zip(taped.tapes, masks, strict=False):
-        k = taped.state_potentials(tape)
-        states = mask[:, taped.program.chain[tape].topology.state_label]
-        changed[k] = np.where(states, taped.values[k], -np.inf)
-    return taped.with_values(changed)
-
 
 # --- Programs and lattices made of others: composed, coupled, scaled, under a grammar -----------
 

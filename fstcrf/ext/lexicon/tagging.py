@@ -152,7 +152,7 @@ class LexiconTagger:
                 table[classes.index(kind), known.index(label)] = score
         tied: Mapping[tuple[str, str], ArrayLike] = {("segment", names[0]): table}
         found = segments.with_tokens(tokens, coupling=tied)
-        return found.beginning_where(begins) if self.agree else found
+        return Lattice(found.row.arcs().beginning_where(begins)) if self.agree else found
 
     def _sentence(self, text: str) -> dict[str, list[str]]:
         column = self.column
