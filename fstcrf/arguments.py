@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Bools, Floats
 from fstcrf.errors import DataError, FstcrfError, OptionError, ShapeError
 
 if TYPE_CHECKING:
@@ -91,6 +91,21 @@ def _numbered(labels: Mapping[Any, Any], place: str, error: type[FstcrfError]) -
 def _short(value: object) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def truth_array(values: ArrayLike, name: str) -> Bools:
+    """Return an array of what is true as bool; of numbers 1 is, and 0 is not, and others are none.
+
+    Masks of another kind, 0 and -10000 to be added to scores, would be taken for the opposite.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind == "b":
+        return array
+    wrong = [0] if array.dtype.kind not in _REAL else np.flatnonzero((array != 0) & (array != 1))
+    if array.size and len(wrong):
+        found = array.item(int(wrong[0]))
+        raise ShapeError(f"{name} holds {_short(found)}, expected true and false, or 1 and 0")
+    return array.astype(bool)
 
 
 def real_array(values: ArrayLike, name: str, *, error: type[FstcrfError] = ShapeError) -> Floats:

@@ -32,6 +32,8 @@ printed, such as lone surrogates, is escaped.
 
 from __future__ import annotations
 
+import sys
+
 __all__ = [
     "ClusterError",
     "ContradictionError",
@@ -248,7 +250,10 @@ class MissingDependencyError(FstcrfError, ImportError):
 
 
 class LabelWarning(UserWarning):
-    """Gold labels were repaired or left out (`on_illegal`), are not known, or in no answer."""
+    """Gold labels were repaired or left out (`on_illegal`), are not known, or in no answer.
+
+    Or labels of a tagger are in no labelling that the scheme of a grammar allows.
+    """
 
 
 class MemoryWarning(UserWarning):
@@ -273,3 +278,15 @@ class InexactWarning(UserWarning):
     The answers themselves say which: `Path.exact` and `Path.bound`. It is given once a call; turn
     it into an error, or ignore it, with `warnings.simplefilter`.
     """
+
+
+# --- Where warnings point to ----------------------------------------------------------------------
+
+
+def level_outside() -> int:
+    """Return the stack level, for the function that warns, of whoever called the package."""
+    level, frame = 1, sys._getframe(1)  # noqa: SLF001 (inspect.stack reads source files)
+    inside = {__name__.partition(".")[0], "contextlib"}
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in inside:
+        level, frame = level + 1, frame.f_back
+    return level

@@ -80,7 +80,7 @@ def compose(
     _check_tapes(paths, parts)
     kind = normalize or ("product" if tune is not None and not any(map(is_chain, parts)) else None)
     joint = constrained(composed(*parts, weights=weights, normalize=kind), grammar)
-    _warn_of_columns(taggers(joint))
+    warn_of_columns(taggers(joint))
     if tune is not None and not isinstance(joint, Composition):
         raise click.UsageError("--tune is for taggers of tokens; one here is of segments")
     if tune is not None and isinstance(joint, Composition):
@@ -106,7 +106,7 @@ def _check_tapes(paths: Sequence[str], parts: Sequence[Model]) -> None:
             writers[tagger.tape] = path
 
 
-def _warn_of_columns(parts: Sequence[Part]) -> None:
+def warn_of_columns(parts: Sequence[Part]) -> None:
     """Say which labels taggers read from the input, where one may have expected otherwise."""
     written = {tagger.tape for tagger in parts}
     for tagger in parts:

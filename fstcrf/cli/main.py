@@ -176,6 +176,9 @@ class Commands(click.Group):
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with as_json("--log-json" in given):  # options may be what is wrong: nothing is parsed yet
             status = self._status(args, extra)
+        # Where Ctrl-C came while Python executed a string, as it does where a dataclass is made,
+        # `python -m` ends by the signal, whatever the status; until it executes another one.
+        exec("")  # noqa: S102
         return sys.exit(status if isinstance(status, int) else 0)
 
     def _status(self, args: Sequence[str] | None, extra: dict[str, Any]) -> Any:

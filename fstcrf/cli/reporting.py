@@ -68,8 +68,8 @@ def failed(error: BaseException) -> Failure:
 
 def as_failure(error: BaseException) -> Failure:
     """Return the failure that tells a user about an exception."""
-    if isinstance(error, KeyboardInterrupt):
-        return Failure("interrupted", INTERRUPTED)
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):
+        return Failure("interrupted", INTERRUPTED)  # Python 3.11 wraps those of `__set_name__`
     if isinstance(error, BrokenPipeError):
         return Failure("")  # whoever read the output has had enough
     if isinstance(error, FstcrfError):
@@ -219,14 +219,21 @@ def stopping(line: str) -> Iterator[None]:
 
 @contextmanager
 def warned() -> Iterator[None]:
-    """Warn of unproven answers and of torn journals in a line on stderr, not in Python's words."""
+    """Warn in a line on stderr, not in Python's words: of unproven answers, torn journals, labels.
+
+    Of labels once: grammars are bound to them several times.
+    """
+    told: set[str] = set()
     with warnings.catch_warnings():
-        for kind in (InexactWarning, RecoveryWarning):
+        for kind in (InexactWarning, RecoveryWarning, LabelWarning):
             warnings.simplefilter("always", kind)
         others = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *rest: Any) -> None:
-            if issubclass(category, InexactWarning | RecoveryWarning):
+            if issubclass(category, LabelWarning) and str(message) in told:
+                return
+            if issubclass(category, InexactWarning | RecoveryWarning | LabelWarning):
+                told.add(str(message))
                 say(f"warning: {message}")
             else:
                 others(message, category, *rest)

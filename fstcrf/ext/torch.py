@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet
+from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.arrays import Array, Bools, Ints, Longs
 from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.lattices.answer import Answer
@@ -106,8 +106,12 @@ class CRFLayer(Module):
         super().__init__()
         if on_no_path not in ("error", "skip"):
             raise OptionError(f"on_no_path is {on_no_path!r}, expected 'error' or 'skip'")
-        if threads < 1:
-            raise OptionError(f"threads is {threads}, expected at least 1")
+        whole_number(threads, "threads", least=1)
+        if grammar is not None and not isinstance(grammar, Grammar):
+            raise OptionError(
+                f"grammar is {type(grammar).__name__}, expected a Grammar, such as "
+                "fstcrf.constraints.bioes()"
+            )
         several = isinstance(labels, Mapping) and all(isinstance(key, str) for key in labels)
         by_tape: Any = labels if several and labels else {ONLY: labels}
         tapes = tuple((str(tape), usual_names(own, names)) for tape, own in by_tape.items())
@@ -116,6 +120,7 @@ class CRFLayer(Module):
         self.heads = Heads(tapes, tuple(tables), grammar)
         self.on_no_path = on_no_path
         for name, given in (("transitions", transitions), ("initial", initial), ("final", final)):
+            self._check_tapes(given, name)
             rank = 2 if name == "transitions" else 1
             made = [
                 _begun(self._of_tape(given, tape), (len(own),) * rank, f"{name} of {tape}")
@@ -128,13 +133,24 @@ class CRFLayer(Module):
             made_one = _begun(table, shape, f"coupling {one}, {other}")
             self._keep(f"coupling_{one}_{other}", made_one, learned=learned)
 
+    def _check_tapes(self, given: Any, name: str) -> None:
+        tapes = [tape for tape, _ in self.heads.tapes]
+        odd = [tape for tape in given if tape not in tapes] if isinstance(given, Mapping) else []
+        if odd:
+            raise OptionError(f"{name}: there is no head {odd[0]!r}, there are {', '.join(tapes)}")
+
     def _of_tape(self, given: Any, tape: str) -> Any:
-        return given.get(tape) if self._several and isinstance(given, Mapping) else given
+        return given.get(tape) if isinstance(given, Mapping) else given
 
     def _keep(self, name: str, values: Tensor | list[Tensor], *, learned: bool) -> None:
         if isinstance(values, list):
             for (tape, _), one in zip(self.heads.tapes, values, strict=True):
                 self._keep(f"{name}_{tape}", one, learned=learned)
+        elif "." in name or hasattr(self, name):
+            raise OptionError(
+                f"heads {', '.join(tape for tape, _ in self.heads.tapes)}: {name!r} cannot be the "
+                "name of one parameter; name heads without dots and underscores"
+            )
         elif learned:
             self.register_parameter(name, Parameter(values))
         else:
@@ -191,7 +207,7 @@ class CRFLayer(Module):
         ShapeError, NumericError, LabelError, OptionError
             What does not fit; NaN or +inf; no such label; a tensor that is not on the CPU.
         """
-        own = self._by_tape(emissions, "emissions")
+        own = self._tensors(emissions)
         scores = self._read(own, lengths, mask)
         gold = self._tags(tags, scores[0])
         tensors = (*own, *self._parameters_in_order())
@@ -227,7 +243,7 @@ class CRFLayer(Module):
         float64 for emissions in float64, else float32. 0 beyond a sentence's end, and in one
         without a path. Of several heads by tape.
         """
-        own = self._by_tape(emissions, "emissions")
+        own = self._tensors(emissions)
         scores = self._read(own, lengths, mask)
         found = label_probabilities(self.heads, scores, *self._values(), threads=self.threads)
         made = [torch.from_numpy(a).to(_wide([e])) for a, e in zip(found, own, strict=True)]
@@ -243,6 +259,13 @@ class CRFLayer(Module):
         if not isinstance(given, Mapping) or set(given) != set(tapes):
             raise OptionError(f"{name}: expected a dict with {', '.join(map(repr, tapes))}")
         return [given[tape] for tape in tapes]
+
+    def _tensors(self, emissions: Any) -> list[Tensor]:
+        own = self._by_tape(emissions, "emissions")
+        odd = [one for one in own if not isinstance(one, Tensor)]
+        if odd:
+            raise OptionError(f"emissions are {type(odd[0]).__name__}, expected a torch.Tensor")
+        return own
 
     def _read(self, emissions: Sequence[Tensor], lengths: Any, mask: Any) -> list[Scores]:
         exporting = getattr(torch.compiler, "is_exporting", bool)  # from PyTorch 2.7 on

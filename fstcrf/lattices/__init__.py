@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from fstcrf.lattices.composition import product
     from fstcrf.lattices.denserow import DenseRow
     from fstcrf.lattices.findings import ProbableSpans, SegmentCounts
-    from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice
+    from fstcrf.lattices.lattice import AnyLattice, JointLattice, Lattice, TapeLattice
     from fstcrf.lattices.many import (
         Paths,
         Ranking,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "AnyLattice",
     "DenseRow",
     "JointLattice",
     "Lattice",
@@ -48,6 +49,7 @@ __getattr__ = importer(
     __name__,
     {
         "Answer": "answer",
+        "AnyLattice": "lattice",
         "DenseRow": "denserow",
         "JointLattice": "lattice",
         "Lattice": "lattice",

@@ -20,6 +20,7 @@ from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import GrammarError, LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.paired import PairScores
+from fstcrf.lattices import arcproducts
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.ctc import Frames
 from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
@@ -251,7 +252,7 @@ class ArcRow:
         """Log of the sum over the paths with these labels on some tapes."""
         found = self.engine
         for tape, row in zip(tapes, rows, strict=True):
-            found = found.spelling(tape, row)
+            found = arcproducts.spelling(found, tape, row)
         return float(found.log_z[0])
 
     def expectations(self) -> SegmentCounts:
@@ -285,12 +286,12 @@ class ArcRow:
     def saying(self, said: Said) -> Self:
         if self.segmented and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
-            found = self.engine.clocked.exactly(tape, *self._checked(spans, tape))
+            found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, tape))
         else:
             several = len(self.on) > 1 and said and not isinstance(said[0], str)
             found = self.engine
             for tape, labels in enumerate(cast("Any", said if several else [said])):
-                found = found.spelling(tape, self._ids(labels, tape))
+                found = arcproducts.spelling(found, tape, self._ids(labels, tape))
         return replace(self, free=found, rules=(), frames=None)
 
     def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
@@ -330,7 +331,7 @@ class ArcRow:
         if listed is None:
             log_z = float(self.engine.log_z[0])
             runs = zip(start.tolist(), end.tolist(), label.tolist(), strict=True)
-            found = [float(self.engine.running(*run).log_z[0]) for run in runs]
+            found = [float(arcproducts.running(self.engine, *run).log_z[0]) for run in runs]
             return np.asarray([share(z, log_z) for z in found])
         key = self._key(start, end, label, tape)
         place = np.minimum(np.searchsorted(listed.key, key), max(len(listed.key) - 1, 0))
@@ -408,12 +409,12 @@ class ArcRow:
                 allowed = np.asarray(np.append(mask, True)[free.origin], dtype=bool)
             else:
                 allowed = free.covers(tape).allowed(mask, free.n_elements)
-            free = free.restrict(allowed)
+            free = free.with_arcs(allowed)
             frames = None if frames is None else frames.restrict(mask)
         return self._left(free, frames)
 
     def bounded(self, wanted: Longs) -> Self:
-        return self._left(self.free.clocked.bounded(wanted), None)
+        return self._left(arcproducts.bounded(self.free.clocked, wanted), None)
 
     def _left(self, free: Arcs, frames: Frames | None) -> Self:
         """Return what is left of the paths; where there is no text, without what is dead."""
@@ -514,7 +515,7 @@ class ArcRow:
             for (a, b), table in coupling.items():
                 if first[k] <= max(a, b) < first[k + 1]:
                     tables[min(a, b), max(a, b)] = table if a < b else table.swapaxes(-1, -2)
-            arcs = arcs.beside(cast("Arcs", other.engine.clocked), tables)
+            arcs = arcproducts.beside(arcs, cast("Arcs", other.engine.clocked), tables)
         each = zip(parts, names, strict=True)
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
         return ArcRow(arcs, tuple(on), self.many)

@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.errors import OptionError, TooLargeError
+from fstcrf.errors import TooLargeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
 from fstcrf.lattices.arcchains import ArcChain
-from fstcrf.lattices.engine import Coupling, Over, Runs, Told
+from fstcrf.lattices.engine import Over, Runs, Told
 from fstcrf.lattices.reading import Reading, successions
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import scaled
@@ -38,14 +38,11 @@ from fstcrf.ragged import Ragged
 MOST_ARCS = 30_000_000
 """Arcs, and pairs of classes, of a lattice that is written out."""
 
-_FREE, _CARRIED = -1, -2
-"""In place of a label: the arc begins nothing, or carries something on."""
-
 FIRST, _ONE = np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64)
 FIRST.flags.writeable = False
 _SHARED = ("source", "target", "left", "right", "score", "origin")
-_TAPED = ("label", "under", "carries")
-_OF_ARCS = (*_SHARED, *_TAPED)
+TAPED = ("label", "under", "carries")
+_OF_ARCS = (*_SHARED, *TAPED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,14 +121,8 @@ class Arcs:
         labels = label if label.ndim == 2 else label[:, None]
         final = np.full(length + 1, -np.inf)
         final[length] = 0.0
-        if "under" not in others:
-            others["under"] = labels
-        if "end" not in others:
-            others["end"] = None
-        if "carries" not in others:
-            others["carries"] = np.zeros(labels.shape, dtype=bool)
-        if "origin" not in others:
-            others["origin"] = np.full(len(source), -1, dtype=np.int64)
+        begins = {"under": labels, "end": None, "carries": np.zeros(labels.shape, dtype=bool)}
+        others = begins | {"origin": np.full(len(source), -1, dtype=np.int64)} | others
         return cls(
             texts=Ragged(np.array([0, length])),
             begins=FIRST,
@@ -187,6 +178,11 @@ class Arcs:
         if len(self.begins) == 1:
             return np.zeros(len(self.final), dtype=np.int64)
         return np.searchsorted(self.begins, np.arange(len(self.final)), side="right") - 1
+
+    @cached_property
+    def boundary(self) -> Longs:
+        """A number of each node that those at the same place of the same row share."""
+        return self._place + self.row
 
     @cached_property
     def _place(self) -> Longs:
@@ -465,86 +461,6 @@ class Arcs:
 
     # --- Some of the paths --------------------------------------------------------------------
 
-    def restrict(self, keep: Bools) -> Arcs:
-        """Return the paths of some arcs alone."""
-        return self.with_arcs(keep)
-
-    def _crossed(self, places: Longs) -> Bools:
-        """Tell which arcs pass over any of some positions, bool [A]."""
-        last = max(int(self.position.max()), int(places.max(initial=0)))
-        before = np.zeros(last + 2, dtype=np.int64)  # paths may end before places
-        before[places + 1] = 1
-        before = np.cumsum(before)  # places below each position
-        start, end = self.position[self.source], self.position[self.target]
-        return before[end] > before[start + 1]
-
-    def exactly(self, tape: int, start: Longs, end: Longs, label: Longs) -> Arcs:
-        """Return the paths of the only row on which these facts, and no others, are on a tape.
-
-        That arcs say only these is not that they say all of them: a path may end before the last.
-        """
-        length = int(max(self.position.max(), end.max(initial=0)))
-        wanted, covered = np.full(length + 1, _FREE), np.zeros(length + 1, dtype=np.int64)
-        np.add.at(covered, start, 1)
-        np.add.at(covered, end, -1)
-        wanted[Ragged.from_lengths(end - start).ranges(start)] = _CARRIED
-        wanted[start] = label
-        reads = np.where(self.carries[:, tape], _CARRIED, self.label[:, tape])
-        keep = reads == wanted[self.position[self.source]]
-        keep &= ~self._crossed(np.concatenate([start, end]))
-        if (np.cumsum(covered) > 1).any():
-            keep[:] = False
-        last = int(end.max(initial=0))
-        final = np.where(self.position >= last, self.final, -np.inf)
-        return replace(self.with_arcs(keep), final=final)
-
-    def spelling(self, tape: int, labels: Sequence[int]) -> Arcs:
-        """Return the paths on which these labels, and no others, are on a tape, one by one.
-
-        By pairs (node, labels read), of those arcs alone that read the next one.
-        """
-        read, width = self.label[:, tape], len(labels) + 1
-        reading = [np.flatnonzero(read == label) for label in labels]
-        free = np.flatnonzero(read < 0)
-        arcs = np.concatenate([*reading, *[free] * width])
-        ahead = np.concatenate(
-            [
-                Ragged.from_lengths(map(len, reading)).rows(),
-                np.repeat(np.arange(width), len(free)),
-            ]
-        )
-        moved, final = self.with_arcs(arcs), np.full((len(self.final), width), -np.inf)
-        final[:, -1] = self.final
-        source = moved.source.astype(np.int64) * width + ahead
-        target = moved.target.astype(np.int64) * width + ahead + (read[arcs] >= 0)
-        return replace(
-            moved,
-            begins=self.begins * width,
-            at=None if self.at is None else np.repeat(self.at, width),
-            final=final.reshape(-1),
-            source=source.astype(np.int32),
-            target=target.astype(np.int32),
-        ).in_order()
-
-    def running(self, start: int, end: int, label: int) -> Arcs:
-        """Return the paths of the only row on which a run on the first tape is just there."""
-        place, carries = self.position[self.source], self.carries[:, 0]
-        reads = np.where(carries, _CARRIED, self.label[:, 0])
-        keep = np.where(place == start, reads == label, (place < start) | (place >= end))
-        keep |= (place > start) & (place < end) & carries
-        keep &= (place != end) | ~carries
-        return self.with_arcs(keep)
-
-    def bounded(self, wanted: Longs) -> Arcs:
-        """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
-        here = wanted[self.position[self.source]]
-        inside = self.position[self.source] > 0
-        keep = ~self._crossed(np.flatnonzero(wanted == 1))
-        keep &= ~(inside & np.where(self.carries[:, 0], here == 1, here == -1))
-        none = np.flatnonzero(wanted[:-1] == -1)  # something goes on there: no path ends before
-        final = np.where(self.position > none.max(initial=-1), self.final, -np.inf)
-        return replace(self.with_arcs(keep), final=final)
-
     def trimmed(self) -> Arcs:
         """Return what lies on a path; nodes where rows begin stay in any case."""
         arcs = self.with_arcs(self.score > -np.inf)
@@ -617,25 +533,6 @@ class Arcs:
         assert found.machine is not None  # noqa: S101 (it is checked when it is made)
         return found
 
-    # --- Many rows ----------------------------------------------------------------------------
-
-    def select(self, rows: Longs) -> Arcs:
-        """Return some rows, each once, in the order given."""
-        nodes = Ragged(np.append(self.begins, len(self.final)))
-        kept, chosen = nodes.entries(rows), nodes.select(rows)
-        number = np.full(len(self.final), -1, dtype=np.int32)
-        number[kept] = np.arange(len(kept), dtype=np.int32)
-        arcs = self.with_arcs(number[self.source] >= 0)
-        return replace(
-            arcs,
-            texts=None if self.texts is None else self.texts.select(rows),
-            begins=chosen.offsets[:-1],
-            at=None if self.at is None else self.at[kept],
-            final=self.final[kept],
-            source=number[arcs.source],
-            target=number[arcs.target],
-        ).in_order()
-
     # --- Products -----------------------------------------------------------------------------
 
     def product(
@@ -681,139 +578,9 @@ class Arcs:
         """Return the arcs with one tape more, of which each begins its label."""
         none = np.zeros(len(label), dtype=bool)
         parts: dict[str, Any] = {"label": label, "under": label, "carries": none}
-        mine = {name: np.column_stack([getattr(self, name), parts[name]]) for name in _TAPED}
+        mine = {name: np.column_stack([getattr(self, name), parts[name]]) for name in TAPED}
         end = np.column_stack([self.ends, self.position[self.target]])
         return replace(self, **cast("dict[str, Any]", mine), end=end)
-
-    def beside(self, other: Arcs, coupling: Coupling) -> Arcs:
-        """Return the pairs of paths over the same tokens, trimmed: an arc for each two at a token.
-
-        Parameters
-        ----------
-        other : Arcs
-            Its tapes come behind.
-        coupling : mapping of (int, int) to float64 [L1, L2]
-            Potentials of labels at a token, by the numbers of two tapes.
-        """
-        one, two = self.paired().pieces(), other.paired().pieces()
-        assert one.pairs is not None  # noqa: S101
-        assert two.pairs is not None  # noqa: S101
-        (tables, r1, l1), (more, r2, l2) = one.pairs.pair.shape, two.pairs.pair.shape
-        size = max(tables, more) * ((r1 - 1) * (r2 - 1) + 1) * l1 * l2
-        check_size(size, "the composition's pair table")
-        first, second = _together(one.boundary, two.boundary)
-        node = first * len(two.final) + second  # ascending
-        a, b = _together(one.boundary[one.source], two.boundary[two.source])
-
-        def number(x: NDArray[np.integer], y: NDArray[np.integer]) -> Longs:
-            return np.searchsorted(node, x.astype(np.int64) * len(two.final) + y)
-
-        score = one.score[a] + two.score[b]
-        for (x, y), table in coupling.items():
-            under, beside = one.under[a, x], two.under[b, y - one.tapes]
-            named = (under >= 0) & (beside >= 0)
-            score = score + np.where(named, table[under, beside], 0.0)
-        taped = {
-            name: np.column_stack([getattr(one, name)[a], getattr(two, name)[b]]) for name in _TAPED
-        }
-        texts = one.texts if one.texts is not None else two.texts
-        ends = (one.class_final[:-1, None] + two.class_final[:-1]).reshape(-1)
-        return Arcs(
-            texts=texts,
-            begins=number(one.begins, two.begins),
-            at=None if texts is None else one.position[first],
-            final=one.final[first] + two.final[second],
-            source=number(one.source[a], two.source[b]).astype(np.int32),
-            target=number(one.target[a], two.target[b]).astype(np.int32),
-            left=one.left[a] * np.int32(l2) + two.left[b],
-            right=one.right[a] * np.int32(r2 - 1) + two.right[b],
-            score=score,
-            origin=one.origin[a],
-            class_final=np.append(ends, one.class_final[-1] + two.class_final[-1]),
-            pairs=one.pairs.beside(two.pairs),
-            per_position=one.per_position or two.per_position,
-            end=np.column_stack([one.ends[a], two.ends[b]]),
-            **taped,
-        ).trimmed()
-
-    @cached_property
-    def boundary(self) -> Longs:
-        """A number of each node that those at the same place of the same row share."""
-        return self._place + self.row
-
-    def paired(self) -> Arcs:
-        """Return the same with pairs, which score nothing where there were none."""
-        if self.pairs is not None:
-            return self
-        if (self.tokens < 1).any():
-            raise OptionError(
-                "an arc that reads no token stands beside nothing: remove epsilons from the Fst "
-                "first, pynini's rmepsilon does"
-            )
-        none = np.zeros(len(self.source), dtype=np.int32)
-        pairs = PairScores(np.zeros((1, 2, 1)))
-        paired = replace(self, left=none, right=none, class_final=np.zeros(2), pairs=pairs)
-        return paired.in_order()
-
-    def pieces(self) -> Arcs:
-        """Cut arcs into tokens; arcs to one node with one label share what is behind their first.
-
-        Nodes within arcs come in the order of their positions. Inner classes stand behind those of
-        the lattice: on the left they are one more, on the right that of beginnings.
-        """
-        size, end = self.tokens, self.position[self.target]
-        long = np.flatnonzero(size > 1)
-        if not len(long):
-            return self
-        assert self.pairs is not None  # noqa: S101 (arcs without pairs pass a token)
-        _, right, left = self.pairs.pair.shape
-        check_size(int(size[long].sum()), "the composition")
-        under, labels = np.unique(self.under[long], axis=0, return_inverse=True)
-        tail = self.target[long].astype(np.int64) * len(under) + labels.reshape(-1)
-        length = int(self.position.max()) + 1
-        rest = (tail * right + self.right[long]) * length  # and the position of the node
-        inner = rest + self.position[self.source[long]] + 1
-        within = Ragged.from_lengths(size[long] - 1)
-        keys, where = np.unique(within.ranges(inner), return_index=True)
-        arc = long[within.rows()[where]]  # any that passes there: what is read of it is the same
-        place, nodes = keys % length, len(self.final)
-        row = self.row[self.source[arc]]
-        boundary = place + self.rows.offsets[row] + row
-        by_place = np.argsort(np.concatenate([self.boundary, boundary]), kind="stable")
-        number = np.empty(len(by_place), dtype=np.int32)
-        number[by_place] = np.arange(len(by_place))
-        first_target, first_right = number[self.target], self.right.copy()
-        first_target[long] = number[nodes + np.searchsorted(keys, inner)]
-        first_right[long] = right - 1
-        last = place + 1 == end[arc]
-        following = np.minimum(np.searchsorted(keys, np.where(last, 0, keys + 1)), len(keys) - 1)
-        on = number[np.where(last, self.target[arc], nodes + following)]
-        count = len(keys)
-
-        def behind(name: str, values: NDArray[Any]) -> NDArray[Any]:
-            return np.concatenate([getattr(self, name), values])
-
-        none = np.full((count, self.tapes), -1, dtype=np.int32)
-        return replace(
-            self,
-            begins=number[self.begins].astype(np.int64),
-            at=behind("position", place)[by_place],
-            final=behind("final", np.full(count, -np.inf))[by_place],
-            source=np.concatenate([number[self.source], number[nodes:]]),
-            target=np.concatenate([first_target, on]),
-            label=behind("label", none),
-            under=behind("under", self.under[arc]),
-            end=np.concatenate([self.ends, none]),
-            carries=behind("carries", none < 0),
-            left=behind("left", np.full(count, left, dtype=np.int32)),
-            right=np.concatenate(
-                [first_right, np.where(last, self.right[arc], right - 1).astype(np.int32)]
-            ),
-            score=behind("score", np.zeros(count)),
-            origin=behind("origin", none[:, 0].astype(np.int64)),
-            class_final=np.concatenate([self.class_final[:-1], [-np.inf], self.class_final[-1:]]),
-            pairs=self.pairs.with_inner(),
-        )
 
 
 def _support(values: Floats) -> Floats:
@@ -849,13 +616,3 @@ def joined(parts: Sequence[Arcs]) -> Arcs:
         end=None if plain else np.concatenate([p.ends for p in parts]),
         **(found | {name: found[name] + moved for name in ("source", "target")}),
     )
-
-
-def _together(one: Longs, two: Longs) -> tuple[Longs, Longs]:
-    """Return all pairs of what has the same key, by the first and then the second."""
-    order = np.argsort(two, kind="stable")
-    keys = two[order]
-    low = np.searchsorted(keys, one)
-    pairs = Ragged.from_lengths(np.searchsorted(keys, one, side="right") - low)
-    check_size(pairs.total, "the composition")
-    return pairs.rows(), order[pairs.ranges(low)]

@@ -5,14 +5,15 @@ A new kind is one more function here, and a ``from_`` method of `fstcrf.Lattice`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     DataError,
     LabelError,
@@ -21,7 +22,7 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.kernel.paired import PairScores
+from fstcrf.kernel.paired import PairScores, ascending, numbered
 from fstcrf.lattices.arcrow import SEGMENT, ArcRow, unknown_label
 from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
 from fstcrf.lattices.ctc import Frames
@@ -100,39 +101,61 @@ def from_words(
     label: Ints,
     score: Floats,
     labels: tuple[str, ...],
-    contexts: tuple[Ints, Ints],
-    matrix: Floats,
-    final: Floats,
+    contexts: tuple[Longs, Longs],
+    between: Callable[[Longs, Longs], Floats],
+    last: int,
 ) -> ArcRow:
-    """Return the lattice of words that tile a text and score as pairs of contexts.
+    """Return the lattice of words that cover a text and score as neighbours by their contexts.
 
     Parameters
     ----------
     length : int
         Tokens of the text.
     start, end, label, score : [E]
-        Of each word.
+        Of each word; it starts where the one before it ends.
     labels : tuple of str
-    contexts : (int32 [E], int32 [E])
-        Left and right context of each word.
-    matrix : float64 [right contexts + 1, left contexts]
-        Score of neighbours; in the last row, of the first word.
-    final : float64 [right contexts + 1]
-        Score of the last word, by its right context; last, of a text without words.
+    contexts : (int [E + 1], int [E + 1])
+        Left and right context of each word; last, those of what stands behind a text and before it.
+    between : callable
+        Scores of neighbours: right contexts and the left ones behind them, int [n], to float64 [n].
+    last : int
+        Where the last words end: the tokens behind are theirs. 0: a text without words is a path.
+
+    Raises
+    ------
+    TooLargeError
+        More pairs of contexts than are written out.
     """
+    (lefts, left), (rights, right) = (numbered(c, int(c.max()) + 1) for c in contexts)
+    rights = np.append(rights, contexts[1][-1])  # that of beginnings comes last
+    size, ends = len(lefts), np.where(end == last, np.int32(length), end)
+    if len(rights) * size > MOST_ARCS:
+        raise TooLargeError(f"words with {len(rights):,} × {size:,} contexts: split the text")
+    closed = length if last else 0
+    before = distinct(np.append(ends * np.int64(len(rights)) + right[:-1], len(rights) - 1))
+    behind = distinct(np.append(start * np.int64(size) + left[:-1], closed * size + left[-1]))
+    place, first = np.divmod(before, len(rights))
+    low = np.searchsorted(behind, place * size)
+    meet = Ragged.from_lengths(np.searchsorted(behind, (place + 1) * size) - low)
+    first, second = first[meet.rows()], behind[meet.ranges(low)] % size
+    pair = np.full((1, len(rights), size), -np.inf)  # who never meet score nothing
+    pair[0, first, second] = between(rights[first], lefts[second])
+    order = ascending(start * np.int64(size) + left[:-1])
     arcs = Arcs.of_row(
         length,
-        source=start,
-        target=end,
-        left=contexts[0],
-        right=contexts[1],
-        score=score,
-        label=label,
-        origin=np.arange(len(start)),
-        class_final=final,
-        pairs=PairScores(matrix[None]),
+        source=start[order],
+        target=ends[order],
+        left=left[order].astype(np.int32),
+        right=right[order].astype(np.int32),
+        score=score[order],
+        label=label[order],
+        origin=order,
+        class_final=pair[0, :, left[-1]].copy(),
+        pairs=PairScores(pair),
     )
-    return ArcRow(arcs.in_order(), (Tape(SEGMENT, labels, segments=True),), len(start))
+    if closed < length:
+        arcs = replace(arcs, final=arcs.final[::-1])
+    return ArcRow(arcs, (Tape(SEGMENT, labels, segments=True),), len(start))
 
 
 def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None) -> ArcRow:

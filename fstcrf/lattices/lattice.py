@@ -92,7 +92,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return cast("type[TapeLattice]", cls)(row)
 
     @classmethod
-    def from_fst(cls, fst: pynini.Fst, labels: LabelSet | None = None) -> Lattice[Any]:
+    def from_fst(cls, fst: pynini.Fst, labels: LabelSet | None = None) -> AnyLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
@@ -114,7 +114,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return cls(constructors.from_fst(fst, labels))
 
     @classmethod
-    def from_machine(cls, machine: openfst.Machine, labels: LabelSet | None = None) -> Lattice[Any]:
+    def from_machine(cls, machine: openfst.Machine, labels: LabelSet | None = None) -> AnyLattice:
         """Return the lattice of an acyclic acceptor as flat arrays; errors as for `from_fst`."""
         return cls(constructors.from_machine(machine, labels))
 
@@ -126,7 +126,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         labels: LabelSet | None = None,
         *,
         tape: str = "label",
-    ) -> Lattice[Any]:
+    ) -> AnyLattice:
         """Return the lattice of some label sequences alone: n best ones, or samples.
 
         Parameters
@@ -164,7 +164,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         final: ArrayLike | None = None,
         *,
         tape: str = "segment",
-    ) -> Lattice[Any]:
+    ) -> AnyLattice:
         """Return the lattice of segments that tile a text.
 
         Parameters
@@ -211,7 +211,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         *,
         labels: LabelSet | None = None,
         nested: bool = False,
-    ) -> Lattice[Any]:
+    ) -> AnyLattice:
         """Return the lattice of all sets of spans that do not overlap.
 
         Parameters
@@ -244,7 +244,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
     @classmethod
     def from_ctc(
         cls, scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
-    ) -> Lattice[Any]:
+    ) -> AnyLattice:
         """Return the lattice of frames that collapse to strings.
 
         Parameters
@@ -581,6 +581,9 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         draw = drawings.lattice_picture if of == "lattice" else drawings.couplings_picture
         return write_picture(draw(self, tokens), path)
 
+
+AnyLattice: TypeAlias = Lattice[Any, Any]
+"""Of any kind: what a path says depends on its tapes."""
 
 TapeLattice: TypeAlias = Lattice[tuple[str, ...], Floats]
 """Of one tape: a path is a tuple of labels, marginals are an array."""

@@ -18,19 +18,7 @@ from fstcrf.recipes import error_systems as given
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting, Work
 from fstcrf.recipes.probabilities import Worth, calibration_error, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings
-from fstcrf.recipes.report import (
-    CHANCES,
-    P_VALUES,
-    Headline,
-    Margin,
-    Result,
-    Row,
-    chances,
-    gain,
-    number,
-    prose,
-    table,
-)
+from fstcrf.recipes.report import Headline, Margin, Result, Row, chances, gain, number, prose
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 
@@ -210,11 +198,10 @@ class _Tested:
             ends = "to convergence" if choice.iterations is None else str(choice.iterations)
             c = "" if choice.C is None else f"{choice.C:g}"
             body.append([name, c, f"{runs[0].l2:.3g}", start, ends, number(runs[0].objective)])
-        head = ["", "C", "l2", "start", "iterations", "objective reached"]
         tagset = self.task.tagset
         where = {"inside": ".", "next": "; a span ends where the next label says so."}
-        labels = f"Labels are in {tagset.scheme.upper()}{where[tagset.span_end]}"
-        return f"## Settings, {self.task.name}\n\n{labels}\n\n{table(head, body)}"
+        labels = f"{tagset.scheme.upper()}{where[tagset.span_end]}"
+        return prose("mce/settings", body, name=self.task.name, labels=labels)
 
     def _significance(self) -> str:
         """Compare every system with ML and with MAP: the first runs, and F of all."""
@@ -229,12 +216,7 @@ class _Tested:
                 pair = compare(gold, runs[0].labels, theirs[0].labels, seed=seed, **options)
                 every = str(Margin.of(self._counts(runs), self._counts(theirs), seed=seed))
                 body.append([f"{name} − {other}", gain(pair), every, *chances(pair)])
-        head = ["", "F (95 % interval)", "mean of all runs (interval)", *CHANCES]
-        return (
-            f"## Significance, {self.task.name}\n\n"
-            "The gain in F, and p-values; of the first runs, but for the mean of all. "
-            f"{P_VALUES}\n\n{table(head, body)}"
-        )
+        return prose("mce/significance", body, name=self.task.name)
 
     def _probabilities(self) -> str:
         """Tell what probabilities are worth; of MAP with the penalty of a start, too."""

@@ -180,7 +180,7 @@ class _Study:
         def held_out(given: Settings) -> float:
             tagger = self.tagger(one)
             model = consistency(self.train, {**QUICK["weights"], **settings, **given})
-            return statistics.fmean(_f(_documents(tagger, model, seed=k), dev) for k in seeds)
+            return statistics.fmean(_f(_documents(tagger, model, k), dev) for k in seeds)
 
         for kind, candidates in (("strings", STRINGS), ("weights", WEIGHTS)):
             about, name = (one, dict(settings), len(seeds)), f"{one.name}, {kind}"
@@ -227,7 +227,7 @@ class _Study:
     def table5(self, one: Local, model: Consistency) -> tuple[list[Row], list[Headline]]:
         tagger, viterbi = self.tagger(one), self._locally(one)
         plain, name = f"{one.name}, Viterbi", f"{one.name}, Gibbs, penalties weighted on dev"
-        runs = self._sampled(name, lambda k: _documents(tagger, model, seed=k), (one, model))
+        runs = self._sampled(name, partial(_documents, tagger, model), (one, model))
         rows = self.setting.told(_by_type(plain, [viterbi], VITERBI, SECONDS[0]))
         rows += self.setting.told(_by_type(name, runs, NON_LOCAL, SECONDS[1]))
         rows += self.setting.told(_against(name, viterbi, runs))
@@ -280,9 +280,8 @@ def consistency(train: Corpus, settings: Settings) -> Consistency:
     return model
 
 
-def _documents(tagger: CRF, model: Consistency | None, **options: Any) -> DocumentTagger:
-    models = [] if model is None else [model]
-    return DocumentTagger(tagger, models, Annealing(SWEEPS), **{"sweeps": "mixed", **options})
+def _documents(tagger: CRF, model: Consistency, seed: int) -> DocumentTagger:
+    return DocumentTagger(tagger, [model], Annealing(SWEEPS), sweeps="mixed", seed=seed)
 
 
 def _f(tagger: CRF | DocumentTagger, corpus: Corpus) -> float:
@@ -394,15 +393,9 @@ def _reading(setting: Setting) -> str:
         ", ".join(f"{l2:g}" for l2 in one.priors[: None if setting.full else 1]) + f" ({one.name})"
         for one in announcements.SETS
     )
-    tried = (
-        ""
-        if setting.full
-        else " A quick run has the settings that stand in the recipe; `--full` "
-        "tries the factorial of features, label schemes, priors and penalties."
-    )
     return prose(
         "consistency/reading",
-        tried=tried,
+        tried="" if setting.full else f" {prose('consistency/quick')}",
         how=f"means over {SEEDS} seeds" if setting.full else "of one seed",
         runs=runs,
         sweeps=SWEEPS,
@@ -415,11 +408,7 @@ def _reading(setting: Setting) -> str:
 def _counts(counts: PairCounts) -> str:
     same = _beside(counts.types, counts.same, PAPER_SAME)
     within = _beside(counts.types, counts.within, PAPER_WITHIN)
-    return (
-        "## Counts in the training file\n\nPairs of spans with the same tokens (paper's table 3 "
-        f"in brackets):\n\n{same}\n\nSpans (rows) that hold another's tokens "
-        f"(columns; table 4):\n\n{within}"
-    )
+    return prose("consistency/counts", same=same, within=within)
 
 
 def _beside(types: Sequence[str], counts: Longs, paper: Sequence[Sequence[int | None]]) -> str:

@@ -150,22 +150,7 @@ def _has_letter(word: str) -> bool:
 
 TEMPLATE = template("consistency/template")
 
-_NEAR = "".join(
-    f"U{letter}:%x[0,{name}]\n"
-    for letter, side in (("C0", "before"), ("C1", "after"))
-    for name in columns(side)
-)
-
-AFFIXES = template("consistency/affixes")
-
-ELSEWHERE = f"""\
-{_NEAR}\
-UC2:%x[-1..1,{CASE}]
-UC3:%x[-1..1,{CASE}]/%x[-1..1,short_shape(word)]
-UC4:%x[-1..0,{CASE}]/%x[-1..0,short_shape(word)]/%x[0..1,{CASE}]/%x[0..1,short_shape(word)]
-"""
-
-MORE = AFFIXES + ELSEWHERE
+MORE = template("consistency/more")
 
 
 _PRODUCTS = template("consistency/products")

@@ -143,14 +143,10 @@ class System:
     quick: bool = False  # it is part of the short run
 
     @property
-    def is_likelihood(self) -> bool:
-        """Is it trained for likelihood, not for few errors."""
-        return bool(self.options["objective"] == "likelihood")
-
-    @property
     def seeds(self) -> int:
         """Runs of a full measurement: what begins at zero begins with epochs that are drawn."""
-        return 1 if self.is_likelihood or self.from_map else SEEDS
+        drawn = self.options["objective"] != "likelihood" and not self.from_map
+        return SEEDS if drawn else 1
 
 
 def _each(chunking: T, entities: T) -> dict[str, T]:

@@ -14,20 +14,12 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any
 
-from fstcrf.recipes.report import template
+from fstcrf.recipes.report import template, texts
 from fstcrf.text.corpus import Corpus, convert_column
 
-
-def _word_lists() -> dict[str, frozenset[str]]:
-    text = resources.files("fstcrf.recipes").joinpath("names.txt").read_text(encoding="utf-8")
-    parts = (part.partition("\n") for part in text.split("# ")[1:])
-    return {name: frozenset(words.split()) for name, _, words in parts}
-
-
-_KNOWN = _word_lists()
+_KNOWN = {name: frozenset(words.split()) for name, words in texts("names.txt").items()}
 
 
 MARKS = ("pattern", "list", "time")

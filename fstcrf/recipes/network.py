@@ -33,6 +33,7 @@ _UNKNOWN = 1  # number of what was not in training; 0 is padding
 _BATCH = 256  # sentences whose scores are computed at once
 STEPS = 100  # steps of a round, at least: of few sentences it has several passes
 _POOL = 20  # batches that are drawn together and sorted by length
+_WORD, _CHARACTER, _FILTERS, _CASE = 100, 25, 50, 8  # numbers that stand for each
 _FORGOTTEN = 0.3  # share of words that occur once and are taken for unknown ones, each time
 
 
@@ -44,17 +45,6 @@ class NetworkOptions:
     batch: int = 16  # sentences of a step
     rounds: int = 40  # at most: passes over the sentences, as many as `STEPS` steps take
     patience: int = 6  # rounds without a better F on held-out data, after which training ends
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    word: int = 100
-    character: int = 25
-    filters: int = 50
-    case: int = 8
-
-
-_SIZES = Sizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +110,15 @@ class Network:
         self._random = np.random.default_rng(seed)
         self.vocabulary, self.labels, self.loss, self.options = vocabulary, labels, loss, options
         self._once = np.asarray(sorted(vocabulary.once), dtype=np.int64)
-        nn, sizes = torch.nn, _SIZES
-        width = sizes.word + sizes.filters + sizes.case
+        nn, width = torch.nn, _WORD + _FILTERS + _CASE
         self.layers = nn.ModuleDict(
             {
-                "word": nn.Embedding(len(vocabulary.words) + 2, sizes.word, padding_idx=0),
-                "case": nn.Embedding(7, sizes.case, padding_idx=0),
+                "word": nn.Embedding(len(vocabulary.words) + 2, _WORD, padding_idx=0),
+                "case": nn.Embedding(7, _CASE, padding_idx=0),
                 "character": nn.Embedding(
-                    len(vocabulary.characters) + 2, sizes.character, padding_idx=0
+                    len(vocabulary.characters) + 2, _CHARACTER, padding_idx=0
                 ),
-                "filters": nn.Conv1d(sizes.character, sizes.filters, 3, padding=1),
+                "filters": nn.Conv1d(_CHARACTER, _FILTERS, 3, padding=1),
                 "onwards": nn.LSTM(width, options.hidden, batch_first=True),
                 "backwards": nn.LSTM(width, options.hidden, batch_first=True),
                 "scores": nn.Linear(2 * options.hidden, len(labels)),

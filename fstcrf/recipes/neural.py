@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -40,7 +40,7 @@ from fstcrf.recipes.network import (
 )
 from fstcrf.recipes.probabilities import Worth, worth, worth_table
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid
-from fstcrf.recipes.report import Headline, Margin, Result, Row, number, prose, table
+from fstcrf.recipes.report import Headline, Margin, Result, Row, number, prose
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import spans
 
@@ -50,7 +50,6 @@ QUICK = (50, 200)
 FEW_SEEDS = 3  # runs with all training sentences, which take longest
 
 _OPTIONS = grid(rate=(0.001, 0.002, 0.004), dropout=(0.3, 0.5))
-_made = NetworkOptions
 _LEAST_HELD_OUT = 500
 """Sentences of the dev file that end a training, where the training part has fewer."""
 _CHOSEN_ON = 1000  # training sentences that options are chosen with
@@ -180,6 +179,7 @@ class Decoded(msgspec.Struct, frozen=True):
 
 
 WAYS = ("free", "grammar", "grammar, consistency")
+_Found: TypeAlias = Mapping[NetworkRun, Mapping[str, Decoded]]  # by the way to decode
 
 
 def decoded(
@@ -244,7 +244,8 @@ def run(setting: Setting) -> Result:
     courses = {one: trained(one, data, setting)[1] for one in runs}
     rows = setting.told(_rows(found, courses))
     sections = [_reading(sizes), *_tables(found, sizes), _grammar_in_training(found, sizes)]
-    sections += [_probabilities(probabilities), protocol.section()]
+    sections.append(prose("neural/probabilities", table=worth_table(probabilities)))
+    sections.append(protocol.section())
     return Result(rows, sections, headline=_headline(found, sizes[-1]))
 
 
@@ -256,10 +257,11 @@ def _runs(size: int, *, full: bool) -> int:
 
 def _chosen_options(protocol: Protocol, data: EntityData, setting: Setting) -> NetworkOptions:
     def held_out(settings: Settings) -> float:
-        one = NetworkRun("crf", _CHOSEN_ON, setting.seed, _made(**settings))
+        one = NetworkRun("crf", _CHOSEN_ON, setting.seed, NetworkOptions(**settings))
         return trained(one, data, setting)[1].dev_f
 
-    return _made(**protocol.choose("networks", _OPTIONS, held_out, quick=_QUICK_OPTIONS))
+    chosen = protocol.choose("networks", _OPTIONS, held_out, quick=_QUICK_OPTIONS)
+    return NetworkOptions(**chosen)
 
 
 def _chosen_penalties(
@@ -307,9 +309,7 @@ def _worth(one: NetworkRun, data: EntityData, test: Corpus, setting: Setting) ->
     return setting.kept(f"{one.name}, probabilities", make, Worth, one)
 
 
-def _rows(
-    found: Mapping[NetworkRun, Mapping[str, Decoded]], courses: Mapping[NetworkRun, NetworkCourse]
-) -> Iterator[Row]:
+def _rows(found: _Found, courses: Mapping[NetworkRun, NetworkCourse]) -> Iterator[Row]:
     for one, ways in found.items():
         course = courses[one]
         yield Row(one.name, "F, held-out, %", course.dev_f, seconds=course.seconds)
@@ -321,13 +321,11 @@ def _rows(
                 yield Row(name, "expected calibration error", answer.error)
 
 
-def _of(
-    found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int, loss: Loss, way: str
-) -> list[Decoded]:
+def _of(found: _Found, size: int, loss: Loss, way: str) -> list[Decoded]:
     return [ways[way] for one, ways in found.items() if (one.size, one.loss) == (size, loss)]
 
 
-def _headline(found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int) -> list[Headline]:
+def _headline(found: _Found, size: int) -> list[Headline]:
     lines = []
     for loss in LOSSES:
         for way in WAYS:
@@ -337,29 +335,18 @@ def _headline(found: Mapping[NetworkRun, Mapping[str, Decoded]], size: int) -> l
     return lines
 
 
-def _tables(found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]) -> list[str]:
+def _tables(found: _Found, sizes: Sequence[int]) -> list[str]:
     sections = []
     for size in sizes:
         body = []
         for loss in LOSSES:
             ways = [_of(found, size, loss, way) for way in WAYS]
             body += [[f"{loss}, {way}", *_cells(ways, k)] for k, way in enumerate(WAYS)]
-        head = [
-            "",
-            "F, %",
-            "gain over free (95 % interval)",
-            "gain over the row before",
-            "illegal sentences",
-            "calibration error",
-            "decoding, seconds",
-        ]
-        sections.append(f"## {size:,} training sentences\n\n{table(head, body)}")
+        sections.append(prose("neural/table", body, size=size))
     return sections
 
 
-def _grammar_in_training(
-    found: Mapping[NetworkRun, Mapping[str, Decoded]], sizes: Sequence[int]
-) -> str:
+def _grammar_in_training(found: _Found, sizes: Sequence[int]) -> str:
     """Write what it brings to train under the grammar, where both are decoded under it."""
     body = []
     for size in sizes:
@@ -371,13 +358,7 @@ def _grammar_in_training(
             for side in (mine, other)
         ]
         body.append([f"{size:,}", *map(number, means[::-1]), gain, *map(number, errors[::-1])])
-    head = ["sentences", "crf: F, %", "crf under grammar: F, %", "difference (95 % interval)"]
-    head += ["crf: calibration error", "crf under grammar: calibration error"]
-    return (
-        "## The grammar in training\n\n"
-        "Both decoded under the grammar: what it brings that only legal labellings are summed "
-        f"over in training, too.\n\n{table(head, body)}"
-    )
+    return prose("neural/grammar", body)
 
 
 def _difference(mine: Sequence[Decoded], other: Sequence[Decoded], *, matched: bool) -> str:
@@ -398,10 +379,6 @@ def _cells(ways: Sequence[Sequence[Decoded]], k: int) -> list[str]:
         number(statistics.fmean(errors)) if errors else "",
         number(statistics.median(one.seconds for one in mine)),
     ]
-
-
-def _probabilities(found: Mapping[str, Worth]) -> str:
-    return prose("neural/probabilities", table=worth_table(found))
 
 
 def _reading(sizes: Sequence[int]) -> str:

@@ -18,8 +18,8 @@ from fstcrf.recipes.corpora import counted
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER
 from fstcrf.recipes.protocol import SEEDS, Protocol, over_seeds
-from fstcrf.recipes.report import Headline, Margin, Row, number, prose, table
-from fstcrf.recipes.seminars_systems import Shared, news
+from fstcrf.recipes.report import Headline, Margin, Row, number, prose
+from fstcrf.recipes.seminars_systems import Shared, kept_tagger, news
 from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task
 from fstcrf.text.corpus import Corpus
@@ -60,13 +60,7 @@ def transfer(
         rows += setting.rows(f"{name}, rows", partial(iter, found), (about, found))
         lines += _headline(name, draws)
         body += [[f"{name}, {system}", *_cells(draws, system)] for system in SYSTEMS]
-    head = [
-        "training sentences",
-        *(f"F, {kind}" for kind in _TYPES),
-        "all, less no transfer",
-        "less cascade",
-    ]
-    return rows, lines, _text(table(head, body))
+    return rows, lines, prose("seminars/transfer", body, seeds=SEEDS)
 
 
 def _people_and_places(setting: Setting, common: Shared) -> CRF:
@@ -76,9 +70,7 @@ def _people_and_places(setting: Setting, common: Shared) -> CRF:
     ]
     messages = common.messages.with_column("place", labels)
     task = Task("place", messages, PAPER.alone, options=PAPER.options)
-    return Pipeline([task]).train(setting.parts.file("people and places", "pipeline", PAPER))[
-        "place"
-    ]
+    return kept_tagger(setting, "people and places", task, PAPER)
 
 
 def _draw(
@@ -143,7 +135,3 @@ def _gain(draws: Sequence[Draw], system: str, other: str) -> str:
         return ""
     sides = ([draw.counts[one] for draw in draws] for one in (system, other))
     return str(Margin.of(*sides, matched=True))
-
-
-def _text(body: str) -> str:
-    return prose("seminars/transfer", seeds=SEEDS, body=body)

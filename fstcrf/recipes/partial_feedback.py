@@ -26,7 +26,6 @@ from fstcrf.recipes.report import (
     number,
     prose,
     spread,
-    table,
 )
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
@@ -156,7 +155,8 @@ class _Study:
         return self.setting.tagger(f"full information, l2 {l2:g}", make, l2)
 
     def runs(self, system: ways.RewardedSystem, test: Corpus) -> list[ways.LearningRun]:
-        passes, seeds = (FULL, seeds_of(system)) if self.setting.full else (QUICK, 1)
+        many = SEEDS_OF_LONG if system.has_more else SEEDS
+        passes, seeds = (FULL, many) if self.setting.full else (QUICK, 1)
         start = ways.beginning(system, self.data)
 
         def one(seed: int) -> ways.LearningRun:
@@ -203,11 +203,6 @@ def tried(system: ways.RewardedSystem, data: ways.RewardedSentences) -> list[flo
 
 def _at(system: ways.RewardedSystem, rate: float) -> ways.RewardedSystem:
     return replace(system, rule=replace(system.rule, rate=rate))
-
-
-def seeds_of(system: ways.RewardedSystem) -> int:
-    """Return from how many seeds a system learns in a full run."""
-    return min(SEEDS, SEEDS_OF_LONG) if system.has_more else SEEDS
 
 
 def _rows(
@@ -292,18 +287,8 @@ def _ratings(curves: Mapping[str, Floats], best: float) -> str:
         [name, *(spread((100.0 * at / best).tolist()) for at in found.T)]
         for name, found in curves.items()
     ]
-    return (
-        "## What ratings bring\n\n"
-        f"F on the dev part after so many ratings, in percent of full information's ({best:.2f}); "
-        "mean and standard deviation over seeds. A rating is one reward for a sample, or one "
-        "answer for a pair.\n\n" + table(["", *(f"{mark:,}" for mark in MARKS)], cells)
-    )
-
-
-_FAILURE = (
-    "A tagger that has become sure of labels draws them again and again; where they are rated low, "
-    "it never sees better ones."
-)
+    marks = " | ".join(f"{mark:,}" for mark in MARKS)
+    return prose("partial-feedback/ratings", cells, best=best, marks=marks)
 
 
 def _failures(runs: Runs) -> str:
@@ -313,8 +298,7 @@ def _failures(runs: Runs) -> str:
         for k, one in enumerate(group)
         if one.failed
     ]
-    head = ["## Runs that stood still or diverged\n", f"{_FAILURE}\n"]
-    return "\n".join([*head, *(lines or ["None."])])
+    return prose("partial-feedback/failures", lines="\n".join(lines or ["None."]))
 
 
 def _clippings(systems: Sequence[ways.RewardedSystem], runs: Runs) -> str:
@@ -327,26 +311,19 @@ def _clippings(systems: Sequence[ways.RewardedSystem], runs: Runs) -> str:
         cells.append(
             [f"{one.rule.rate:g}", f"{one.aim.clip:g}", number(one.paper[0]), spread(tests), *ends]
         )
-    head = ["rate", "clip", "F, test, %, ChRisF", "ours", "clipped in the end, %, ChRisF", "ours"]
-    return prose("partial-feedback/clippings", table=table(head, cells))
+    return prose("partial-feedback/clippings", cells)
 
 
 def _signals(runs: Runs) -> str:
-    shown = (
-        ("mean reward, first step", "last step", "reward", 1.0),
-        ("variance of the coefficient, first", "last", "coefficient variance", 1.0),
-        ("clipped, %, first", "last", "clipped", 100.0),
-        ("variance of the weight, first", "last", "weight variance", 1.0),
-    )
+    shown = {"reward": 1, "coefficient variance": 1, "clipped": 100, "weight variance": 1}
     cells = []
     for name, group in runs.items():
         first, last = group[0].course[0].measures, group[0].course[-1].measures
         row = [name]
-        for _, _, kind, factor in shown:
+        for kind, factor in shown.items():
             row += [number(factor * part[kind]) if kind in part else "" for part in (first, last)]
         cells.append(row)
-    head = ["", *(text for before, after, _, _ in shown for text in (before, after))]
-    return prose("partial-feedback/signals", table=table(head, cells))
+    return prose("partial-feedback/signals", cells)
 
 
 def _collisions(runs: Runs) -> str:
@@ -379,10 +356,7 @@ def _differences(
                 _between(mine, [best]),
             ]
         )
-    head = ["", "without", "F without, %", "F with, %", "gain (95 %)"]
-    head += ["samples to the best dev F without", "with, to the same F"]
-    head += ["less full information (95 %)"]
-    return prose("partial-feedback/differences", table=table(head, cells))
+    return prose("partial-feedback/differences", cells)
 
 
 def _between(mine: Sequence[ways.LearningRun], others: Sequence[SpanCounts]) -> str:

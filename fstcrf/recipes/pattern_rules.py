@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,18 +18,7 @@ from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import Protocol, Settings, grid
-from fstcrf.recipes.report import (
-    CHANCES,
-    P_VALUES,
-    Headline,
-    Result,
-    Row,
-    chances,
-    gain,
-    prose,
-    table,
-    template,
-)
+from fstcrf.recipes.report import Headline, Result, Row, chances, gain, prose, template
 from fstcrf.taggers import CRF
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Corpus
@@ -60,6 +49,9 @@ class LearnedFacts(msgspec.Struct, frozen=True):
     seconds: float  # of the processor
 
 
+_Make = Callable[[Settings], tuple[CRF, LearnedFacts]]
+
+
 class Chunker:
     """Taggers with one template, trained on some sentences; each is trained once."""
 
@@ -72,7 +64,8 @@ class Chunker:
         return tagger & Grammar.from_text(facts.grammar)
 
     def trained(self, system: str, settings: Settings) -> tuple[CRF, LearnedFacts]:
-        makes = {PLAIN: self._plain, HARD: self._hard, FROZEN: self._frozen, JOINT: self._joint}
+        alone = {PLAIN: partial(self._alone, None), HARD: partial(self._alone, SCHEME)}
+        makes: dict[str, _Make] = {**alone, FROZEN: self._frozen, JOINT: self._joint}
         words = ", ".join(f"{key} {value}" for key, value in settings.items())
         name = f"{self.name}, {system}, {words}"
         if name not in self._known:
@@ -85,13 +78,9 @@ class Chunker:
         options: dict[str, Any] = {"l2": settings["l2"], "grammar": hard, "threads": THREADS}
         return CRF.train(data, "chunk", self._template, **options)
 
-    def _plain(self, settings: Settings) -> tuple[CRF, LearnedFacts]:
+    def _alone(self, grammar: str | None, settings: Settings) -> tuple[CRF, LearnedFacts]:
         began = time.process_time()
-        return self._crf(self._train, settings), _facts(SCHEME, {}, began)
-
-    def _hard(self, settings: Settings) -> tuple[CRF, LearnedFacts]:
-        began = time.process_time()
-        return self._crf(self._train, settings, SCHEME), _facts(SCHEME, {}, began)
+        return self._crf(self._train, settings, grammar), _facts(SCHEME, {}, began)
 
     def _frozen(self, settings: Settings) -> tuple[CRF, LearnedFacts]:
         began, numbers = time.process_time(), range(len(self._train))
@@ -164,10 +153,11 @@ def run(setting: Setting) -> Result:
             make = partial(_tested, one, system, settings, test)
             found[system] = setting.kept(f"{name}, test", make, RuleRun, about)
             rows += setting.told(_rows(name, found[system]))
-    size = len(train), len(held_out)
+    text = f"```text\n{RULES}```"
+    reading = prose("rules/reading", train=len(train), held_out=len(held_out), rules=text)
     return Result(
         rows,
-        [_reading(*size), protocol.section(), _significance(runs, test, setting), _weights(runs)],
+        [reading, protocol.section(), _significance(runs, test, setting), _weights(runs)],
         headline=[
             Headline.of_f(
                 f"{name}: {system}",
@@ -198,34 +188,18 @@ def _significance(runs: Mapping[str, Mapping[str, RuleRun]], test: Corpus, setti
         for one, other in pairs:
             pair = compare(gold, found[one].labels, found[other].labels, seed=setting.seed)
             body.append([f"{name}: {one}", other, gain(pair), *chances(pair)])
-    head = ["", "against", "F (95 % interval)", *CHANCES]
-    return f"## Significance\n\n{P_VALUES}\n\n{table(head, body)}"
+    return prose("rules/significance", body)
 
 
 def _weights(runs: Mapping[str, Mapping[str, RuleRun]]) -> str:
-    columns = [
-        (f"{name}: {system}", found[system].weights)
+    columns = {
+        f"{name}: {system}": found[system].weights
         for name, found in runs.items()
         for system in (FROZEN, JOINT)
-    ]
-    body = [[rule, *(f"{weights[rule]:+.2f}" for _, weights in columns)] for rule in columns[0][1]]
-    return (
-        "## Weights\n\nNatural-log scores of a match; files have their negatives as costs.\n\n"
-        + table(["rule", *(name for name, _ in columns)], body)
-    )
-
-
-def _reading(train: int, held_out: int) -> str:
-    return prose(
-        "rules/reading",
-        train=train,
-        held_out=held_out,
-        plain=PLAIN,
-        hard=HARD,
-        frozen=FROZEN,
-        joint=JOINT,
-        rules=f"```text\n{RULES}```",
-    )
+    }
+    rules = next(iter(columns.values()))
+    body = [[rule, *(f"{weights[rule]:+.2f}" for weights in columns.values())] for rule in rules]
+    return prose("rules/weights", body, systems=" | ".join(columns))
 
 
 RECIPE = Recipe(

@@ -18,7 +18,7 @@ from fstcrf import kernel
 from fstcrf.arrays import Floats, Ints
 from fstcrf.ext.feedback.simulation import problem_of
 from fstcrf.recipes.corpora import PHRASE, DataSplit, noun_phrase_file, span_f
-from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.experiment import THREADS, Setting
 from fstcrf.recipes.report import template
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
@@ -132,40 +132,36 @@ def optimised(
     optimiser: PublishedOptimiser,
     data: DataSplit,
     *,
-    features: str = "supported",
     held_out: bool = False,
     limit: int | None = None,
     l2: float = L2,
-    boundary: Boundary = "skip",
-    seed: int = 0,
-    threads: int = 1,
+    **more: Any,
 ) -> tuple[CRF, ChunkerRun]:
-    """Train by an optimiser; with `held_out` dev is left out, and scored after every iteration."""
+    """Train by an optimiser; with `held_out` dev is left out, and scored after every iteration.
+
+    What is not given here is an option of `trained`.
+    """
     course: list[Point] = []
     began = time.perf_counter()
 
     def note(progress: Progress) -> None:
         course.append(_point(progress, time.perf_counter() - began, l2))
 
-    given: dict[str, Any] = dict(optimiser.options)
+    given = {**optimiser.options, **more}
     if held_out:
         given |= {"dev": data.dev, "patience": 10**6}
     if limit is not None:
         given["max_iterations"] = limit
-    model = trained(
-        data.part if held_out else data.train,
-        report=note,
-        features=features,
-        l2=l2,
-        boundary=boundary,
-        seed=seed,
-        threads=threads,
-        **given,
-    )
+    model = trained(data.part if held_out else data.train, report=note, l2=l2, **given)
     seconds = time.perf_counter() - began
     scored = data.dev if held_out else data.test
-    labels = model.tag_all(scored, threads=threads)
+    labels = model.tag_all(scored, threads=more.get("threads", 1))
     return model, _run(optimiser.name, model, scored, labels, seconds, course)
+
+
+def run_of(optimiser: PublishedOptimiser, data: DataSplit, **options: Any) -> ChunkerRun:
+    """Return the run alone of a tagger that all threads of recipes train."""
+    return optimised(optimiser, data, threads=THREADS, **options)[1]
 
 
 def _point(progress: Progress, seconds: float, l2: float) -> Point:
@@ -181,11 +177,11 @@ def _point(progress: Progress, seconds: float, l2: float) -> Point:
 
 
 def perceptron(
-    data: DataSplit, epochs: int, *, features: str = "supported", seed: int = 0
+    data: DataSplit, epochs: int, features: str = "supported", seed: int = 0
 ) -> ChunkerRun:
     began = time.perf_counter()
-    options = _perceptron_options(features, seed)
-    model = trained(data.train, max_iterations=epochs, **options)
+    given: dict[str, Any] = {"method": "perceptron", "features": features, "seed": seed}
+    model = trained(data.train, max_iterations=epochs, **given)
     seconds = time.perf_counter() - began
     name = f"averaged perceptron, {features}"
     return _run(name, model, data.test, model.tag_all(data.test), seconds)
@@ -202,13 +198,11 @@ def perceptron_course(
         dev=data.dev,
         patience=EPOCHS_TRIED,
         max_iterations=EPOCHS_TRIED,
-        **_perceptron_options(features, seed),
+        method="perceptron",
+        features=features,
+        seed=seed,
     )
     return scores
-
-
-def _perceptron_options(features: str, seed: int) -> dict[str, Any]:
-    return {"method": "perceptron", "features": features, "seed": seed}
 
 
 def voted(data: DataSplit, like: CRF, *, epochs: int = 2, seed: int = 0) -> ChunkerRun:

@@ -87,10 +87,8 @@ def _error(events: Events) -> float:
 
 def _kept(events: Events, threshold: float) -> ConfidentSpans:
     among = events.probability >= threshold
-    right, wanted = (
-        int(events.correct[among].sum()),
-        int(events.correct.sum() + events.missed.sum()),
-    )
+    right = int(events.correct[among].sum())
+    wanted = int(events.correct.sum() + events.missed.sum())
     precision = 100.0 * right / int(among.sum()) if among.any() else None
     return ConfidentSpans(precision, 100.0 * right / max(wanted, 1))
 

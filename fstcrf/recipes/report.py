@@ -188,7 +188,8 @@ def folded(summary: str, text: str) -> str:
 
 
 @cache
-def _texts(file: str) -> dict[str, str]:
+def texts(file: str) -> dict[str, str]:
+    """Return the parts of a file of the recipes by the names in comments before them."""
     text = resources.files("fstcrf.recipes").joinpath(file).read_text("utf-8")
     parts = (part.partition(" -->") for part in text.split("<!-- ")[2:])
     return {name: words.strip() for name, _, words in parts}
@@ -197,24 +198,26 @@ def _texts(file: str) -> dict[str, str]:
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n|- )\s*")
 
 
-def prose(name: str, /, **fields: object) -> str:
-    """Return a section of ``texts.md``, what stands in braces there filled in."""
-    return _LINE_END.sub(" ", _texts("texts.md")[name]).format_map(fields)
+def prose(name: str, /, rows: Sequence[Sequence[str]] | None = None, **fields: object) -> str:
+    """Return a section of ``texts.md``, what stands in braces there filled in.
+
+    With `rows`, its last paragraph is the head of their table, a bar between two columns.
+    """
+    known = {key: _LINE_END.sub(" ", text) for key, text in texts("texts.md").items()}
+    text = known[name].format_map({"p_values": known["p-values"], **fields})
+    if rows is None:
+        return text
+    above, _, head = text.rpartition("\n\n")
+    return f"{above}\n\n{table(re.split(r' *[|] *', head), rows)}"
 
 
 def template(name: str) -> str:
     """Return what ``templates.txt`` has by a name: templates of features, or rules."""
-    return _texts("templates.txt")[name] + "\n"
+    return texts("templates.txt")[name] + "\n"
 
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", r"\|")
-
-
-P_VALUES = (  # what a table of p-values is to be read with
-    "Tokens of a sentence, and sentences of a document, are not independent, so that McNemar's "
-    "p-values are too small; none is corrected for how many there are."
-)
 
 
 def gain(pair: Comparison) -> str:
@@ -266,11 +269,8 @@ def spread(values: Sequence[float], write: Callable[[float], str] = "{:.2f}".for
     return f"{write(statistics.fmean(values))}{deviation}"
 
 
-CHANCES = ["McNemar, tokens", "sentences", "randomised F"]  # the columns of `chances`
-
-
 def chances(pair: Comparison) -> list[str]:
-    """Write the p-values of a comparison."""
+    """Write the p-values of a comparison: McNemar's of tokens and sentences, of randomised F."""
     return [f"{p:.3g}" for p in (pair.tokens.exact, pair.sentences.exact, pair.randomised)]
 
 

@@ -27,6 +27,7 @@ from fstcrf.ext.feedback.simulation import (
 )
 from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
+from fstcrf.recipes.report import template
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex
@@ -34,21 +35,8 @@ from fstcrf.training import Outcome, Progress, parameter_space
 
 DEV_SENTENCES = 1000
 
-_WORDS = ["-2", "-1", "0", "1", "2", "-1 0", "0 1"]
-_TAGS = ["-2", "-1", "0", "1", "2", "-2 -1", "-1 0", "0 1", "1 2", "-2 -1 0", "-1 0 1", "0 1 2"]
-
-
-def _template() -> str:
-    """Return the 19 predicates of Sha and Pereira (2003), table 1."""
-    lines = []
-    for column, windows in (("word", _WORDS), ("pos", _TAGS)):
-        for k, window in enumerate(windows):
-            places = "/".join(f"%x[{offset},{column}]" for offset in window.split())
-            lines.append(f"U{column}{k:02}:{places}")
-    return "\n".join([*lines, "B"])
-
-
-TEMPLATE = _template()
+# The 19 predicates of Sha and Pereira (2003), table 1.
+TEMPLATE = template("partial-feedback/template")
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,34 +364,22 @@ def learnt(
         passes = -(-system.samples // len(data.train))
     epochs = max(passes // system.passes, 1)
     samples = len(data.train) * system.passes // system.aim.draws * system.aim.draws
+    options: dict[str, Any] = {"aim": system.aim, "rule": system.rule, "epochs": epochs}
+    options |= {"dev": data.dev, "seed": seed, "report": report}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LearningWarning)  # the outcome says so, too
         if system.logged:
-            return learn_from_log(
-                start,
-                log_of(start, data, seed),
-                aim=system.aim,
-                rule=system.rule,
-                epochs=epochs,
-                dev=data.dev,
-                seed=seed,
-                report=report,
-            )
+            return learn_from_log(start, log_of(start, data, seed), **options)
         return simulate(
             start,
             data.train,
             PHRASE,
-            aim=system.aim,
-            rule=system.rule,
             schedule=system.schedule,
             graded=system.graded,
-            epochs=epochs,
             samples=samples,
-            dev=data.dev,
             rater=system.rater,
             complete=system.begin == "zeros",
-            seed=seed,
-            report=report,
+            **options,
         )
 
 

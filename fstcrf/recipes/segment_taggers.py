@@ -11,20 +11,9 @@ from typing import Any
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.recipes import corpora
-from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting, fastest
 from fstcrf.recipes.protocol import Protocol, Settings, grid
-from fstcrf.recipes.report import (
-    CHANCES,
-    P_VALUES,
-    Headline,
-    Result,
-    Row,
-    chances,
-    gain,
-    prose,
-    table,
-    template,
-)
+from fstcrf.recipes.report import Headline, Result, Row, chances, gain, prose, template
 from fstcrf.taggers import CRF
 from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus, convert_column
@@ -155,17 +144,8 @@ def measured(task: SegmentTask, system: str, settings: Settings, test: Corpus) -
     seconds = time.perf_counter() - clock, time.process_time() - began
     labels = tagger.tag_all(test)
     f = corpora.span_f(test, task.target, labels)
-    passes = _fastest(lambda: tagger.tag_all(test)), _fastest(lambda: tagger.decode(test))
+    passes = fastest(lambda: tagger.tag_all(test)), fastest(lambda: tagger.decode(test))
     return SegmentRun(system, labels, f, tagger.space.size, *seconds, *passes)
-
-
-def _fastest(tag: Callable[[], object]) -> float:
-    def once() -> float:
-        began = time.process_time()
-        tag()
-        return time.process_time() - began
-
-    return min(once() for _ in range(3))
 
 
 def run(setting: Setting) -> Result:
@@ -219,11 +199,8 @@ def _significance(task: SegmentTask, test: Corpus, found: Sequence[SegmentRun], 
     for one in found[1:]:
         pair = compare(gold, one.labels, reference.labels, documents=documents, seed=seed)
         body.append([one.name, gain(pair), *chances(pair)])
-    head = ["against the chain", "F (95 % interval)", *CHANCES]
     drawn = "sentences" if documents is None else "documents"
-    heading = f"## Significance, {task.name}\n\np-values against the chain, and the gain in F; "
-    heading += f"what is drawn and exchanged are {drawn}. {P_VALUES}"
-    return f"{heading}\n\n{table(head, body)}"
+    return prose("segments/significance", body, name=task.name, drawn=drawn)
 
 
 RECIPE = Recipe(

@@ -27,7 +27,6 @@ from fstcrf.recipes.report import (
     gain_over_splits,
     number,
     prose,
-    table,
 )
 from fstcrf.taggers.pipelines import Pipeline, Task
 
@@ -164,10 +163,7 @@ def _table2(found: Sequence[systems.Measured]) -> str:
         rows.append([system, *(f"{f:.2f}" for f in _means(found, system))])
         if system in THEIRS and kind.beside is not None:
             rows.append([f"(paper: {kind.beside})", *map(number, TABLE_2[kind.beside])])
-    head = ["", *FIELDS, "overall"]
-    return f"## Table 2\n\nF, one field a message, mean of {len(found)} splits.\n\n" + table(
-        head, rows
-    )
+    return prose("seminars/table2", rows, splits=len(found))
 
 
 def _significance(found: Sequence[systems.Measured]) -> str:
@@ -180,7 +176,7 @@ def _significance(found: Sequence[systems.Measured]) -> str:
             apart = _scores(found, one, field) - _scores(found, other, field)
             cells.append(gain_over_splits(apart, test_share=_TEST_SHARE))
         rows.append(cells)
-    return prose("seminars/significance", table=table(["", *FIELDS, "overall"], rows))
+    return prose("seminars/significance", rows)
 
 
 _TEST_SHARE = 0.5
@@ -208,11 +204,7 @@ def _headline(found: Sequence[systems.Measured]) -> list[Headline]:
 
 def _proofs(counts: Sequence[Sequence[int]]) -> str:
     unproven, answers = (sum(part) for part in zip(*counts, strict=True))
-    return (
-        "## Decisions by the chain rule\n\n"
-        f"*Joint, chain*: of {answers:,} answers {unproven:,} are the best that a search found "
-        "before its budget ended, not proven to be the best. All other joint decisions are exact."
-    )
+    return prose("seminars/proofs", unproven=unproven, answers=answers)
 
 
 def _hosts(found: Sequence[systems.Measured]) -> str:
@@ -222,11 +214,7 @@ def _hosts(found: Sequence[systems.Measured]) -> str:
         counts = [system.outcome(o).host.get(name) for o in found]
         if None not in counts:
             rows.append([name, str(sum(n or 0 for n in counts)), str(total)])
-    return (
-        "## What happened to `Host:`\n\nOccurrences of *Host* before a colon in the test halves "
-        "that the entity tagger takes for a part of an entity. The paper has 52 of 80 for the "
-        "cascade, 20 for the joint decision.\n\n" + table(["", "entity", "of"], rows)
-    )
+    return prose("seminars/hosts", rows)
 
 
 def _choices(found: Sequence[systems.Measured], protocol: Protocol) -> str:
@@ -236,9 +224,7 @@ def _choices(found: Sequence[systems.Measured], protocol: Protocol) -> str:
         for features in (PAPER, MORE)
         for k, o in enumerate(found)
     ]
-    head = ["", "split", "λ tuned", "with a grammar", "grammar", "value", "penalty"]
-    chosen = f"{protocol.statement()} The file has every trial, too."
-    return f"## What the training halves chose\n\n{chosen}\n\n{table(head, rows)}"
+    return prose("seminars/choices", rows, statement=protocol.statement())
 
 
 def _notes(setting: Setting, count: int) -> str:
@@ -262,8 +248,7 @@ def _curve(setting: Setting, common: systems.Shared) -> tuple[str, list[str]]:
         _learnt(size, few, test_share=rest / (rest + size))
         for size, few in zip(SIZES, points, strict=True)
     ]
-    head = ["messages", "cascaded", "joint", "joint − cascaded"]
-    text = prose("seminars/curve", field=FIELD, curve_splits=CURVE_SPLITS, table=table(head, rows))
+    text = prose("seminars/curve", rows, field=FIELD, curve_splits=CURVE_SPLITS)
     plots = setting.drawn("learning.svg", partial(_draw, points.mean(axis=1).tolist()))
     return text, plots
 

@@ -78,14 +78,18 @@ def shared(setting: Setting, messages: Corpus) -> Shared:
     """Train both taggers, or take the finished ones; tag the messages."""
     first = Task("tag", _ewt(setting, "train"), TAGS, target="xpos", options=_FAST)
     setting.say("seminars: parts of speech, entities")
-    tagger = Pipeline([first]).train(setting.parts.file("tag", "pipeline"))["tag"]
+    tagger = kept_tagger(setting, "tag", first)
     conll = news(setting, "train", tagger)
-    names = Task("ner", conll, NAMES, options=_BEST)
-    ner = Pipeline([names]).train(setting.parts.file("ner", "pipeline"))["ner"]
+    ner = kept_tagger(setting, "ner", Task("ner", conll, NAMES, options=_BEST))
     setting.say("seminars: entities, features of the paper")
     few = Task("ner", conll, PAPER.alone, options=PAPER.options)
-    plain = Pipeline([few]).train(setting.parts.file("ner plain", "pipeline", PAPER))["ner"]
+    plain = kept_tagger(setting, "ner plain", few, PAPER)
     return Shared(_tagged(messages, tagger), tagger, ner, plain)
+
+
+def kept_tagger(setting: Setting, name: str, task: Task, about: object = None) -> CRF:
+    """Return the tagger of a task alone: a pipeline goes on from where it ended."""
+    return Pipeline([task]).train(setting.parts.file(name, "pipeline", about))[task.name]
 
 
 def tagger_rows(setting: Setting, common: Shared, protocol: Protocol) -> list[Row]:
@@ -110,15 +114,11 @@ def _ewt(setting: Setting, part: str) -> Corpus:
 
 def news(setting: Setting, part: str, tagger: CRF) -> Corpus:
     """Return a file of CoNLL-2003 as messages are: cut alike, with the same tags."""
-    return _tagged(_entities(setting, part), tagger)
+    return _tagged(retokenised(entities(setting, part, "iob2"), ENTITY, spans=True), tagger)
 
 
 def _tagged(corpus: Corpus, tagger: CRF) -> Corpus:
     return corpus.with_interned("tag", tagger.tag_column(corpus))
-
-
-def _entities(setting: Setting, part: str) -> Corpus:
-    return retokenised(entities(setting, part, "iob2"), ENTITY, spans=True)
 
 
 # --- The taggers of a split -----------------------------------------------------------------------

@@ -22,7 +22,6 @@ from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
 from fstcrf.recipes.report import (
-    P_VALUES,
     Curve,
     Headline,
     Panel,
@@ -103,9 +102,8 @@ def stop_course(stop: Stop, features: str, data: DataSplit, setting: Setting) ->
 
     def train() -> list[float]:
         options: dict[str, Any] = {"features": features, "held_out": True, "l2": stop.l2}
-        options |= {"boundary": stop.boundary, "seed": setting.seed, "threads": THREADS}
-        run = chunkers.optimised(_BEST, data, **options)[1]
-        return [point.dev or 0.0 for point in run.course]
+        options |= {"boundary": stop.boundary, "seed": setting.seed}
+        return [point.dev or 0.0 for point in chunkers.run_of(_BEST, data, **options).course]
 
     name = f"CRF, {features}, {stop.boundary}, l2 {stop.l2:g}, course"
     return setting.kept(name, train, list[float])
@@ -116,21 +114,16 @@ def _chosen_epochs(protocol: Protocol, features: str, data: DataSplit, setting: 
 
     def held_out(settings: Settings) -> float:
         scores = setting.kept(f"perceptron, {features}, course", course, list[float])
-        epochs: int = settings["epochs"]
-        return scores[min(epochs, len(scores)) - 1]
+        return scores[min(int(settings["epochs"]), len(scores)) - 1]
 
     candidates = grid(epochs=range(1, chunkers.EPOCHS_TRIED + 1))
     quick = {"epochs": _GIVEN.epochs.get(features)}
-    epochs: int = protocol.choose(f"perceptron, {features}", candidates, held_out, quick=quick)[
-        "epochs"
-    ]
-    return epochs
+    found = protocol.choose(f"perceptron, {features}", candidates, held_out, quick=quick)
+    return int(found["epochs"])
 
 
-PAPER_F, WEIGHTS = (
-    {"complete": 94.38, "supported": 94.19},
-    {"supported": 820_000, "complete": 3_800_000},
-)
+PAPER_F = {"complete": 94.38, "supported": 94.19}
+WEIGHTS = {"supported": 820_000, "complete": 3_800_000}
 PAPER_PERCEPTRON = {"supported": 94.09, "complete": 94.07}
 CLOSE = 1.01  # the target of table 3: within 1 % of the best penalised log-likelihood
 PAPER_PAIRS = {("CRF", "SVM"): 0.469, ("CRF", "MEMM"): 0.00109}
@@ -161,7 +154,7 @@ def run(setting: Setting) -> Result:
         rows += setting.rows(f"CRF, {features}, sigma = 1", converged)
         fields[f"CRF, {features}"] = _seeded(features, choices.stops[features], data, setting)
     for features, epochs in choices.epochs.items():
-        make = partial(_perceptron_of, data, epochs, features)
+        make = partial(chunkers.perceptron, data, epochs, features)
         name = f"averaged perceptron, {features}"
         fields[name] = over_seeds(
             setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=epochs
@@ -192,15 +185,10 @@ def _seeded(
     def make(seed: int) -> chunkers.ChunkerRun:
         setting.say(f"shallow-parsing: CRF, {features}, seed {seed}")
         options: dict[str, Any] = {"limit": stop.iterations, "l2": stop.l2, "seed": seed}
-        options |= {"boundary": stop.boundary, "threads": THREADS}
-        return chunkers.optimised(_BEST, data, features=features, **options)[1]
+        return chunkers.run_of(_BEST, data, features=features, boundary=stop.boundary, **options)
 
     name = f"CRF, {features}, as chosen"
     return over_seeds(setting, name, make, chunkers.ChunkerRun, seeds=_seeds(setting), about=stop)
-
-
-def _perceptron_of(data: DataSplit, epochs: int, features: str, seed: int) -> chunkers.ChunkerRun:
-    return chunkers.perceptron(data, epochs, features=features, seed=seed)
 
 
 def _others(
@@ -225,17 +213,9 @@ def _watched(data: DataSplit, setting: Setting) -> list[chunkers.ChunkerRun]:
     for optimiser in setting.course.each(chunkers.OPTIMISERS):
         name = f"{optimiser.name}, dev"
         setting.say(f"shallow-parsing: {name}")
-        train = partial(
-            chunkers.optimised, optimiser, data, held_out=True, limit=limit, threads=THREADS
-        )
-        runs.append(
-            setting.kept(name, partial(_known, train), chunkers.ChunkerRun, optimiser.options)
-        )
+        make = partial(chunkers.run_of, optimiser, data, held_out=True, limit=limit)
+        runs.append(setting.kept(name, make, chunkers.ChunkerRun, optimiser.options))
     return runs
-
-
-def _known(train: Callable[[], tuple[CRF, chunkers.ChunkerRun]]) -> chunkers.ChunkerRun:
-    return train()[1]
 
 
 def _with_switch(iterations: int) -> list[chunkers.PublishedOptimiser]:
@@ -261,7 +241,7 @@ def _trained(
 
 
 def _converged(data: DataSplit, features: str) -> Iterator[Row]:
-    run = chunkers.optimised(_BEST, data, features=features, threads=THREADS)[1]
+    run = chunkers.run_of(_BEST, data, features=features)
     name, last = f"CRF, {features}, sigma = 1, converged", run.course[-1]
     yield Row(name, "F, test, %", run.f, PAPER_F[features], run.seconds)
     yield Row(name, "weights", run.weights, WEIGHTS[features])
@@ -368,12 +348,10 @@ def lowest(runs: Sequence[chunkers.ChunkerRun]) -> float | None:
     return max(0.0, math.floor(min(best)) - 1.0) if best else None
 
 
-def _loss(point: chunkers.Point) -> float | None:
-    value = _objective(point)
-    return None if value is None else -value
-
-
 def _draw(runs: Sequence[chunkers.ChunkerRun], path: Path) -> None:
+    def loss(point: chunkers.Point) -> float | None:
+        return None if point.gradient_norm is None else -point.objective
+
     def curves(value: Callable[[chunkers.Point], float | None]) -> list[Curve]:
         return [
             Curve(run.name, [point.passes for point in run.course], list(map(value, run.course)))
@@ -381,7 +359,7 @@ def _draw(runs: Sequence[chunkers.ChunkerRun], path: Path) -> None:
         ]
 
     panels = (
-        Panel("negative penalised log-likelihood", curves(_loss), log=True),
+        Panel("negative penalised log-likelihood", curves(loss), log=True),
         Panel("norm of the gradient", curves(lambda p: p.gradient_norm or None), log=True),
         Panel("F of noun phrases, dev part, %", curves(lambda p: p.dev), bottom=lowest(runs)),
     )
@@ -391,14 +369,8 @@ def _draw(runs: Sequence[chunkers.ChunkerRun], path: Path) -> None:
 def _reading(setting: Setting, data: DataSplit) -> str:
     how = "in this run" if setting.full else "before this run"
     extent = "" if setting.full else " `--full` chooses again, and takes 3,700 steps of GIS."
-    return prose(
-        "shallow-parsing/reading",
-        train=len(data.train),
-        dev=len(data.dev),
-        test=len(data.test),
-        how=how,
-        extent=extent,
-    )
+    sizes: Any = {"train": len(data.train), "dev": len(data.dev), "test": len(data.test)}
+    return prose("shallow-parsing/reading", how=how, extent=extent, **sizes)
 
 
 def _why_better(
@@ -466,10 +438,7 @@ def _significance(
                 f"{found.randomised:.3g}",
             ]
         )
-    head = ["", "paper's p", "McNemar, exact", "χ²", "labels that one alone has right"]
-    head += ["difference in F (95 % by bootstrap)", "interval with all runs"]
-    head += ["approximate randomisation"]
-    return prose("shallow-parsing/significance", p_values=P_VALUES, table=table(head, cells))
+    return prose("shallow-parsing/significance", cells)
 
 
 RECIPE = Recipe(

@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf.errors import LabelWarning
 from fstcrf.evaluate import compare
-from fstcrf.evaluate.significance import span_counts
+from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.lexicon import Lexicon
 from fstcrf.ext.words import Annotation, LatticeCRF, read_words
 from fstcrf.ext.words.annotation import label_of
@@ -25,9 +25,9 @@ from fstcrf.ext.words.crf import counted
 from fstcrf.ext.words.entries import new_entries
 from fstcrf.ext.words.templates import fields_of
 from fstcrf.lazy import optional
-from fstcrf.recipes.experiment import THREADS, Recipe, Setting
+from fstcrf.recipes.experiment import THREADS, Recipe, Setting, fastest
 from fstcrf.recipes.protocol import SEEDS, Protocol, Settings, grid, over_seeds
-from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, table, template
+from fstcrf.recipes.report import Headline, Result, Row, gain, prose, spread, template
 
 LABEL = (0, 1, 2, 3, 4)
 """Fields of UniDic that make the treebank's label: four of part of speech, type of inflection."""
@@ -207,12 +207,7 @@ def _placed(text: str, words: Sequence[tuple[str, str]]) -> Spans:
 
 
 def _speed(texts: Sequence[str], tag: Callable[[Sequence[str]], object]) -> float:
-    best = float("inf")
-    for _ in range(3):
-        began = time.process_time()
-        tag(texts)
-        best = min(best, time.process_time() - began)
-    return sum(map(len, texts)) / max(best, 1e-9)
+    return sum(map(len, texts)) / max(fastest(lambda: tag(texts)), 1e-9)
 
 
 def mecab_run(task: WordTask) -> WordRun:
@@ -309,29 +304,25 @@ def _systems(
     }
 
 
-def _f(task: WordTask, spans: Sequence[Sequence[tuple[int, int, str]]], *, labels: bool) -> float:
-    right = found = there = 0
-    for one, words in zip(task.test, spans, strict=True):
-        gold = {(w.start, w.end): w.label for w in one.words}
-        right += sum(
-            (s, e) in gold and (not labels or gold[s, e] == label) for s, e, label in words
-        )
-        found += len(words)
-        there += len(gold)
-    return 200.0 * right / max(1, found + there)
+def _counts(task: WordTask, one: WordRun, *, labels: bool) -> SpanCounts:
+    gold = _spelled(task, [each.words for each in task.test], labels=labels)
+    return span_counts(gold, _spelled(task, one.spans, labels=labels))
+
+
+def _f(task: WordTask, one: WordRun, *, labels: bool) -> float:
+    counts = _counts(task, one, labels=labels)
+    return float(200.0 * counts.right.sum() / max(1, counts.found.sum() + counts.wanted.sum()))
 
 
 def _headline(task: WordTask, one: WordRun, *, labels: bool) -> Headline:
-    gold = _spelled(task, [each.words for each in task.test], labels=labels)
-    counts = span_counts(gold, _spelled(task, one.spans, labels=labels))
     metric = f"F of words{' with labels' if labels else ''}, test, %"
-    return Headline.of_f(one.name, metric, [counts])
+    return Headline.of_f(one.name, metric, [_counts(task, one, labels=labels)])
 
 
 def _rows(task: WordTask, one: WordRun) -> Iterator[Row]:
     taught = one.training or None
-    yield Row(one.name, "F of words, test, %", _f(task, one.spans, labels=False), seconds=taught)
-    yield Row(one.name, "F of words with labels, test, %", _f(task, one.spans, labels=True))
+    yield Row(one.name, "F of words, test, %", _f(task, one, labels=False), seconds=taught)
+    yield Row(one.name, "F of words with labels, test, %", _f(task, one, labels=True))
     if one.weights:
         yield Row(one.name, "weights", one.weights)
     yield Row(one.name, "characters a second of the processor", one.characters)
@@ -342,9 +333,8 @@ def _coverage(task: WordTask) -> str:
     for name, data in (("dev", task.dev), ("test", task.test)):
         spans = words = labels = 0
         for one in data:
-            lattice = task.lexicon.lattice(one.text)
             there: dict[tuple[int, int], set[str]] = {}
-            for word in lattice.words():
+            for word in task.lexicon.candidates(one.text):
                 own = there.setdefault((word.start, word.end), set())
                 own.add(label_of(fields_of(word.feature), LABEL))
             words += len(one.words)
@@ -354,8 +344,7 @@ def _coverage(task: WordTask) -> str:
                 for w in one.words
             )
         rows.append([name, f"{len(data):,}", f"{words:,}", str(spans), str(labels)])
-    head = ["part", "texts", "words", "not in the lattice", "there with other labels only"]
-    return f"## What lattices lack\n\n{table(head, rows)}"
+    return prose("words/coverage", rows)
 
 
 def _characters(text: str, spans: Sequence[tuple[int, int, str]]) -> list[str]:
@@ -384,8 +373,7 @@ def _significance(task: WordTask, runs: Sequence[WordRun], seed: int) -> str:
             pair = compare(gold, spelled(one.spans), reference, seed=seed)
             what = "words with labels" if labels else "words"
             rows.append([one.name, what, gain(pair), f"{pair.randomised:.3g}"])
-    head = ["against MeCab", "F of", "gain (95 % interval)", "p, randomised"]
-    return f"## Significance\n\n{table(head, rows)}"
+    return prose("words/significance", rows)
 
 
 def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[WordRun]) -> str:
@@ -400,8 +388,7 @@ def _curve(setting: Setting, task: WordTask, top: WordOptions, runs: Sequence[Wo
             about = (TEMPLATES, options)
             several = over_seeds(setting, name, make, WordRun, seeds=seeds, about=about)
             rows.append([what, f"{share:.0%}", *_means(task, several)])
-    head = ["known of dev", "share", "F of words, %", "F of words with labels, %"]
-    return prose("words/curve", draws=SEEDS if setting.full else 1, table=table(head, rows))
+    return prose("words/curve", rows, draws=SEEDS if setting.full else 1)
 
 
 _Draw: TypeAlias = Callable[[int], list[Annotation]]
@@ -416,7 +403,7 @@ def _partly(
 
 def _means(task: WordTask, runs: Sequence[WordRun]) -> list[str]:
     """Return F of words and of words with labels."""
-    return [spread([_f(task, one.spans, labels=own) for one in runs]) for own in (False, True)]
+    return [spread([_f(task, one, labels=own) for one in runs]) for own in (False, True)]
 
 
 RECIPE = Recipe(

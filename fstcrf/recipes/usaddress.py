@@ -20,7 +20,7 @@ from fstcrf.errors import DataError
 from fstcrf.ext.addresses import AddressParser, Parses, components_of, installed
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.experiment import Recipe, Setting
-from fstcrf.recipes.report import Result, Row, number, prose, table
+from fstcrf.recipes.report import Result, Row, number, prose
 
 PLAIN = "no grammar"
 RULE, MORE = "usaddress.grm", "us_address.grm"
@@ -133,7 +133,7 @@ def _obeys(system: _System, labels: Sequence[str]) -> bool:
 def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_System]) -> str:
     broken = [i for i in peer.raised if raises(gold[i].labels)]
     everywhere = sum(raises(address.labels) for address in gold)
-    everything = [accuracy(gold, system.parses) for system in systems]
+    plain = accuracy(gold, systems[0].parses)
     there = {s.name: accuracy(gold, s.parses, peer.raised).of_tokens for s in systems}
     return prose(
         "usaddress/reading",
@@ -144,8 +144,8 @@ def _reading(gold: Sequence[LabelledAddress], peer: Peer, systems: Sequence[_Sys
         plain=there[PLAIN],
         rule=there[RULE],
         name=RULE,
-        addresses=everything[0].addresses,
-        misaligned=everything[0].misaligned,
+        addresses=plain.addresses,
+        misaligned=plain.misaligned,
     )
 
 
@@ -153,13 +153,13 @@ def _changes(plain: Parses, system: _System, gold: Sequence[LabelledAddress]) ->
     found = changes(plain, system.parses)
     tokens = sum(map(len, found.values()))
     addresses = {change.address for group in found.values() for change in group}
-    head = f"## What {system.name} changes: {tokens} tokens of {len(addresses)} addresses"
     rows = [
         [f"{old} → {new}", number(len(group)), _right(gold, group, new), _shown(system, group[0])]
         for (old, new), group in found.items()
     ]
-    columns = ["label of usaddress → new label", "tokens", "right now", "an example"]
-    return f"{head}\n\n{table(columns, rows)}"
+    return prose(
+        "usaddress/changes", rows, name=system.name, tokens=tokens, addresses=len(addresses)
+    )
 
 
 def _right(gold: Sequence[LabelledAddress], group: Sequence[Change], new: str) -> str:

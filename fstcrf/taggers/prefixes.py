@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.stages import (
     Given,
@@ -101,6 +101,11 @@ class Around:
         Labels of the earlier tapes there.
     potentials : callable
         A corpus with the earlier tapes → Given.
+
+    Attributes
+    ----------
+    dead : bool [B]
+        Sentences that have no legal path around that labelling.
     """
 
     def __init__(
@@ -112,6 +117,7 @@ class Around:
     ) -> None:
         self.stage, self.corpus, self.labels = stage, corpus, labels
         self.given, self._potentials = potentials(corpus), potentials
+        self.dead: Bools = np.zeros(len(corpus), dtype=bool)
         self._known: tuple[Longs, Floats] | None = None  # node potentials by token and labels
 
     @cached_property
@@ -151,6 +157,10 @@ class Around:
             told = None if self.given.told is None else self.given.told[changes.where]
             variants = variants._replace(node=stage.chosen(changes.node, told, changes.mask))
         best = kernel.rescored(self.legal, variants, best=True)
+        alone = np.flatnonzero(self.dead[prefixes.sentence])
+        if len(alone):  # there is no recursion to take up
+            bound = stage.legal_bound(self.under(prefixes.picked(alone)))
+            best[alone] = kernel.best_paths(bound)[1]
         return best, stage.weight * log_z
 
     def under(self, prefixes: Prefixes) -> Given:

@@ -233,6 +233,7 @@ class Search:
                 normaliser = stage.weight * np.where(np.isneginf(log_z), 0.0, log_z)
             if k == self.last:
                 own = self._finish(prefixes, around.legal, normaliser) - normaliser
+                around.dead = np.isneginf(own)
                 if not stage.asks:
                     self._raise_heuristic(k, own)
                 break
@@ -241,6 +242,7 @@ class Search:
             if k == 0:
                 self.first, self.least = ranked, least
             own = ranked.score[:, 0] - normaliser
+            around.dead = np.isneginf(own)
             if not stage.asks:
                 self._raise_heuristic(k, own)
             upper = prefixes.score + np.maximum(ranked.score[:, 1], least) - normaliser

@@ -29,6 +29,10 @@ from fstcrf.ext.inspect import Access, Workbench, serve, server  # noqa: E402
 from tests.support.joint_cases import TRAIN, taggers  # noqa: E402
 
 PATIENCE = 60.0
+PUT = (
+    "const t = document.getElementById('text'); t.value = arguments[0].repeat(arguments[1]);"
+    "t.dispatchEvent(new Event('input'));"
+)
 
 Answer = TypeVar("Answer")
 
@@ -261,13 +265,9 @@ def test_everything_has_a_name(page: Page, browser: Any) -> None:
 
 
 def test_too_much_is_refused_at_once(page: Page, browser: Any) -> None:
-    put = (
-        "const t = document.getElementById('text'); t.value = arguments[0].repeat(arguments[1]);"
-        "t.dispatchEvent(new Event('input'));"
-    )
-    browser.execute_script(put, "word ", 2_000_000)
+    browser.execute_script(PUT, "word ", 2_000_000)
     page.wait(lambda: "10000000 characters; the page takes at most 2000000" in page.status)
-    browser.execute_script(put, "a ", 30_000)
+    browser.execute_script(PUT, "a ", 30_000)
     page.wait(lambda: "30000 tokens; the page shows at most 20000" in page.status)
     page.type("a b")
 
@@ -303,12 +303,7 @@ def test_narrow_and_dark(page: Page, browser: Any) -> None:
 
 
 def test_a_long_text_does_not_freeze(page: Page, browser: Any) -> None:
-    text = " ".join("abcde"[k % 5] for k in range(5_000))
-    browser.execute_script(
-        "const t = document.getElementById('text'); t.value = arguments[0];"
-        "t.dispatchEvent(new Event('input'));",
-        text,
-    )
+    browser.execute_script(PUT, "a b c d e ", 1_000)
     page.wait(lambda: "5000 tokens" in page.status)
     assert page.one("#where").text == "tokens 1 to 60 of 5000"
     page.settle()

@@ -63,7 +63,7 @@ def test_words_of_a_treebank_are_those_of_mecab(lexicon: Lexicon, part: str) -> 
 
 def test_mecab_runs_what_we_write(lexicon: Lexicon, tmp_path: Path) -> None:
     """A small dictionary with words of the large one, its matrix and kinds of characters."""
-    words = {w.number: w for text in TEXTS for w in lexicon.lattice(text).words()}
+    words = {w.number: w for text in TEXTS for w in lexicon.candidates(text)}
     known = [w for w in words.values() if w.number < lexicon.n_known]
     rows = lexicon.entries(np.asarray([w.number for w in known], dtype=np.int32))
     entries = [
@@ -88,7 +88,7 @@ def test_mecab_compiles_and_runs_what_was_trained(tmp_path: Path, costs: Any) ->
     texts = ["".join(generator.choice(list("abc z"), size=15)) for _ in range(200)]
     data = []
     for text in texts[:20]:
-        words = lexicon.lattice(text).sample(1)[0]
+        words = lexicon.candidates(text).chosen(lexicon.lattice(text).sample(1)[0].arcs)
         pairs = [(word.surface, word.feature.split(",")[0]) for word in words]
         data.append(Annotation.of_words(pairs, text))
     template = "UNIGRAM A:%F[0],%F?[2]\nUNIGRAM B:%w/%t\nBIGRAM C:%L[0]/%R[0],%R[1]\n"

@@ -19,6 +19,8 @@ from fstcrf import Emissions, TokenDecoder, decode
 from fstcrf.constraints import at_most, bioes, pairs, transitions
 from fstcrf.errors import LabelError, NoPathError, NumericError, OptionError, ShapeError
 from fstcrf.ext.torch import CRFLayer
+from tests.laws.doors import DOORS
+from tests.laws.test_doors import cells, check
 
 LABELS = ("O", "B-X", "I-X", "E-X", "S-X")
 LENGTHS = [4, 1, 3, 0]
@@ -117,18 +119,13 @@ def test_gradients_of_several_heads() -> None:
     )
 
 
-def test_the_layer_agrees_with_the_batch() -> None:
+def test_marginals_are_those_of_the_batch() -> None:
     layer = layer_of(grammar=bioes())
     scores = drawn(4, 4, 5)
     ends = (layer.transitions, layer.initial, layer.final)
     model = dict(zip(("transitions", "initial", "final"), ends, strict=True))
     batch = Emissions(scores, LENGTHS, labels=LABELS, grammar=bioes(), **model)
     np.testing.assert_allclose(layer.marginals(scores, LENGTHS).numpy(), batch.marginals())
-    answer = layer.decode(scores, LENGTHS)
-    np.testing.assert_array_equal(answer.ids, batch.decode().ids)
-    np.testing.assert_allclose(answer.probabilities, batch.decode().probabilities)
-    loss = layer(scores, torch.from_numpy(answer.ids.copy()).clamp(min=0), LENGTHS)
-    assert loss.item() == pytest.approx((batch.log_z - batch.decode().scores).sum())
 
 
 def test_what_float32_cannot_hold() -> None:
@@ -208,23 +205,6 @@ def test_a_compiled_network_has_the_same_loss() -> None:
     assert network.weight.grad is not None
 
 
-def test_it_learns() -> None:
-    torch.manual_seed(0)
-    layer = CRFLayer(("a", "b"))
-    optimiser = torch.optim.SGD(layer.parameters(), lr=0.1)
-    tags = torch.tensor([[0, 1, 0, 1]] * 8)
-    scores = torch.zeros(8, 4, 2)
-    losses = []
-    for _ in range(20):
-        optimiser.zero_grad()
-        loss = layer(scores, tags)
-        loss.backward()
-        optimiser.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.2 * losses[0]
-    assert layer.decode(scores).labels()[0] == ["a", "b", "a", "b"]
-
-
 def test_no_thread_changes_a_bit() -> None:
     scores = drawn(300, 12, 5, dtype=torch.float32)
     tags = torch.randint(0, 5, (300, 12))
@@ -272,6 +252,13 @@ def test_other_devices_are_refused() -> None:
         ({"lengths": [3, 4]}, ShapeError, "sentence 1: its length is 4"),
         ({"emissions": torch.full((2, 3, 5), torch.nan)}, NumericError, "sentence 0, token 0"),
         ({"emissions": torch.zeros(2, 3, 4)}, ShapeError, "5 labels"),
+        ({"emissions": [torch.zeros(3, 5)]}, OptionError, r"emissions are list, expected a torch"),
+        ({"emissions": np.zeros((2, 3, 5))}, OptionError, r"emissions are ndarray, expected a"),
+        ({"lengths": [3.0, np.inf]}, ShapeError, "lengths are float64, expected whole numbers"),
+        ({"mask": torch.zeros(2, 3) - 1e4}, ShapeError, r"mask holds -10000.0, expected true and"),
+        ({"mask": torch.full((2, 3), torch.nan)}, ShapeError, "mask holds nan"),
+        ({"mask": np.full((2, 3), "a")}, ShapeError, "mask holds 'a'"),
+        ({"mask": [[None] * 3] * 2}, ShapeError, "mask holds None"),
     ],
 )
 def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], says: str) -> None:
@@ -282,6 +269,27 @@ def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], says:
     }
     with pytest.raises(error, match=says):
         layer_of()(**{**given, **change})
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "says"),
+    [
+        (LABELS, {"grammar": "bioes"}, "grammar is str, expected a Grammar"),
+        (LABELS, {"threads": "2"}, "threads is '2', expected a whole number"),
+        (LABELS, {"threads": 1.5}, "threads is 1.5, expected a whole number"),
+        (LABELS, {"transitions": {"tag": np.zeros((5, 5))}}, "transitions: there is no head 'tag'"),
+        ({"a": LABELS, "b": LABELS}, {"initial": {"c": np.zeros(5)}}, "initial: there is no head"),
+        ({"a.b": LABELS}, {}, "heads a.b: 'transitions_a.b' cannot be the name"),
+        (
+            dict.fromkeys(["a", "b_c", "a_b", "c"], ("O", "X")),
+            {"couplings": [("a", "b_c"), ("a_b", "c")]},
+            "'coupling_a_b_c' cannot be the name of one parameter",
+        ),
+    ],
+)
+def test_what_no_layer_is_made_of(labels: Any, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        CRFLayer(labels, **options)
 
 
 def test_nothing_imports_torch_unasked() -> None:
@@ -454,3 +462,9 @@ def test_functions_without_a_name_go_with_cloudpickle() -> None:
     again = pickle.loads(cloudpickle.dumps(CRFLayer(LABELS, grammar)))
     scores = drawn(2, 3, 5)
     assert again.decode(scores).labels() == CRFLayer(LABELS, grammar).decode(scores).labels()
+
+
+@pytest.mark.parametrize(("door", "question"), cells(["layer"]))
+def test_a_layer_answers_as_all_doors(door: str, question: str) -> None:
+    """See `tests/laws`."""
+    check(DOORS[door], question)

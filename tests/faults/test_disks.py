@@ -38,11 +38,11 @@ def faults(environment: dict[str, str], *arguments: str) -> None:
     ("name", "mode"),
     [
         *((name, "fail") for name in ("learn", "tag", "train")),
-        *(("pipeline", "kills"), ("train", "power")),
+        *(("pipeline", "kills"), ("learn", "kills"), ("learn", "die"), ("train", "power")),
     ],
 )
 def test_some_moments(environment: dict[str, str], name: str, mode: str) -> None:
-    most = {"fail": "4", "power": "6", "kills": "5"}[mode]
+    most = {"fail": "4", "die": "20", "power": "6", "kills": "5"}[mode]
     faults(environment, mode, name, "--most", most, "--seed", "1")
 
 

@@ -49,14 +49,14 @@ class Case:
     ask : callable
         Loads a copy of it and answers.
     ending : str
-        Of its name.
+        Of its name; of a folder none.
     within : float
         How far numbers may be from those that are kept, relative and absolute.
     """
 
     write: Callable[[Path], object]
     ask: Callable[[Path], Any]
-    ending: str = ""
+    ending: str = ".fstcrf"
     within: float = 1e-9
 
 
@@ -145,37 +145,27 @@ def pair() -> tuple[CRF, CRF]:
 
 
 MODELS: dict[str, Case] = {
-    "crf": Case(tagger(), forced, ".fstcrf"),
-    "crf-order-0": Case(tagger(order=0), loaded(), ".fstcrf"),
-    "crf-order-2": Case(tagger(order=2, scheme="iob2", ends=True), loaded(), ".fstcrf"),
+    "crf": Case(tagger(), forced),
+    "crf-order-0": Case(tagger(order=0), loaded()),
+    "crf-order-2": Case(tagger(order=2, scheme="iob2", ends=True), loaded()),
     "crf-complete": Case(
-        tagger(features="complete", transitions="all", boundary="skip", template=NAME),
-        loaded(),
-        ".fstcrf",
+        tagger(features="complete", transitions="all", boundary="skip", template=NAME), loaded()
     ),
-    "crf-values": Case(tagger(template="U:%v[0,length]\n" + NAME), loaded(), ".fstcrf"),
-    "crf-l1": Case(tagger(l1=0.3), loaded(), ".fstcrf"),
-    "crf-hashed": Case(tagger(hash_bits=6), loaded(), ".fstcrf"),
-    "crf-l2sgd": Case(tagger(method="l2sgd", max_iterations=4, template=NAME), loaded(), ".fstcrf"),
+    "crf-values": Case(tagger(template="U:%v[0,length]\n" + NAME), loaded()),
+    "crf-l1": Case(tagger(l1=0.3), loaded()),
+    "crf-hashed": Case(tagger(hash_bits=6), loaded()),
+    "crf-l2sgd": Case(tagger(method="l2sgd", max_iterations=4, template=NAME), loaded()),
     "crf-perceptron": Case(
-        tagger(method="perceptron", max_iterations=4, l2=None, template=NAME), loaded(), ".fstcrf"
+        tagger(method="perceptron", max_iterations=4, l2=None, template=NAME), loaded()
     ),
-    "crf-mce": Case(tagger(objective="mce", max_iterations=3), loaded(), ".fstcrf"),
-    "crf-partial": Case(tagger(data=PARTIAL, scheme="iob2"), loaded(), ".fstcrf"),
-    "crf-one-of": Case(tagger(data=EITHER, target="pos"), loaded(), ".fstcrf"),
-    "crf-grammar": Case(
-        tagger(grammar=at_most(2, "B-PER"), template=NAME), loaded(empty=False), ".fstcrf"
-    ),
-    "crf-reading": Case(
-        saved(lambda: pair()[1]),
-        loaded(TAGGED),
-        ".fstcrf",
-    ),
-    "crf-literal": Case(saved(literal), loaded([attributes(s) for s in ASKED]), ".fstcrf"),
+    "crf-mce": Case(tagger(objective="mce", max_iterations=3), loaded()),
+    "crf-partial": Case(tagger(data=PARTIAL, scheme="iob2"), loaded()),
+    "crf-one-of": Case(tagger(data=EITHER, target="pos"), loaded()),
+    "crf-grammar": Case(tagger(grammar=at_most(2, "B-PER"), template=NAME), loaded(empty=False)),
+    "crf-reading": Case(saved(lambda: pair()[1]), loaded(TAGGED)),
+    "crf-literal": Case(saved(literal), loaded([attributes(s) for s in ASKED])),
     "crf-literal-hashed": Case(
-        saved(lambda: literal(hash_bits=5)),
-        loaded([attributes(s) for s in ASKED]),
-        ".fstcrf",
+        saved(lambda: literal(hash_bits=5)), loaded([attributes(s) for s in ASKED])
     ),
 }
 
@@ -201,32 +191,25 @@ def product(**options: Any) -> Any:
 
 
 COMPOSITIONS: dict[str, Case] = {
-    "product": Case(saved(product), loaded(), ".fstcrf"),
-    "product-apart": Case(
-        saved(lambda: trained("pos", POS) @ trained("name", NAME)), loaded(), ".fstcrf"
-    ),
-    "product-weighted": Case(saved(_three), loaded(), ".fstcrf"),
+    "product": Case(saved(product), loaded()),
+    "product-apart": Case(saved(lambda: trained("pos", POS) @ trained("name", NAME)), loaded()),
+    "product-weighted": Case(saved(_three), loaded()),
     "product-grammar": Case(
-        saved(lambda: product(grammar=at_most(1, "B-PER", tape="name"))),
-        loaded(empty=False),
-        ".fstcrf",
+        saved(lambda: product(grammar=at_most(1, "B-PER", tape="name"))), loaded(empty=False)
     ),
     "product-soft": Case(
-        saved(lambda: product(grammar=Grammar.from_text(SOFT))), loaded(empty=False), ".fstcrf"
+        saved(lambda: product(grammar=Grammar.from_text(SOFT))), loaded(empty=False)
     ),
     "product-lazy": Case(
         saved(lambda: product(search="lazy", grammar=exactly(2, "N", tape="pos"))),
         loaded(empty=False),
-        ".fstcrf",
     ),
     "grammar": Case(
-        saved(lambda: trained("name", NAME) & exactly(1, "B-PER")),
-        loaded(empty=False),
-        ".fstcrf",
+        saved(lambda: trained("name", NAME) & exactly(1, "B-PER")), loaded(empty=False)
     ),
-    "chain": Case(saved(lambda: fstcrf.compose(*pair(), normalize="chain")), loaded(), ".fstcrf"),
-    "chain-nbest": Case(saved(lambda: _passing("nbest")), loaded(), ".fstcrf"),
-    "chain-marginals": Case(saved(lambda: _passing("marginals")), loaded(), ".fstcrf"),
+    "chain": Case(saved(lambda: fstcrf.compose(*pair(), normalize="chain")), loaded()),
+    "chain-nbest": Case(saved(lambda: _passing("nbest")), loaded()),
+    "chain-marginals": Case(saved(lambda: _passing("marginals")), loaded()),
 }
 
 
@@ -262,11 +245,12 @@ def every_decoder(*decoders: Decode) -> Callable[[Path], Any]:
 
 PIPELINES: dict[str, Case] = {
     "pipeline": Case(
-        lambda path: pipeline(path, normalize="product"), every_decoder("cascade", "joint")
+        lambda path: pipeline(path, normalize="product"), every_decoder("cascade", "joint"), ""
     ),
     "pipeline-joint": Case(
         lambda path: pipeline(path, decode="joint", grammar=at_most(1, "B-PER", tape="name")),
         every_decoder("joint"),
+        "",
     ),
 }
 
@@ -344,10 +328,14 @@ def of_words(model: Any) -> Any:
         ],
         "nbest": [
             [
-                [[w.surface for w in one.words], one.score, one.probability]
+                [
+                    [w.surface for w in model.candidates(text).chosen(one.arcs)],
+                    one.score,
+                    one.probability,
+                ]
                 for one in lattice.nbest(3)
             ]
-            for lattice in lattices
+            for text, lattice in zip(TEXTS, lattices, strict=True)
         ],
         "log Z": [lattice.log_partition() for lattice in lattices],
     }
@@ -364,11 +352,11 @@ def words(path: Path) -> None:
 
 
 UNITS: dict[str, Case] = {
-    "segments": Case(segments, of_segments, ".fstcrf"),
-    "segments-beside": Case(beside, of_beside, ".fstcrf"),
-    "words": Case(words, lambda path: of_words(LatticeCRF.load(path)), ".fstcrf"),
-    "lexicon": Case(lambda path: lexicon().write(path, compiled=True), of_lexicon),
-    "lexicon-source": Case(lambda path: lexicon().write(path, compiled=False), of_lexicon),
+    "segments": Case(segments, of_segments),
+    "segments-beside": Case(beside, of_beside),
+    "words": Case(words, lambda path: of_words(LatticeCRF.load(path))),
+    "lexicon": Case(lambda path: lexicon().write(path, compiled=True), of_lexicon, ""),
+    "lexicon-source": Case(lambda path: lexicon().write(path, compiled=False), of_lexicon, ""),
 }
 
 
@@ -635,7 +623,7 @@ RUNS: dict[str, Case] = {
     "owlqn": going_on(l1=0.2),
     "l2sgd": going_on(method="l2sgd", template=NAME),
     "asgd": going_on(method="asgd", template=NAME),
-    "learner": Case(learner, of_learner),
+    "learner": Case(learner, of_learner, ""),
     "arrays": Case(arrays, of_arrays, ".json"),
     "search": Case(lambda path: tuned(path, 2, resume=False), of_search, ".journal", within=1e-4),
 }

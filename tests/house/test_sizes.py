@@ -13,7 +13,6 @@ TABLED = table()
 
 # Longer than a file may be since before there was a limit; they may only become shorter.
 LONG = {
-    "fstcrf/lattices/arcs.py": 861,
     "fstcrf/lattices/lattice.py": 729,
 }
 

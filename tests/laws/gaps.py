@@ -18,11 +18,9 @@ __all__ = ["ALGEBRA", "QUESTIONS", "Gap", "gap_of", "hold"]
 
 _GROUPS = {
     "tokens": "chain, second order, joint",
-    "arcs": "segments, spans, sausage, ctc, acyclic, paths",
-    "unpaired": "chain rule, words",
+    "arcs": "segments, spans, sausage, ctc, words, acyclic, paths",
     "lists": "fstcrf.best, fstcrf.nbest, fstcrf.log_partition, fstcrf.marginals, fstcrf.sample",
     "span lists": "lattices.probable_spans, lattices.span_probabilities",
-    "some spans": "span_probability, span_probabilities, probable_spans",
     "risks": "minimum_risk of tokens, minimum_risk of spans",
     "changes": "restrict, scale, weighted, without_grammar",
     "forms": "to_att, draw, plan",
@@ -75,21 +73,17 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 
 # Of kinds, questions and states.
 QUESTIONS = _read("""
-words | * | ruled
-    TypeError: it takes no grammar
-chain rule, words, emissions | lists, span lists | *
+chain rule, emissions | lists, span lists | *
     OptionError: they are no rows of an engine, so they are asked one by one
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
-chain rule, words, emissions | strings, expectations | *
+chain rule, emissions | strings, expectations | *
     AttributeError: of lattices of tokens and of arcs alone
-chain rule, words, emissions | confidence | *
-    AttributeError: of lattices of tokens and of arcs alone
-words | restrict to boundaries | *
+chain rule, emissions | confidence | *
     AttributeError: of lattices of tokens and of arcs alone
 emissions | restrict to boundaries | *
     TypeError: of lattices of tokens and of arcs alone
-words, emissions | nbest of a tape | *
+emissions | nbest of a tape | *
     TypeError: the n best are of paths alone
 ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
@@ -107,12 +101,6 @@ chain rule | restrict, restrict to boundaries, scale, weighted, probable_spans, 
     OptionError: it is no transducer
 chain rule | span_probabilities, without_grammar, to_att | *
     AttributeError: there is no such call
-words | marginals | *
-    AssertionError: by word, not by label of a token
-words | score, probability, entropy, max_marginals, arc_marginals, to_fst and back | *
-    AttributeError: there is no such call
-words | some spans, risks, changes, forms | *
-    AttributeError: there is no such call
 emissions | probability, arc_marginals, span_probability, to_fst and back, forms | *
     AttributeError: there is no such call
 emissions | scale, weighted, without_grammar | *
@@ -125,12 +113,12 @@ acyclic | chain, second order, joint, arcs | *
     OptionError: it has arcs that read no token
 chain, second order, joint, arcs | acyclic | *
     OptionError: it has arcs that read no token
-* | unpaired | coupling
+* | chain rule | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
-unpaired | * | coupling
+chain rule | * | coupling
     OptionError: scores of two labels at a token: of lattices of one tape
-* | unpaired | *
+* | chain rule | *
     TypeError: stands beside nothing
-unpaired | * | *
+chain rule | * | *
     TypeError: nothing stands beside it
 """)

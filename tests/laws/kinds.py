@@ -362,27 +362,26 @@ def ctc(rng: Any, tokens: int) -> Case:
 
 
 def words(rng: Any, tokens: int) -> Case:
-    """Words of a lexicon, each with contexts of its own."""
-    matrix, numbers = rng.integers(-3, 4, (3, 3)), rng.integers(0, 3, (3, 7))
+    """Words of a lexicon, each with contexts of its own; their classes are two."""
+    matrix, numbers = rng.integers(-3000, 3001, (8, 8)), [1 + rng.permutation(7) for _ in "lr"]
     forms = enumerate(("a", "b", "ab", "ba", "aba", "a", "b"))
-    costs = zip(forms, numbers.T.tolist(), strict=True)
-    entries = [Entry(form, a, b, cost, f"{form}{k}") for (k, form), (a, b, cost) in costs]
+    costs = zip(forms, *numbers, rng.integers(0, 3000, 7), strict=True)
+    entries = [Entry(form, a, b, cost, "XY"[k % 2]) for (k, form), a, b, cost in costs]
     kind = Kind(always=False, runs=True, length=0)
     characters = Characters.of_kinds({"DEFAULT": kind, "SPACE": kind}, [(0x20, 0x20, ["SPACE"])])
-    unknown = [Entry("DEFAULT", 0, 0, 100, "?")]
-    lexicon = Lexicon.from_entries(entries, matrix.astype(np.int16), characters, unknown, unit=2.0)
+    unknown, table = [Entry("DEFAULT", 0, 0, 100, "?")], matrix.astype(np.int16)
+    lexicon = Lexicon.from_entries(entries, table, characters, unknown, unit=2000.0)
     text = "".join(rng.choice(["a", "b"], tokens))
     there = [(t, e) for t in range(tokens) for e in entries if text.startswith(e.surface, t)]
-    arcs = [_Arc(t, t + len(e.surface), e.feature, -e.cost / 2, e.left, e.right) for t, e in there]
+    arcs = [
+        _Arc(t, t + len(e.surface), e.feature, -e.cost / 2000, e.left, e.right) for t, e in there
+    ]
+    labels = tuple(sorted({arc.label for arc in arcs})) or ("",)
 
     def link(one: _Arc | None, two: _Arc | None) -> float:
-        return -float(matrix[two.left if two else 0, one.right if one else 0]) / 2
+        return -float(matrix[two.left if two else 0, one.right if one else 0]) / 2000
 
-    def read(path: Any) -> dict[str, Facts]:
-        return {"segment": tuple((w.start, w.end, w.feature) for w in getattr(path, "words", path))}
-
-    tape = Tape(tuple(entry.feature for entry in entries))
-    return replace(_segmented(lexicon.lattice(text), tokens, tape, arcs, link), read=read)
+    return _segmented(lexicon.lattice(text), tokens, Tape(labels), arcs, link)
 
 
 # --- Machines -------------------------------------------------------------------------------------

@@ -259,15 +259,6 @@ def test_annealing_finds_the_best(kind: Sweeps) -> None:
     assert chain.best_score == pytest.approx(exact.score[best])
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_without_models_annealing_is_viterbi(seed: int) -> None:
-    exact = problem("a b c", "d e", seed=seed, model=None)
-    chain = DocumentChain(exact.document, exact.local, tapes=("label",), start="random", seed=seed)
-    chain.sweep(Annealing(500).temperatures())
-    labels = tuple(names[0] for names in chain.labels(best=True))
-    assert labels == max(exact.score, key=exact.score.__getitem__)
-
-
 def test_under_a_grammar_joint_states_are_sampled() -> None:
     random = np.random.default_rng(0)
     document = document_of("a b", "b a")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tracemalloc
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -27,6 +26,7 @@ from fstcrf.lattices import Lattice, best, nbest, product
 from fstcrf.machines.plans import Search
 from tests.oracle.test_lattice_products import check_ranking
 from tests.support.compositions import random_world
+from tests.support.memory import peak
 
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
@@ -198,16 +198,8 @@ def test_the_worst_case_ends_within_its_budget() -> None:
 
 def test_memory_grows_with_what_is_visited() -> None:
     lattice = alternating() & contiguous(LABELS)
-
-    def peak(states: int) -> int:
-        tracemalloc.start()
-        lattice.best(Budget(states=states))
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
-
-    peak(100)  # what is made once
-    small, large = peak(1_000), peak(32_000)
+    lattice.best(Budget(states=100))  # what is made once
+    small, large = (peak(lattice.best, Budget(states=n)) for n in (1_000, 32_000))
     assert small < 4_000_000
     assert large < 32_000 * 1_500
 

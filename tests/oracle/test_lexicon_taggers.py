@@ -62,8 +62,8 @@ def enumerated(
     agree: bool,
 ) -> list[Way]:
     """Score every way through the words with every labelling of the characters."""
-    words = lexicon.lattice(text)
-    all_words, tokens = words.words(), tagger.lattice({"char": list(text)})
+    words = lexicon.candidates(text)
+    all_words, tokens = list(words), tagger.lattice({"char": list(text)})
     found: list[Way] = []
 
     def covered(way: list[int]) -> bool:
@@ -115,7 +115,7 @@ def test_ways_sums_and_probabilities(lexicon: Lexicon, tagger: CRF, text: str, a
         lattice = joint.lattice(text)
         log_z = np.logaddexp.reduce([score for score, *_ in wanted])
         assert lattice.log_partition() == pytest.approx(log_z, rel=1e-11)
-        words = lexicon.lattice(text).words()
+        words = list(lexicon.candidates(text))
         for found, (score, way, labels) in zip(joint.nbest(text, 5), wanted, strict=False):
             assert found.score == pytest.approx(score, rel=1e-11)
             assert found.probability == pytest.approx(np.exp(score - log_z), rel=1e-9)

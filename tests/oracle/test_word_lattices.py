@@ -42,18 +42,17 @@ Way = list[tuple[int, int, int]]
 
 def _ways(lexicon: Lexicon, text: str) -> list[Way]:
     """All ways through a text: words as (start, end, number)."""
-    words, last, start, end = lexicon.candidates(text)
-    rows = list(
-        zip(words["from"], words["end"], start.tolist(), end.tolist(), words["word"], strict=True)
-    )
+    words = lexicon.candidates(text)
+    columns = (column.tolist() for column in (words.first, words.start, words.end, words.word))
+    rows = list(zip(*columns, strict=True))
 
     def beyond(at: int) -> Iterator[Way]:
-        if at == last:
+        if at == words.last:
             yield []
-        for first, stop, s, e, word in rows:
+        for first, s, e, word in rows:
             if first == at:
-                for rest in beyond(int(stop)):
-                    yield [(s, e, int(word)), *rest]
+                for rest in beyond(e):
+                    yield [(s, e, word), *rest]
 
     return list(beyond(0))
 
@@ -229,9 +228,9 @@ def test_lattices_of_a_trained_model_have_all_ways(seed: int, costs: Costs) -> N
         found = lattice.nbest(5)
         best = sorted(scores, reverse=True)[:5]
         assert [path.score for path in found] == pytest.approx(best, rel=1e-10, abs=1e-10)
-        share = lattice.marginals()
+        share = lattice.arc_probabilities()
         total = _log_sum(scores)
-        for k, word in enumerate(lattice.words()):
+        for k, word in enumerate(model.candidates(text)):
             through = [
                 math.exp(s - total)
                 for s, way in zip(scores, ways, strict=True)

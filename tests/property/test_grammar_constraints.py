@@ -95,6 +95,7 @@ def test_contiguous_without_a_scheme(labels: tuple[str, ...], length: int) -> No
 
 
 @pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::fstcrf.errors.LabelWarning")  # of labels that never occur
 @pytest.mark.parametrize("scheme", ["iob1", "iob2", "bioes", "bilou"])
 @given(data=st.data())
 def test_schemes(scheme: str, data: st.DataObject) -> None:

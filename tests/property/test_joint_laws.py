@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fstcrf import CRF, compose
+from fstcrf import CRF
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Acceptor, is_empty
 from fstcrf.taggers import ChainLattice, Composition
@@ -138,6 +138,29 @@ def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
             assert close(found.score, truth.ranking[number][0])
 
 
+@pytest.mark.parametrize("case", THREE)
+@pytest.mark.parametrize("budget", [2, 3, 4, 1024])
+def test_labels_are_found_where_the_cascade_has_none(case: str, budget: int) -> None:
+    """Under the cascade's labels the last tagger has no legal path, under others it has some.
+
+    These counted as having none, too, and the sentence as one without a path.
+    """
+    only = np.array([[[0, -1], [-1, -1], [-1, -1]]], dtype=np.int32)
+    acceptor = Acceptor(
+        ("chunk", "ent"), (("B", "I", "O"), ("E0", "E1")), only, None, np.zeros(1), "only B, E0"
+    )
+    for seed in range(4):
+        parts = [with_random_weights(t, np.random.default_rng(seed), 0.3) for t in taggers(case)]
+        composition = Composition(tuple(parts), (1.0,) * 3, (acceptor,), normalize="chain")
+        for sentence in ({"word": ["a"]}, {"word": ["a", "b"]}):
+            truth = Truth(parts, sentence, (1.0,) * 3, (acceptor,), "chain")
+            (path,) = composition.paths_all([sentence], budget=budget)
+            assert path is not None
+            assert close(truth.scores[path.labels], path.score)
+            if path.exact or budget == 1024:
+                assert close(path.score, truth.best)
+
+
 @given(st.lists(SENTENCES, min_size=2, max_size=5), st.integers(0, 2**32), st.booleans())
 def test_sentences_do_not_see_each_other(
     data: list[dict[str, list[str]]], seed: int, chain: bool
@@ -149,30 +172,3 @@ def test_sentences_do_not_see_each_other(
     composition = Composition(tuple(parts), (1.0, 1.0), (acceptor,), normalize=normalize)
     together = composition.paths_all(data)
     assert together == [composition.paths_all([sentence])[0] for sentence in data], "to the bit"
-
-
-@given(worlds(PAIRS, "product"), WEIGHTS)
-def test_weights_multiply_potentials_and_not_the_grammar(
-    world: tuple[Composition, Truth], weight: float
-) -> None:
-    composition, truth = world
-    if contradictory(composition, truth):
-        return
-    scaled = compose(composition, weights=(weight,))
-    assert scaled.weights == tuple(weight * own for own in composition.weights)
-    lattice: Any = scaled.lattice(truth.sentence)
-    assert close(lattice.log_partition(), replace(truth, weights=scaled.weights).log_z)
-
-
-@given(worlds(PAIRS, "product"))
-def test_a_weight_of_zero_is_the_first_tagger(world: tuple[Composition, Truth]) -> None:
-    composition, truth = world
-    alone = compose(*composition.taggers, weights=(1.0, 0.0))
-    first = alone.order[0]
-    if first != alone.tapes[0]:
-        alone = alone.with_weights(0.0, 1.0)
-    k = alone.tapes.index(first)
-    (path,) = alone.paths_all([truth.sentence])
-    own = composition.taggers[k].lattice(truth.sentence)
-    assert path is not None
-    assert close(own.score(path.labels[k]), own.best().score)

@@ -82,11 +82,6 @@ def test_a_known_distortion_is_found_for_each_type(kind: str) -> None:
         assert after < 0.02
 
 
-def test_temperature_of_a_type_is_what_the_log_odds_were_multiplied_by() -> None:
-    calibration = Calibration.fit(simulated(50_000, 0.5), "temperature")
-    assert calibration.curves["X"].temperature == pytest.approx(2.0, rel=0.05)  # type: ignore[union-attr]
-
-
 def test_types_with_little_data_share_the_curve_of_all() -> None:
     many, few = simulated(1000, 0.5), simulated(10, 1.0, 1, "Y")
     events = Events.of(
@@ -143,6 +138,8 @@ def test_damaged_files_are_named(tmp_path: Path, text: str) -> None:
 def test_what_cannot_be_calibrated() -> None:
     with pytest.raises(OptionError, match="correct and wrong"):
         Calibration.fit(Events.of([0.5, 0.6], [True, True]))
+    with pytest.raises(ShapeError, match=r"correct holds 0\.5, expected true and false"):
+        Events.of([0.5, 0.6], [0.5, 1])
     with pytest.raises(OptionError, match="isotonic or temperature"):
         Calibration.fit(simulated(10, 1.0), "beta")  # type: ignore[arg-type]
     with pytest.raises(NumericError, match="probability 1"):

@@ -20,6 +20,7 @@ from fstcrf.demo import COLUMNS, corpus_path
 from fstcrf.errors import LabelError, OptionError
 from fstcrf.taggers import CRF
 from tests.support.command import ROOT, done, failure, run, start
+from tests.support.interrupts import interrupt
 
 COMMANDS = [
     "demo",
@@ -95,6 +96,14 @@ def test_every_exception_has_a_message_and_a_status(
     assert found.message.startswith(message)
 
 
+def test_an_interruption_that_python_wraps_is_one() -> None:
+    """It was an unforeseen error: Ctrl-C while a module was imported."""
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    found = failures.as_failure(error)
+    assert (found.message, found.exit_code) == ("interrupted", 130)
+
+
 def test_an_unforeseen_exception_has_no_traceback_unless_wanted(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -113,9 +122,6 @@ def test_an_unforeseen_exception_has_no_traceback_unless_wanted(
 
 
 def test_an_interrupted_command_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(_: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("fstcrf.cli.info.load_model", interrupt)
     for debug in ("", "1"):
         monkeypatch.setenv("FSTCRF_DEBUG", debug)

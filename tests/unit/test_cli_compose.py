@@ -388,3 +388,18 @@ def test_taggers_of_different_columns() -> None:
     assert line.startswith("--columns is missing: the taggers were trained on different columns")
     named = ["--columns", "word,pos,x"]
     assert done("tag", "both", *named, given="at PREP PREP\n\n").startswith("at PREP PREP ")
+
+
+def test_a_grammar_of_another_scheme_is_told_once() -> None:
+    """Under `bio`, a tagger of IOB1 had no span left, without a word."""
+    data = fstcrf.Corpus.from_sentences(
+        [{"word": ["a", "b", "c"], "ner": ["I-X", "I-X", "O"]}, {"word": ["a"], "ner": ["B-Y"]}]
+    )
+    fstcrf.CRF.train(data, "ner", TEMPLATE, max_iterations=3).save("iob1.fstcrf")
+    result = run("compose", "iob1.fstcrf", "--grammar", "bio", "-o", "legal.fstcrf")
+    assert result.exit_code == 0
+    (warned,) = (line for line in result.stderr.splitlines() if "warning" in line)
+    assert warned == (
+        "fstcrf: warning: bio allows no labelling with I-X, so they are never chosen; are labels "
+        "written in another scheme, such as iob1?"
+    )

@@ -117,3 +117,26 @@ def test_options_that_are_too_large_are_one_line(
     assert isinstance(ended.exception, SystemExit)
     assert told in last
     assert len(last) < 800
+
+
+@pytest.mark.parametrize("module", ["fstcrf", "fstcrf.cli"])
+def test_ctrl_c_while_a_dataclass_is_made_is_status_130(module: str, tmp_path: Path) -> None:
+    """Python ended by the signal, though the interruption had been answered."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Loader:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'fstcrf.cli.info':\n"
+        "            exec('raise KeyboardInterrupt')\n"
+        "sys.meta_path.insert(0, Loader())\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-m", module, "info", "m.fstcrf"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.stderr.strip() == "fstcrf: interrupted"
+    assert ended.returncode == 130

@@ -24,8 +24,10 @@ from fstcrf.taggers.model.training import MethodName
 from fstcrf.training import Checkpoint, Progress
 from fstcrf.training.loop import saved_iteration
 from tests.support.command import done, failure, run, start
+from tests.support.interrupts import interrupt, interrupt_at
 
 ROWS = ["--columns", "word,pos,field", "--target", "pos"]
+TRAIN = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
 
 
 @pytest.fixture
@@ -69,8 +71,7 @@ def test_the_defaults_are_those_of_the_library() -> None:
 
 
 def test_progress_is_plain_lines_and_a_summary(folder: Path) -> None:
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    result = run(*arguments, "--max-iterations", 2, "--dev", "dev.txt")
+    result = run(*TRAIN, "--max-iterations", 2, "--dev", "dev.txt")
     first, *iterations, last = result.stderr.splitlines()
     assert result.stdout == ""
     assert first.startswith("fstcrf: read 9")
@@ -82,8 +83,7 @@ def test_progress_is_plain_lines_and_a_summary(folder: Path) -> None:
 
 
 def test_log_json_gives_a_json_object_a_line(folder: Path) -> None:
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    result = run(*arguments, "--max-iterations", 2, "--log-json", "--method", "perceptron")
+    result = run(*TRAIN, "--max-iterations", 2, "--log-json", "--method", "perceptron")
     events = [json.loads(line) for line in result.stderr.splitlines()]
     assert [e["event"] for e in events] == ["data", "iteration", "iteration", "done"]
     assert events[1]["iteration"] == 1
@@ -110,9 +110,6 @@ def test_log_json_gives_errors_too(folder: Path) -> None:
 
 
 def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     line = ["train", "train.txt", "-o", "m", "--columns", "word,pos,field", "--log-json"]
     line += ["--target", "pos", "--template", "pos.tpl"]
     for place in ("fstcrf.taggers.model.training.train_crf", "fstcrf.text.corpus.concatenated"):
@@ -126,8 +123,7 @@ def test_log_json_gives_interruptions_too(folder: Path, monkeypatch: pytest.Monk
 @pytest.mark.thorough
 def test_a_terminal_gets_a_live_line(folder: Path) -> None:
     master, slave = os.openpty()
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    with start(*arguments, "--max-iterations", 3, stderr=slave) as process:
+    with start(*TRAIN, "--max-iterations", 3, stderr=slave) as process:
         os.close(slave)
         shown = b""
         try:
@@ -231,8 +227,7 @@ ENDLESS = ["--method", "perceptron", "--max-iterations", "1000000"]
 
 def interrupted(*options: object, sign: signal.Signals = signal.SIGINT) -> tuple[int, str]:
     """Train as a process, interrupt it after some iterations; return its status and last line."""
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", *ENDLESS]
-    with start(*arguments, *options) as process:
+    with start(*TRAIN, *ENDLESS, *options) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("iteration    3"):
@@ -263,8 +258,7 @@ def stopped_at(
 
     def stop(self: Reporter, progress: Progress) -> None:
         told(self, progress)
-        if progress.iteration == iteration:
-            raise KeyboardInterrupt
+        interrupt_at(iteration)(progress)
 
     arguments = ["train", "train.txt", "-o", output, *ROWS, "--template", "pos.tpl"]
     with monkeypatch.context() as patch:
@@ -291,8 +285,7 @@ def test_every_interrupt_leaves_the_state_of_its_iteration(
     assert (iterations("m"), saved_iteration("m.checkpoint")) == (7, 7)
     stopped_at(monkeypatch, 9, "--resume")
     assert (iterations("m"), saved_iteration("m.checkpoint")) == (9, 9)
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", "--resume"]
-    result = run(*arguments, "--max-iterations", 12)
+    result = run(*TRAIN, "--resume", "--max-iterations", 12)
     assert result.exit_code == 0
     assert result.stderr.splitlines()[0] == "fstcrf: m.checkpoint: on from iteration 9"
     whole = trained("--max-iterations", 12, output="whole")
@@ -306,8 +299,7 @@ def test_a_run_that_was_interrupted_is_not_begun_anew_in_silence(
 ) -> None:
     stopped_at(monkeypatch, 7)
     before = {name: Path(name).read_bytes() for name in ("m", "m.checkpoint")}
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    assert failure(*arguments, status=2) == (
+    assert failure(*TRAIN, status=2) == (
         "m.checkpoint exists, the state of an earlier run: go on from it by --resume, "
         "or remove it to start anew"
     )
@@ -325,8 +317,7 @@ def test_a_run_that_was_interrupted_is_not_begun_anew_in_silence(
 
 
 def test_resume_says_that_there_is_nothing_to_go_on_from(folder: Path) -> None:
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    result = run(*arguments, "--max-iterations", 1, "--resume")
+    result = run(*TRAIN, "--max-iterations", 1, "--resume")
     assert result.exit_code == 0
     assert result.stderr.splitlines()[0] == (
         "fstcrf: m.checkpoint is not there, nothing to resume: training begins at the start"
@@ -344,8 +335,7 @@ def test_an_interrupt_replaces_no_other_model(
     assert ("dev " in line) == ("--dev" in other)
     assert line.endswith("; the same command with --resume goes on")
     assert Path("m").read_bytes() == before
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", "--resume"]
-    result = run(*arguments, "--max-iterations", 7)
+    result = run(*TRAIN, "--resume", "--max-iterations", 7)
     assert result.stderr.splitlines()[1].startswith("fstcrf: m is there, the model of a run finish")
     assert result.stderr.splitlines()[1].endswith(
         ": the end of training replaces it, an interruption leaves it as it is"
@@ -378,8 +368,7 @@ def _full(*_: object) -> None:
 
 @pytest.mark.thorough
 def test_an_interrupt_is_answered_at_once(folder: Path) -> None:
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl", *ENDLESS]
-    with start(*arguments, "--log-json") as process:
+    with start(*TRAIN, *ENDLESS, "--log-json") as process:
         assert process.stderr is not None
         process.stderr.readline()
         process.stderr.readline()
@@ -406,11 +395,8 @@ def test_an_interrupt_before_the_first_iteration_saves_nothing(
 ) -> None:
     Path("m").write_bytes(b"older")
 
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr("fstcrf.training.lbfgs.LBFGS.step", interrupt)
-    result = run("train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl")
+    result = run(*TRAIN)
     assert result.exit_code == 130
     assert result.stderr.endswith(
         "fstcrf: interrupted before an iteration ended: nothing is saved\n"
@@ -426,8 +412,7 @@ def test_an_interrupt_while_saving_waits(folder: Path, monkeypatch: pytest.Monke
         save(model, path)
 
     monkeypatch.setattr(CRF, "save", impatient)
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    assert run(*arguments, "--max-iterations", 1).exit_code == 130
+    assert run(*TRAIN, "--max-iterations", 1).exit_code == 130
     assert CRF.load("m").tape == "pos"
 
 
@@ -530,8 +515,7 @@ def test_a_model_that_cannot_be_saved_goes_elsewhere(
     monkeypatch.setattr(CRF, "save", full)
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr("tempfile.tempdir", None)
-    arguments = ["train", "train.txt", "-o", "m", *ROWS, "--template", "pos.tpl"]
-    line = failure(*arguments, "--max-iterations", 1)
+    line = failure(*TRAIN, "--max-iterations", 1)
     assert line.startswith("m: No space left on device; the model is in ")
     spare = line.split(" is in ")[1].removesuffix(" instead")
     assert CRF.load(spare).tape == "pos"

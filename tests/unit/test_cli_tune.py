@@ -16,8 +16,8 @@ from fstcrf.demo import corpus_path, template_path
 from fstcrf.ext.tune import Tuning
 from fstcrf.ext.tune.command import tune as command
 from fstcrf.taggers import CRF
-from fstcrf.training import Progress
 from tests.support.command import done, failure, run, start
+from tests.support.interrupts import interrupt_at
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 
@@ -90,6 +90,19 @@ def test_trials_as_json(folder: Path) -> None:
     assert told[0]["options"]["l2"] == 0.5
 
 
+def test_a_search_that_goes_on_tells_of_all_trials(folder: Path) -> None:
+    """Those of the journal were missing: the first new one was marked as the best so far."""
+
+    def told(*given: object) -> list[tuple[int, float, bool]]:
+        result = run(*SEARCH, *QUICK, "--dev", "dev.txt", "--log-json", *given)
+        trials = [json.loads(line) for line in result.stderr.splitlines()][1:]
+        return [(trial["number"], trial["score"], trial["best"]) for trial in trials]
+
+    whole = told("--journal", "whole.log")
+    assert told("--journal", "parts.log", "--trials", 2) == whole[:2]
+    assert told("--journal", "parts.log", "--resume") == whole
+
+
 @pytest.mark.thorough
 def test_an_interrupt_prints_what_is_known(folder: Path) -> None:
     given = [*SEARCH, "--dev", "dev.txt", "--trials", 10_000, "--journal", "search.log"]
@@ -121,10 +134,7 @@ def test_an_interrupted_training_goes_on_by_the_printed_command(
     done(*given, "whole")
     train = Tuning.train
 
-    def stop(progress: Progress) -> None:
-        if progress.iteration == 3:
-            raise KeyboardInterrupt
-
+    stop = interrupt_at(3)
     with monkeypatch.context() as patch:
         patch.setattr(Tuning, "train", lambda found, **more: train(found, **more, report=stop))
         result = run(*given, "m")
@@ -213,11 +223,8 @@ def test_a_command_repeats_what_it_was_given() -> None:
     [
         ([], "give either --dev FILE or --folds K"),
         (["--dev", "dev.txt", "--folds", 3], "give either --dev FILE or --folds K"),
-        (["--folds", 119 + 500], "folds is 619, expected from 2 to"),
-        (["--folds", 3, "--trials", 0], "trials is 0, expected at least 1"),
         (["--folds", 3, "--resume"], "--resume needs the --journal"),
         (["--folds", 3, "--l2", "high"], "'high' is not numbers or ranges"),
-        (["--folds", 3, "--l2", "1..0.1"], "l2 is the range 1..0.1"),
         (["--folds", 3, "--order", "1,3"], "--order 1,3: expected some of 0,1,2"),
         (["--folds", 3, "--method", "lbfgs,magic"], "'magic' is not one of"),
         (["--folds", 3, "--template", "small.tpl"], "--template small.tpl is given twice"),

@@ -15,6 +15,7 @@ import pytest
 
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from tests.support.compat_data import WEATHER, sequences
+from tests.support.interrupts import interrupt
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
@@ -274,10 +275,7 @@ def test_a_damaged_model_can_be_shown_and_is_named(tmp_path: Path) -> None:
 def test_training_that_is_interrupted_leaves_no_empty_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def train(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(LinePerIterationTrainer, "train", train)
+    monkeypatch.setattr(LinePerIterationTrainer, "train", interrupt)
     crf = CRF()
     with pytest.raises(KeyboardInterrupt):
         crf.fit([WEATHER[0]], [WEATHER[1]])

@@ -225,94 +225,61 @@ def test_taggers_of_attribute_lists() -> None:
 
 # --- What is refused ----------------------------------------------------------------------------
 
-REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
-    "nothing": (compose, OptionError, "nothing to compose"),
-    "a string": (lambda: compose("pos"), OptionError, "cannot compose 'pos'"),  # type: ignore[call-overload]
-    "one tape twice": (
-        lambda: compose(tagger("pos"), tagger("pos2")),
+loosely: Any = compose
+
+
+def of_pair(**options: Any) -> Any:
+    return loosely(*taggers("pair"), **options)
+
+
+REFUSED: list[tuple[Any, type[Exception], str]] = [
+    (compose, OptionError, "nothing to compose"),
+    (lambda: loosely("pos"), OptionError, "cannot compose 'pos'"),
+    (
+        lambda: loosely(tagger("pos"), tagger("pos2")),
         OptionError,
         "two taggers write one tape: pos, pos; 'pos' is there twice",
     ),
-    "too few weights": (
-        lambda: compose(*taggers("pair"), weights=(1,)),
-        OptionError,
-        "1 weights for 2 taggers",
-    ),
-    "negative weights": (
-        lambda: compose(*taggers("pair"), weights=(1, -1)),
-        OptionError,
-        r"weights are \[1.0, -1.0\]",
-    ),
-    "no weight": (
-        lambda: compose(*taggers("pair"), weights=(1, float("nan"))),
-        OptionError,
-        "expected numbers from 0",
-    ),
-    "endless weights": (
-        lambda: compose(*taggers("pair")).with_weights(1, float("inf")),
-        OptionError,
-        "expected numbers from 0",
-    ),
-    "weights of another number": (
-        lambda: compose(*taggers("pair")).with_weights(1),
-        OptionError,
-        "1 weights for 2 taggers",
-    ),
-    "another normaliser": (
-        lambda: compose(*taggers("pair"), normalize="both"),  # type: ignore[call-overload]
-        OptionError,
-        "normalize is 'both', expected",
-    ),
-    "couplings": (
-        lambda: compose(*taggers("pair"), coupling={(0, 1): np.zeros((3, 3))}),  # type: ignore[call-overload]
+    (lambda: of_pair(weights=(1,)), OptionError, "1 weights for 2 taggers"),
+    (lambda: of_pair(weights=(1, -1)), OptionError, r"weights are \[1.0, -1.0\]"),
+    (lambda: of_pair(weights=(1, float("nan"))), OptionError, "expected numbers from 0"),
+    (lambda: of_pair().with_weights(1, float("inf")), OptionError, "expected numbers from 0"),
+    (lambda: of_pair().with_weights(1), OptionError, "1 weights for 2 taggers"),
+    (lambda: of_pair(normalize="both"), OptionError, "normalize is 'both', expected"),
+    (
+        lambda: of_pair(coupling={(0, 1): np.zeros((3, 3))}),
         OptionError,
         "coupling= is for lattices",
     ),
-    "taggers and lattices": (
-        lambda: compose(tagger("pos"), tagger("pos").lattice(TEST[0])),  # type: ignore[call-overload]
+    (
+        lambda: loosely(tagger("pos"), tagger("pos").lattice(TEST[0])),
         OptionError,
         "taggers compose with taggers",
     ),
-    "normalised lattices": (
-        lambda: compose(tagger("pos").lattice(TEST[0]), normalize="chain"),  # type: ignore[call-overload]
+    (
+        lambda: loosely(tagger("pos").lattice(TEST[0]), normalize="chain"),
         OptionError,
         "normalize= is for taggers",
     ),
-    "other labels": (
-        lambda: compose(tagger("coarse pos"), tagger("chunk")),
+    (
+        lambda: loosely(tagger("coarse pos"), tagger("chunk")),
         OptionError,
         "was trained to read a tape 'pos' without the labels 'X', 'Y': put a map between",
     ),
-    "no grammar": (
-        lambda: compose(tagger("pos"), grammar="x"),  # type: ignore[call-overload]
-        OptionError,
-        "grammar is 'x', expected",
-    ),
-    "a grammar of another tape": (
-        lambda: compose(*taggers("pair"), grammar=never(label("B"), tape="ner")),
-        GrammarError,
-        "'ner'",
-    ),
-    "a grammar that names no tape": (
-        lambda: compose(*taggers("pair"), grammar=never(label("B"))),
-        GrammarError,
-        "say which",
-    ),
-    "unknown labels": (
-        lambda: tagger("pos") & at_most(1, "Q"),
-        GrammarError,
-        "'Q'",
-    ),
-    "contradictions in a chain": (
+    (lambda: loosely(tagger("pos"), grammar="x"), OptionError, "grammar is 'x', expected"),
+    (lambda: of_pair(grammar=never(label("B"), tape="ner")), GrammarError, "'ner'"),
+    (lambda: of_pair(grammar=never(label("B"))), GrammarError, "say which"),
+    (lambda: tagger("pos") & at_most(1, "Q"), GrammarError, "'Q'"),
+    (
         lambda: (
-            compose(*taggers("pair"), normalize="chain")
+            of_pair(normalize="chain")
             & at_most(1, label("B"), tape="chunk")
             & Grammar.from_text('tape chunk; export E = any* "[B]" any* "[B]" any*;')
         ),
         GrammarError,
         "contradict each other",
     ),
-    "contradictions": (
+    (
         lambda: (
             tagger("pos")
             & at_most(1, label("P0"))
@@ -321,12 +288,11 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
         GrammarError,
         "contradict each other",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_refused_at_once(name: str) -> None:
-    make, error, message = REFUSED[name]
+@pytest.mark.parametrize(("make", "error", "message"), REFUSED, ids=[row[2] for row in REFUSED])
+def test_refused_at_once(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message) as found:
         make()
     assert "\n" not in str(found.value)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fstcrf import constraints as c
-from fstcrf.errors import GrammarError, LabelError, OptionError
+from fstcrf.errors import GrammarError, LabelError, LabelWarning, OptionError
 from fstcrf.machines.grammar import Acceptor, Grammar, intersect, minimise, two_local
 
 BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
@@ -95,7 +95,8 @@ def test_a_scheme_in_which_the_labels_have_no_span() -> None:
     with pytest.raises(GrammarError, match="bioes allows no span of B-NP, I-NP"):
         c.bioes().bind(BIO)
     # A type without a whole span beside one that has them is what little data may show.
-    assert c.bioes().bound(["O", "B-X", "S-Y"]).accepts(["O", "S-Y"])
+    with pytest.warns(LabelWarning, match="no labelling with B-X"):
+        assert c.bioes().bound(["O", "B-X", "S-Y"]).accepts(["O", "S-Y"])
 
 
 @pytest.mark.parametrize(
@@ -235,3 +236,24 @@ def test_optional_classes_may_be_without_labels() -> None:
         'export A = requires[optional["X"], "B-NP"];\nexport B = any* - (any* optional["Y"] any*);'
     )
     assert Grammar.from_text(text, BIO).accepts(["O"])
+
+
+@pytest.mark.parametrize(
+    ("scheme", "labels", "says"),
+    [
+        ("bio", ["O", "B-X", "I-X", "I-Y"], r"bio allows no labelling with I-Y, so they are never"),
+        ("bioes", ["O", "S-X", "B-X", "S-Y"], r"bioes allows no labelling with B-X, so"),
+    ],
+)
+def test_labels_that_a_scheme_never_allows_are_told(
+    scheme: str, labels: list[str], says: str
+) -> None:
+    """A tagger of IOB1 under `bio` found hardly an entity, without a word."""
+    with pytest.warns(LabelWarning, match=says):
+        c.tagging_scheme(scheme).bound(labels)
+
+
+def test_no_warning_where_every_label_occurs() -> None:
+    c.tagging_scheme("bio").bound(["O", "B-X", "I-X", "B-Y"])
+    c.tagging_scheme("iob1").bound(["O", "I-X", "I-Y", "B-Y"])
+    c.tagging_scheme("bioes").bound(["O", "S-X"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,6 +45,7 @@ from fstcrf.text.corpus import (
     stream_columns,
 )
 from fstcrf.text.corpus.batches import whole_documents
+from tests.support.memory import peak
 
 TEXT = """\
 -DOCSTART- O
@@ -352,16 +352,11 @@ def test_where_the_model_cannot_go_is_found_out_first(tmp_path: Path) -> None:
 def test_memory_does_not_grow_with_sweeps(tagger: fstcrf.CRF) -> None:
     corpus = Corpus.from_sentences([{"word": ["Rotor", "won"]}] * 300)
 
-    def peak(sweeps: int) -> int:
-        tracemalloc.start()
-        try:
-            DocumentTagger(tagger, [], Annealing(sweeps)).tag_all(corpus)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+    def taken(sweeps: int) -> int:
+        return peak(DocumentTagger(tagger, [], Annealing(sweeps)).tag_all, corpus)
 
-    peak(1)
-    assert peak(2500) < 1.2 * peak(500)
+    taken(1)
+    assert taken(2500) < 1.2 * taken(500)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,7 @@ BAD: list[tuple[dict[str, Any], type[FstcrfError], str]] = [
         ShapeError,
         "mask of sentence 1",
     ),
+    ({"mask": np.full((3, 4), -1e4)}, ShapeError, "mask holds -10000.0, expected true and false"),
     ({"mask": np.ones((3, 3))}, ShapeError, r"mask is \[3, 3\]"),
     ({"lengths": [1, 1, 1], "mask": np.ones((3, 4))}, OptionError, "give one of them"),
     ({"labels": {0: "O", 2: "B-X", 3: "I-X"}}, OptionError, "keys 0 to 2"),

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import struct
-import subprocess
-import sys
-import textwrap
 import threading
 import warnings
 import zlib
@@ -26,7 +22,7 @@ from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, 
 from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, completed, untrained
 from fstcrf.ext.feedback.folder import Journal, LearnerSettings, State
 from fstcrf.taggers import CRF
-from tests.support.command import ROOT
+from tests.support.interrupts import interrupt
 
 SENTENCE = {"word": ["in", "the", "dark", "wood"]}
 SENTENCES = [SENTENCE, {"word": ["wood"]}, {"word": ["the", "wood", "the"]}]
@@ -205,51 +201,6 @@ def test_saving_leaves_one_state(learner: FeedbackLearner, folder: Path) -> None
 
 # --- Deaths ---------------------------------------------------------------------------------------
 
-VICTIM = """
-import sys
-from fstcrf.ext.feedback import FeedbackLearner
-one = FeedbackLearner.open(sys.argv[1], sync="process")
-print("ready", flush=True)
-for k in range(10**6):
-    proposal = one.propose({"word": ["in", "the", "dark", "wood"]})
-    print("made", proposal.id, flush=True)
-    if k % 3:
-        one.feedback(proposal, 0.5)
-        print("told", proposal.id, flush=True)
-    if k % 7 == 6:
-        one.save()
-"""
-
-
-@pytest.mark.thorough
-def test_nothing_is_lost_when_it_is_killed(folder: Path, start: CRF) -> None:
-    FeedbackLearner.create(folder, start).close()
-    rewards: list[int] = []
-    for round_ in range(2):
-        process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(VICTIM), str(folder)],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        assert process.stdout is not None
-        lines = [process.stdout.readline() for _ in range(40 + 17 * round_)]
-        process.send_signal(signal.SIGKILL)
-        lines += process.stdout.readlines()
-        process.wait()
-        process.stdout.close()
-        words = [line.split() for line in lines if line.endswith("\n")]
-        made = [int(w[1]) for w in words if w[0] == "made"]
-        answered = [int(w[1]) for w in words if w[0] == "told"]
-        rewards += answered
-        with FeedbackLearner.open(folder) as one:
-            # What was acknowledged is there; at most the step in flight is there as well.
-            assert len(rewards) <= one.rewards <= len(rewards) + 1
-            open_still = set(made) - set(answered)
-            assert open_still - set(one.pending) <= {max(made)}
-            assert set(one.pending).isdisjoint(answered)
-            rewards += [-1] * (one.rewards - len(rewards))
-
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
@@ -404,54 +355,6 @@ def test_journals_of_the_first_format_go_on(folder: Path, start: CRF) -> None:
         assert three.rewards == 3
 
 
-def deadly(kind: Any, name: str, steps: list[str], last: tuple[Any, ...]) -> None:
-    """Make a method a step, of which the last one is deadly, before or after its work."""
-    work = getattr(kind, name)
-
-    def step(*arguments: Any, **options: Any) -> None:
-        steps.append(name)
-        if (len(steps), "before") == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        work(*arguments, **options)
-        if (len(steps), "after") == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    setattr(kind, name, step)
-
-
-def dies(folder: Path, start: CRF, *last: Any) -> None:
-    """It ends with a kill before or after a step: 1 begins a journal, 2 writes a state."""
-    child = os.fork()
-    if child:
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
-        return
-    try:
-        steps: list[str] = []
-        deadly(Journal, "_write", steps, last)
-        deadly(State, "save", steps, last)
-        FeedbackLearner.create(folder, start)
-    finally:
-        os._exit(1)  # it lives
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", [1, 2])
-def test_a_death_in_the_midst_of_beginning(folder: Path, start: CRF, step: int, when: str) -> None:
-    dies(folder, start, step, when)
-    if (step, when) == (2, "after"):  # it had begun
-        FeedbackLearner.open(folder).close()
-        with pytest.raises(OptionError, match=r"is not empty; FeedbackLearner\.open goes on"):
-            FeedbackLearner.create(folder, start)
-        return
-    with pytest.raises(ModelFileError, match=r"no learner here; FeedbackLearner\.create one"):
-        FeedbackLearner.open(folder)
-    with FeedbackLearner.create(folder, start) as one:
-        told(one, 2)
-    with FeedbackLearner.open(folder) as two:
-        assert two.rewards == 2
-
-
 @pytest.mark.parametrize("missing", ["model.fstcrf", "state-1", "journal-1"])
 def test_a_missing_file_is_an_error(folder: Path, start: CRF, missing: str) -> None:
     """Never a guess: what was told since the state was saved is in the journal alone."""
@@ -477,11 +380,8 @@ def test_an_interrupt_between_journal_and_step(
     one = FeedbackLearner.create(folder, start)
     proposal = one.propose(SENTENCE)
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
-        patched.setattr(one, "_learn", interrupted)
+        patched.setattr(one, "_learn", interrupt)
         with pytest.raises(KeyboardInterrupt):
             one.feedback(proposal, 0.5)
     with pytest.raises(OptionError, match="closed"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Grammar
+from tests.support.memory import peak
 
 BIO = ("O", "B-NP", "I-NP", "B-VP", "I-VP")
 TAPES = {"pos": ("NN", "VB", "a=b", "c d"), "chunk": ("O", "B-NP", "I-NP")}
@@ -410,13 +410,7 @@ def test_definitions_that_are_nested_deeply() -> None:
 
 def test_deep_nesting_costs_by_its_depth() -> None:
     """Each definition once held a copy of those in it: 85 MB at this depth."""
-    tracemalloc.start()
-    try:
-        Grammar.from_text(nested(500), BIO)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 30e6
+    assert peak(lambda: Grammar.from_text(nested(500), BIO)) < 30e6
 
 
 def test_definitions_that_add_nothing_cost_nothing() -> None:

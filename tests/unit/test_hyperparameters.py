@@ -27,6 +27,7 @@ from fstcrf.ext.tune.study import Point, Pruner, Space, StepReport, Study
 from fstcrf.taggers import CRF
 from fstcrf.taggers.model.structure import order_of
 from fstcrf.text.corpus import Corpus
+from tests.support.interrupts import interrupt
 
 pytest.importorskip("optuna", reason="the extra fstcrf[tune] is not installed")
 
@@ -321,11 +322,8 @@ def test_resumed_from_a_journal(data: Corpus, dev: Corpus, tmp_path: Path) -> No
 
 
 def test_an_interrupt_before_anything_is_known(data: Corpus, dev: Corpus) -> None:
-    def at_once(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(CRF, "train", at_once)
+        patch.setattr(CRF, "train", interrupt)
         with pytest.raises(KeyboardInterrupt):
             quick(data, dev=dev, keep_on_interrupt=True)
 

@@ -131,6 +131,20 @@ def test_a_chain_under_a_grammar_of_several_tapes_has_no_probabilities() -> None
     assert all(tape.marginals for tape in product.tapes)
 
 
+def test_a_column_called_like_a_tape_is_asked_for_where_a_template_reads_it() -> None:
+    """It was taken for the tape, and no question had an answer."""
+    pos = tagger("pos")
+    ent = CRF.train(TRAIN, "ent", "U1:%x[0,word]\nU2:%x[0,pos]\nB\n", l2=0.05)
+    bench = Workbench(compose(pos, ent))
+    assert bench.columns == ("word", "pos")
+    sentence = TRAIN[0]
+    found = bench.answer(asked(sentence, bench))
+    answer = compose(pos, ent).decode([sentence])
+    assert [tape.best for tape in found.tapes] == [answer[t].flat[0].tolist() for t in answer.tapes]
+    assert Workbench(compose(pos, tagger("chunk"))).columns == ("word",)
+    assert Workbench(compose(tagger("chunk"))).columns == ("word", "pos")  # nobody writes it
+
+
 def test_several_at_once_are_answered_as_one_by_one() -> None:
     bench, alone = Workbench(three() & RULES), Workbench(three() & RULES)
     several = [
@@ -651,7 +665,7 @@ def test_a_socket_listens_before_it_is_served() -> None:
 
 
 def test_interrupted_while_it_works(tmp_path: Path) -> None:
-    """Ctrl-C ends the server, whatever its threads do."""
+    """Ctrl-C ends the server, whatever its threads do; whoever waits is told, in one line."""
     program = tmp_path / "serve.py"
     program.write_text(
         "import sys, time\n"
@@ -662,7 +676,10 @@ def test_interrupted_while_it_works(tmp_path: Path) -> None:
         "        time.sleep(600)\n"
         "listening = server.bound('127.0.0.1', 0)\n"
         "print(listening.getsockname()[1], flush=True)\n"
-        "serve(Bench(), listening, Access())\n"
+        "try:\n"
+        "    serve(Bench(), listening, Access())\n"
+        "except KeyboardInterrupt:\n"
+        "    sys.exit(130)\n"
     )
     with subprocess.Popen(
         [sys.executable, program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -674,6 +691,10 @@ def test_interrupted_while_it_works(tmp_path: Path) -> None:
             assert running.stdout.readline() == "begun\n"
             running.send_signal(signal.SIGINT)
             try:
-                running.wait(30)
+                _, said = running.communicate(timeout=30)
             finally:
                 running.kill()
+            heard = b"".join(iter(lambda: client.recv(1000), b""))
+    assert (running.returncode, said) == (130, "")
+    assert b" 503 " in heard.splitlines()[0]
+    assert b'{"error":"fstcrf inspect has been ended: start it again"}' in heard

@@ -60,14 +60,6 @@ def equal(one: Any, other: Any) -> bool:
     return np.array_equal(one, other)
 
 
-def test_company_changes_no_bit(lattices: list[Lattice]) -> None:
-    assert list(best(lattices)) == [one.best() for one in lattices]
-    assert [list(paths) for paths in nbest(lattices, 4)] == [one.nbest(4) for one in lattices]
-    assert log_partition(lattices).tolist() == [one.log_partition() for one in lattices]
-    together = marginals(lattices)
-    assert all(equal(a, one.marginals()) for a, one in zip(together, lattices, strict=True))
-
-
 def test_samples_depend_on_the_place_alone(lattices: list[Lattice]) -> None:
     whole = sample(lattices, 3, seed=5)
     assert whole == sample(lattices, 3, seed=5)

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.errors import DataError, FstcrfError, ModelFileError, NoPathError, OptionError
-from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon, Word
+from fstcrf.ext.lexicon import Candidates, Characters, Entry, Kind, Lexicon, Word
 from fstcrf.ext.lexicon.kernel import build_trie, find_prefixes
 from fstcrf.kernel.strings import pack_strings
+from fstcrf.lattices import Path as LatticePath
 
 KINDS = {
     "DEFAULT": Kind(always=False, runs=True, length=0),
@@ -149,12 +150,12 @@ def test_ways_are_those_of_enumeration(seed: int) -> None:
         found = lattice.nbest(len(ways) + 1)
         assert np.allclose([path.score for path in found], scores, atol=1e-12)
         assert sum(path.probability for path in found) == pytest.approx(1.0)
-        assert _marginals(lattice.words(), lattice.marginals()) == pytest.approx(
+        assert _marginals(lexicon.candidates(text), lattice.arc_probabilities()) == pytest.approx(
             _enumerated(ways, lexicon, rules), abs=1e-12
         )
 
 
-def _marginals(words: list[Word], share: np.ndarray) -> dict[tuple[int, int, str], float]:
+def _marginals(words: Candidates, share: np.ndarray) -> dict[tuple[int, int, str], float]:
     total: dict[tuple[int, int, str], float] = {}
     for word, p in zip(words, share.tolist(), strict=True):
         key = word.start, word.end, word.feature
@@ -187,13 +188,17 @@ def test_enumeration_notices() -> None:
 
 
 def test_samples_are_ways_and_as_frequent_as_they_are_probable() -> None:
-    lattice = random_lexicon(3).lattice("abcab")
+    lexicon = random_lexicon(3)
+    lattice, words = lexicon.lattice("abcab"), lexicon.candidates("abcab")
+
+    def described(path: LatticePath) -> tuple[tuple[int, int, str], ...]:
+        return tuple(_described(words.chosen(path.arcs)))
+
     n = 4000
-    drawn = [tuple(_described(words)) for words in lattice.sample(n, seed=1)]
+    drawn = [described(path) for path in lattice.sample(n, seed=1)]
     for path in lattice.nbest(5):
-        share = drawn.count(tuple(_described(path.words))) / n
-        same = [p for p in lattice.nbest(100) if _described(p.words) == _described(path.words)]
-        expected = sum(p.probability for p in same)
+        share = drawn.count(described(path)) / n
+        expected = sum(p.probability for p in lattice.nbest(100) if described(p) == described(path))
         assert abs(share - expected) < 5 * math.sqrt(expected * (1 - expected) / n) + 1e-9
 
 
@@ -321,7 +326,7 @@ def test_a_text_that_no_words_cover_says_so() -> None:
     assert np.isfinite(answer.scores[[0, 2]]).all()
     with pytest.raises(NoPathError, match="no words cover"):
         lexicon.tag("aba")
-    with pytest.raises(NoPathError, match="no words cover"):
+    with pytest.raises(NoPathError, match="no sequence of segments covers the text from here"):
         lexicon.lattice("aba").best()
     assert lexicon.lattice("aba").log_partition() == -np.inf
 

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
 from fstcrf.kernel import decoding
-from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
-
-# Two axes of 2 and 3 states: a sparse one, and a per-token one with two contexts.
-FIRST, LAST, TOKENS = 2, 3, 5
-OFFSETS = np.asarray([0, 2, 5])
-
-
-def ints(*values: int) -> Ints:
-    return np.asarray(values, dtype=np.int32)
+from fstcrf.kernel.machines import Bound, Factor, Residual
+from tests.unit.test_kernel_arrays import FACTOR, LAST, OFFSETS, RESIDUAL, TOKENS, ints, machine
 
 
 def spoilt(values: Floats, bad: float) -> Floats:
@@ -29,44 +20,8 @@ def spoilt(values: Floats, bad: float) -> Floats:
     return out
 
 
-SPARSE = Axis(FIRST, ints(0, 0, 1), ints(0, 1, 0), np.zeros((1, 3)))
-MOVING = Axis(LAST, place=ints(0, 1), contexts=2)
-FACTOR = Factor(2, LAST, ints(1, 0), np.zeros((2, LAST)))
-LOOSE = Factor(1, 1)
-START = np.asarray([0.0, -np.inf])
-TAKEN = np.asarray([[0.0, -np.inf], [-np.inf, 0.0], [0.0, 0.0]]).reshape(3, 2, 1)
-RESIDUAL = Residual(2, ints(0, 0, 1), ints(0, 1, 1), 2, 1, TAKEN, START, np.zeros(2), ints(0, 1))
-
-
-def machine(**changes: Any) -> Machine:
-    fields: dict[str, Any] = {
-        "axes": (SPARSE, MOVING),
-        "factors": (FACTOR, LOOSE),
-        "residual": RESIDUAL,
-        "initial": np.zeros((FIRST, LAST)),
-        "final": np.zeros((FIRST, LAST)),
-    }
-    return Machine(**{**fields, **changes})
-
-
 def per_token() -> tuple[Floats, Floats]:
     return np.zeros((TOKENS, 1, 1)), np.zeros((TOKENS, 2, LAST * LAST))
-
-
-def factor(**changes: Any) -> Machine:
-    return machine(factors=(replace(FACTOR, **changes), LOOSE))
-
-
-def residual(**changes: Any) -> Machine:
-    return machine(residual=replace(RESIDUAL, **changes))
-
-
-def test_the_machine_itself_is_good() -> None:
-    batch = Bound(machine(), OFFSETS, per_token())
-    path, score = decoding.best_paths(batch)
-    assert path.tolist() == [0] * TOKENS
-    assert score.tolist() == [0.0, 0.0]
-    assert machine().shape == (FIRST, LAST)
 
 
 # --- Machines ------------------------------------------------------------------------------------
@@ -75,12 +30,13 @@ def test_the_machine_itself_is_good() -> None:
 def test_the_second_factor_is_named() -> None:
     wrong = Factor(1, LAST, None, spoilt(np.zeros((1, LAST)), np.nan))
     with pytest.raises(NumericError, match="factor 1"):
-        machine(factors=(FACTOR, wrong))
+        machine(factors=(Factor(2, LAST, **FACTOR), wrong))
 
 
 def test_a_residual_without_edges_reads_nothing() -> None:
-    empty = residual(source=ints(), target=ints(), value=np.zeros((0, 2, 1)))
-    batch = Bound(empty, OFFSETS, per_token())
+    none = {"source": ints(), "target": ints(), "value": np.zeros((0, 2, 1))}
+    empty = Residual(2, rows=2, width=1, **{**RESIDUAL, **none})
+    batch = Bound(machine(residual=empty), OFFSETS, per_token())
     path, score = decoding.best_paths(batch)
     assert (path == -1).all()
     assert np.isneginf(score).all()

@@ -16,13 +16,8 @@ from fstcrf.errors import LabelWarning, ModelFileError
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.training import Progress
 from fstcrf.training.loop import KIND, VERSION
-
-SENTENCES = [
-    {"word": ["the", "big", "dog", "ran"], "y": ["B-X", "I-X", "I-X", "O"]},
-    {"word": ["a", "dog", "ran", "home"], "y": ["B-X", "I-X", "O", "O"]},
-    {"word": ["ran"], "y": ["O"]},
-]
-TEMPLATE = "U1:%x[0,word]\nU2:%x[0,suffix(word,1)]\nB\n"
+from tests.support.interrupts import interrupt_at
+from tests.unit.test_model_training import SENTENCES, TEMPLATE, train
 
 METHODS = [
     *("lbfgs", "cg", "preconditioned-cg", "mixed-cg", "gis", "quickprop"),
@@ -30,10 +25,6 @@ METHODS = [
 ]
 
 UNPENALISED = ["ap", "pa", "arow", "perceptron"]
-
-
-def train(data: Any = SENTENCES, target: Any = "y", template: Any = TEMPLATE, **more: Any) -> CRF:
-    return CRF.train(data, target, template, **more)
 
 
 # --- Held-out data ----------------------------------------------------------------------------
@@ -119,18 +110,10 @@ def test_a_checkpoint_without_its_position(tmp_path: Path) -> None:
 # --- Ctrl-C, checkpoints ----------------------------------------------------------------------
 
 
-def stop_at(iteration: int) -> Any:
-    def report(progress: Progress) -> None:
-        if progress.iteration == iteration:
-            raise KeyboardInterrupt
-
-    return report
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> None:
     data = noisy(0, 30)
-    model = train(data, "y", NOISY, method=method, report=stop_at(3), keep_on_interrupt=True)
+    model = train(data, "y", NOISY, method=method, report=interrupt_at(3), keep_on_interrupt=True)
     assert model.record is not None
     assert model.record.interrupted
     assert model.record.reason == "interrupted after iteration 3"
@@ -139,7 +122,7 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
     model.save(tmp_path / "model")
     assert CRF.load(tmp_path / "model").record == model.record
     with pytest.raises(KeyboardInterrupt):
-        train(data, "y", NOISY, method=method, report=stop_at(3))
+        train(data, "y", NOISY, method=method, report=interrupt_at(3))
 
 
 @pytest.mark.thorough
@@ -150,6 +133,7 @@ def test_an_interrupt_keeps_the_model_so_far(method: str, tmp_path: Path) -> Non
         ("lbfgs", {"l1": 0.05}),
         # Amid stochastic epochs and behind them: units of the weights are those where they ended.
         *(("lbfgs", {"stochastic_epochs": 2, "stop": stop}) for stop in (1, 3, 6)),
+        *(("lbfgs", {"objective": "mce", "stop": stop}) for stop in (2, 6)),
         ("gpd", {"objective": "mce"}),
         ("quickprop", {"objective": "mce"}),
         ("lbfgs", {"dev": noisy(1, 10), "patience": 50}),
@@ -175,7 +159,7 @@ def test_resume(method: str, options: dict[str, Any], tmp_path: Path) -> None:
     whole = train(**common, report=every.append)
     path = tmp_path / "state"
     with pytest.raises(KeyboardInterrupt):
-        train(**common, checkpoint=path, checkpoint_every=2, report=stop_at(stop))
+        train(**common, checkpoint=path, checkpoint_every=2, report=interrupt_at(stop))
     told: list[Progress] = []
     resumed = train(**common, checkpoint=path, resume=True, report=told.append)
     steps = [[(p.iteration, p.value, p.dev) for p in run] for run in (told, every)]

@@ -402,43 +402,6 @@ def test_svg_of_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 # --- Sausages ----------------------------------------------------------------------------------
 
 
-def test_sausage() -> None:
-    arcs = np.asarray([[9.0] * 4, [1.0, 2.0, NEVER, 4.0]])
-    one = openfst.sausage_machine(
-        np.asarray([[10.0, 20.0], [30.0, 40.0]]),
-        arcs,
-        np.asarray([0.5, 0.0]),
-        np.asarray([0, 0.25]),
-    )
-    assert one.source.tolist() == [0, 0, 1, 1, 2]
-    assert one.target.tolist() == [1, 2, 3, 4, 4]
-    assert one.ilabel.tolist() == one.olabel.tolist() == [1, 2, 1, 2, 2]
-    assert one.score.tolist() == [10.5, 20.0, 31.0, 42.0, 44.0]
-    assert one.final.tolist() == [NEVER] * 3 + [0.0, 0.25]
-
-
-def test_sausage_of_a_sparse_graph() -> None:
-    one = openfst.sausage_machine(
-        np.zeros((3, 3)),
-        np.asarray([1.0, 2.0]),
-        np.asarray([0.0, NEVER, NEVER]),
-        np.zeros(3),
-        source=ints(0, 1),
-        target=ints(1, 2),
-        state_label=ints(0, 1, 1),
-        symbols=TABLE,
-    )
-    assert one.n_states == 4
-    assert one.ilabel.tolist() == [1, 2, 2]
-    assert one.score.tolist() == [0.0, 1.0, 2.0]
-    assert one.osymbols == TABLE
-
-
-def test_sausage_of_no_tokens() -> None:
-    one = openfst.sausage_machine(np.empty((0, 2)), np.zeros(4), np.zeros(2), np.zeros(2))
-    assert (one.start, one.n_states, one.n_arcs, one.final.tolist()) == (0, 1, 0, [0.0])
-
-
 def test_sausages_that_do_not_fit() -> None:
     node, ends = np.zeros((2, 2)), np.zeros(2)
     with pytest.raises(ShapeError, match="do not fit together"):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,18 +11,9 @@ import fstcrf
 from fstcrf.errors import GrammarError, TemplateError
 from fstcrf.machines.grammar.language import MAX_EXPANDED, parse_grammar
 from fstcrf.text.features.template import MAX_ATTRIBUTES, MAX_MEMBERS, TemplateSet, parse_template
+from tests.support.memory import peak
 
 _SMALL, _LARGE = 200, 2_000
-
-
-def _bytes_of(work: Callable[[], Any]) -> int:
-    """Return the most bytes that some work holds at a time."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 # --- Grammars -------------------------------------------------------------------------------------
@@ -48,7 +36,7 @@ def _lines(n: int, line: str) -> str:
 @pytest.mark.parametrize("text", _TEXTS.values(), ids=_TEXTS)
 def test_memory_of_a_grammar_grows_with_its_text(text: Callable[[int], str]) -> None:
     parse_grammar(text(1))  # the parser itself
-    small, large = (_bytes_of(partial(parse_grammar, text(n))) for n in (_SMALL, _LARGE))
+    small, large = (peak(parse_grammar, text(n)) for n in (_SMALL, _LARGE))
     assert large < 1.5 * _LARGE / _SMALL * small
 
 
@@ -87,7 +75,7 @@ def test_memory_of_a_decoder_grows_with_its_labels(tmp_path: Path) -> None:
         decoder = fstcrf.TokenDecoder(labels, thresholds=dict.fromkeys(names, 0.5))
         path = tmp_path / f"{types}.json"
         decoder.save(path)
-        return _bytes_of(lambda: fstcrf.TokenDecoder.load(path))
+        return peak(fstcrf.TokenDecoder.load, path)
 
     load(1)
     assert load(_LARGE) < 1.5 * _LARGE / _SMALL * load(_SMALL)
@@ -119,7 +107,7 @@ def test_windows_of_many_lines_cost_what_is_kept() -> None:
         with pytest.raises(TemplateError, match=rf"^<input>:10: .*{MAX_ATTRIBUTES:,}"):
             parse_template(text)
 
-    assert _bytes_of(parse) < 50 << 20
+    assert peak(parse) < 50 << 20
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,6 @@ import gzip
 import hashlib
 import mmap
 import os
-import resource
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -361,32 +358,6 @@ def test_what_fails_leaves_the_old_file(
             write_arrays(path, {"x": np.zeros(10)}, {}, kind="test", version=3)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("limit", [0, 10, 200, 5_000])
-def test_a_limit_on_files_leaves_the_old_file(path: Path, limit: int) -> None:
-    """Really out of room, at the header, within it, and within an array."""
-    program = f"""
-import resource, signal, sys
-import numpy as np
-from fstcrf.storage import write_arrays
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-try:
-    write_arrays({str(path)!r}, {{"x": np.zeros(100_000)}}, {{}}, kind="test", version=3)
-except OSError as error:
-    print(error)
-"""
-    before = path.read_bytes()
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "File too large" in done.stdout
-    assert path.name in done.stdout
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != limit
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:

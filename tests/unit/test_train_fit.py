@@ -26,6 +26,7 @@ from fstcrf.training import (
 )
 from fstcrf.training.course import Course
 from fstcrf.training.loop import KIND, VERSION, saved_iteration
+from tests.support.interrupts import interrupt_at
 
 
 class Counter:
@@ -103,14 +104,6 @@ def test_reports() -> None:
         (3, 97.0, 0.2, False),
     ]
     assert all(0 <= p.seconds < 60 and p.evaluations == p.iteration for p in told)
-
-
-def interrupt_at(iteration: int) -> Callable[[Progress], None]:
-    def report(progress: Progress) -> None:
-        if progress.iteration == iteration:
-            raise KeyboardInterrupt
-
-    return report
 
 
 def test_an_interrupt_keeps_the_best() -> None:

@@ -58,7 +58,8 @@ def task() -> WordTask:
     texts = ["".join(generator.choice(list("abc"), size=9)) for _ in range(60)]
     data = []
     for k, text in enumerate(texts):
-        words = true.lattice(text).sample(1, seed=k)[0]
+        drawn = true.lattice(text).sample(1, seed=k)[0]
+        words = true.candidates(text).chosen(drawn.arcs)
         pairs = [(w.surface, label_of(fields_of(w.feature), LABEL)) for w in words]
         data.append(Annotation.of_words(pairs, text))
     own = _lexicon([500, 0, 300, 500, 0, 500])

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import real_array
+from fstcrf.arguments import real_array, truth_array
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, marginals, probable_spans
@@ -86,7 +86,7 @@ class Events:
             The type of each; all are of one type, ``""``, when absent.
         """
         p = real_array(probability, "probability")
-        right = np.asarray(correct).astype(bool)
+        right = truth_array(correct, "correct")
         names = [""] * p.size if types is None else list(types)
         if p.ndim != 1 or right.shape != p.shape or len(names) != p.size:
             raise ShapeError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fstcrf.cli.compose import warn_of_columns
 from fstcrf.cli.models import constrained, token_model
 from fstcrf.cli.options import grammar_option, input_options, threads_option
 from fstcrf.cli.reporting import say
@@ -79,6 +80,7 @@ def inspect(
         else token_model(model_paths[0])
     )
     composition = constrained(model, grammar) if grammar else compose(model)
+    warn_of_columns(composition.taggers)
     corpus = None
     if data is not None:
         source = model_input(

@@ -12,6 +12,7 @@ import contextlib
 import errno
 import hmac
 import ipaddress
+import logging
 import socket
 import time
 import warnings
@@ -147,6 +148,12 @@ class _Guard:
 
     def __init__(self, inner: Any, access: Access) -> None:
         self._inner, self._access = inner, access
+        self._open: set[anyio.CancelScope] = set()
+
+    def end(self) -> None:
+        """Wait for no answer any more: whoever asks is told that the server ends."""
+        for scope in self._open:
+            scope.cancel()
 
     async def __call__(self, scope: Any, receive: _Receive, send: _Send) -> None:
         """Serve one request."""
@@ -154,8 +161,11 @@ class _Guard:
             await self._inner(scope, receive, send)
             return
         refused, begun = self._refused(Request(scope)), time.perf_counter()
+        answered = False
 
         async def sending(message: _Message) -> None:
+            nonlocal answered
+            answered = True
             if message["type"] == "http.response.start":
                 spent = f"total;dur={1000 * (time.perf_counter() - begun):.1f}"  # milliseconds
                 timing = (b"server-timing", spent.encode())
@@ -163,7 +173,15 @@ class _Guard:
             await send(message)
 
         target = self._inner if refused is None else _error(refused)
-        await target(scope, receive, sending)
+        with anyio.CancelScope() as waiting:
+            self._open.add(waiting)
+            try:
+                await target(scope, receive, sending)
+            finally:
+                self._open.remove(waiting)
+        if waiting.cancelled_caught and not answered:
+            ended = _RefusedError(503, "fstcrf inspect has been ended: start it again")
+            await _error(ended)(scope, receive, sending)
 
     def _refused(self, request: Request) -> _RefusedError | None:
         host, origin = request.headers.get("host", ""), request.headers.get("origin")
@@ -385,6 +403,19 @@ async def _left(request: Request, error: Exception) -> Response:
     return Response(status_code=499)
 
 
+class _Server(uvicorn.Server):
+    """A server that is not kept by those who wait for an answer."""
+
+    def __init__(self, settings: uvicorn.Config, served: _Guard) -> None:
+        super().__init__(settings)
+        self._served = served
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # of tasks that are cut short
+        self._served.end()
+        await super().shutdown(sockets)
+
+
 def application(bench: Workbench, access: Access | None = None, *, threads: int = THREADS) -> Any:
     """Return the ASGI application of a workbench.
 
@@ -461,8 +492,9 @@ def serve(
     threads : int
         Batches of questions that are worked on at one time.
     """
+    served = application(bench, access, threads=threads)
     settings = uvicorn.Config(
-        application(bench, access, threads=threads),
+        served,
         http=protocol(),
         log_level="error",
         access_log=False,
@@ -472,7 +504,7 @@ def serve(
         server_header=False,
     )
     warnings.simplefilter("ignore", InexactWarning)  # the page tells which answers are not proven
-    uvicorn.Server(settings).run(sockets=[listening])
+    _Server(settings, served).run(sockets=[listening])
 
 
 def link(listening: socket.socket, token: str) -> str:

@@ -142,18 +142,19 @@ class Workbench:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the taggers read, as training had them in order, without their tapes."""
-        taggers, tapes = self.composition.taggers, set(self.composition.tapes)
-        read = {
-            name
-            for tagger in taggers
-            if isinstance(tagger.index, FeatureIndex)
-            for name in (*tagger.index.columns, *(tape.name for tape in tagger.reads))
-        }
-        ordered = dict.fromkeys(name for tagger in taggers for name in tagger.columns)
-        return tuple(name for name in ordered if name in read - tapes) or tuple(
-            sorted(read - tapes)
-        )
+        """The columns that the taggers read, as training had them in order.
+
+        Labels that the taggers decide are none of them; a column called like a tape is, where a
+        template reads the column.
+        """
+        read: set[str] = set()
+        for component in self.composition.components:
+            tagger = component.tagger
+            if isinstance(tagger.index, FeatureIndex):
+                read.update(tagger.index.columns)
+            read.update(tape.name for tape in tagger.reads if tape.name not in component.readings)
+        trained = (name for tagger in self.composition.taggers for name in tagger.columns)
+        return tuple(dict.fromkeys([*(n for n in trained if n in read), *sorted(read)]))
 
     @cached_property
     def decodes(self) -> tuple[Decode, ...]:

@@ -4,7 +4,7 @@
 Lexicon            words and costs as a tagger; reads and writes MeCab's dictionaries
 LexiconTagger      a lexicon and a tagger of characters, decided together
 WordAnswer         the best words of texts, as flat arrays
-WordLattice        all words of a text: n best ways, probabilities, samples
+Candidates         all words that may stand in a text, which lattices number
 Dictionary, Entry  one dictionary, a word of it
 Characters, Kind   kinds of characters, of which unknown words are made
 =================  ===========================================================================
@@ -14,9 +14,10 @@ from fstcrf.ext.lexicon.characters import Characters, Kind
 from fstcrf.ext.lexicon.dictionary import Dictionary, Entry
 from fstcrf.ext.lexicon.lexicon import Lexicon
 from fstcrf.ext.lexicon.tagging import LexiconTagger, TaggedWords
-from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice, WordPath
+from fstcrf.ext.lexicon.words import Candidates, Word, WordAnswer
 
 __all__ = [
+    "Candidates",
     "Characters",
     "Dictionary",
     "Entry",
@@ -26,6 +27,4 @@ __all__ = [
     "TaggedWords",
     "Word",
     "WordAnswer",
-    "WordLattice",
-    "WordPath",
 ]

@@ -113,17 +113,12 @@ class Dictionary:
         DataError
             A damaged dictionary: the feature lies outside, or is no UTF-8.
         """
-        at = int(self.entries[word]["feature"])
-        end = self._feature_end(at)
-        return _text(self.features[at:end].tobytes())
-
-    def _feature_end(self, at: int) -> int:
-        width = 256
-        while at < len(self.features):
-            zeros = np.flatnonzero(self.features[at : at + width] == 0)
-            if len(zeros):
-                return at + int(zeros[0])
-            if at + width >= len(self.features):
+        at, width, text = int(self.entries["feature"][word]), 256, self.features.data
+        while at < len(text):
+            part = bytes(text[at : at + width])
+            if (end := part.find(b"\0")) >= 0:
+                return _text(part[:end])
+            if at + width >= len(text):
                 break
             width *= 4
         raise DataError(f"the dictionary is damaged: it has no feature {at}")

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arguments import check_strings
-from fstcrf.arrays import Bytes, Ints, Longs
+from fstcrf.arrays import Bytes, Floats, Ints, Longs
 from fstcrf.errors import DataError, ModelFileError, OptionError
 from fstcrf.ext.lexicon import sources
 from fstcrf.ext.lexicon.characters import Characters, Kind
@@ -33,10 +34,12 @@ from fstcrf.ext.lexicon.kernel import (
     find_prefixes,
     find_words,
 )
-from fstcrf.ext.lexicon.words import Word, WordAnswer, WordLattice
+from fstcrf.ext.lexicon.words import Candidates, Word, WordAnswer, WordLabels, first_field
 from fstcrf.files import atomic_write, path_name
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.lazy import LazyModule
+from fstcrf.lattices import AnyLattice, Lattice
+from fstcrf.lattices.constructors import from_words
+from fstcrf.lazy import LazyModule, given_state, made_once, memoised
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import Tagger
 
@@ -115,6 +118,8 @@ class Lexicon:
             matrix,
             longest_run,
         )
+
+    __getstate__ = given_state
 
     def __matmul__(self, tagger: object) -> LexiconTagger:
         """Return ``LexiconTagger(self, tagger)``: words and labels of characters together."""
@@ -379,36 +384,66 @@ class Lexicon:
             starts, ends = _in_characters(data, offsets, found.row, starts, ends)
         return WordAnswer(tuple(texts), self, found.row, starts, ends, found.word, scores)
 
-    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
+    def lattice(
+        self,
+        text: str,
+        *,
+        boundaries: Mapping[int, bool] | None = None,
+        word_class: Callable[[str], str] = first_field,
+    ) -> AnyLattice:
         """Return all words that may stand in a text, and what ways through them score.
 
-        Arguments and errors as for `tag`; a text without a way gives a lattice without a path.
-        """
-        words, last, starts, ends = self.candidates(text, boundaries=boundaries)
-        return WordLattice.of(text, self, words, last, starts, ends)
+        Its segments are words, labelled by their classes; blanks before a word belong to it, those
+        at the end of the text to the last one. `Path.arcs` numbers the words of `candidates`.
 
-    def candidates(
-        self, text: str, *, boundaries: Mapping[int, bool] | None = None
-    ) -> tuple[NDArray[Any], int, Ints, Ints]:
-        """Return the words that may stand in a text, by the byte where the word before them ends.
+        Parameters
+        ----------
+        text : str
+        boundaries : mapping of int to bool, optional
+            As for `tag`, errors, too; a text without a way gives a lattice without a path.
+        word_class : callable
+            Feature of a word to the label of its segment.
 
-        Returns
-        -------
-        words : structured [n]
-            Bytes ``from``, ``start`` and ``end``, and the number ``word``.
-        last : int
-            The byte where the last words end, if nothing but blanks follows; −1: there is no way.
-        start, end : int32 [n]
-            Characters of the words.
+        Raises
+        ------
+        TooLargeError
+            A text with too many words: split it.
         """
-        data, offsets = pack_strings([text])
+        words = self.candidates(text, boundaries=boundaries)
+        entries = self.entries(words.word)
+        labels, label = self.labels(word_class).of(words.word)
+        lefts, right = (np.append(entries[side], 0) for side in ("left", "right"))
+        score, ends = entries["cost"] / -self.unit, (words.first, words.end)
+        order = np.arange(len(lefts))
+        like = np.empty(len(self.matrix), dtype=np.int64)
+        like[lefts[::-1]] = order[::-1]  # the first word with each left context: ties go to it
+
+        def between(right: Longs, left: Longs) -> Floats:
+            cost: Floats = np.asarray(self.matrix)[lefts[left], right] / -self.unit
+            return cost
+
+        row = from_words(
+            len(text), *ends, label, score, labels, (like[lefts], right), between, words.last
+        )
+        return Lattice(row)
+
+    @made_once
+    def labels(self) -> Callable[[Callable[[str], str]], WordLabels]:
+        """What makes labels of features, to the labels of all words."""
+        return memoised(4)(partial(WordLabels, self))
+
+    def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Candidates:
+        """Return the words that may stand in a text; arguments and errors as for `tag`."""
+        data, _ = pack_strings([text])
         marks = None if boundaries is None else _marks([text], [boundaries])
         words, last = find_words(self.tables, data.tobytes(), marks)
-        starts, ends = words["start"], words["end"]
+        places = [words["from"], words["start"], words["end"]]
         if len(data) != len(text):
-            row = np.asarray([0, len(words)], dtype=np.int64)
-            starts, ends = _in_characters(data, offsets, row, starts, ends)
-        return words, last, starts, ends
+            before = _characters(data)
+            places = [before[place] for place in places]
+            last = int(before[last]) if last > 0 else last
+        first, start, end = map(np.ascontiguousarray, places)
+        return Candidates(text, self, first, start, end, np.ascontiguousarray(words["word"]), last)
 
     def prefixes(self, text: str) -> list[Word]:
         """Return the words of all dictionaries that begin a text, shortest first."""
@@ -428,6 +463,11 @@ class Lexicon:
         """Words of dictionaries; words with this number or a higher one are unknown ones."""
         return self.tables.first[-1]
 
+    @property
+    def n_words(self) -> int:
+        """Words of dictionaries, and unknown ones behind them."""
+        return self.n_known + len(self._unknown_entries)
+
     def feature(self, word: int) -> str:
         """Return the feature of a word by its number.
 
@@ -438,7 +478,7 @@ class Lexicon:
         """
         if word >= self.n_known:
             return self.unknown.feature(int(self._unknown_entries[word - self.n_known]))
-        k = int(np.searchsorted(self.tables.first, word, side="right")) - 1
+        k = bisect_right(self.tables.first, word) - 1
         return self.dictionaries[k].feature(word - self.tables.first[k])
 
     def entries(self, words: Ints) -> NDArray[np.void]:
@@ -495,8 +535,14 @@ def _in_characters(
     data: Bytes, offsets: Longs, row: Longs, starts: Ints, ends: Ints
 ) -> tuple[Ints, Ints]:
     """Places in bytes as places in characters."""
-    before = np.zeros(len(data) + 1, dtype=np.int32)
-    np.cumsum((data & 0xC0) != 0x80, out=before[1:], dtype=np.int32)
+    before = _characters(data)
     base = Ragged(row).repeat(offsets[:-1])
     zero = before[base]
     return before[base + starts] - zero, before[base + ends] - zero
+
+
+def _characters(data: Bytes) -> Ints:
+    """Return how many characters begin before each byte, and in all."""
+    before = np.zeros(len(data) + 1, dtype=np.int32)
+    np.cumsum((data & 0xC0) != 0x80, out=before[1:], dtype=np.int32)
+    return before

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arrays import Bools, Ints
 from fstcrf.errors import OptionError
-from fstcrf.ext.lexicon.words import Word, WordLattice
-from fstcrf.lattices import Lattice
-from fstcrf.lattices.constructors import from_words
+from fstcrf.ext.lexicon.words import Candidates, Word, first_field
+from fstcrf.lattices import AnyLattice, Lattice
 
 
 class _Tagger(Protocol):
@@ -28,7 +26,16 @@ class _Tagger(Protocol):
 class _Lexicon(Protocol):
     """What finds words."""
 
-    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
+    def lattice(
+        self,
+        text: str,
+        *,
+        boundaries: Mapping[int, bool] | None,
+        word_class: Callable[[str], str],
+    ) -> AnyLattice:
+        """Return all words of a text as segments."""
+
+    def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None) -> Candidates:
         """Return all words of a text."""
 
 
@@ -39,11 +46,6 @@ class TaggedWords(NamedTuple):
     labels: list[str]
     score: float
     probability: float
-
-
-def first_field(feature: str) -> str:
-    """Return what stands before the first comma of a feature: of most dictionaries, the class."""
-    return feature.partition(",")[0]
 
 
 class LexiconTagger:
@@ -97,7 +99,7 @@ class LexiconTagger:
 
         It answers what every `Lattice` does: n best, probabilities, samples, grammars. The
         segments are words, labelled by their classes; `Path.arcs` numbers the words of
-        ``lexicon.lattice(text)``.
+        ``lexicon.candidates(text)``.
 
         Parameters
         ----------
@@ -105,7 +107,20 @@ class LexiconTagger:
         boundaries : mapping of int to bool, optional
             As for `Lexicon.tag`.
         """
-        return self._composed(self.lexicon.lattice(text, boundaries=boundaries))
+        segments = self.lexicon.lattice(text, boundaries=boundaries, word_class=self.word_class)
+        names = self.tagger.tapes
+        tokens = self.tagger.lattice(self._sentence(text))
+        known = tokens.on[0].labels
+        classes = segments.labels
+        table = np.zeros((len(classes), len(known)))
+        for (kind, label), score in self.coupling.items():
+            if label not in known:
+                raise OptionError(f"coupling of a label {label!r} that the tagger does not have")
+            if kind in classes:
+                table[classes.index(kind), known.index(label)] = score
+        tied: Mapping[tuple[str, str], ArrayLike] = {("segment", names[0]): table}
+        found = segments.with_tokens(tokens, coupling=tied)
+        return Lattice(found.row.arcs().beginning_where(begins)) if self.agree else found
 
     def tag(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> TaggedWords:
         """Return the best words of a text, and the labels of its characters.
@@ -121,38 +136,20 @@ class LexiconTagger:
         self, text: str, n: int, *, boundaries: Mapping[int, bool] | None = None
     ) -> list[TaggedWords]:
         """Return the n best ways, best first; arguments and errors as for `tag`."""
-        if not text:
-            return [TaggedWords([], [], 0.0, 1.0)]
-        words = self.lexicon.lattice(text, boundaries=boundaries)
-        lattice, all_words = self._composed(words), words.words()
+        words = self.lexicon.candidates(text, boundaries=boundaries)
+        lattice = self.lattice(text, boundaries=boundaries)
         paths = [lattice.best()] if n == 1 else lattice.nbest(n)
         if not paths:
             raise lattice.row.no_path()
         return [
             TaggedWords(
-                [all_words[k] for k in path.arcs.tolist()],
+                words.chosen(path.arcs),
                 list(path.labels[1]),
                 path.score,
                 path.probability,
             )
             for path in paths
         ]
-
-    def _composed(self, words: WordLattice) -> Lattice:
-        segments = word_segments(words, self.word_class)
-        names = self.tagger.tapes
-        tokens = self.tagger.lattice(self._sentence(words.text))
-        known = tokens.on[0].labels
-        classes = segments.labels
-        table = np.zeros((len(classes), len(known)))
-        for (kind, label), score in self.coupling.items():
-            if label not in known:
-                raise OptionError(f"coupling of a label {label!r} that the tagger does not have")
-            if kind in classes:
-                table[classes.index(kind), known.index(label)] = score
-        tied: Mapping[tuple[str, str], ArrayLike] = {("segment", names[0]): table}
-        found = segments.with_tokens(tokens, coupling=tied)
-        return Lattice(found.row.arcs().beginning_where(begins)) if self.agree else found
 
     def _sentence(self, text: str) -> dict[str, list[str]]:
         column = self.column
@@ -172,58 +169,3 @@ class LexiconTagger:
 def begins(label: str) -> bool:
     """Tell whether a unit begins at a label: B, S or U, alone or before a hyphen."""
     return label.partition("-")[0] in ("B", "S", "U")
-
-
-def word_segments(words: WordLattice, word_class: Callable[[str], str]) -> Lattice:
-    """Return the words that may stand in a text as segments; blanks before a word belong to it."""
-    text, lexicon = words.text, words.lexicon
-    length = len(text)
-    kinds = [word_class(lexicon.feature(number)) for number in words.word.tolist()]
-    labels = tuple(dict.fromkeys(kinds)) or ("",)
-    number = {label: k for k, label in enumerate(labels)}
-    label = np.asarray([number[kind] for kind in kinds], dtype=np.int32)
-    start = _from(text, words.start.astype(np.int32), words.end.astype(np.int32))
-    end = _ends(text, words.end.astype(np.int32))
-    entries = lexicon.entries(words.word)
-    left, left_class = np.unique(np.append(0, entries["left"]), return_inverse=True)
-    right, right_class = np.unique(np.append(0, entries["right"]), return_inverse=True)
-    matrix = lexicon.matrix[np.ix_(left, np.append(right, 0))].T.astype(np.float64)
-    final = -lexicon.matrix[0, right].astype(np.float64) / lexicon.unit
-    cost = entries["cost"].astype(np.float64)
-    row = from_words(
-        length,
-        start,
-        end,
-        label,
-        -cost / lexicon.unit,
-        labels,
-        (
-            left_class.reshape(-1)[1:].astype(np.int32),
-            right_class.reshape(-1)[1:].astype(np.int32),
-        ),
-        -matrix / lexicon.unit,
-        np.append(final, 0.0),
-    )
-    return Lattice(row)
-
-
-def _blanks(text: str) -> Bools:
-    return np.asarray([c.isspace() for c in text], dtype=bool)
-
-
-def _from(text: str, start: Ints, end: Ints) -> Ints:
-    """Return where words begin with the blanks before them: where another one ends."""
-    ended = np.zeros(len(text) + 1, dtype=bool)
-    ended[0] = ended[end] = True
-    blank = np.append(_blanks(text), False)
-    place = np.arange(len(text) + 1, dtype=np.int32)
-    for at in range(1, len(text) + 1):
-        if not ended[at] and blank[at - 1]:
-            place[at] = place[at - 1]
-    return place[start]
-
-
-def _ends(text: str, end: Ints) -> Ints:
-    """Return where words end: at the end of the text where blanks follow and nothing else."""
-    content = len(text) - int(np.cumprod(_blanks(text)[::-1]).sum())
-    return np.where(end == content, np.int32(len(text)), end).astype(np.int32)

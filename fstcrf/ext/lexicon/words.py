@@ -1,40 +1,33 @@
-"""Words of texts: the best ones as flat arrays, and lattices of all that may stand in a text."""
+"""Words of texts, as flat arrays: the best ones, and all that may stand in a text."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from threading import Lock
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fstcrf.arguments import whole_number
-from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import NoPathError
-from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.ragged import Ragged
 
-__all__ = ["Word", "WordAnswer", "WordLattice", "WordPath", "WordTable"]
+__all__ = ["Candidates", "Word", "WordAnswer", "WordLabels", "WordTable", "first_field"]
 
 
 class WordTable(Protocol):
     """What a lexicon knows of its words by their numbers."""
 
-    matrix: NDArray[np.int16]
-    unit: float
-
     @property
     def n_known(self) -> int:
         """Words of dictionaries."""
 
+    @property
+    def n_words(self) -> int:
+        """Words of dictionaries, and unknown ones behind them."""
+
     def feature(self, word: int) -> str:
         """Return a word's feature."""
-
-    def entries(self, words: Ints) -> NDArray[np.void]:
-        """Return contexts and costs of words."""
 
 
 class Word(NamedTuple):
@@ -51,14 +44,6 @@ class Word(NamedTuple):
     end: int
     feature: str
     number: int
-
-
-class WordPath(NamedTuple):
-    """Words that cover a text, their natural-log score, and its share among all ways."""
-
-    words: list[Word]
-    score: float
-    probability: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,9 +85,8 @@ class WordAnswer:
     def words(self, b: int) -> list[Word]:
         """Return the words of text b."""
         rows = slice(int(self.row[b]), int(self.row[b + 1]))
-        places = zip(*(a[rows].tolist() for a in (self.start, self.end, self.word)), strict=True)
-        text, feature = self.texts[b], self.lexicon.feature
-        return [Word(text[s:e], s, e, feature(w), w) for s, e, w in places]
+        columns = (a[rows].tolist() for a in (self.start, self.end, self.word))
+        return _words(self.texts[b], self.lexicon, *columns)
 
     def only(self) -> list[Word]:
         """Return the words of the only text.
@@ -125,145 +109,96 @@ class WordAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class WordLattice:
-    """All words that may stand in a text, as an acyclic machine.
+class Candidates:
+    """All words that may stand in a text, by where the word before them ends.
 
-    A state is a place where words end and the right context that they leave; an arc is a word after
-    one of them. Words are in no way of the lattice if what follows them has no words.
+    Of paths of `Lexicon.lattice`, ``arcs`` numbers these words.
 
+    first : int32 [n]
+        The character where the word before each ends; blanks may follow.
     start, end : int32 [n]
         Characters of each word.
     word : int32 [n]
         Its number in the lexicon.
-    machine : Acyclic
-        Scores are natural logs.
-    arc_word : int32 [A]
-        Word of each arc, −1: none, as between neighbours or at the end of the text.
+    last : int
+        Where the last words end, if nothing but blanks follows; −1: no words cover the text.
     """
 
     text: str
     lexicon: WordTable
+    first: Ints
     start: Ints
     end: Ints
     word: Ints
-    machine: Acyclic
-    arc_word: Ints
+    last: int
 
-    @classmethod
-    def of(
-        cls, text: str, lexicon: WordTable, words: Array, last: int, start: Ints, end: Ints
-    ) -> WordLattice:
-        """Return the lattice of the words that `find_words` found; `last`: where the text ends."""
-        number = np.ascontiguousarray(words["word"])
-        entries = lexicon.entries(number)
-        where = words["end"].astype(np.int64)
-        key = where << 16 | entries["right"]
-        keys = distinct(key)
-        state = np.searchsorted(keys, key) + 1  # state 0: the text begins
-        place, context = np.append(0, keys >> 16), np.append(0, keys & 0xFFFF)
-        first = np.searchsorted(words["from"], place, side="left")
-        count = np.searchsorted(words["from"], place, side="right") - first
-        behind = Ragged.from_lengths(count)
-        source, arc = behind.rows(), behind.ranges(first)
-        cost = lexicon.matrix[entries["left"][arc], context[source]].astype(np.float64)
-        cost += entries["cost"][arc]
-        ends = place == last
-        final = np.full(len(place), -np.inf)
-        final[ends] = -lexicon.matrix[0, context[ends]] / lexicon.unit
-        machine = Acyclic(
-            behind.offsets,
-            state[arc].astype(np.int32),
-            -cost / lexicon.unit,
-            final,
-        )
-        return cls(text, lexicon, start, end, number, machine, arc.astype(np.int32))
+    def __len__(self) -> int:
+        return len(self.word)
+
+    def __iter__(self) -> Iterator[Word]:
+        return iter(self.chosen(np.arange(len(self))))
 
     def __repr__(self) -> str:
-        return f"<WordLattice: {len(self.word):,} words, {len(self.arc_word):,} arcs>"
+        return f"<Candidates: {len(self):,} words, {len(self.text):,} characters>"
 
-    def log_partition(self) -> float:
-        """Return log Z, the log of the sum over all ways; −inf where there is none."""
-        return float(self.machine.log_partitions()[0])
-
-    def best(self) -> WordPath:
-        """Return the best way.
-
-        Raises
-        ------
-        NoPathError
-            No words cover the text.
-        """
-        found = self.nbest(1)
-        if not found:
-            raise NoPathError(f"no words cover the text {self.text[:20]!r}")
-        return found[0]
-
-    def best_words(self) -> tuple[Ints, float]:
-        """Return which words are on the best way, int32 [k], and its score; −inf: there is none."""
-        words = self.arc_word[self.machine.best_paths()[0]]
-        return words[words >= 0], float(self.machine.best_scores()[0])
-
-    def nbest(self, n: int) -> list[WordPath]:
-        """Return the n best ways, best first; fewer where there are fewer.
-
-        Raises
-        ------
-        OptionError
-            n is negative.
-        """
-        arcs, scores, _ = self.machine.nbest(n)
-        total = self.log_partition()
-        return [
-            WordPath(self._words(row[row >= 0]), score, min(1.0, math.exp(score - total)))
-            for row, score in zip(arcs, scores.tolist(), strict=True)
-        ]
-
-    def sample(self, n: int, *, seed: int = 0) -> list[list[Word]]:
-        """Return the words of n independent exact samples.
-
-        Raises
-        ------
-        NoPathError
-            No words cover the text.
-        OptionError
-            A negative n or seed.
-        """
-        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
-        if self.log_partition() == -np.inf:
-            raise NoPathError(f"no words cover the text {self.text[:20]!r}")
-        arcs = self.machine.sample(n, [np.random.default_rng(seed)])
-        return [self._words(row[row >= 0]) for row in arcs]
-
-    def marginals(self) -> Floats:
-        """Return the probability of each word, float64 [n]; zeros where there is no way."""
-        share = self.machine.marginals()[1]
-        own = self.arc_word >= 0
-        return _summed(self.arc_word[own], share[own], len(self.word))
-
-    def boundaries(self) -> Floats:
-        """Return the probability that a word begins before each character, float64 [characters]."""
-        share = self.marginals()
-        return _summed(self.start, share, len(self.text))
-
-    def words(self) -> list[Word]:
-        """Return all words, as they stand in `start`, `end` and `word`."""
-        return [self._word(k) for k in range(len(self.word))]
-
-    def _words(self, arcs: Ints) -> list[Word]:
-        return [self._word(k) for k in self.arc_word[arcs].tolist() if k >= 0]
-
-    def _word(self, k: int) -> Word:
-        start, end, number = int(self.start[k]), int(self.end[k]), int(self.word[k])
-        feature = self._features.get(number)
-        if feature is None:
-            feature = self._features[number] = self.lexicon.feature(number)
-        return Word(self.text[start:end], start, end, feature, number)
-
-    @cached_property
-    def _features(self) -> dict[int, str]:
-        return {}
+    def chosen(self, numbers: Ints | Longs) -> list[Word]:
+        """Return some of the words."""
+        columns = (a[numbers].tolist() for a in (self.start, self.end, self.word))
+        return _words(self.text, self.lexicon, *columns)
 
 
-def _summed(place: Ints, share: Floats, size: int) -> Floats:
-    total: Floats = np.bincount(place, weights=share, minlength=size).astype(np.float64)
-    return total
+def _words(
+    text: str, lexicon: WordTable, start: list[int], end: list[int], word: list[int]
+) -> list[Word]:
+    feature = lexicon.feature
+    places = zip(start, end, word, strict=True)
+    return [Word(text[s:e], s, e, feature(w), w) for s, e, w in places]
+
+
+class WordLabels:
+    """Labels of the words of a lexicon, each looked at once; any number of threads may ask.
+
+    Parameters
+    ----------
+    lexicon : WordTable
+    label : callable
+        Feature of a word to its label.
+    """
+
+    def __init__(self, lexicon: WordTable, label: Callable[[str], str]) -> None:
+        self.lexicon, self._label = lexicon, label
+        self._number = np.full(lexicon.n_words, -1, dtype=np.int32)
+        self._index: dict[str, int] = {}
+        self._names: list[str] = []
+        self._lock = Lock()
+
+    def __getitem__(self, word: int) -> str:
+        number = int(self._number[word])
+        return self._names[self._found(word) if number < 0 else number]
+
+    def _found(self, word: int) -> int:
+        label = self._label(self.lexicon.feature(word))
+        with self._lock:
+            if label not in self._index:
+                self._names.append(label)
+                self._index[label] = len(self._index)
+            number = self._number[word] = self._index[label]
+            return number
+
+    def of(self, words: Ints) -> tuple[tuple[str, ...], Ints]:
+        """Return the labels of some words, sorted, and which of them each word has, int32 [n]."""
+        number = self._number[words]
+        if (number < 0).any():
+            for word in distinct(words[number < 0]).tolist():
+                self._found(word)
+            number = self._number[words]
+        rank = np.zeros(len(self._names), dtype=np.int32)
+        rank[number] = 1
+        there = sorted(np.flatnonzero(rank).tolist(), key=self._names.__getitem__)
+        rank[there] = np.arange(len(there))
+        return tuple(self._names[k] for k in there) or ("",), rank[number]
+
+
+def first_field(feature: str) -> str:
+    """Return what stands before the first comma of a feature: of most dictionaries, the class."""
+    return feature.partition(",")[0]

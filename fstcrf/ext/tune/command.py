@@ -171,7 +171,8 @@ def _tuned(
     click.echo(f"\n{_line(found.best, line, output)}")
     if found.interrupted:
         onward = "; the same command with --resume goes on" if asked["journal"] else ""
-        raise Failure(f"interrupted after {len(found.trials)} trials{onward}", INTERRUPTED)
+        trials = f"{len(found.trials)} trial{'s' * (len(found.trials) > 1)}"
+        raise Failure(f"interrupted after {trials}{onward}", INTERRUPTED)
     if output is not None:
         _train(found, output, resume=asked["resume"])
 
@@ -261,9 +262,9 @@ def _orders(given: tuple[str, ...]) -> list[int]:
 
 
 def _check_methods(given: tuple[str, ...]) -> None:
-    known = next(p.type for p in train.params if p.name == "method")
+    known = next(p for p in train.params if p.name == "method")
     for method in given:
-        known.convert(method, None, None)
+        known.type.convert(method, known, None)
 
 
 def _told(trial: Trial, *, better: bool) -> str:

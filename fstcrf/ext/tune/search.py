@@ -186,7 +186,7 @@ def tune(
     resume : bool
         Go on from the journal if it exists, to the same result as in one go.
     report : callable, optional
-        Is told of each finished trial.
+        Is told of each finished trial, those of the journal first.
     keep_on_interrupt : bool
         On Ctrl-C return what is known so far, if anything is.
     reads, grammar, tape, class_weights, threads
@@ -305,10 +305,11 @@ def _run(
     """Run what is left of the trials; return whether Ctrl-C came before the last."""
     try:
         limit = study.limit(trials)
+        told = report or (lambda _: None)
+        for known in study.trials:  # those of the journal
+            told(known)
         while len(study.trials) < limit:
-            trial = study.run(score)
-            if report is not None:
-                report(trial)
+            told(study.run(score))
     except KeyboardInterrupt:
         if not keep or not study.trials:
             raise

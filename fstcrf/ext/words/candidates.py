@@ -16,40 +16,32 @@ import numpy as np
 from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import DataError, LabelWarning
 from fstcrf.ext.lexicon import Lexicon
+from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
 from fstcrf.ext.words.classes import WordClasses
 from fstcrf.ext.words.machines import Shape, word_shape
 from fstcrf.ext.words.templates import fields_of
 from fstcrf.kernel.acyclic import Acyclic
-from fstcrf.ragged import Ragged
 
 __all__ = ["CandidateLabels", "Contexts", "OnMissing", "TrainingLattice", "sentences"]
 
 OnMissing = Literal["error", "nearest", "skip", "add"]
 
 
-class CandidateLabels:
-    """Labels of the words of a lexicon, by their numbers."""
+class CandidateLabels(WordLabels):
+    """Labels of the words of a lexicon, by their numbers: some fields of their features."""
 
     def __init__(self, lexicon: Lexicon, fields: Sequence[int]) -> None:
-        self.lexicon, self.fields = lexicon, tuple(fields)
-        self._known: dict[int, str] = {}
-
-    def __getitem__(self, word: int) -> str:
-        found = self._known.get(word)
-        if found is None:
-            found = label_of(fields_of(self.lexicon.feature(word)), self.fields)
-            self._known[word] = found
-        return found
+        super().__init__(lexicon, lambda feature: label_of(fields_of(feature), fields))
 
     def among(self, labels: Iterable[str]) -> set[str]:
         """Return those of some labels that a word of the lexicon has, known or unknown."""
         wanted = set(labels)
         left = wanted.copy()
-        for word in range(self.lexicon.n_known + len(self.lexicon.tables.unknown_entries)):
+        for word in range(self.lexicon.n_words):
             if not left:
                 break
-            left.discard(label_of(fields_of(self.lexicon.feature(word)), self.fields))
+            left.discard(self._label(self.lexicon.feature(word)))
         return wanted - left
 
     def unknown(self, label: str | None) -> int:
@@ -62,7 +54,7 @@ class CandidateLabels:
             same = [a == b for a, b in zip(wanted, parts, strict=False)]
             return same.index(False) if False in same else len(same) - (len(parts) != len(wanted))
 
-        return max(range(first, first + len(self.lexicon.tables.unknown_entries)), key=common)
+        return max(range(first, self.lexicon.n_words), key=common)
 
 
 class Contexts:
@@ -91,13 +83,12 @@ class Contexts:
 class _Words(NamedTuple):
     """Words that may stand in a text.
 
-    table : int64 [5, n]
-        The byte where the word before each ends, and the one where it does itself; its characters;
-        its number.
+    table : int64 [4, n]
+        The character where the word before each ends; its own characters; its number.
     added : bool [n]
         The lexicon does not give them.
     last : int
-        The byte where the last words end; −1: there is no way.
+        Where the last words end; −1: there is no way.
     """
 
     table: Longs
@@ -110,23 +101,18 @@ class _Words(NamedTuple):
         return found
 
     @property
-    def stop(self) -> Longs:
+    def start(self) -> Longs:
         found: Longs = self.table[1]
         return found
 
     @property
-    def start(self) -> Longs:
+    def end(self) -> Longs:
         found: Longs = self.table[2]
         return found
 
     @property
-    def end(self) -> Longs:
-        found: Longs = self.table[3]
-        return found
-
-    @property
     def word(self) -> Longs:
-        found: Longs = self.table[4]
+        found: Longs = self.table[3]
         return found
 
 
@@ -234,22 +220,22 @@ class _Builder:
         return made or self._made(given.text, words, self._nearest(given, words))
 
     def _words(self, text: str) -> _Words:
-        words, last, start, end = self._lexicon.candidates(text)
-        columns = words["from"], words["end"], start, end, words["word"]
+        words = self._lexicon.candidates(text)
+        columns = words.first, words.start, words.end, words.word
         table = np.stack([column.astype(np.int64) for column in columns])
-        return _Words(table, np.zeros(len(words), dtype=bool), last)
+        return _Words(table, np.zeros(len(words), dtype=bool), words.last)
 
     def _agrees(self, given: Annotation, words: _Words) -> Bools:
         return given.agrees(words.start, words.end, lambda k: self._labels[int(words.word[k])])
 
     def _made(self, text: str, words: _Words, agrees: Bools) -> TrainingLattice | None:
-        start, end, word = words.table[2:].astype(np.int32)
+        start, end, word = words.table[1:].astype(np.int32)
         found = self._classes.of(text, start, end, word)
         entries = self._lexicon.entries(word)
         left = self._contexts[0].numbers(found.left, entries["left"])
         right = self._contexts[1].numbers(found.right, entries["right"])
         cost = entries["cost"].astype(np.int64) if self._costs else np.zeros(len(left), np.int64)
-        table = np.stack([words.first, words.stop, left, right, found.own, agrees, cost])
+        table = np.stack([words.first, words.end, left, right, found.own, agrees, cost])
         distinct, count = np.unique(table, axis=1, return_counts=True)
         first, stop, left, right, own, known, cost = distinct
         whole = word_shape(first, stop, left, right, words.last, self._ends)
@@ -278,26 +264,24 @@ class _Builder:
 
     def _with(self, text: str, words: _Words, absent: Sequence[KnownWord]) -> _Words:
         """Add words as unknown ones, and what may stand behind them."""
-        sizes = Ragged.from_lengths(len(c.encode()) for c in text).offsets
         for one in absent:
             before = len(text[: one.start].rstrip())
-            number = self._labels.unknown(one.label)
-            row = sizes[before], sizes[one.end], one.start, one.end, number
-            last = int(sizes[one.end]) if not text[one.end :].strip() else words.last
+            row = before, one.start, one.end, self._labels.unknown(one.label)
+            last = one.end if not text[one.end :].strip() else words.last
             table = np.concatenate([words.table, np.asarray(row)[:, None]], axis=1)
             words = _Words(table, np.append(words.added, True), last)
-            if sizes[one.end] not in words.first:
-                words = self._continued(text, words, one.end, int(sizes[one.end]))
+            if one.end not in words.first:
+                words = self._continued(text, words, one.end)
         return words
 
-    def _continued(self, text: str, words: _Words, at: int, byte: int) -> _Words:
+    def _continued(self, text: str, words: _Words, at: int) -> _Words:
         """Add the words that may stand behind a word that was added."""
         further = self._words(text[at:])
-        new = ~np.isin(further.first + byte, words.first)
-        shift = np.asarray([byte, byte, at, at, 0])[:, None]
+        new = ~np.isin(further.first + at, words.first)
+        shift = np.asarray([at, at, at, 0])[:, None]
         table = np.concatenate([words.table, further.table[:, new] + shift], axis=1)
         added = np.concatenate([words.added, further.added[new]])
-        last = max(words.last, further.last + byte if further.last >= 0 else -1)
+        last = max(words.last, further.last + at if further.last >= 0 else -1)
         return _Words(table, added, last)
 
     def _nearest(self, given: Annotation, words: _Words) -> Bools:
@@ -313,7 +297,7 @@ class _Builder:
                 right[k] |= known[start, end] in (None, self._labels[word])
                 worth[k] += 2.0 if right[k] else 1.0
         blank = np.zeros(len(words.word), dtype=np.int64)
-        shape = word_shape(words.first, words.stop, blank, blank, words.last, (0, 0))
+        shape = word_shape(words.first, words.end, blank, blank, words.last, (0, 0))
         score = np.where(shape.word < 0, 0.0, np.append(worth, 0.0)[shape.word])
         final = np.full(shape.states, -np.inf)
         final[-1] = 0.0

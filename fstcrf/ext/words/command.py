@@ -22,7 +22,7 @@ from fstcrf.cli.options import (
 )
 from fstcrf.cli.reporting import Reporter, say, warnings_to
 from fstcrf.errors import OptionError
-from fstcrf.ext.lexicon import Lexicon, Word, WordPath
+from fstcrf.ext.lexicon import Lexicon, Word
 from fstcrf.files import decoded, open_binary, open_target, read_lines, source_name
 from fstcrf.lazy import LazyModule
 
@@ -166,7 +166,7 @@ def _blocks(
             if probabilities:
                 yield _with_probabilities(lexicon, line)
             else:
-                yield from _ways(lexicon.lattice(line).nbest(nbest), form, line)
+                yield from _ways(lexicon, line, nbest, form)
         return
     answer = lexicon.tag_all(lines)
     for b, line in enumerate(lines):
@@ -189,17 +189,18 @@ def _with_probabilities(lexicon: Lexicon | wordlattice.LatticeCRF, line: str) ->
     lattice = lexicon.lattice(line)
     if not _covered(line, lattice.log_partition()):
         return _text([], "words")
-    share = dict(zip(lattice.words(), lattice.marginals().tolist(), strict=True))
+    share = dict(zip(lexicon.candidates(line), lattice.arc_probabilities().tolist(), strict=True))
     best = lexicon.tag(line)
     return _text(best, "words", [f"\t{share[word]:.4f}" for word in best])
 
 
-def _ways(paths: list[WordPath], form: str, line: str) -> Iterator[str]:
+def _ways(lexicon: Lexicon | wordlattice.LatticeCRF, line: str, n: int, form: str) -> Iterator[str]:
+    paths, words = lexicon.lattice(line).nbest(n), lexicon.candidates(line)
     if not _covered(line, paths[0].score if paths else float("-inf")):
         yield _text([], form)
     for rank, path in enumerate(paths, start=1):
         yield f"# {rank}\t{path.score:.4f}\t{path.probability:.4f}\n"
-        yield _text(path.words, form)
+        yield _text(words.chosen(path.arcs), form)
 
 
 def _text(words: list[Word], form: str, behind: Iterable[str] | None = None) -> str:

@@ -11,11 +11,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from fstcrf.arguments import one_of
+from fstcrf.arguments import one_of, whole_number
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
-from fstcrf.ext.lexicon import Lexicon, Word, WordAnswer, WordLattice
+from fstcrf.ext.lexicon import Candidates, Lexicon, Word, WordAnswer
 from fstcrf.ext.words import files, sources
 from fstcrf.ext.words.annotation import Annotation
 from fstcrf.ext.words.candidates import (
@@ -32,6 +32,7 @@ from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpac
 from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.native import mapped
+from fstcrf.lattices import AnyLattice
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Run, runs_of
@@ -249,8 +250,7 @@ class LatticeCRF:
         """
         if boundaries is not None and len(boundaries) != len(texts):
             raise OptionError(f"boundaries of {len(boundaries)} texts, expected {len(texts)}")
-        if threads < 1:
-            raise OptionError(f"threads is {threads}, expected at least 1")
+        whole_number(threads, "threads", least=1)
 
         def answer(run: Run) -> BestWords:
             some = slice(run.first, run.end)
@@ -268,12 +268,24 @@ class LatticeCRF:
         scores = np.concatenate([np.zeros(0), *(one.score for one in found)])
         return WordAnswer(tuple(texts), self.lexicon, row, start, end, word, scores)
 
-    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
+    def lattice(
+        self,
+        text: str,
+        *,
+        boundaries: Mapping[int, bool] | None = None,
+        word_class: Callable[[str], str] | None = None,
+    ) -> AnyLattice:
         """Return all words that may stand in a text, and what ways through them score.
 
-        Arguments and errors as for `tag`; a text without a way gives a lattice without a path.
+        As `Lexicon.lattice`; the segments have the labels of words where no `word_class` is given.
         """
-        return self._scores.lattice(text, boundaries)
+        words = self.candidates(text, boundaries=boundaries)
+        labels = self._labels if word_class is None else self.lexicon.labels(word_class)
+        return self._scores.lattice(words, labels)
+
+    def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Candidates:
+        """Return the words that may stand in a text: those of the lexicon."""
+        return self.lexicon.candidates(text, boundaries=boundaries)
 
     def label_of(self, word: Word) -> str:
         """Return the label of a word."""

@@ -62,9 +62,10 @@ def _words_by_place(
     lexicon: Lexicon, labels: CandidateLabels, text: str
 ) -> dict[tuple[int, int, str], list[int]]:
     """Return the words that may stand in a text by their characters and label."""
-    words, _, start, end = lexicon.candidates(text)
+    words = lexicon.candidates(text)
     found: dict[tuple[int, int, str], list[int]] = {}
-    for s, e, n in zip(start.tolist(), end.tolist(), words["word"].tolist(), strict=True):
+    columns = (column.tolist() for column in (words.start, words.end, words.word))
+    for s, e, n in zip(*columns, strict=True):
         found.setdefault((s, e, labels[n]), []).append(n)
     return found
 

@@ -11,11 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from fstcrf.arrays import Array, Floats, Ints, Longs
-from fstcrf.ext.lexicon import Lexicon, WordLattice
+from fstcrf.ext.lexicon import Candidates, Lexicon
+from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
-from fstcrf.ext.words.machines import Shape, word_shapes
+from fstcrf.ext.words.machines import word_shapes
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.lattices import AnyLattice, Lattice
+from fstcrf.lattices.constructors import from_words
 from fstcrf.ragged import Ragged
 
 __all__ = ["WordScores", "WordWeights"]
@@ -66,26 +69,12 @@ class WordWeights:
         return found
 
 
-class _Contexts(NamedTuple):
-    """Contexts of words: their numbers in this text, and class · 2¹⁶ + the lexicon's of each."""
-
-    number: Longs
-    code: Longs
-    end: int
-
-
-Candidates = tuple[Array, int, Ints, Ints]
-"""Words, where the last of them end, and their characters: `Lexicon.candidates`."""
-
-
 class _Scored(NamedTuple):
-    """Words of texts, and their machine, in which each text has a state where it begins."""
+    """Scores of words, and their contexts: class · 2¹⁶ + the lexicon's; last, those of ends."""
 
-    start: Ints
-    end: Ints
-    number: Ints
-    shape: Shape
-    machine: Acyclic
+    score: Floats
+    left: Longs
+    right: Longs
 
 
 class BestWords(NamedTuple):
@@ -173,71 +162,86 @@ class WordScores:
         classes = self.classes
         return self._weights.between(classes.right.rows[right], classes.left.rows[left])
 
-    def lattice(self, text: str, boundaries: Mapping[int, bool] | None = None) -> WordLattice:
-        """Return the words that may stand in a text, with scores."""
-        one = self._scored([text], [self._lexicon.candidates(text, boundaries=boundaries)])
-        parts = one.start, one.end, one.number, one.machine, one.shape.word
-        return WordLattice(text, self._lexicon, *parts)
+    def lattice(self, words: Candidates, labels: WordLabels) -> AnyLattice:
+        """Return the words that may stand in a text, with scores and labels."""
+        row = np.array([0, len(words)])
+        one = self._scored([words.text], row, words.start, words.end, words.word)
+        names, label = labels.of(words.word)
+        places, contexts = (words.first, words.end), (one.left, one.right)
+        found = from_words(
+            len(words.text), *places, label, one.score, names, contexts, self._pairs, words.last
+        )
+        return Lattice(found)
 
     def best(
         self, texts: Sequence[str], boundaries: Sequence[Mapping[int, bool]] | None = None
     ) -> BestWords:
-        """Return the best words of texts; ties as of their lattices."""
+        """Return the best words of texts; ties as of their lattices.
+
+        Their words are side by side in one machine that has what meets written out: a table of all
+        contexts of so many words would be larger.
+        """
         marks = repeat(None) if boundaries is None else boundaries
         pairs = zip(texts, marks, strict=boundaries is not None)
-        one = self._scored(texts, [self._lexicon.candidates(t, boundaries=m) for t, m in pairs])
-        arcs, row = one.machine.best_paths()
-        word = one.shape.word[arcs]
-        rows = Ragged(row).filtered(word >= 0)
-        chosen = word[word >= 0]
-        scores = one.machine.best_scores()
-        return BestWords(
-            rows.offsets, one.start[chosen], one.end[chosen], one.number[chosen], scores
+        several = [self._lexicon.candidates(t, boundaries=m) for t, m in pairs]
+        first, start, end, number = (
+            np.concatenate([getattr(one, name) for one in several])
+            for name in ("first", "start", "end", "word")
         )
-
-    def _scored(self, texts: Sequence[str], candidates: Sequence[Candidates]) -> _Scored:
-        """Return the words of texts with scores, side by side in one machine."""
-        lexicon, costs = self._lexicon, self._weights.costs
-        words = np.concatenate([one[0] for one in candidates])
-        row = Ragged.from_lengths(len(one[0]) for one in candidates).offsets
-        last = np.asarray([one[1] for one in candidates], dtype=np.int64)
-        start, end = (np.concatenate([one[k] for one in candidates]) for k in (2, 3))
-        sizes = [int(one[0]["end"].max(initial=0)) + 1 for one in candidates]
-        begin = Ragged.from_lengths(sizes).offsets[:-1]
-        number = np.ascontiguousarray(words["word"])
-        found = self.classes.of_all(texts, row, start, end, number)
-        entries = lexicon.entries(number)
-        score = self.own()[found.own]
-        if costs:
-            score = score - costs * entries["cost"] / lexicon.unit
-        left = self._contexts(found.left, entries["left"], self.classes.ends[0])
-        right = self._contexts(found.right, entries["right"], self.classes.ends[1])
+        row = Ragged.from_lengths(map(len, several)).offsets
+        last = np.asarray([one.last for one in several], dtype=np.int64)
+        begin = Ragged.from_lengths(len(text) + 1 for text in texts).offsets[:-1]
         shift = Ragged(row).repeat(begin)
+        found = self._scored(texts, row, start, end, number)
+        (lefts, left), (rights, right) = (
+            np.unique(code, return_inverse=True) for code in (found.left, found.right)
+        )
         shape, states = word_shapes(
-            words["from"] + shift,
-            words["end"] + shift,
-            left.number,
-            right.number,
+            first + shift,
+            end + shift,
+            left[:-1],
+            right[:-1],
             begin,
             np.where(last < 0, -1, last + begin),
-            (left.end, right.end),
+            (int(left[-1]), int(right[-1])),
         )
         final = np.full(shape.states, -np.inf)
         final[-1] = 0.0
         arcs = np.zeros(len(shape.target))
         is_word, is_pair = shape.word >= 0, shape.pair >= 0
-        arcs[is_word] = score[shape.word[is_word]]
+        arcs[is_word] = found.score[shape.word[is_word]]
         pair = shape.pair[is_pair]
-        arcs[is_pair] = self._pairs(right.code[pair >> 32], left.code[pair & (1 << 32) - 1])
+        arcs[is_pair] = self._pairs(rights[pair >> 32], lefts[pair & (1 << 32) - 1])
         machine = Acyclic(shape.row, shape.target, arcs, final, states)
-        return _Scored(start, end, number, shape, machine)
+        path, bounds = machine.best_paths()
+        word = shape.word[path]
+        chosen = word[word >= 0]
+        rows = Ragged(bounds).filtered(word >= 0)
+        return BestWords(
+            rows.offsets, start[chosen], end[chosen], number[chosen], machine.best_scores()
+        )
 
-    def _contexts(self, classes: Ints, own: Array, end: int) -> _Contexts:
+    def _scored(
+        self, texts: Sequence[str], row: Longs, start: Ints, end: Ints, number: Ints
+    ) -> _Scored:
+        """Score words at some characters of texts: ``row[b] : row[b + 1]`` of each."""
+        found = self.classes.of_all(texts, row, start, end, number)
+        entries, costs = self._lexicon.entries(number), self._weights.costs
+        score = self.own()[found.own]
+        if costs:
+            score = score - costs * entries["cost"] / self._lexicon.unit
+        left, right = self.classes.ends
+        return _Scored(
+            score,
+            self._contexts(found.left, entries["left"], left),
+            self._contexts(found.right, entries["right"], right),
+        )
+
+    def _contexts(self, classes: Ints, own: Array, end: int) -> Longs:
         code = np.append(classes, end).astype(np.int64) << 16
         if self._weights.costs:
             code[:-1] |= own
-        distinct, number = np.unique(code, return_inverse=True)
-        return _Contexts(number[:-1], distinct, int(number[-1]))
+        return code
 
     def _pairs(self, right: Longs, left: Longs) -> Floats:
         score = self.between(right >> 16, left >> 16)

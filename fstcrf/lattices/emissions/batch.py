@@ -167,8 +167,7 @@ class Emissions:
         names: LabelNames | None = None,
         threads: int = 1,
     ) -> None:
-        if threads < 1:
-            raise OptionError(f"threads is {threads}, expected at least 1")
+        whole_number(threads, "threads", least=1)
         if grammar is not None and not isinstance(grammar, Grammar):
             raise OptionError(
                 f"grammar is {type(grammar).__name__}, expected a Grammar, such as "

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import LabelSet, label_tuple, truth_array
 from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lazy import given_state
@@ -298,8 +298,8 @@ def host_integers(values: Any, name: str) -> Longs:
     """Return an array of whole numbers of any package, int64."""
     given = values if isinstance(values, np.ndarray) else _on_host(values, name)
     if given.dtype.kind not in "iu" and given.size:
-        whole = given.dtype.kind == "f" and bool((given == np.rint(given)).all())
-        if not whole:
+        whole = given.dtype.kind == "f" and np.isfinite(given).all()
+        if not whole or (given != np.rint(given)).any():
             raise ShapeError(f"{name} are {given.dtype}, expected whole numbers")
     return given.astype(np.int64)
 
@@ -308,7 +308,7 @@ def _masked(mask: ArrayLike, size: int, width: int) -> Longs:
     given = mask if isinstance(mask, np.ndarray) else _on_host(mask, "mask")
     if given.shape != (size, width):
         raise ShapeError(f"mask is {list(given.shape)}, expected [{size}, {width}] as the scores")
-    there = given.astype(bool)
+    there = truth_array(given, "mask")
     counts: Longs = there.sum(axis=1, dtype=np.int64)
     holes = (np.arange(width) < counts[:, None]) != there
     if holes.any():

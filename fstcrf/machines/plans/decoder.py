@@ -20,7 +20,6 @@ C code would cost ten times what it does.
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Ints, Longs
-from fstcrf.errors import InexactWarning
+from fstcrf.errors import InexactWarning, level_outside
 from fstcrf.kernel import Allowance, Budget, Machine
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
@@ -251,7 +250,6 @@ def readers(
 
 # --- Answers that a budget cut short: they are not proven, and a warning says so ------------------
 
-_PACKAGE = __name__.partition(".")[0]
 
 _gathering: ContextVar[list[tuple[int, int]] | None] = ContextVar("_gathering", default=None)
 
@@ -274,7 +272,7 @@ def warn_unproven(unproven: int, answers: int) -> None:
             f"{unproven:,} of {answers:,} answers {are} the best found, not proven to be the best "
             "(Path.exact, Path.bound); a larger budget looks further",
             InexactWarning,
-            stacklevel=_outside(),
+            stacklevel=level_outside(),
         )
 
 
@@ -288,15 +286,3 @@ def gathered() -> Iterator[None]:
     finally:
         _gathering.reset(token)
     warn_unproven(sum(unproven for unproven, _ in counts), sum(answers for _, answers in counts))
-
-
-def _outside() -> int:
-    """Return the stack level, for `warn_unproven`, of the caller of the package."""
-    level, frame = 1, sys._getframe(1)  # noqa: SLF001 (inspect.stack reads source files)
-    while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def _inside(module: str) -> bool:
-    return module.partition(".")[0] in {_PACKAGE, "contextlib"}

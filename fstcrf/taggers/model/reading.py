@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Bools, Longs, distinct
-from fstcrf.errors import DataError, LabelError, OptionError
+from fstcrf.errors import DataError, LabelError
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.ragged import Ragged
@@ -84,10 +85,7 @@ def runs_of(lengths: Sequence[int], tokens: int) -> Iterator[Run]:
 
 def answered(runs: Iterable[Run], answer: Callable[[Run], T], threads: int) -> list[T]:
     """Answer run by run, by several threads."""
-    given: object = threads  # whatever the caller passed
-    if not isinstance(given, int | np.integer) or threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
-    return mapped(answer, runs, threads)
+    return mapped(answer, runs, whole_number(threads, "threads", least=1))
 
 
 def read_sentences(

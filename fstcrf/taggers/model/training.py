@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
+from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, LabelWarning, OptionError
 from fstcrf.kernel import PassiveAggressive as Variant
@@ -342,8 +343,7 @@ def _check_run(
     resume: bool,
 ) -> None:
     """Refuse a run without threads, or without the file that its state needs."""
-    if threads < 1:
-        raise OptionError(f"threads is {threads}, expected at least 1")
+    whole_number(threads, "threads", least=1)
     if resume and checkpoint is None:
         raise OptionError("resume needs a checkpoint to go on from")
     if checkpoint is None and checkpoint_every not in (None, 10):

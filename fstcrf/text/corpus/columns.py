@@ -231,6 +231,8 @@ def _layout(columns: Sequence[str] | None, separator: str | None, docstart: str 
 
 # --- Writing --------------------------------------------------------------------------------------
 
+_BLANKS = " \t"
+
 
 class ColumnWriter:
     r"""Writes corpora one after the other into one open file, as `stream_columns` gives them.
@@ -269,15 +271,15 @@ class ColumnWriter:
         Raises
         ------
         DataError
-            No such column; or a string that would read back differently: an empty one, or one
-            that holds the separator or a line end.
+            No such column; or a string that would read back differently: an empty one, one that
+            holds the separator or a line end, or one that makes a line blank or opens a document.
         """
         names = list(corpus.columns) if self._columns is None else list(self._columns)
         columns = [corpus.column(name) for name in names]
         for name, column in zip(names, columns, strict=True):
             self._check(name, column)
-        if columns and self._docstart in columns[0].values:
-            raise DataError(f"token {self._docstart!r} in column {names[0]!r} opens a document")
+        if columns:
+            self._check_lines(names, columns)
         rows = _Rows(corpus, columns, self._separator)
         done = 0
         for number in self._openings(corpus):
@@ -340,6 +342,29 @@ class ColumnWriter:
                     if value
                     else f"empty string in column {name!r}"
                 )
+
+    def _check_lines(self, names: Sequence[str], columns: Sequence[Column]) -> None:
+        """Refuse rows that are read as other lines than those of tokens."""
+        mark, between = self._docstart, self._separator if len(columns) > 1 else ""
+        for value in columns[0].values:
+            line = value + between
+            rest = line.removeprefix(mark)
+            alone = not rest or rest[0] in _BLANKS or rest.startswith(self._separator)
+            if mark and line.startswith(mark) and alone:
+                raise DataError(f"token {value!r} in column {names[0]!r} opens a document")
+        if between.strip(_BLANKS):
+            return
+        blank = np.ones(len(columns[0].ids), dtype=bool)
+        for column in columns:
+            empty = [not value.strip(_BLANKS) for value in column.values]
+            if not any(empty):
+                return
+            blank &= np.asarray(empty)[column.ids]
+        if blank.any():
+            raise DataError(
+                f"token {int(blank.argmax()) + 1} has nothing but blanks in "
+                f"{', '.join(names)}: it would read back as a blank line"
+            )
 
     def _write(self, lines: Sequence[str]) -> None:
         if lines:

@@ -17,6 +17,7 @@ that are well formed; ``"raise"`` accepts nothing else.
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,15 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet, label_tuple
 from fstcrf.arrays import Bools, Ints, Longs
-from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, SchemeError
+from fstcrf.errors import (
+    DataError,
+    GrammarError,
+    LabelError,
+    LabelWarning,
+    OptionError,
+    SchemeError,
+    level_outside,
+)
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column, Corpus
 
@@ -279,10 +288,26 @@ def legal_transitions(labels: LabelSet, scheme: str | Scheme = "iob2") -> Bools:
 
 
 def span_transitions(labels: tuple[str, ...], scheme: Scheme) -> Bools:
-    """Return `legal_transitions` of labels that a scheme has, and allows spans of."""
+    """Return `legal_transitions` of labels that a scheme has, and allows spans of.
+
+    Labels that are in no legal labelling are named in a LabelWarning.
+    """
     known_labels(labels, scheme)
     check_readable(labels, scheme)
-    return legal_transitions(labels, scheme)
+    legal = legal_transitions(labels, scheme)
+    inner = legal[:-1, :-1]
+    occurs = _reached(inner, legal[-1, :-1]) & _reached(inner.T, legal[:-1, -1])
+    if not occurs.all():
+        never = [labels[k] for k in np.flatnonzero(~occurs)]
+        shown = ", ".join(never[:6] + ["…"] * (len(never) > 6))
+        name, other = ("bio", ", such as iob1") if scheme.name == "iob2" else (scheme.name, "")
+        warnings.warn(
+            f"{name} allows no labelling with {shown}, so they are never chosen; are labels "
+            f"written in another scheme{other}?",
+            LabelWarning,
+            stacklevel=level_outside(),
+        )
+    return legal
 
 
 def check_readable(labels: Sequence[str], scheme: Scheme) -> None:
