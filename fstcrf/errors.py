@@ -200,6 +200,11 @@ class NoPathError(FstcrfError, ArithmeticError):
         text = f"{blame}: {message}" if blame else message
         super().__init__(_located(text, None, None, sentence, position))
 
+    def of_sentence(self, number: int | None) -> NoPathError:
+        """Return the same error of a sentence of a batch."""
+        parts = {"position": self.position, "constraints": self.constraints, "blame": self.blame}
+        return NoPathError(self.reason, sentence=number, **parts)  # type: ignore[arg-type]
+
 
 class ContradictionError(GrammarError, NoPathError):
     """Constraints that no sentence of any length satisfies together.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,9 +31,6 @@ from fstcrf.lattices.tapes import potentials
 from fstcrf.lazy import memoised
 from fstcrf.machines import openfst
 from fstcrf.ragged import Ragged
-
-if TYPE_CHECKING:
-    import pynini
 
 _NONE = np.zeros(0)
 OUTSIDE, BLANK = "O", "<blank>"
@@ -173,11 +169,6 @@ def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None
     arcs = _frame_arcs(value, int(column))
     frames = Frames(value, int(column), None)
     return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), frames=frames)
-
-
-def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcRow:
-    """Return the lattice of an acyclic acceptor; see `Lattice.from_fst`."""
-    return from_machine(openfst.from_fst(fst), labels)
 
 
 def from_machine(

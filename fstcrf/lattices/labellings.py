@@ -82,7 +82,8 @@ def _summed(
     parts, whose = [], []
     for number, (lattice, paths) in enumerate(zip(lattices, found, strict=True)):
         for path in paths:
-            parts.append(_with_masks(lattice, _masks(lattice, chosen[0], path)))
+            masks = _masks(lattice, chosen[0], path)
+            parts.append(lattice.with_row(lattice.row.restrict(masks)))
             whose.append(number)
     part, whole = (usual_log_z(some, threads=threads).tolist() for some in (parts, lattices))
     chances = iter([share(log_z, whole[number]) for log_z, number in zip(part, whose, strict=True)])
@@ -90,10 +91,6 @@ def _summed(
         [Path(p.labels, p.score, next(chances), exact=p.exact, bound=p.bound) for p in paths]
         for paths in found
     ]
-
-
-def _with_masks(lattice: Any, masks: Sequence[Bools]) -> Any:
-    return lattice.with_row(lattice.row.restrict(masks))
 
 
 def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
@@ -161,7 +158,8 @@ class _Parts:
 
     def _solved(self, parts: Sequence[tuple[list[Bools], int]]) -> list[_Part]:
         """Return the parts that have a path, as a heap."""
-        lattices = [_with_masks(self.lattice, masks) for masks, _ in parts]
+        one = self.lattice
+        lattices = [one.with_row(one.row.restrict(masks)) for masks, _ in parts]
         paths = self.solve(lattices)
         found = [
             _Part(-path.score, self._ids(path), path, path.bound, masks, fixed)

@@ -111,7 +111,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         MissingDependencyError
             pynini is not installed.
         """
-        return cls(constructors.from_fst(fst, labels))
+        return cls(constructors.from_machine(openfst.from_fst(fst), labels))
 
     @classmethod
     def from_machine(cls, machine: openfst.Machine, labels: LabelSet | None = None) -> AnyLattice:
@@ -272,13 +272,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
     @property
     def dense(self) -> DenseRow:
-        """The row of a lattice that has a label for each token.
-
-        Raises
-        ------
-        OptionError
-            A lattice of arcs.
-        """
+        """The row of a lattice that has a label for each token; OptionError of one of arcs."""
         if not isinstance(self.row, DenseRow):
             raise OptionError(f"{self!r} has no potentials of tokens: its arcs are written out")
         return self.row

@@ -16,7 +16,7 @@ import numpy as np
 
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices.dense import Dense
@@ -64,13 +64,7 @@ class Group:
     def check(self, scores: Floats) -> None:
         """Raise NoPathError, with its number, where the score of a lattice is −inf."""
         for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
-            error, number = self.lattices[k].row.no_path(), self.numbers[k]
-            raise NoPathError(
-                *(error.reason,),
-                position=error.position,
-                sentence=number,
-                constraints=error.constraints,
-            )
+            raise self.lattices[k].row.no_path().of_sentence(self.numbers[k])
 
 
 def groups_of(

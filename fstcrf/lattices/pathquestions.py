@@ -68,11 +68,6 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         return self.row.engine
 
     @property
-    def clocked(self) -> Engine:
-        """The engine of which tokens are asked."""
-        return self.row.engine.clocked
-
-    @property
     def length(self) -> int:
         """Tokens of the text, or of the longest path where there is no text."""
         return self.row.length

@@ -69,13 +69,13 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             There is no path.
         """
         tapes = range(len(self.on)) if tape is None else [self.number(tape)]
-        found = self.clocked.marginals(tapes, self.sizes)
+        found = self.engine.clocked.marginals(tapes, self.sizes)
         self.row.check_alive()
         return self.each(found.__getitem__) if tape is None else found[0]
 
     def max_marginals(self) -> ArrayT_co:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
-        found = self.clocked.highest(range(len(self.on)), self.sizes, self.length)
+        found = self.engine.clocked.highest(range(len(self.on)), self.sizes, self.length)
         return cast("ArrayT_co", self.each(found.__getitem__))
 
     def arc_marginals(self) -> ArrayT_co:
@@ -89,7 +89,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             There is no path.
         """
         self.row.check_alive()
-        found = self.clocked.successions(range(len(self.on)), self.sizes)
+        found = self.engine.clocked.successions(range(len(self.on)), self.sizes)
         return cast("ArrayT_co", self.each(lambda k: found[k][1:]))
 
     def expectations(self) -> SegmentCounts:
@@ -284,7 +284,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         if loss == "span":
             return self.row.span_risk(self.spanned(tape), scheme)
         self.row.check_alive()
-        tables = self.clocked.marginals(range(len(self.on)), self.sizes)
+        tables = self.engine.clocked.marginals(range(len(self.on)), self.sizes)
         engine = self.row.reweight(tables)
         runs = engine.nbest(1)
         if not len(runs.score):

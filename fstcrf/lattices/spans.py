@@ -152,15 +152,12 @@ def probable_spans(
     def ask(group: Group) -> list[ProbableSpans]:
         if not isinstance(group.engine, Dense):
             return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
-        return probable(group.engine, above, _tape_of(group.lattices[0], tape), scheme)
+        one = group.lattices[0]
+        return probable(group.engine, above, one.tapes[one.spanned(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
         out.update(zip(group.numbers, found, strict=True))
     return [out[number] for number in range(len(lattices))]
-
-
-def _tape_of(lattice: Questions, tape: str | None) -> str:
-    return lattice.tapes[lattice.spanned(tape)]
 
 
 def _read(scheme: str | Scheme | None) -> Scheme:
@@ -231,8 +228,9 @@ def span_probabilities(
         own = [spans[number] for number in group.numbers]
         if not isinstance(group.engine, Dense):
             each = zip(group.lattices, own, strict=True)
-            return [one.span_probabilities(some, tape=tape, scheme=scheme) for one, some in each]
-        return asked(group.engine, own, _tape_of(group.lattices[0], tape), scheme)
+            return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
+        one = group.lattices[0]
+        return asked(group.engine, own, one.tapes[one.spanned(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):

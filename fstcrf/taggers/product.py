@@ -13,7 +13,7 @@ import numpy as np
 from fstcrf import display
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Array, Floats, Longs
-from fstcrf.errors import FstcrfError, GrammarError, ModelFileError, NoPathError, OptionError
+from fstcrf.errors import FstcrfError, GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.distributions import Distributions
@@ -296,13 +296,7 @@ class Product(Composable[LabelsT, ArrayT]):
 def _check(paths: Sequence[Sequence[Path]], lattices: Sequence[Lattice]) -> None:
     for number, (one, lattice) in enumerate(zip(paths, lattices, strict=True)):
         if not one:
-            error = lattice.row.no_path()
-            raise NoPathError(
-                error.reason,
-                position=error.position,
-                sentence=number,
-                constraints=error.constraints,
-            )
+            raise lattice.row.no_path().of_sentence(number)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from fstcrf.arrays import Floats
 from fstcrf.errors import (
     DataError,
     LabelError,
@@ -18,7 +17,7 @@ from fstcrf.errors import (
     ShapeError,
 )
 from fstcrf.kernel import acyclic
-from fstcrf.lattices import Lattice, Path
+from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import lattice_table
 from fstcrf.machines import openfst
 
@@ -210,17 +209,9 @@ def test_table_of_no_tokens() -> None:
 def test_table_of_several_tapes() -> None:
     """One below the other, each under its name."""
 
-    class Two:
-        tapes = ("pos", "chunk")
-        labels = (("N", "V"), ("O", "B"))
-
-        def best(self) -> Path:
-            return Path((("N",), ("B",)), 1.0, 0.5, exact=True, bound=1.0)
-
-        def marginals(self) -> tuple[Floats, ...]:
-            return np.asarray([[0.75, 0.25]]), np.asarray([[0.0, 1.0]])
-
-    assert lattice_table(Two(), ["ship"]).splitlines() == [
+    pos = Lattice.from_arrays(("N", "V"), np.log([[0.75, 0.25]]), tape="pos")
+    chunk = Lattice.from_arrays(("O", "B"), [[NEVER, 0.0]], tape="chunk")
+    assert lattice_table(pos @ chunk, ["ship"]).splitlines() == [
         "pos:",
         "          N      V",
         "ship  0.75*  0.25",
@@ -230,7 +221,7 @@ def test_table_of_several_tapes() -> None:
         "ship  1.00*",
         "not shown: 1 label below 0.005 at every token",
         "",
-        "* best path: score 1, probability 0.5",
+        "* best path: score -0.287682, probability 0.75",
     ]
 
 

@@ -19,7 +19,6 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.lattices import Lattice, best, log_partition, marginals, sample
-from fstcrf.lattices.arcs import joined
 from fstcrf.machines.grammar import Grammar
 
 NEVER = float("-inf")
@@ -59,26 +58,6 @@ def test_arcs_come_in_any_order() -> None:
         assert [order[p.arcs].tolist() for p in moved.nbest(4)] == [
             p.arcs.tolist() for p in first.nbest(4)
         ]
-
-
-def test_rows_of_an_engine() -> None:
-    spans = [Lattice.from_spans(k, [(0, 1, "A", float(k)), (0, k, "B", 0.5)]) for k in (1, 2, 4)]
-    paths = [Lattice.from_paths([["a"] * k, ["b"]], [0.5, float(k)], ["a", "b"]) for k in (1, 2, 4)]
-    for lattices in (spans, paths):
-        engines: Any = [lattice.engine for lattice in lattices]
-        whole = joined(engines)
-        some = joined([engines[2], engines[0]])
-        assert whole.log_z.tolist() == [one.log_partition() for one in lattices]
-        assert some.log_z.tolist() == whole.log_z[[2, 0]].tolist()
-        assert some.rows.lengths.tolist() == [4, 1]
-        assert some.nbest(2).score.tolist() == [
-            path.score for k in (2, 0) for path in lattices[k].nbest(2)
-        ]
-        assert some.entropies() == pytest.approx([lattices[k].entropy() for k in (2, 0)])
-        shares = marginals([lattices[2], lattices[0]])
-        assert some.marginals([0], [len(shares[0][0])])[0] == pytest.approx(np.concatenate(shares))
-        drawn = [path for row in sample([lattices[2], lattices[0]], 3) for path in row]
-        assert len(drawn) == 6
 
 
 def test_dead_lattices_say_where() -> None:

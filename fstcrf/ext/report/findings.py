@@ -274,12 +274,7 @@ def _decided(
                 answer = tagger.decode(run, threads=threads)
             except NoPathError as error:
                 number = None if error.sentence is None else len(labels) + error.sentence
-                raise NoPathError(
-                    error.reason,
-                    position=error.position,
-                    sentence=number,
-                    constraints=error.constraints,
-                ) from None
+                raise error.of_sentence(number) from None
             labels += answer[tape].labels(0)
             unproven += int((~answer.exact).sum())
             told(len(labels) / len(corpus))

@@ -210,12 +210,7 @@ def _softly(
             try:
                 lattices[number].best()
             except NoPathError as error:
-                raise NoPathError(
-                    error.reason,
-                    position=error.position,
-                    sentence=number,
-                    constraints=error.constraints,
-                ) from None
+                raise error.of_sentence(number) from None
         sums[number] = lattices[number] if paths else free[number]
     sizes = Ragged(corpus.offsets).lengths.tolist()
     answer = Answer.of_paths(best, {model.tape: model.labels}, sizes, n)
