@@ -57,7 +57,7 @@ def product(
     if not lattices:
         raise OptionError("nothing to compose: give at least one lattice")
     parts = list(lattices) if weights is None else _weighted(lattices, weights)
-    _check_lengths(parts)
+    length = common_length(parts)
     tables: dict[tuple[int, int], Floats] = {}
     if coupling is not None and not isinstance(coupling, Mapping):
         raise OptionError(
@@ -73,7 +73,7 @@ def product(
             )
         pair = parts[key[0]].on[0], parts[key[1]].on[0]
         place = first[key[0]], first[key[1]]
-        tables[place] = coupling_table(table, key, pair, parts[0].length)
+        tables[place] = coupling_table(table, key, pair, length)
     found = composed(parts, tables)
     if search is None:
         return found
@@ -85,7 +85,7 @@ def product(
 
 def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
     """Return the composition of lattices; couplings by the numbers of two of all their tapes."""
-    _check_lengths(lattices)
+    common_length(lattices)
     names = distinct_tapes([lattice.tapes for lattice in lattices])
     first, *others = lattices
     return first.with_row(first.row.beside([other.row for other in others], names, coupling))
@@ -98,10 +98,12 @@ def coupling_table(values: ArrayLike, key: object, tapes: tuple[Tape, Tape], len
     return potentials(values, f"coupling {key}", shapes)
 
 
-def _check_lengths(lattices: Sequence[Questions]) -> None:
+def common_length(lattices: Sequence[Questions]) -> int:
+    """Return the tokens of lattices of one sentence; of the longest path where none has a text."""
     lengths = {lattice.length for lattice in lattices if lattice.row.timed}
     if len(lengths) > 1:
         raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
+    return lengths.pop() if lengths else max(lattice.length for lattice in lattices)
 
 
 def _weighted(lattices: Sequence[LatticeT], weights: Sequence[float]) -> list[LatticeT]:

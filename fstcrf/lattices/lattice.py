@@ -486,16 +486,17 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         """
         if not isinstance(lattice, Lattice):
             raise OptionError(f"{lattice!r} is no lattice of tokens")
+        parts: list[Lattice] = [self, lattice]
         tables: dict[tuple[int, int], Floats] = {}
+        length = composition.common_length(parts)
         for key, values in ({} if coupling is None else coupling).items():
             if key[0] not in self.tapes or key[1] not in lattice.tapes:
                 mine, its = ", ".join(self.tapes), ", ".join(lattice.tapes)
                 raise OptionError(f"coupling {key!r}: expected (one of {mine}, one of {its})")
             one, two = self.number(key[0]), lattice.number(key[1])
             pair = self.on[one], lattice.on[two]
-            table = composition.coupling_table(values, key, pair, self.length)
+            table = composition.coupling_table(values, key, pair, length)
             tables[one, len(self.on) + two] = table
-        parts: list[Lattice] = [self, lattice]
         return composition.composed(parts, tables)
 
     # --- Looking at it ------------------------------------------------------------------------

@@ -113,9 +113,9 @@ acyclic | chain, second order, joint, arcs | *
     OptionError: it has arcs that read no token
 chain, second order, joint, arcs | acyclic | *
     OptionError: it has arcs that read no token
-* | chain rule | coupling
+* | chain rule | coupling, couplings
     OptionError: scores of two labels at a token: of lattices of one tape
-chain rule | * | coupling
+chain rule | * | coupling, couplings
     OptionError: scores of two labels at a token: of lattices of one tape
 * | chain rule | *
     TypeError: stands beside nothing
