@@ -107,13 +107,6 @@ class ArcRow:
     __getstate__ = given_state
 
     @property
-    def size(self) -> str:
-        arcs = f"{len(self.engine.source):,} arcs, {len(self.on[0].labels)} labels"
-        size = f"{self.length} tokens" if self.timed else f"{len(self.engine.final):,} states"
-        behind = [tape.name for tape in self.on[1:]]
-        return f"{size}, {arcs}" + (f", beside {', '.join(behind)}" if behind else "")
-
-    @property
     def segmented(self) -> bool:
         """Whether a tape has segments."""
         return any(tape.segments for tape in self.on)

@@ -202,14 +202,15 @@ class Dense:
 def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:
     """Return the sums over the arcs between labels, float64 [N, L, L]."""
     size, label = topology.n_labels, topology.state_label
-    source, target = _ends(axis)
+    source, target = axis_ends(axis)
     out = np.zeros((len(rows), size * size))
     for k, pair in enumerate((label[source] * size + label[target]).tolist()):
         out[:, pair] += rows[:, k]
     return out.reshape(-1, size, size)
 
 
-def _ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+def axis_ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return the states that each arc of an axis leads between."""
     if axis.source is not None and axis.target is not None:
         return axis.source, axis.target
     n = axis.n_states

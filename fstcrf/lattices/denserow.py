@@ -81,11 +81,6 @@ class DenseRow(Taped):
         return len(self.values[0])
 
     @property
-    def size(self) -> str:
-        sizes = " × ".join(f"{len(tape.labels)} {tape.name}" for tape in self.on)
-        return f"{len(self)} tokens, {sizes} labels"
-
-    @property
     def large(self) -> str:
         if self.program.decoder.lazy:
             return "its paths are searched under a grammar: ask best()"

@@ -176,10 +176,6 @@ class Row(Protocol):
         """Tokens; raises ShapeError where paths differ."""
 
     @property
-    def size(self) -> str:
-        """How large it is, for people."""
-
-    @property
     def large(self) -> str:
         """Why nothing but its best path is shown; empty: it is small."""
 

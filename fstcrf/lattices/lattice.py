@@ -281,7 +281,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return Lattice, (self.row,)
 
     def __repr__(self) -> str:
-        return f"<Lattice: {self.row.size}>"
+        sizes = " × ".join(f"{len(tape.labels)} {tape.name}" for tape in self.on)
+        return f"<Lattice: {self.length} tokens, {sizes} labels>"
 
     def _repr_html_(self) -> str:
         """Return the marginals as a heat map for notebooks, the labels of the best path marked.
@@ -295,11 +296,9 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             path = self.best()
         except NoPathError as error:
             return head + display.note(error.reason)
-        if self.segmented:
-            rows = {"": tuple(f"{s.start}:{s.end} {s.type}" for s in path.segments)}
-            return display.picture(head, display.sequences(rows))
-        if not self.row.timed:
-            return display.picture(head, path._repr_html_())
+        if self.segmented or not self.row.timed:
+            spans = tuple(f"{s.start}:{s.end} {s.type}" for s in path.segments)
+            return display.picture(head, display.sequences({"": spans}))
         maps = [
             display.heat_map(
                 tape.name,

@@ -108,22 +108,20 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         found = tuple(map(make, range(len(self.on))))
         return found if len(found) > 1 else found[0]
 
-    def number(self, tape: str | None) -> int:
-        """Return the number of a tape by name; of the first when absent."""
-        if tape is None:
-            return 0
+    def number(self, tape: str) -> int:
+        """Return the number of a tape by name."""
         if tape not in self.tapes:
             raise OptionError(f"no tape {tape!r}: there is {', '.join(self.tapes)}")
         return self.tapes.index(tape)
 
     def spanned(self, tape: str | None) -> int:
         """Return the number of a tape by name; of the only one, or the first with segments."""
-        if tape is not None or len(self.on) == 1:
+        if tape is not None:
             return self.number(tape)
         found = next((k for k, one in enumerate(self.on) if one.segments), None)
-        if found is None:
+        if found is None and len(self.on) > 1:
             raise OptionError(f"say which tape: there is {', '.join(self.tapes)}")
-        return found
+        return found or 0
 
     def labels_of(self, labels: Any, tape: str) -> tuple[str, ...]:
         """Return the labels that those of a path have for one tape."""

@@ -17,7 +17,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import OptionError
-from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.dense import Dense, axis_ends
 from fstcrf.lattices.engine import Segment
 from fstcrf.lattices.findings import MinimumRisk, ProbableSpans, check_share
 from fstcrf.lattices.many import Group, answered
@@ -84,10 +84,7 @@ def _span_labels(
     place = np.full(len(reading.types) + 1, -1, dtype=np.int32)
     place[found] = np.arange(len(found))
     axis = machine.axes[k]
-    n = axis.n_states
-    source = np.repeat(np.arange(n), n) if axis.source is None else axis.source
-    target = np.tile(np.arange(n), n) if axis.target is None else axis.target
-    before, after = label[source], label[target]
+    before, after = (label[states] for states in axis_ends(axis))
     arc = np.zeros(axis.n_arcs, dtype=np.uint8)
     arc[reading.begins[before, after]] = kernel.ARC_OPENS
     arc[reading.continues[before, after]] = kernel.ARC_CARRIES
@@ -100,12 +97,6 @@ def _span_labels(
         arc=arc,
     )
     return labels, tuple(reading.types[i] for i in found.tolist())
-
-
-def _labels_of(
-    engine: Dense, tape: str, scheme: Scheme
-) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
-    return _span_labels(engine.program, engine.bound.machine, tape, scheme)
 
 
 # --- Probabilities of spans -----------------------------------------------------------------------
@@ -160,10 +151,6 @@ def probable_spans(
     return [out[number] for number in range(len(lattices))]
 
 
-def _read(scheme: str | Scheme | None) -> Scheme:
-    return named_scheme("conlleval" if scheme is None else scheme)
-
-
 def _no_spans(types: tuple[str, ...]) -> ProbableSpans:
     none = np.empty(0, dtype=np.int32)
     return ProbableSpans(none, none, none, np.empty(0), types)
@@ -173,7 +160,9 @@ def probable(
     engine: Dense, above: float, tape: str, scheme: str | Scheme | None
 ) -> list[ProbableSpans]:
     """Return all spans of each row above a probability; see `probable_spans`."""
-    labels, types = _labels_of(engine, tape, _read(scheme))
+    labels, types = _span_labels(
+        engine.program, engine.bound.machine, tape, named_scheme(scheme or "conlleval")
+    )
     if labels is None:
         engine.check(engine.log_z)
         return [_no_spans(())] * len(engine.rows)
@@ -282,7 +271,7 @@ def known_probabilities(
         spans = Ragged(ends)
         chosen, rows = spans.select(own), spans.entries(own)
         engine = cast("Dense", group.engine)
-        labels, types = _labels_of(engine, tape, scheme)
+        labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
         first = chosen.repeat(offsets[own])
@@ -303,7 +292,7 @@ def asked(
     engine: Dense, spans: Sequence[Sequence[Segment]], tape: str, scheme: str | Scheme | None
 ) -> list[Floats]:
     """Return the probabilities of spans of each row."""
-    scheme = _read(scheme)
+    scheme = named_scheme(scheme or "conlleval")
     known = span_reading(engine.program.labels(tape), scheme).types
     for own, tokens in zip(spans, engine.rows.lengths.tolist(), strict=True):
         for start, end, kind in own:
@@ -312,7 +301,7 @@ def asked(
             if kind not in known:
                 there = ", ".join(sorted(known)) or "none"
                 raise OptionError(f"no label has the type {kind!r}; the types are {there}")
-    labels, types = _labels_of(engine, tape, scheme)
+    labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
     place = {name: i for i, name in enumerate(types)}
     rows = [
         (k, start, place[kind], end)
@@ -343,7 +332,7 @@ def span_risk(
     engine: Dense, tape: str, scheme: str | Scheme | None
 ) -> MinimumRisk[tuple[str, ...]]:
     """Return the labels of the spans of one tape of an only row whose expected F is largest."""
-    scheme, tokens = _read(scheme), engine.rows.total
+    scheme, tokens = named_scheme(scheme or "conlleval"), engine.rows.total
     labels = engine.program.labels(tape)
     check_readable(labels, scheme)
     if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
@@ -398,7 +387,7 @@ def _ratio(right: float, found: int, true: float) -> float:
 
 def _expected_spans(engine: Dense, tape: str, scheme: Scheme) -> float:
     """Return the expected number of spans, those that are broken off left out."""
-    labels, _ = _labels_of(engine, tape, scheme)
+    labels, _ = _span_labels(engine.program, engine.bound.machine, tape, scheme)
     if labels is None:
         return 0.0
     counts, _ = kernel.span_counts(engine.bound, labels)

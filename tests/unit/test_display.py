@@ -77,7 +77,7 @@ def test_lattices_of_all_kinds() -> None:
     found = shown(product.lattice(SENTENCES[0]))
     assert {"tag", "chunk", "I-X"} <= set(found.texts)
     machine = Lattice.from_machine(TAG.lattice(SENTENCES[1]).machine, TAG.labels)
-    assert "<N>" in shown(machine).texts
+    assert "0:1 <N>" in shown(machine).texts
 
 
 @pytest.mark.thorough
