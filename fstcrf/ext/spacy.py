@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.errors import DataError, ModelFileError, OptionError
+from fstcrf.errors import DataError, FstcrfError, ModelFileError, OptionError
 from fstcrf.ext.calibration import Calibration
 from fstcrf.ext.tokens import Pieces, TokenDecoder
 from fstcrf.lazy import optional
@@ -134,9 +134,21 @@ class TaggerComponent:
 
         Raises
         ------
-        OptionError
-            There is none.
+        AttributeError
+            There is none, or its file cannot be read. spaCy asks by `hasattr`, in some processes
+            before the model is there, for Python 3.11 goes through names in the order of their
+            hashes.
         """
+        try:
+            return self._loaded()
+        except (FstcrfError, OSError) as error:
+            raise AttributeError(str(error)) from error
+
+    @model.setter
+    def model(self, model: Model | str | os.PathLike[str]) -> None:
+        self._model = model
+
+    def _loaded(self) -> Model:
         if self._model is None:
             raise OptionError(
                 "the component has no model: config={'model': 'ner.fstcrf'}, or assign its .model"
@@ -144,10 +156,6 @@ class TaggerComponent:
         if not isinstance(self._model, Tagger | TokenDecoder):
             self._model = load(self._model)
         return self._model
-
-    @model.setter
-    def model(self, model: Model | str | os.PathLike[str]) -> None:
-        self._model = model
 
     @property
     def calibration(self) -> Calibration | None:
@@ -174,7 +182,7 @@ class TaggerComponent:
         """Label Docs, so many at a time; errors as of one."""
         docs = iter(stream)
         while batch := list(islice(docs, batch_size)):
-            model = self.model
+            model = self._loaded()
             if isinstance(model, TokenDecoder):
                 self._decode(model, batch)
             else:
@@ -292,7 +300,7 @@ class TaggerComponent:
             It cannot be written.
         """
         del exclude
-        folder, model = Path(path), self.model
+        folder, model = Path(path), self._loaded()
         folder.mkdir(parents=True, exist_ok=True)
         if isinstance(model, TokenDecoder):
             model.save(folder / _DECODER)

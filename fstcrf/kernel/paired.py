@@ -82,10 +82,7 @@ class PairScores:
     @cached_property
     def linear(self) -> Floats:
         """exp(pair − top), [K, R, L]."""
-        linear = np.zeros(self.pair.shape)
-        legal = np.flatnonzero(self.pair > -np.inf)  # the exponential of −inf takes longest
-        linear.reshape(-1)[legal] = np.exp(self.pair.reshape(-1)[legal] - self.top)
-        return linear
+        return np.exp(self.pair - self.top)
 
     @cached_property
     def around(self) -> Floats:
@@ -132,9 +129,9 @@ def ascending(key: Longs) -> Longs:
     return np.argsort(key, kind="stable").astype(np.int64)
 
 
-def numbered(key: Longs, size: int) -> tuple[Longs, Longs]:
+def _slots(key: Longs, size: int) -> tuple[Longs, Longs]:
     """Return the distinct keys below `size`, ascending, and which of them each one is."""
-    if size > 8 * len(key) + 16_384:
+    if size > 8 * len(key) + 4096:
         keys, number = np.unique(key, return_inverse=True)
         return keys.astype(np.int64), number.reshape(-1).astype(np.int64)
     there = np.zeros(size, dtype=bool)
@@ -204,9 +201,7 @@ class Paired:
                 raise ShapeError(f"nodes or classes outside [0, {nodes}) and their tables")
         self.arc_row = _runs(entered)
         entries = entered[self.arc_row[:-1]]
-        exits, slot = numbered(
-            np.concatenate([left_at, begins * right + (right - 1)]), nodes * right
-        )
+        exits, slot = _slots(np.concatenate([left_at, begins * right + (right - 1)]), nodes * right)
         self.exit = slot[: len(arcs.source)].astype(np.int32)
         self.begins = slot[len(arcs.source) :]
         self.entry_node, self.exit_node = entries // left, exits // right

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self, cast
 import numpy as np
 
 from fstcrf.arguments import one_of
-from fstcrf.arrays import Bools, Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import GrammarError, LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.paired import PairScores
@@ -216,8 +216,8 @@ class ArcRow:
         if arcs.pairs is not None:
             return False
         label = arcs.label[:, 0]
-        twice = (np.diff(arcs.source) == 0) & (np.diff(label) == 0)
-        return not twice.any() and bool((label >= 0).all())
+        read = distinct(arcs.source.astype(np.int64) * len(self.on[0].labels) + label)
+        return len(read) == len(label) and bool((label >= 0).all())
 
     def _sequences(self, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
         """Return a machine, what each arc reads of some tapes, and the labels that that stands for.

@@ -156,9 +156,6 @@ class Arcs:
         """Tokens of each row; of a row without a text, of its longest path."""
         if self.texts is not None:
             return self.texts
-        if len(self.begins) == 1:
-            ends = self._ways[1][self.final > -np.inf]
-            return Ragged(np.array([0, np.maximum.reduce(ends, initial=0)]))
         size = np.where(self.final > -np.inf, self._ways[1], 0)
         return Ragged.from_lengths(np.maximum.reduceat(size, self.begins))
 
@@ -500,11 +497,8 @@ class Arcs:
 
     def lengths(self) -> tuple[int, int]:
         """Return the labels on the shortest and the longest path of the only row; zeros: none."""
-        machine, which = self.explicit
-        label = self.label[:, 0]
-        read = label if which is None else np.where(which >= 0, label[which], -1)
-        shortest, longest = machine.lengths(np.ascontiguousarray(read, dtype=np.int32))
-        ends = (machine.final > -np.inf) & (longest >= 0)
+        shortest, longest = self._ways
+        ends = (self.final > -np.inf) & (longest >= 0)
         if not ends.any():
             return 0, 0
         return int(shortest[ends].min()), int(longest[ends].max())

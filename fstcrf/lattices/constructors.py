@@ -6,7 +6,6 @@ A new kind is one more function here, and a ``from_`` method of `fstcrf.Lattice`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +20,7 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.kernel.paired import PairScores, ascending, numbered
+from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.arcrow import SEGMENT, ArcRow, unknown_label
 from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
 from fstcrf.lattices.ctc import Frames
@@ -95,63 +94,82 @@ def from_words(
     start: Ints,
     end: Ints,
     label: Ints,
-    score: Floats,
     labels: tuple[str, ...],
-    contexts: tuple[Longs, Longs],
-    between: Callable[[Longs, Longs], Floats],
+    right: Longs,
+    behind: Callable[[Longs, Longs], Floats],
     last: int,
 ) -> ArcRow:
-    """Return the lattice of words that cover a text and score as neighbours by their contexts.
+    """Return the lattice of words that cover a text and score by the context that they stand in.
 
     Parameters
     ----------
     length : int
         Tokens of the text.
-    start, end, label, score : [E]
-        Of each word; it starts where the one before it ends.
+    start, end, label : [E]
+        Of each word, in the order of their starts; it starts where the one before it ends.
     labels : tuple of str
-    contexts : (int [E + 1], int [E + 1])
-        Left and right context of each word; last, those of what stands behind a text and before it.
-    between : callable
-        Scores of neighbours: right contexts and the left ones behind them, int [n], to float64 [n].
+    right : int64 [E + 1]
+        Context that each word leaves, from 0; last, that of what stands before a text.
+    behind : callable
+        Right contexts and words behind them, int64 [n], to their scores, float64 [n]; word E is
+        the end of the text.
     last : int
         Where the last words end: the tokens behind are theirs. 0: a text without words is a path.
-
-    Raises
-    ------
-    TooLargeError
-        More pairs of contexts than are written out.
     """
-    (lefts, left), (rights, right) = (numbered(c, int(c.max()) + 1) for c in contexts)
-    rights = np.append(rights, contexts[1][-1])  # that of beginnings comes last
-    size, ends = len(lefts), np.where(end == last, np.int32(length), end)
-    if len(rights) * size > MOST_ARCS:
-        raise TooLargeError(f"words with {len(rights):,} × {size:,} contexts: split the text")
-    closed = length if last else 0
-    before = distinct(np.append(ends * np.int64(len(rights)) + right[:-1], len(rights) - 1))
-    behind = distinct(np.append(start * np.int64(size) + left[:-1], closed * size + left[-1]))
-    place, first = np.divmod(before, len(rights))
-    low = np.searchsorted(behind, place * size)
-    meet = Ragged.from_lengths(np.searchsorted(behind, (place + 1) * size) - low)
-    first, second = first[meet.rows()], behind[meet.ranges(low)] % size
-    pair = np.full((1, len(rights), size), -np.inf)  # who never meet score nothing
-    pair[0, first, second] = between(rights[first], lefts[second])
-    order = ascending(start * np.int64(size) + left[:-1])
-    arcs = Arcs.of_row(
-        length,
-        source=start[order],
-        target=ends[order],
-        left=left[order].astype(np.int32),
-        right=right[order].astype(np.int32),
-        score=score[order],
-        label=label[order],
-        origin=order,
-        class_final=pair[0, :, left[-1]].copy(),
-        pairs=PairScores(pair),
-    )
-    if closed < length:
-        arcs = replace(arcs, final=arcs.final[::-1])
+    bounds, row = np.array([length]), np.array([0, len(start)])
+    arcs = word_arcs(bounds, row, start, end, label, right, behind, np.array([last]))
     return ArcRow(arcs, (Tape(SEGMENT, labels, segments=True),), len(start))
+
+
+def word_arcs(
+    lengths: Longs,
+    row: Longs,
+    start: Ints,
+    end: Ints,
+    label: Ints,
+    right: Longs,
+    behind: Callable[[Longs, Longs], Floats],
+    last: Longs,
+) -> Arcs:
+    """Return the words of some texts, ``row[b] : row[b + 1]`` of each, as rows; see `from_words`.
+
+    A node is a place and the right context that words leave there; an arc is a word behind it.
+    """
+    texts, text = Ragged.from_lengths(lengths), Ragged(row).rows()
+    first = texts.offsets[:-1] + np.arange(len(lengths))  # places, counted through all texts
+    begin, most = start + first[text], int(right.max()) + 2
+    ends = np.where(end == last[text], lengths[text], end) + first[text]
+    left = ends * most + right[:-1] + 1
+    nodes = distinct(np.append(left, first * most))
+    place, context = np.divmod(nodes, most)
+    context = np.where(context > 0, context - 1, right[-1])
+    low = np.searchsorted(begin, place)
+    follow = Ragged.from_lengths(np.searchsorted(begin, place, side="right") - low)
+    source, word = follow.rows(), follow.ranges(low)
+    closed = np.zeros(texts.total + len(lengths), dtype=bool)
+    closed[first + np.where(last == 0, 0, lengths)] = True
+    closing, final = np.flatnonzero(closed[place]), np.full(len(nodes), -np.inf)
+    final[closing] = behind(context[closing], np.full(len(closing), len(start)))
+    begins, read = np.searchsorted(nodes, first * most), label[word]
+    at = place - np.repeat(first, np.diff(np.append(begins, len(nodes))))
+    return Arcs(
+        texts=texts,
+        begins=begins,
+        at=at,
+        final=final,
+        source=source.astype(np.int32),
+        target=np.searchsorted(nodes, left).astype(np.int32)[word],
+        left=read,  # without pairs there are no classes
+        right=read,
+        score=behind(context[source], word),
+        origin=word,
+        label=read[:, None],
+        under=read[:, None],
+        end=None,
+        carries=np.zeros((len(word), 1), dtype=bool),
+        class_final=_NONE,
+        pairs=None,
+    )
 
 
 def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None) -> ArcRow:

@@ -111,6 +111,16 @@ def test_compositions_write_labels_to_tokens(tagger: CRF, tmp_path: Path) -> Non
     assert [t.tag_ for t in alone("Ann met")] == ["N", "V"]
 
 
+def test_spacy_may_ask_for_a_model_that_is_not_there(tmp_path: Path) -> None:
+    """Whether it does depended on the hashes of strings: in some processes no pipe was added."""
+    empty, missing = (blank().get_pipe("fstcrf") for _ in range(2))
+    missing.model = tmp_path / "none"
+    assert not hasattr(empty, "model")
+    assert not hasattr(missing, "model")
+    with pytest.raises(AttributeError, match="the component has no model"):
+        _ = empty.model
+
+
 def test_what_a_model_reads_is_asked_of_tokens() -> None:
     reads = CRF.train(DATA, "ner", "U:%x[0,word]\nU:%x[0,pos]\nB", max_iterations=5)
     nlp = blank()

@@ -177,7 +177,11 @@ def test_a_single_label_set_serves_any_tape() -> None:
 @pytest.mark.parametrize(
     ("grammar", "labels", "message"),
     [
-        (c.bio(), TAPES, "there are the tapes 'pos', 'chunk'; say which one it reads: tape=..."),
+        (
+            c.bio(),
+            TAPES,
+            "there are the tapes 'pos', 'chunk'; say which one it reads: tape=..., of",
+        ),
         (c.bio(tape="ner"), TAPES, "no tape 'ner'; the tapes are 'pos', 'chunk'"),
         (c.bio(tape="ner"), {"chunk": BIO}, "no tape 'ner'; the tapes are 'chunk'"),
         (c.pairs([("NN", "O")], ("pos", "ner")), TAPES, "no tape 'ner'"),

@@ -17,7 +17,6 @@ from fstcrf.errors import DataError, FstcrfError, ModelFileError, NoPathError, O
 from fstcrf.ext.lexicon import Candidates, Characters, Entry, Kind, Lexicon, Word
 from fstcrf.ext.lexicon.kernel import build_trie, find_prefixes
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.lattices import Path as LatticePath
 
 KINDS = {
     "DEFAULT": Kind(always=False, runs=True, length=0),
@@ -187,21 +186,6 @@ def test_enumeration_notices() -> None:
     assert (other.tag_all(TEXTS).scores != -np.asarray(before) / 2.0).any()
 
 
-def test_samples_are_ways_and_as_frequent_as_they_are_probable() -> None:
-    lexicon = random_lexicon(3)
-    lattice, words = lexicon.lattice("abcab"), lexicon.candidates("abcab")
-
-    def described(path: LatticePath) -> tuple[tuple[int, int, str], ...]:
-        return tuple(_described(words.chosen(path.arcs)))
-
-    n = 4000
-    drawn = [described(path) for path in lattice.sample(n, seed=1)]
-    for path in lattice.nbest(5):
-        share = drawn.count(described(path)) / n
-        expected = sum(p.probability for p in lattice.nbest(100) if described(p) == described(path))
-        assert abs(share - expected) < 5 * math.sqrt(expected * (1 - expected) / n) + 1e-9
-
-
 # --- The trie -------------------------------------------------------------------------------------
 
 
@@ -313,6 +297,15 @@ def test_entries_that_differ_only_in_cost_are_all_there() -> None:
     made = Lexicon.from_entries(words, matrix, lexicon.characters, unknown, unit=1.0)
     assert made.tag_all(["a"]).scores.tolist() == [-3.0]
     assert [path.score for path in made.lattice("a").nbest(9)][:3] == [-3.0, -4.0, -5.0]
+
+
+def test_costs_are_the_same_in_lattices_to_the_smallest() -> None:
+    characters, least = Characters.of_kinds(KINDS, RANGES), -(2**15)
+    matrix = np.full((1, 1), least, dtype=np.int16)
+    unknown = [Entry(name, 0, 0, 9, "?") for name in KINDS]
+    lexicon = Lexicon.from_entries([Entry("ab", 0, 0, least, "")], matrix, characters, unknown)
+    for text, score in zip(["", "  ", "ab"], lexicon.tag_all(["", "  ", "ab"]).scores, strict=True):
+        assert lexicon.lattice(text).best().score == score > 0
 
 
 def test_a_text_that_no_words_cover_says_so() -> None:

@@ -370,6 +370,24 @@ def test_a_lattice_has_labels_and_stands_beside_a_tagger(model: LatticeCRF) -> N
         assert path.score - tokens.score(path.labels) == pytest.approx(alone.score, abs=1e-9)
 
 
+def test_words_that_score_the_same_are_told_apart_by_the_lexicon_alone() -> None:
+    """Whatever was asked before: the first one is taken."""
+    rows = [("a", "N,x"), ("a", "N,y"), ("b", "N,y")]
+    entries = [Entry(form, 0, 0, 0, feature) for form, feature in rows]
+    unknown = [Entry(name, 0, 0, 9, "X,z") for name in KINDS]
+    characters = fstcrf.ext.lexicon.Characters.of_kinds(KINDS, RANGES)
+    matrix = np.zeros((1, 1), dtype=np.int16)
+    lexicon = Lexicon.from_entries(entries, matrix, characters, unknown)
+    data = [Annotation.of_words([("a", "N"), ("b", "N")])]
+    template = "UNIGRAM A:%F[0]\nBIGRAM B:%L[0]/%R[1]\n"
+    for first in ("b", "a"):
+        model = LatticeCRF.train(lexicon, data, template, l1=100.0)
+        assert model.weights.size == 0
+        model.tag(first)
+        assert [word.feature for word in model.tag("a")] == ["N,x"]
+        assert model.lattice("a").best().arcs.tolist() == [0]
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("run", [1, 9, 4000])
 def test_many_texts_are_as_one_by_one(

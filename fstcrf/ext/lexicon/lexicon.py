@@ -403,27 +403,21 @@ class Lexicon:
             As for `tag`, errors, too; a text without a way gives a lattice without a path.
         word_class : callable
             Feature of a word to the label of its segment.
-
-        Raises
-        ------
-        TooLargeError
-            A text with too many words: split it.
         """
         words = self.candidates(text, boundaries=boundaries)
         entries = self.entries(words.word)
         labels, label = self.labels(word_class).of(words.word)
-        lefts, right = (np.append(entries[side], 0) for side in ("left", "right"))
-        score, ends = entries["cost"] / -self.unit, (words.first, words.end)
-        order = np.arange(len(lefts))
-        like = np.empty(len(self.matrix), dtype=np.int64)
-        like[lefts[::-1]] = order[::-1]  # the first word with each left context: ties go to it
+        left, right, costs = (np.append(entries[part], 0) for part in ("left", "right", "cost"))
+        matrix = np.asarray(self.matrix)
 
-        def between(right: Longs, left: Longs) -> Floats:
-            cost: Floats = np.asarray(self.matrix)[lefts[left], right] / -self.unit
-            return cost
+        def behind(context: Longs, word: Longs) -> Floats:
+            cost = matrix[left[word], context].astype(np.float64) + costs[word]
+            score: Floats = 0.0 - cost / self.unit
+            return score
 
+        places = words.first, words.end
         row = from_words(
-            len(text), *ends, label, score, labels, (like[lefts], right), between, words.last
+            len(text), *places, label, labels, right.astype(np.int64), behind, words.last
         )
         return Lattice(row)
 

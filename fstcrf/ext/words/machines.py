@@ -77,35 +77,10 @@ def word_shape(
     ends : (int, int)
         Left and right context of both ends of the text.
     """
-    return word_shapes(first, end, left, right, _START, np.asarray([last]), ends)[0]
-
-
-_START = np.zeros(1, dtype=np.int64)
-
-
-def word_shapes(
-    first: Array,
-    end: Array,
-    left: Array,
-    right: Array,
-    begin: Longs,
-    last: Longs,
-    ends: tuple[int, int],
-) -> tuple[Shape, Longs]:
-    """Return the machine of the words of B texts, side by side, and the state where each begins.
-
-    Parameters
-    ----------
-    first, end, left, right
-        As for one text; places of different texts differ.
-    begin, last : int64 [B]
-        Where each text begins, and where its last word ends; −1: there is no way.
-    ends : (int, int)
-    """
-    entering = np.append(first.astype(np.int64), np.maximum(last, begin)) << 33 | 1 << 32
-    entering |= np.append(left.astype(np.int64), np.full(len(last), ends[0]))
-    leaving = np.append(end.astype(np.int64), begin) << 33
-    leaving |= np.append(right.astype(np.int64), np.full(len(last), ends[1]))
+    closing = [] if last < 0 else [last << 33 | 1 << 32 | ends[0]]  # no word: the text ends
+    entering = first.astype(np.int64) << 33 | 1 << 32 | left.astype(np.int64)
+    entering = np.append(entering, np.asarray(closing, dtype=np.int64))
+    leaving = np.append(end.astype(np.int64) << 33 | right.astype(np.int64), ends[1])
     begins, stops = distinct(entering), distinct(leaving)
     codes = np.sort(np.concatenate([begins, stops]))  # a word's end comes before a word's begin
     final = len(codes)
@@ -124,25 +99,20 @@ def word_shapes(
     target = np.concatenate(
         [
             np.searchsorted(codes, leaving[:words]),
-            np.full(len(last), final),
+            np.full(len(closing), final),
             np.searchsorted(codes, begins[behind]),
         ]
     )
     word = np.full(len(source), -1, dtype=np.int32)
     word[:words] = np.arange(words)
-    pairs = np.concatenate([np.full(words + len(last), -1, dtype=np.int64), pair])
-    if (last < 0).any():  # nothing leads to the end
-        kept = np.ones(len(source), dtype=bool)
-        kept[words + np.flatnonzero(last < 0)] = False
-        source, target, word, pairs = source[kept], target[kept], word[kept], pairs[kept]
+    pairs = np.concatenate([np.full(words + len(closing), -1, dtype=np.int64), pair])
     order = np.argsort(source, kind="stable")
-    shape = Shape(
+    return Shape(
         Ragged.from_rows(source[order], final + 1).offsets,
         target[order].astype(np.int32),
         word[order],
         pairs[order],
     )
-    return shape, np.searchsorted(codes, leaving[words:])
 
 
 def chained(shapes: Sequence[Shape]) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from threading import RLock
@@ -14,11 +14,9 @@ from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.ext.lexicon import Candidates, Lexicon
 from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
-from fstcrf.ext.words.machines import word_shapes
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
-from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.lattices import AnyLattice, Lattice
-from fstcrf.lattices.constructors import from_words
+from fstcrf.lattices.constructors import from_words, word_arcs
 from fstcrf.ragged import Ragged
 
 __all__ = ["WordScores", "WordWeights"]
@@ -67,14 +65,6 @@ class WordWeights:
         there = (first >= 0) & (second >= 0) & (self.pair[place] == key)
         found: Floats = np.where(there, self.pairs[place], 0.0).sum(axis=1)
         return found
-
-
-class _Scored(NamedTuple):
-    """Scores of words, and their contexts: class · 2¹⁶ + the lexicon's; last, those of ends."""
-
-    score: Floats
-    left: Longs
-    right: Longs
 
 
 class BestWords(NamedTuple):
@@ -164,84 +154,60 @@ class WordScores:
 
     def lattice(self, words: Candidates, labels: WordLabels) -> AnyLattice:
         """Return the words that may stand in a text, with scores and labels."""
-        row = np.array([0, len(words)])
-        one = self._scored([words.text], row, words.start, words.end, words.word)
-        names, label = labels.of(words.word)
-        places, contexts = (words.first, words.end), (one.left, one.right)
-        found = from_words(
-            len(words.text), *places, label, one.score, names, contexts, self._pairs, words.last
-        )
+        row, (names, label) = np.array([0, len(words)]), labels.of(words.word)
+        contexts = self._contexts([words.text], row, words.start, words.end, words.word)
+        places = words.first, words.end
+        found = from_words(len(words.text), *places, label, names, *contexts, words.last)
         return Lattice(found)
 
     def best(
         self, texts: Sequence[str], boundaries: Sequence[Mapping[int, bool]] | None = None
     ) -> BestWords:
-        """Return the best words of texts; ties as of their lattices.
-
-        Their words are side by side in one machine that has what meets written out: a table of all
-        contexts of so many words would be larger.
-        """
+        """Return the best words of texts; ties as of their lattices."""
         marks = repeat(None) if boundaries is None else boundaries
         pairs = zip(texts, marks, strict=boundaries is not None)
         several = [self._lexicon.candidates(t, boundaries=m) for t, m in pairs]
-        first, start, end, number = (
+        first, start, end, word = (
             np.concatenate([getattr(one, name) for one in several])
             for name in ("first", "start", "end", "word")
         )
+        lengths, last = np.array([(len(one.text), one.last) for one in several]).T
         row = Ragged.from_lengths(map(len, several)).offsets
-        last = np.asarray([one.last for one in several], dtype=np.int64)
-        begin = Ragged.from_lengths(len(text) + 1 for text in texts).offsets[:-1]
-        shift = Ragged(row).repeat(begin)
-        found = self._scored(texts, row, start, end, number)
-        (lefts, left), (rights, right) = (
-            np.unique(code, return_inverse=True) for code in (found.left, found.right)
-        )
-        shape, states = word_shapes(
-            first + shift,
-            end + shift,
-            left[:-1],
-            right[:-1],
-            begin,
-            np.where(last < 0, -1, last + begin),
-            (int(left[-1]), int(right[-1])),
-        )
-        final = np.full(shape.states, -np.inf)
-        final[-1] = 0.0
-        arcs = np.zeros(len(shape.target))
-        is_word, is_pair = shape.word >= 0, shape.pair >= 0
-        arcs[is_word] = found.score[shape.word[is_word]]
-        pair = shape.pair[is_pair]
-        arcs[is_pair] = self._pairs(rights[pair >> 32], lefts[pair & (1 << 32) - 1])
-        machine = Acyclic(shape.row, shape.target, arcs, final, states)
-        path, bounds = machine.best_paths()
-        word = shape.word[path]
-        chosen = word[word >= 0]
-        rows = Ragged(bounds).filtered(word >= 0)
+        contexts = self._contexts(texts, row, start, end, word)
+        arcs = word_arcs(lengths, row, first, end, word, *contexts, last)
+        runs, rows = arcs.nbest(1), np.zeros(len(texts) + 1, dtype=np.int64)
+        np.cumsum(runs.found, out=rows[1:])
+        chosen = arcs.origin[runs.elements]
         return BestWords(
-            rows.offsets, start[chosen], end[chosen], number[chosen], machine.best_scores()
+            runs.bounds[rows], start[chosen], end[chosen], word[chosen], arcs.best_scores
         )
 
-    def _scored(
-        self, texts: Sequence[str], row: Longs, start: Ints, end: Ints, number: Ints
-    ) -> _Scored:
-        """Score words at some characters of texts: ``row[b] : row[b + 1]`` of each."""
-        found = self.classes.of_all(texts, row, start, end, number)
-        entries, costs = self._lexicon.entries(number), self._weights.costs
-        score = self.own()[found.own]
+    def _contexts(
+        self, texts: Sequence[str], row: Longs, start: Ints, end: Ints, word: Ints
+    ) -> tuple[Longs, Callable[[Longs, Longs], Floats]]:
+        """Return the right contexts of words, ``row[b] : row[b + 1]`` of each text, and of ends.
+
+        With them goes the function that scores words behind contexts: class · 2¹⁶ + the lexicon's.
+        """
+        found, entries = (
+            self.classes.of_all(texts, row, start, end, word),
+            self._lexicon.entries(word),
+        )
+        left, right = (
+            np.append(classes, end).astype(np.int64) << 16
+            for classes, end in zip((found.left, found.right), self.classes.ends, strict=True)
+        )
+        own, costs = np.append(self.own()[found.own], 0.0), self._weights.costs
         if costs:
-            score = score - costs * entries["cost"] / self._lexicon.unit
-        left, right = self.classes.ends
-        return _Scored(
-            score,
-            self._contexts(found.left, entries["left"], left),
-            self._contexts(found.right, entries["right"], right),
-        )
+            own[:-1] -= costs * entries["cost"] / self._lexicon.unit
+            left[:-1] |= entries["left"]
+            right[:-1] |= entries["right"]
 
-    def _contexts(self, classes: Ints, own: Array, end: int) -> Longs:
-        code = np.append(classes, end).astype(np.int64) << 16
-        if self._weights.costs:
-            code[:-1] |= own
-        return code
+        def behind(context: Longs, word: Longs) -> Floats:
+            score: Floats = self._pairs(context, left[word]) + own[word]
+            return score
+
+        return right, behind
 
     def _pairs(self, right: Longs, left: Longs) -> Floats:
         score = self.between(right >> 16, left >> 16)

@@ -48,7 +48,10 @@ def only_tape(sets: LabelSets, tape: str | None) -> str:
     if len(sets) == 1 and (tape is None or "" in sets):
         return next(iter(sets))
     if tape is None:
-        raise GrammarError(f"there are the tapes {listed(sets)}; say which one it reads: tape=...")
+        raise GrammarError(
+            f"there are the tapes {listed(sets)}; say which one it reads: tape=..., of a file "
+            "TAPE=FILE in the shell and in pipelines"
+        )
     if tape not in sets:
         raise GrammarError(f"no tape {tape!r}; the tapes are {listed(sets)}")
     return tape
