@@ -16,7 +16,7 @@ from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.tapes import distinct_tapes, potentials, searched
+from fstcrf.lattices.tapes import distinct_tapes, potentials
 from fstcrf.machines.plans import Search
 from fstcrf.ragged import Ragged
 
@@ -72,15 +72,12 @@ def product(
                 f"coupling {key}: a lattice of several tapes; with_tokens(coupling=) names them"
             )
         pair = parts[key[0]].on[0], parts[key[1]].on[0]
-        place = first[key[0]], first[key[1]]
-        tables[place] = coupling_table(table, key, pair, length)
-    found = composed(parts, tables)
-    if search is None:
-        return found
-    if isinstance(found.row, DenseRow):
-        return found.with_row(searched(found.row, search))
+        tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
+    whole = composed(parts, tables)
+    if isinstance(whole.row, DenseRow) and search is not None:
+        return whole.with_row(whole.row.searching(search))
     refuse_options({"search": search})
-    return found
+    return whole
 
 
 def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:

@@ -24,16 +24,17 @@ from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tap
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import (
     Taped,
+    compiled,
     constrained,
     free_program,
     joined,
     scaled_program,
-    searched,
 )
 from fstcrf.lazy import LazyModule, memoised
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Plan, Program, Search, no_path_error, plan_of, scaled
 from fstcrf.machines.plans.chain import silent_acceptor
+from fstcrf.machines.plans.program import searched
 from fstcrf.text.corpus import Scheme
 
 if TYPE_CHECKING:
@@ -105,8 +106,12 @@ class DenseRow(Taped):
         return self.engine.no_path(0)
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:
-        engine = self.engine if search is None else searched(self, search).engine
+        engine = self.engine if search is None else self.searching(search).engine
         return engine, engine.nbest(n, budget)
+
+    def searching(self, search: Search) -> Self:
+        """Return the same, its best paths searched in another way."""
+        return self.with_program(compiled(searched(self.program, search)))
 
     def labellings(
         self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
@@ -185,7 +190,7 @@ class DenseRow(Taped):
     ) -> Self:
         if over is not None:
             one_of("over", over, Over)
-        return self.with_program(constrained(self.program, grammar, search, budget))
+        return self.with_program(constrained(self.program, grammar.constraints, search, budget))
 
     def beside(
         self,

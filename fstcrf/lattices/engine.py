@@ -263,11 +263,7 @@ class Row(Protocol):
         names: Sequence[Mapping[str, str]],
         coupling: Coupling,
     ) -> Row:
-        """Return the composition with others.
-
-        `names` are those of the tapes of each, this one first; couplings, of all tokens or with a
-        table for each, are by the numbers of two of all tapes.
-        """
+        """Return the composition; `names`: new ones of all tapes; couplings: of all tapes, too."""
 
     def arcs(self) -> WrittenRow:
         """Return the same as arcs, written out."""

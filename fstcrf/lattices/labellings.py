@@ -106,8 +106,7 @@ def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
 
 def _all(lattice: Any) -> list[Bools]:
     """Return masks that allow every label of every tape."""
-    sizes = [len(lattice.row.program.labels(tape)) for tape in lattice.tapes]
-    return [np.ones((len(lattice), size), dtype=np.bool_) for size in sizes]
+    return [np.ones((len(lattice), size), dtype=np.bool_) for size in lattice.sizes]
 
 
 class _Part(NamedTuple):

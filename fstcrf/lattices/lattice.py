@@ -355,12 +355,12 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         parts = [mask] if one else list(mask)
         if not one and len(parts) != len(self.on):
             raise ShapeError(f"{len(parts)} masks for the {len(self.on)} tapes")
-        masks, given = [], self.row.given
+        masks, many = [], self.row.given
         for part, tape in zip(parts, self.on, strict=False):
             allowed = np.asarray(part, dtype=bool)
             wanted = (self.length, len(tape.labels))
-            if allowed.shape != wanted and (given is None or allowed.shape != (given,)):
-                arcs = "" if given is None else f"[{given}] (arcs) or "
+            if allowed.shape != wanted and (many is None or allowed.shape != (many,)):
+                arcs = "" if many is None else f"[{many}] (arcs) or "
                 expected = f"{arcs}{list(wanted)} (tokens, labels)"
                 raise ShapeError(f"mask is {list(allowed.shape)}, expected {expected}")
             masks.append(allowed)

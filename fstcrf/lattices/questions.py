@@ -345,5 +345,5 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         path = self.best(budget)
         legal, free = row.without_scores().engine.log_z[0], row.without_grammar().engine.log_z[0]
         parts = share(path.score, self.log_partition()), share(float(legal), float(free))
-        sure, mass = (Interval(part, part) for part in parts)
-        return Confidence(path, sure, mass, "exact", 1.0)
+        own, mass = (Interval(part, part) for part in parts)
+        return Confidence(path, own, mass, "exact", 1.0)

@@ -293,13 +293,13 @@ def asked(
 ) -> list[Floats]:
     """Return the probabilities of spans of each row."""
     scheme = named_scheme(scheme or "conlleval")
-    known = span_reading(engine.program.labels(tape), scheme).types
+    kinds = span_reading(engine.program.labels(tape), scheme).types
     for own, tokens in zip(spans, engine.rows.lengths.tolist(), strict=True):
         for start, end, kind in own:
             if not 0 <= start < end <= tokens:
                 raise OptionError(f"span {start}:{end} in a sentence of {tokens} tokens")
-            if kind not in known:
-                there = ", ".join(sorted(known)) or "none"
+            if kind not in kinds:
+                there = ", ".join(sorted(kinds)) or "none"
                 raise OptionError(f"no label has the type {kind!r}; the types are {there}")
     labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
     place = {name: i for i, name in enumerate(types)}
@@ -348,8 +348,8 @@ def span_risk(
     ratio = _ratio(sum(known.values()), len(chosen), true)
     floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
-        (found,) = probable(engine, floor, tape, scheme)
-        known |= {(span.start, span.end, span.type): p for span, p in found}
+        (several,) = probable(engine, floor, tape, scheme)
+        known |= {(span.start, span.end, span.type): p for span, p in several}
         chosen, ratio = _improved(chosen, known, ratio, true, tokens, _apart(labels, scheme))
         if ratio / 2 >= floor or floor == 0.0:
             break  # spans below would lower the ratio

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,12 +16,11 @@ from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lazy import LazyModule, memoised
 from fstcrf.machines.plans import Chain, Coupling, Program, Search
-from fstcrf.machines.plans.program import searched as program_searched
 from fstcrf.machines.topology import Topology, chain_topology, check_pairs
 
 if TYPE_CHECKING:
     from fstcrf.machines import grammar as grammars
-    from fstcrf.machines.grammar import Constraint, Grammar
+    from fstcrf.machines.grammar import Constraint
 else:
     grammars = LazyModule("fstcrf.machines.grammar")
 
@@ -138,45 +137,26 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
     )
 
 
-TapedT = TypeVar("TapedT", bound=Taped)
-
 # --- Programs and lattices made of others: composed, coupled, scaled, under a grammar -----------
 
 
+@memoised(64)
 def constrained(
     program: Program,
-    grammar: Grammar,
+    constraints: tuple[Constraint, ...],
     search: Search | None = None,
     budget: Budget | None = None,
 ) -> Program:
-    """Return the program of the paths that a grammar accepts, with its scores added.
-
-    Grammars of the same constraints have one program, compiled once.
-    """
-    return _constrained(program, grammar.constraints, search, budget)
-
-
-@memoised(64)
-def _constrained(
-    program: Program,
-    constraints: tuple[Constraint, ...],
-    search: Search | None,
-    budget: Budget | None,
-) -> Program:
+    """Return the program of the paths that a grammar accepts, compiled once."""
     labels = {tape: program.labels(tape) for tape in program.tapes}
     bound = grammars.Grammar(constraints).bind(labels)
-    return _compiled(program.constrained(bound, search=search, budget=budget))
-
-
-def searched(lattice: TapedT, search: Search) -> TapedT:
-    """Return the lattice whose best paths are searched in another way."""
-    return lattice.with_program(_compiled(program_searched(lattice.program, search)))
+    return compiled(program.constrained(bound, search=search, budget=budget))
 
 
 @memoised(64)
 def free_program(program: Program) -> Program:
     """Return a program without its grammar."""
-    return _compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
+    return compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
 
 
 @memoised(64)
@@ -240,10 +220,10 @@ def _joined(
     couplings += [Coupling(tapes, None) for tapes in brought]
     search: Search = next((p.search for p in programs if p.search != "auto"), "auto")
     budget = next((p.budget for p in programs if p.budget is not None), None)
-    return _compiled(Program(chains, couplings, conjuncts, search, budget))
+    return compiled(Program(chains, couplings, conjuncts, search, budget))
 
 
-def _compiled(program: Program) -> Program:
+def compiled(program: Program) -> Program:
     """Compile at once: what is too large or contradicts itself is said here, not when asked."""
     _ = program.decoder
     return program

@@ -225,7 +225,7 @@ class Emissions:
         none, chain = np.empty((0, len(self.labels))), self.chain
         ends = (chain.transitions, chain.initial, chain.final)
         program, _ = array_lattice(self.labels, none, *ends, "label")
-        return program if self.grammar is None else constrained(program, self.grammar)
+        return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
     @made_once
     def rows(self) -> EmissionRows | None:

@@ -173,7 +173,7 @@ def _structure(
             for (name, labels), n in zip(tapes, sizes, strict=True)
         ]
     )
-    program = free if constraints is None else constrained(free, Grammar(constraints))
+    program = free if constraints is None else constrained(free, constraints)
     try:
         states = int(np.prod(program.shape)) * program.machine.n_residual
     except TooLargeError:
