@@ -303,6 +303,8 @@ class ArcRow:
     def _checked(self, spans: Sequence[Segment], tape: int) -> tuple[Longs, Longs, Longs]:
         """Return the columns of spans that may be there."""
         index = {label: k for k, label in enumerate(self.on[tape].labels)}
+        if any(len(span) != 3 for span in spans):
+            raise OptionError("segments are tuples: start, end (exclusive) and label")
         for start, end, label in spans:
             if not 0 <= start < end <= self.length:
                 raise OptionError(f"no span {start}:{end} in a text of {self.length} tokens")

@@ -59,12 +59,13 @@ def product(
     parts = list(lattices) if weights is None else _weighted(lattices, weights)
     length = common_length(parts)
     tables: dict[tuple[int, int], Floats] = {}
-    if coupling is not None and not isinstance(coupling, Mapping):
+    coupling = {} if coupling is None else coupling
+    if not isinstance(coupling, Mapping):
         raise OptionError(
             "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
         )
     first = Ragged.from_lengths(len(part.on) for part in parts).offsets.tolist()
-    for key, table in ({} if coupling is None else coupling).items():
+    for key, table in coupling.items():
         if key not in permutations(range(len(parts)), 2):
             raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
         if any(len(parts[k].on) > 1 for k in key):

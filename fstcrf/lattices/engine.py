@@ -42,7 +42,7 @@ Over: TypeAlias = Literal["segments", "tokens"]
 """What a grammar reads: a label for each segment, or one for each token."""
 
 Coupling: TypeAlias = Mapping[tuple[int, int], Floats]
-"""Potentials of labels at a token, by the numbers of two tapes."""
+"""Potentials of labels at a token, [L1, L2], or at each, by the numbers of two tapes."""
 
 Said: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]
 """Labels, of each of several tapes; or segments."""
@@ -201,6 +201,9 @@ class Row(Protocol):
     ) -> list[Path]:
         """Return the n best labellings of some tapes."""
 
+    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+        """Return the n most probable label sequences of the first tape, where there is a path."""
+
     def saying(self, said: Said) -> Self:
         """Return the paths that say this and nothing else."""
 
@@ -287,9 +290,6 @@ class WrittenRow(Row, Protocol):
 
     def bounded(self, wanted: Longs) -> Self:
         """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
-
-    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
-        """Return the n most probable label sequences of the first tape, where there is a path."""
 
     def string_sum(self, labels: Sequence[str]) -> float:
         """Return the log of the sum over all paths with these labels; −inf where there is none."""

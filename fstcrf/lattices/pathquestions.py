@@ -241,7 +241,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         if n < 1 or budget < 1:
             raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
         log_z = float(self.engine.log_z[0])
-        return self.row.arcs().strings(n, budget, log_z) if log_z > -np.inf else []
+        return self.row.strings(n, budget, log_z) if log_z > -np.inf else []
 
     def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
         """Return n independent exact samples: labels, or paths where there are segments.

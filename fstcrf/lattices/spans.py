@@ -151,11 +151,6 @@ def probable_spans(
     return [out[number] for number in range(len(lattices))]
 
 
-def _no_spans(types: tuple[str, ...]) -> ProbableSpans:
-    none = np.empty(0, dtype=np.int32)
-    return ProbableSpans(none, none, none, np.empty(0), types)
-
-
 def probable(
     engine: Dense, above: float, tape: str, scheme: str | Scheme | None
 ) -> list[ProbableSpans]:
@@ -165,7 +160,8 @@ def probable(
     )
     if labels is None:
         engine.check(engine.log_z)
-        return [_no_spans(())] * len(engine.rows)
+        none = np.empty(0, dtype=np.int32)
+        return [ProbableSpans(none, none, none, np.empty(0), ())] * len(engine.rows)
     found = kernel.probable_spans(engine.bound, labels, above)
     engine.check(found.log_z)
     out = []
