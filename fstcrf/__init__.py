@@ -34,8 +34,17 @@ if TYPE_CHECKING:
     from fstcrf.ext.tokens import TokenDecoder
     from fstcrf.ext.words import LatticeCRF
     from fstcrf.kernel import Budget
-    from fstcrf.lattices import Lattice, Path, best, log_partition, marginals, nbest, sample
-    from fstcrf.lattices.emissions import Emissions, decode
+    from fstcrf.lattices import (
+        Lattice,
+        Lattices,
+        Path,
+        best,
+        log_partition,
+        marginals,
+        nbest,
+        sample,
+    )
+    from fstcrf.lattices.emissions import decode
     from fstcrf.machines.grammar import Grammar
     from fstcrf.taggers import CRF, Composition, compose
     from fstcrf.taggers.loading import load
@@ -57,9 +66,9 @@ _HOME = {
     "CRF": "taggers",
     "Composition": "taggers",
     "Corpus": "text.corpus",
-    "Emissions": "lattices.emissions",
     "Grammar": "machines.grammar",
     "Lattice": "lattices",
+    "Lattices": "lattices",
     "LatticeCRF": "ext.words",
     "Lexicon": "ext.lexicon",
     "Path": "lattices",
@@ -99,10 +108,10 @@ __all__ = [
     "Budget",
     "Composition",
     "Corpus",
-    "Emissions",
     "Grammar",
     "Lattice",
     "LatticeCRF",
+    "Lattices",
     "Lexicon",
     "Path",
     "Pipeline",

@@ -201,9 +201,14 @@ class NoPathError(FstcrfError, ArithmeticError):
         super().__init__(_located(text, None, None, sentence, position))
 
     def of_sentence(self, number: int | None) -> NoPathError:
-        """Return the same error of a sentence of a batch."""
-        parts = {"position": self.position, "constraints": self.constraints, "blame": self.blame}
-        return NoPathError(self.reason, sentence=number, **parts)  # type: ignore[arg-type]
+        """Return the error of a sentence of a batch, by its number."""
+        return NoPathError(
+            self.reason,
+            position=self.position,
+            sentence=number,
+            constraints=self.constraints,
+            blame=self.blame,
+        )
 
 
 class ContradictionError(GrammarError, NoPathError):

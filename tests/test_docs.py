@@ -246,6 +246,7 @@ def test_page(
     run(page, selected)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["fstcrf", *MODULES])
 def test_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -16,15 +16,15 @@ from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.ext.foreign import load_crfsuite
+from fstcrf.ext.tokenwise import TokenPotentials
 from fstcrf.kernel import Budget
 from fstcrf.lattices import DenseRow, Lattice
-from fstcrf.lattices.many import found_best
+from fstcrf.lattices.many import Paths, found_runs
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import gathered, no_path_error, warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.tokenwise import TokenPotentials
 
 __all__ = [
     "AddressParser",
@@ -173,7 +173,7 @@ class AddressParser:
     ) -> NoPathError:
         """Return the error that says why an address has no legal labels."""
         lattice = self.lattices([tokens])[0]
-        found = found_best([lattice], budget=budget)
+        found: Paths = Paths([lattice], found_runs([lattice], 1, 1, None, budget))
         given_up = None if found.exact[0] else int(found.popped[0])
         return no_path_error(
             lattice.dense.program, lattice.dense.values, sentence=number, given_up=given_up

@@ -14,8 +14,9 @@ import numpy as np
 
 from fstcrf.arguments import LabelSet
 from fstcrf.errors import LabelError, ShapeError
-from fstcrf.lattices.emissions.gradients import ChainParameters, Heads, likelihood
+from fstcrf.ext.gradients import Heads, likelihood
 from fstcrf.lattices.emissions.reading import LabelNames, read_scores, usual_names
+from fstcrf.lattices.emissions.structure import ChainParameters
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 
@@ -51,7 +52,7 @@ def negative_log_likelihood(
     lengths : int array [B], optional
         Tokens of each sentence; all T when absent.
     labels, grammar, names
-        As for `fstcrf.Emissions`.
+        As for `fstcrf.Lattices.from_arrays`.
     transitions : array [L, L], optional
     initial, final : array [L], optional
         Zeros when absent.

@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike
 from fstcrf.arguments import LabelSet, whole_number
 from fstcrf.arrays import Array, Bools, Ints, Longs
 from fstcrf.errors import LabelError, OptionError, ShapeError
-from fstcrf.lattices.answer import Answer
-from fstcrf.lattices.emissions.gradients import (
-    ChainParameters,
+from fstcrf.ext.gradients import (
     Heads,
     LabelLoss,
     best_labels,
     label_probabilities,
     likelihood,
 )
+from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
     Scores,
@@ -31,6 +30,7 @@ from fstcrf.lattices.emissions.reading import (
     read_scores,
     usual_names,
 )
+from fstcrf.lattices.emissions.structure import ChainParameters
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
 
@@ -77,7 +77,7 @@ class CRFLayer(Module):
         What is done about a sentence without a path, or with illegal labels: an error that names
         it, or its loss and gradients are 0.
     names : str, mapping or callable, optional
-        As for `fstcrf.Emissions`.
+        As for `fstcrf.Lattices.from_arrays`.
     threads : int
         No result depends on it.
 

@@ -108,7 +108,7 @@ class Sums(NamedTuple):
 
     log_z : float64 [B]; NaN where the sentence is left.
     left : bool [B]; the sentence could not be held, and is in none of the sums.
-    node : [B, W, L]; the probability of each label, zeros beyond the end.
+    node : [B, W, L] or [N, L]; the probability of each label, zeros beyond the end.
     arc : float64 [S, S]; expected numbers of arcs, of all sentences.
     begin, end : float64 [S]; expected numbers of first and last states.
 
@@ -147,10 +147,13 @@ class EmissionRows:
     rows : float32 or float64 [B, W, L] or [N, L]
         Labels contiguous, rows at least L numbers from each other; [N, L]: sentences one behind the
         other.
-    lengths : int64 [B]
+    sentences : Ragged
+        B rows of tokens.
     width : int
         W: tokens of a row of padded results.
     threads : int
+    padded : bool
+        Whether probabilities of labels are [B, W, L]; else [N, L].
 
     Raises
     ------
@@ -159,21 +162,29 @@ class EmissionRows:
     """
 
     def __init__(
-        self, emitter: Emitter, rows: Array, lengths: Longs, width: int, threads: int = 1
+        self,
+        emitter: Emitter,
+        rows: Array,
+        sentences: Ragged,
+        width: int,
+        threads: int = 1,
+        *,
+        padded: bool = True,
     ) -> None:
-        lengths = settled(lengths)
-        self.emitter, self.lengths, self.width, self.threads = emitter, lengths, width, threads
+        self.offsets = settled(sentences.offsets)
+        lengths = self.lengths = Ragged(self.offsets).lengths
+        lengths.flags.writeable = False
+        self.emitter, self.width, self.threads, self.padded = emitter, width, threads, padded
         self.n_labels, self.n_sentences = emitter.n_labels, len(lengths)
-        self.offsets = Ragged.from_lengths(lengths).offsets
-        self.rows = rows
-        item = rows.dtype.itemsize
+        self.rows, item = rows, rows.dtype.itemsize
         stride = max(rows.strides[-2] // item, self.n_labels)
+        size = (rows.shape[-2] - 1) * (rows.strides[-2] // item) + rows.shape[-1]
         if rows.ndim == 3:
             step = rows.strides[0] // item
+            size += (self.n_sentences - 1) * step
             self.start = np.arange(self.n_sentences, dtype=np.int64) * step
         else:
             self.start = self.offsets[:-1] * stride
-        size = 1 + sum((n - 1) * (s // item) for n, s in zip(rows.shape, rows.strides, strict=True))
         self._view = ffi.new("fc_rows *")
         name = "narrow" if rows.dtype == np.float32 else "wide"
         kind = "float *" if name == "narrow" else "double *"
@@ -216,12 +227,13 @@ class EmissionRows:
 
         self._run(ask, list(self._portions(self.threads)))
         score[self.lengths == 0] = self.emitter.empty
-        self._check_pathless(np.flatnonzero(np.isneginf(score)))
+        if self.rows.dtype == np.float64:
+            self._check_pathless(np.flatnonzero(np.isneginf(score)))
         return path, score
 
     def _check_pathless(self, sentences: Longs) -> None:
         """Refuse scores below −1e300: sums of them become −∞, and best paths do not look."""
-        for b in sentences.tolist() if self.rows.dtype == np.float64 else ():
+        for b in sentences.tolist():
             tokens = slice(*self.offsets[b : b + 2].tolist())
             rows = self.rows[tokens] if self.rows.ndim == 2 else self.rows[b, : self.lengths[b]]
             if ((rows < -1e300) & (rows > -np.inf)).any():
@@ -235,9 +247,8 @@ class EmissionRows:
         NumericError
             A score that is NaN, +inf or beyond 1e300.
         """
-        out = _Sums(self, posteriors=posteriors)
-        shards = list(self._shards())
-        states = len(self.emitter.label)
+        out, states = _Sums(self, posteriors=posteriors), len(self.emitter.label)
+        shards = list(self._shards()) if arcs else []
         parts = np.zeros((len(shards), states, states + 2)) if arcs else None
 
         def ask(first: int, last: int, where: Any, shard: int) -> Any:
@@ -341,7 +352,7 @@ class EmissionRows:
     # --- How it is asked ----------------------------------------------------------------------
 
     def _work(self, first: int, last: int) -> Any:
-        longest = int(self.lengths[first:last].max(initial=0))
+        longest = int(np.maximum.reduce(self.lengths[first:last], initial=0))
         size = int(lib.fc_emission_work(self._emitter, longest))
         states = len(self.emitter.label)
         what = f"a sentence of {longest:,} tokens, {states:,} states at each"
@@ -368,7 +379,8 @@ class EmissionRows:
             first, last, *rest = part
             return ask(first, last, where, *rest), int(where[0])
 
-        for status, where in mapped(one, parts, self.threads):
+        found = [one(parts[0])] if len(parts) == 1 else mapped(one, parts, self.threads)
+        for status, where in found:
             if status == lib.FC_ENUMERIC:
                 raise NumericError(f"sentence {where}: a score is NaN, +inf or beyond 1e300")
             check(status, "scores: sentence", where)
@@ -385,13 +397,16 @@ class _Sums:
         node: Array | None = None,
         left: Bools | None = None,
     ) -> None:
-        size, shape = rows.n_sentences, (rows.n_sentences, rows.width, rows.n_labels)
+        size = rows.n_sentences
+        shape: tuple[int, ...] = (size, rows.width, rows.n_labels)
+        place = np.arange(size, dtype=np.int64) * rows.width
+        if not rows.padded:
+            shape, place = (int(rows.offsets[-1]), rows.n_labels), rows.offsets[:-1]
         self.log_z = np.empty(size)
         self.left = np.zeros(size, dtype=np.uint8) if left is None else left.astype(np.uint8)
         none = np.empty((0, 0, 0), dtype=rows.rows.dtype) if node is None else node
         self.node = np.zeros(shape, dtype=rows.rows.dtype) if posteriors else none
-        self.start = np.arange(size, dtype=np.int64) * (rows.width * rows.n_labels)
-        self.stride = rows.n_labels
+        self.start, self.stride = place * rows.n_labels, rows.n_labels
 
     def view(self, part: Floats | None) -> tuple[Any, Any]:
         """Return the C view; arcs and ends go into a part, float64 [S, S + 2]."""

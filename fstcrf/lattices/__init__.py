@@ -6,6 +6,7 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.lattices.answer import Answer, TapeAnswer
+    from fstcrf.lattices.batch import Lattices
     from fstcrf.lattices.composition import product
     from fstcrf.lattices.denserow import DenseRow
     from fstcrf.lattices.findings import ProbableSpans, SegmentCounts
@@ -28,6 +29,7 @@ __all__ = [
     "DenseRow",
     "JointLattice",
     "Lattice",
+    "Lattices",
     "Path",
     "Paths",
     "ProbableSpans",
@@ -53,6 +55,7 @@ __getattr__ = importer(
         "DenseRow": "denserow",
         "JointLattice": "lattice",
         "Lattice": "lattice",
+        "Lattices": "batch",
         "Path": "answer",
         "ProbableSpans": "findings",
         "Paths": "many",

@@ -32,8 +32,8 @@ class Distribution(Protocol):
     def marginals(self, tape: str) -> list[Floats | None]:
         """Return the probability of each label at each token of each sentence."""
 
-    def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
-        """Return the probability of each of the spans of sentences with these bounds, [M]."""
+    def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
+        """Return the probability of each span of the k-th best paths, as its `spans` lists them."""
 
     def confidence(self, sentence: int, path: Path) -> Any:
         """Return how sure the best path of a sentence is."""
@@ -112,7 +112,7 @@ class TapeAnswer:
         −1 beyond the end of a sentence, and where it has no such path. Of a padded batch, T is what
         that was padded to.
         """
-        lengths = np.diff(self.offsets)
+        lengths = Ragged(self.offsets).lengths
         width = lengths.max(initial=0) if self._width is None else self._width
         if self.n == 1 and bool((lengths == width).all()):
             whole: Ints = self.flat[0].reshape(len(lengths), width)
@@ -294,7 +294,7 @@ class Answer:
         self._probabilities = (lambda: shares(own.T, log_z()).T) if log_z else probabilities
         self._posterior = posterior
         there = scores.reshape(size, self.n) > -np.inf
-        self._counts: Longs = there.sum(axis=1, dtype=np.int64)
+        self._counts: Longs = np.add.reduce(there, axis=1, dtype=np.int64)
         self.dead: Bools = self._counts == 0
         self.changed = np.zeros(size, "<U7") if changed is None else np.asarray(changed, "<U7")
         if len(self.changed) != size or any(len(ids) != self.n for ids in flat.values()):
@@ -588,10 +588,7 @@ class Answer:
             As for `marginals`.
         """
         mine = self._only if tape is None else self[tape]
-        spans = mine.span_arrays(k=k)
-        found = self.posterior.span_probabilities(mine.name, spans, self.offsets)
-        ends = np.searchsorted(spans.start, self.offsets).tolist()
-        return [found[a:b] for a, b in pairwise(ends)]
+        return self.posterior.span_probabilities(mine, k)
 
     def confidence(self, sentence: int) -> Any:
         """Return the `Confidence` of the best path of a sentence; None where it has none.

@@ -79,8 +79,9 @@ class Dense:
 
     def check(self, scores: Floats) -> None:
         """Raise NoPathError, with the first dead token, where the score of a row is −inf."""
-        for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
-            raise self.no_path(k)
+        dead = scores == -np.inf
+        if dead.any():
+            raise self.no_path(int(dead.argmax()))
 
     def no_path(self, k: int) -> NoPathError:
         """Return the error of the k-th row, which has no path, with the first dead token."""
@@ -93,9 +94,13 @@ class Dense:
 
     # --- Paths --------------------------------------------------------------------------------
 
-    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+    def decoded(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
         """Return the n best paths of each row, as far as a search within the budget finds them."""
-        found = self.program.decoder.paths(self.searched, n, budget)
+        return self.program.decoder.paths(self.searched, n, budget)
+
+    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+        """Return the same paths as runs."""
+        found = self.decoded(n, budget)
         some = found.proven, found.bound, found.popped
         if len(self.rows) == 1:
             count = int(found.found[0])
@@ -117,7 +122,7 @@ class Dense:
     @property
     def best_scores(self) -> Floats:
         """Score of the best path of each row, [B]; −inf: there is none."""
-        return self.program.decoder.paths(self.searched, 1).score[:, 0]
+        return self.decoded(1).score[:, 0]
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent exact samples of each row; their scores are zeros."""
@@ -140,6 +145,12 @@ class Dense:
         machine = self.program.decoder.machine
         states = path if len(machine.axes) == 1 else machine.axis_states(path)[k]
         return Told(chain.topology.state_label[states])
+
+    def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
+        """Return the labels of the first tapes on the paths of `decoded`, [n, N]; −1: no path."""
+        path, dead = found.path, found.path < 0
+        each = [self.told(path.reshape(-1), k).label.reshape(path.shape) for k in range(tapes)]
+        return [np.where(dead, np.int32(-1), labels) for labels in each] if dead.any() else each
 
     # --- Sums ---------------------------------------------------------------------------------
 

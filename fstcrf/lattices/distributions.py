@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import Budget
+from fstcrf.lattices.answer import TapeAnswer
 from fstcrf.lattices.findings import Confidence, Interval
 from fstcrf.lattices.lattice import Lattice
 from fstcrf.lattices.many import marginals
 from fstcrf.lattices.paths import Path
 from fstcrf.lattices.spans import known_probabilities
 from fstcrf.lazy import given_state, made_once
-from fstcrf.text.corpus.schemes import SpanArrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +65,14 @@ class Distributions:
         """
         return self._rows[tape]
 
-    def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
-        """Return the probability of each of the spans, float64 [M]; 0 without a lattice.
-
-        Tokens are counted through all sentences, whose bounds are int64 [B + 1].
-        """
-        several = self.lattices[tape]
-        return known_probabilities(several, spans, offsets, tape=tape, threads=self.threads)
+    def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
+        """Return the probability of each span of the k-th best paths; 0 without a lattice."""
+        several, spans = self.lattices[answer.name], answer.span_arrays(k=k)
+        found = known_probabilities(
+            several, spans, answer.offsets, tape=answer.name, threads=self.threads
+        )
+        ends = np.searchsorted(spans.start, answer.offsets).tolist()
+        return [found[a:b] for a, b in pairwise(ends)]
 
     def confidence(self, sentence: int, path: Path) -> Confidence:
         """Return how sure the best path of a sentence is; see `Lattice.confidence`.

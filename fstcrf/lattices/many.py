@@ -10,45 +10,153 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats
-from fstcrf.errors import OptionError
+from fstcrf.errors import LabelError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.engine import Runs
 from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
-from fstcrf.lattices.paths import Labels, LabelsT_co, Path
+from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, shares
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule
-from fstcrf.machines.plans import Search, warn_unproven
+from fstcrf.machines.plans import Program, Search, warn_unproven
 from fstcrf.machines.plans.program import searched
-from fstcrf.ragged import Ragged
+from fstcrf.ragged import RUN_TOKENS, Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices import arcs
-    from fstcrf.lattices.engine import Engine, Runs
+    from fstcrf.lattices.engine import Engine, Said, Tape
 else:
     arcs = LazyModule("fstcrf.lattices.arcs")
 
 __all__ = ["best", "log_partition", "marginals", "nbest", "sample"]
 
 AnswerT = TypeVar("AnswerT")
+LatticeT = TypeVar("LatticeT")
 
-_RUN_TOKENS = 20_000
+Asked: TypeAlias = Questions
+"""A lattice of any kind."""
+
 _RUN_BYTES = 64_000_000
 
 
-@dataclass(frozen=True, eq=False)
+class Batch(Sequence[LatticeT]):
+    """Lattices in a row, and the engines whose rows they are.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+        Of any kinds.
+    """
+
+    def __init__(self, lattices: Sequence[LatticeT]) -> None:
+        self._lattices = lattices
+
+    def __len__(self) -> int:
+        """Lattices."""
+        return len(self._lattices)
+
+    @overload
+    def __getitem__(self, index: int) -> LatticeT: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[LatticeT]: ...
+    def __getitem__(self, index: int | slice) -> LatticeT | Sequence[LatticeT]:
+        if isinstance(index, slice):
+            return [self.row(k) for k in range(*index.indices(len(self)))]
+        return self.row(range(len(self))[index])
+
+    def __iter__(self) -> Iterator[LatticeT]:
+        return map(self.row, range(len(self)))
+
+    def row(self, k: int) -> LatticeT:
+        """Return the k-th lattice."""
+        return self._lattices[k]
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes of the first lattice."""
+        found: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
+        return found
+
+    def groups(
+        self, search: Search | None = None, *, clocked: bool = False, threads: int = 1
+    ) -> list[Group]:
+        """Sort the lattices by what the rows of an engine share, in runs of bounded size."""
+        del threads
+        alike: dict[Hashable, list[int]] = {}
+        for number, lattice in enumerate(self):
+            alike.setdefault(_shared(lattice), []).append(number)
+        parts = (_groups(self, numbers, search, clocked=clocked) for numbers in alike.values())
+        return [group for groups in parts for group in groups]
+
+    def of_said(
+        self, said: Sequence[Said], ask: Callable[[Engine], Floats], threads: int
+    ) -> Floats:
+        """Return what is asked of the engines of the paths of each lattice that say something."""
+        del threads
+        found: list[float] = []
+        for lattice, own in zip(cast("Batch[Questions]", self), said, strict=True):
+            try:
+                found += ask(lattice.row.saying(own).engine).tolist()
+            except (LabelError, ShapeError) as error:
+                raise type(error)(f"sentence {len(found)}: {error}") from None
+        return np.array(found)
+
+
+class Alone:
+    """Lattices that are rows of no engine, such as those of the chain rule: asked one by one."""
+
+    def __init__(self, lattices: Sequence[Any]) -> None:
+        self.lattices, self.rows = lattices, Ragged.from_lengths(map(len, lattices))
+        self._told: list[Any] = []
+
+    def nbest(self, n: int, budget: Budget | None = None) -> Runs:
+        """Return the n best paths of each lattice: elements are their numbers among all of them."""
+        paths = [one.nbest(n, budget=budget) for one in self.lattices]
+        proven = [sum(path.exact for path in own) for own in paths]
+        bound = [max((p.bound for p in own if not p.exact), default=-np.inf) for own in paths]
+        some = np.array(proven), np.array(bound), np.zeros(len(paths), dtype=np.int64)
+        return self._runs(paths, [path.score for own in paths for path in own], some)
+
+    def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
+        """Return n independent samples of each lattice."""
+        pairs = zip(self.lattices, generators, strict=True)
+        return self._runs([one.samples(n, generator) for one, generator in pairs], [], ())
+
+    def _runs(self, told: list[list[Any]], scores: list[float], some: tuple[Any, ...]) -> Runs:
+        self._told = [one for own in told for one in own]
+        numbers = np.arange(len(self._told) + 1)
+        found = np.fromiter(map(len, told), np.int64)
+        return Runs(found, np.array(scores), numbers, numbers[:-1].astype(np.int32), *some)
+
+    def told_of(self, runs: Runs) -> list[Any]:
+        """Return the paths, or samples, that are the elements of runs."""
+        return [self._told[k] for k in runs.elements.tolist()]
+
+    @property
+    def log_z(self) -> Floats:
+        """Log Z of each lattice."""
+        return np.array([one.log_partition() for one in self.lattices])
+
+    usual_log_z = log_z
+
+    def forget(self) -> None:
+        """Keep everything: paths are looked at later."""
+
+
+@dataclass(eq=False)
 class Group:
     """Lattices that are the rows of one engine, and where they stand among all lattices."""
 
-    numbers: list[int]
-    lattices: Sequence[Any]
+    numbers: Sequence[int]
+    lattices: Batch[Any]
     engine: Engine
 
     @cached_property
@@ -58,7 +166,16 @@ class Group:
 
     def paths(self, row: int, runs: Runs) -> list[Path]:
         """Return the paths of one lattice, given as runs of its row."""
+        if isinstance(self.engine, Alone):
+            return self.engine.told_of(runs)
         found: list[Path] = self.lattices[row].paths(self.engine, runs, self._log_z[row])
+        return found
+
+    def drawn(self, row: int, runs: Runs) -> list[Any]:
+        """Return what the samples of one lattice are."""
+        if isinstance(self.engine, Alone):
+            return self.engine.told_of(runs)
+        found: list[Any] = self.lattices[row].drawn(self.engine, runs)
         return found
 
     def check(self, scores: Floats) -> None:
@@ -67,44 +184,39 @@ class Group:
             raise self.lattices[k].row.no_path().of_sentence(self.numbers[k])
 
 
-def groups_of(
-    lattices: Sequence[Questions], search: Search | None = None, *, clocked: bool = False
-) -> list[Group]:
-    """Sort lattices by what the rows of an engine share, in runs of bounded size."""
-    alike: dict[Hashable, list[int]] = {}
-    for number, lattice in enumerate(lattices):
-        alike.setdefault(_shared(lattice), []).append(number)
-    parts = (_groups(lattices, numbers, search, clocked=clocked) for numbers in alike.values())
-    return [group for groups in parts for group in groups]
-
-
 def _shared(lattice: Any) -> Hashable:
     row = getattr(lattice, "row", None)
     if row is None:
-        raise OptionError(
-            f"{lattice!r} is no Lattice: taggers make them by lattice(sentence); those of "
-            "normalize='chain' are asked one by one"
-        )
+        if not hasattr(lattice, "nbest"):
+            raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
+        return id(type(lattice))
     same: Hashable = id(row.program) if isinstance(row, Taped) else row.engine.shared
     return same
 
 
 def _groups(
-    lattices: Sequence[Questions], numbers: list[int], search: Search | None, *, clocked: bool
+    lattices: Sequence[Any], numbers: list[int], search: Search | None, *, clocked: bool
 ) -> Iterator[Group]:
     members = [lattices[k] for k in numbers]
-    one, rows = members[0].row, cast("Any", [lattice.row for lattice in members])
+    if not hasattr(members[0], "row"):
+        yield Group(numbers, Batch(members), cast("Engine", Alone(members)))
+        return
+    rows = [lattice.row for lattice in members]
+    one = rows[0]
     if not isinstance(one, Taped):
         engines = [row.engine.clocked if clocked else row.engine for row in rows]
-        yield Group(numbers, members, arcs.joined(engines))
+        yield Group(numbers, Batch(members), arcs.joined(engines))
         return
     program = one.program if search is None else searched(one.program, search)
+    for first, end in runs_of(program, Ragged.from_lengths(map(len, rows))):
+        run, values = numbers[first:end], [row.values for row in rows[first:end]]
+        yield Group(run, Batch(members[first:end]), Dense(program, values, run))
+
+
+def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
+    """Yield the runs of rows of a program that are asked at once."""
     cells = int(np.prod(program.shape)) * program.decoder.machine.n_residual
-    limit = max(1, min(_RUN_TOKENS, _RUN_BYTES // (8 * cells)))
-    values = [row.values for row in rows]
-    for first, end in Ragged.from_lengths([len(own[0]) for own in values]).runs(limit):
-        run = numbers[first:end]
-        yield Group(run, members[first:end], Dense(program, values[first:end], run))
+    return rows.runs(max(1, min(RUN_TOKENS, _RUN_BYTES // (8 * cells))))
 
 
 def answered(
@@ -121,7 +233,8 @@ def answered(
     answers that are kept are not twice as large as the lattices.
     """
     whole_number(threads, "threads", least=1)
-    groups = groups_of(lattices, search, clocked=clocked)
+    batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
+    groups = batch.groups(search, clocked=clocked, threads=threads)
 
     def once(group: Group) -> AnswerT:
         found = ask(group)
@@ -228,7 +341,9 @@ class Paths(Sequence["Path[LabelsT_co] | None"], Generic[LabelsT_co]):
     def labels(self, number: int) -> Labels:
         """Return the labels of one path, as `Path.labels`; () for a lattice without a path."""
         path = self[number]
-        return self._lattices[number].each(lambda _: ()) if path is None else path.labels
+        if path is None:
+            return labels_of_tapes([()] * len(self._lattices[number].tapes))
+        return path.labels
 
 
 def best(
@@ -262,20 +377,9 @@ def best(
     OptionError
         Threads below 1, another search, or what is no lattice.
     """
-    paths = found_best(lattices, threads=threads, search=search, budget=budget)
+    paths: Paths[LabelsT_co] = Paths(lattices, found_runs(lattices, 1, threads, search, budget))
     warn_unproven(int((~paths.exact).sum()), len(lattices))
     return paths
-
-
-def found_best(
-    lattices: Sequence[Questions[LabelsT_co, object]],
-    *,
-    threads: int = 1,
-    search: Search | None = None,
-    budget: Budget | None = None,
-) -> Paths[LabelsT_co]:
-    """Return what `best` does, without a warning of what is not proven."""
-    return Paths(lattices, _runs(lattices, 1, threads, search, budget))
 
 
 def nbest(
@@ -310,18 +414,16 @@ def ranked(
     budget: Budget | None = None,
 ) -> Ranking[LabelsT_co]:
     """Return what `nbest` does, without a warning of what is not proven."""
-    return Ranking(n, len(lattices), _runs(lattices, n, threads, search, budget))
+    return Ranking(n, len(lattices), found_runs(lattices, n, threads, search, budget))
 
 
-def _runs(
-    lattices: Sequence[Questions],
-    n: int,
-    threads: int,
-    search: Search | None,
-    budget: Budget | None,
+def found_runs(
+    lattices: Sequence[Asked], n: int, threads: int, search: Search | None, budget: Budget | None
 ) -> list[tuple[Group, Runs]]:
+    """Return the n best paths of each group of lattices."""
+
     def ask(group: Group) -> Runs:
-        if not isinstance(group.engine, Dense):
+        if not isinstance(group.engine, Dense | Alone):
             refuse_options({"search": search, "budget": budget})
         return group.engine.nbest(n, budget)
 
@@ -333,24 +435,26 @@ def _runs(
 
 def log_partition(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
-    return _of_each(lattices, lambda engine: engine.log_z, threads)
+    return of_each(lattices, lambda engine: engine.log_z, threads)
 
 
-def entropies(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
+def entropy(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
     """Return the entropy of each lattice's distribution over paths, in nats, float64 [B]."""
-    return _of_each(lattices, lambda engine: engine.entropies(), threads)
+    return of_each(lattices, lambda engine: engine.entropies(), threads)
 
 
 def usual_log_z(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     """Return log Z of each; NaN where that takes a product too large to expand for it."""
-    return _of_each(lattices, lambda engine: engine.usual_log_z, threads)
+    return of_each(lattices, lambda engine: engine.usual_log_z, threads)
 
 
-def _of_each(
-    lattices: Sequence[Questions], ask: Callable[[Engine], Floats], threads: int
-) -> Floats:
+def of_each(lattices: Sequence[Asked], ask: Callable[[Engine], Floats], threads: int) -> Floats:
+    """Return what is asked of the engines of all lattices, a number for each, [B]."""
+    groups = answered(lattices, lambda group: ask(group.engine), threads)
+    if len(groups) == 1:
+        return groups[0][1].copy()
     found = np.empty(len(lattices))
-    for group, values in answered(lattices, lambda group: ask(group.engine), threads):
+    for group, values in groups:
         found[group.numbers] = values
     return found
 
@@ -370,25 +474,74 @@ def marginals(
     NoPathError
         A lattice without a path.
     """
-    found: dict[int, ArrayT_co] = {}
 
-    def ask(group: Group) -> list[Floats]:
-        if isinstance(group.engine, Dense):
-            return group.engine.marginals(range(len(group.lattices[0].on)), ())
-        most = np.max([lattice.sizes for lattice in group.lattices], axis=0).tolist()
-        tables = group.engine.marginals(range(len(most)), most)
-        group.check(group.engine.log_z)
-        return tables
+    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+        return engine.marginals(on, ())
 
-    for group, tables in answered(lattices, ask, threads, clocked=True):
-        same, only = isinstance(group.engine, Dense), len(tables) == 1
-        rows = zip(group.numbers, group.lattices, group.engine.rows.slices(), strict=True)
-        for number, lattice, tokens in rows:
-            each = [table[tokens] for table in tables]
-            if not same:  # rows of one engine may have other labels
-                each = [part[:, :own] for part, own in zip(each, lattice.sizes, strict=True)]
-            found[number] = cast("ArrayT_co", each[0] if only else tuple(each))
-    return [found[number] for number in range(len(lattices))]
+    return _of_tokens(lattices, ask, "marginals", threads)
+
+
+def max_marginals(
+    lattices: Sequence[Questions[Any, ArrayT_co]], *, threads: int = 1
+) -> list[ArrayT_co]:
+    """Return the score of the best path through each label at each token; −inf: there is none."""
+
+    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+        return engine.highest(on, (), 0)
+
+    return _of_tokens(lattices, ask, "max_marginals", threads)
+
+
+def arc_marginals(
+    lattices: Sequence[Questions[Any, ArrayT_co]], *, threads: int = 1
+) -> list[ArrayT_co]:
+    """Return the probability of each succession of labels; see `Lattice.arc_marginals`."""
+
+    def ask(engine: Dense, on: Sequence[int]) -> list[Floats]:
+        return engine.successions(on, ())
+
+    return _of_tokens(lattices, ask, "arc_marginals", threads)
+
+
+def _of_tokens(
+    lattices: Sequence[Questions[Any, ArrayT_co]],
+    ask: Callable[[Dense, Sequence[int]], list[Floats]],
+    name: str,
+    threads: int,
+) -> list[ArrayT_co]:
+    """Return what arrays have for the tokens of each lattice, each tape; arcs are asked by name."""
+
+    def each(group: Group) -> list[Any]:
+        engine = group.engine
+        if not isinstance(engine, Dense):
+            if name == "marginals" and not isinstance(engine, Alone):
+                return _of_arcs(group)
+            return [getattr(lattice, name)() for lattice in group.lattices]
+        tables = ask(engine, range(len(group.lattices.on)))
+        parts = [engine.rows.split(table) for table in tables]
+        if name == "arc_marginals":
+            parts = [[row[1:] for row in rows] for rows in parts]
+        return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+
+    groups = answered(lattices, each, threads, clocked=True)
+    if len(groups) == 1:
+        return groups[0][1]
+    found: list[Any] = [None] * len(lattices)
+    for group, rows in groups:
+        for number, row in zip(group.numbers, rows, strict=True):
+            found[number] = row
+    return found
+
+
+def _of_arcs(group: Group) -> list[Any]:
+    """Return the marginals of lattices of arcs, which may have other labels each."""
+    sizes = [lattice.sizes for lattice in group.lattices]
+    most = np.max(sizes, axis=0).tolist()
+    tables = group.engine.marginals(range(len(most)), most)
+    group.check(group.engine.log_z)
+    split = zip(sizes, *map(group.engine.rows.split, tables), strict=True)
+    each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
+    return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]
 
 
 def sample(
@@ -426,10 +579,58 @@ def sample(
         generators = [np.random.default_rng([seed, number]) for number in group.numbers]
         return group.engine.sample(n, generators)
 
-    found: dict[int, list[LabelsT_co]] = {}
+    found: list[list[LabelsT_co]] = [[] for _ in range(len(lattices))]
     for group, runs in answered(lattices, ask, threads):
-        paths = Ragged.from_lengths(runs.found).slices()
-        for row, (number, own) in enumerate(zip(group.numbers, paths, strict=True)):
-            mine = runs.of_row(row, own.start, own.stop)
-            found[number] = lattices[number].drawn(group.engine, mine)
-    return [found[number] for number in range(len(lattices))]
+        same = isinstance(group.engine, Dense)  # all rows have the same labels
+        every = lattices[group.numbers[0]].drawn(group.engine, runs) if same else []
+        own = zip(group.numbers, Ragged.from_lengths(runs.found).slices(), strict=True)
+        for row, (number, paths) in enumerate(own):
+            found[number] = every[paths]
+            if not same:
+                mine = runs.of_row(row, paths.start, paths.stop)
+                found[number] = group.drawn(row, mine)
+    return found
+
+
+# --- One labelling --------------------------------------------------------------------------------
+
+
+def score(
+    lattices: Sequence[Questions[Any, object]], said: Sequence[Said], *, threads: int = 1
+) -> Floats:
+    """Return the score of the best path of each lattice that says this and nothing else, [B].
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+        Of any kinds.
+    said : sequence of B labellings
+        As for `Lattice.score`.
+    threads : int
+
+    Raises
+    ------
+    LabelError, ShapeError, OptionError
+        As `Lattice.score`; another number of labellings than lattices.
+    """
+    return _of_said(lattices, said, lambda engine: engine.best_scores, threads)
+
+
+def probability(
+    lattices: Sequence[Questions[Any, object]], said: Sequence[Said], *, threads: int = 1
+) -> Floats:
+    """Return the probability of all paths of each lattice that say this; raises as `score`."""
+    own = _of_said(lattices, said, lambda engine: engine.log_z, threads)
+    return shares(own, log_partition(lattices, threads=threads))
+
+
+def _of_said(
+    lattices: Sequence[Questions[Any, object]],
+    said: Sequence[Said],
+    ask: Callable[[Engine], Floats],
+    threads: int,
+) -> Floats:
+    if len(said) != len(lattices):
+        raise ShapeError(f"labellings of {len(said)} sentences for {len(lattices)} lattices")
+    batch = lattices if isinstance(lattices, Batch) else Batch(lattices)
+    return batch.of_said(said, ask, threads)

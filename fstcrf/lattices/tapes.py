@@ -72,6 +72,8 @@ def array_lattice(
     names = label_tuple(labels)
     size = len(names)
     check_pairs(size)
+    if getattr(emissions, "ndim", 2) == 3:
+        raise ShapeError("emissions of several sentences: fstcrf.Lattices.from_arrays takes them")
     node = potentials(emissions, "emissions", [(None, size)])
     ends = [
         np.zeros(size) if e is None else potentials(e, name, [(size,)])

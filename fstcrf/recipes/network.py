@@ -180,7 +180,7 @@ class Network:
         return found
 
     def chain(self) -> dict[str, Any]:
-        """Return scores of successions and ends, as `fstcrf.Emissions` takes them."""
+        """Return scores of successions and ends, as `fstcrf.Lattices.from_arrays` takes them."""
         if self.loss == "softmax":
             return {}
         crf = self.layers["crf"]

@@ -23,8 +23,7 @@ from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.calibration import reliability, span_events
 from fstcrf.ext.documents import Annealing, Consistency
 from fstcrf.ext.documents.given import agreed_labels
-from fstcrf.lattices import Lattice
-from fstcrf.lattices.emissions import Emissions
+from fstcrf.lattices import Lattice, Lattices, TapeLattice
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting
@@ -138,14 +137,9 @@ def _fitted(network: Network, data: EntityData, train: Corpus) -> NetworkCourse:
 
 def _emissions(
     network: Network, data: EntityData, scores: Sequence[Array], *, ruled: bool
-) -> Emissions:
-    return Emissions(
-        list(scores),
-        labels=data.labels,
-        grammar=data.grammar if ruled else None,
-        threads=THREADS,
-        **network.chain(),
-    )
+) -> Lattices[TapeLattice]:
+    found = Lattices.from_arrays(data.labels, list(scores), **network.chain())
+    return found & data.grammar if ruled else found
 
 
 def _as_trained(network: Network, data: EntityData, corpus: Corpus) -> list[list[str]]:
@@ -153,8 +147,8 @@ def _as_trained(network: Network, data: EntityData, corpus: Corpus) -> list[list
     return _best(_emissions(network, data, scores, ruled=network.loss == UNDER_GRAMMAR))
 
 
-def _best(batch: Emissions) -> list[list[str]]:
-    found: Any = batch.decode().labels()
+def _best(batch: Lattices[TapeLattice]) -> list[list[str]]:
+    found: Any = batch.decode(threads=THREADS).labels()
     return cast("list[list[str]]", found)
 
 
@@ -192,7 +186,7 @@ def decoded(
         batch = _emissions(network, data, scores, ruled=way != "free")
         labels = _best(batch)
         seconds = time.process_time() - began
-        events = span_events(batch.lattices, test.column_lists(corpora.ENTITY), threads=THREADS)
+        events = span_events(batch, test.column_lists(corpora.ENTITY), threads=THREADS)
         error = reliability(events, bins=15).error if len(events) else None
         found[way] = _decoded(test, labels, error, seconds)
     began = time.process_time()
@@ -279,9 +273,11 @@ def _chosen_penalties(
     return protocol.choose(f"penalties, {size} sentences", _PENALTIES, held_out, options)
 
 
-def _agreed(scores: Emissions, corpus: Corpus, model: Consistency, seed: int) -> list[list[str]]:
+def _agreed(
+    scores: Lattices[TapeLattice], corpus: Corpus, model: Consistency, seed: int
+) -> list[list[str]]:
     annealing = Annealing(_SWEEPS)
-    return agreed_labels(scores.lattices, corpus, [model], annealing=annealing, seed=seed)
+    return agreed_labels(scores, corpus, [model], annealing=annealing, seed=seed)
 
 
 def _measured(
@@ -302,7 +298,7 @@ def _worth(one: NetworkRun, data: EntityData, test: Corpus, setting: Setting) ->
         def asked(corpus: Corpus) -> tuple[Sequence[Lattice], list[list[str]]]:
             scores = network.scores(corpus.column_lists("word"))
             batch = _emissions(network, data, scores, ruled=True)
-            return batch.lattices, corpus.column_lists(corpora.ENTITY)
+            return batch, corpus.column_lists(corpora.ENTITY)
 
         return worth(*asked(test), asked(data.dev), threads=THREADS)
 

@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf import display, kernel
 from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Ints
-from fstcrf.errors import OptionError, ShapeError
+from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Lattice, Path, drawings
@@ -109,10 +109,14 @@ class ChainLattice:
         found = self._ranked(1, budget)
         if found:
             return found[0]
+        raise self.no_path(budget)
+
+    def no_path(self, budget: int | Budget | None = None) -> NoPathError:
+        """Return the error that says why no labelling is legal, or that none was found."""
         if not len(self):
-            raise no_path_error(self.composition.program, [np.empty(0)])
+            return no_path_error(self.composition.program, [np.empty(0)])
         rule = ChainRule(self.composition, budget_of(budget), self._known)
-        raise no_path(rule, best(rule, self._corpus).bound[0], None)
+        return no_path(rule, best(rule, self._corpus).bound[0], None)
 
     def nbest(
         self,
@@ -194,12 +198,15 @@ class ChainLattice:
         OptionError
             Weights other than 1, or a grammar; a negative n or seed.
         """
-        self._check_plain("a sample")
         n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
+        return self.samples(n, np.random.default_rng(seed))
+
+    def samples(self, n: int, rng: np.random.Generator) -> list[tuple[tuple[str, ...], ...]]:
+        """Return samples as `sample` does, by a generator."""
+        self._check_plain("a sample")
         size = len(self)
         if not n or not size:
             return [self._named({})] * n
-        rng = np.random.default_rng(seed)
         corpus, ids = self._corpus.select([0] * n), {}
         for stage in self.composition.stages:
             bound = stage.free_bound(stage.given(corpus))

@@ -12,10 +12,10 @@ import numpy as np
 
 from fstcrf import display
 from fstcrf.arguments import real_number
-from fstcrf.arrays import Array, Floats, Longs
+from fstcrf.arrays import Array, Floats
 from fstcrf.errors import FstcrfError, GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
-from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.answer import Answer, TapeAnswer
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.findings import Confidence
@@ -23,7 +23,6 @@ from fstcrf.lattices.many import log_partition, ranked
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
-from fstcrf.ragged import Ragged
 from fstcrf.storage import PRODUCT, SEGMENTS, read_arrays, write_arrays
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.known import Bias, Forced, Known, Request
@@ -32,7 +31,6 @@ from fstcrf.taggers.model.reading import Data, SentenceLike
 from fstcrf.taggers.spelling import Spelling
 from fstcrf.taggers.tagger import ArrayT, LabelsT, selected
 from fstcrf.taggers.taggers import CRF, Composable, Composition
-from fstcrf.text.corpus.schemes import SpanArrays
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -313,21 +311,15 @@ class _Spelled(Distributions):
         rows = self.lattices[tape]
         return [None if row is None else spelling.marginals(row, tape) for row in rows]
 
-    def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
-        """Return the probability of each of the spans, float64 [M]; 0 without a lattice."""
-        if tape not in (self.spellings or {}):
-            return super().span_probabilities(tape, spans, offsets)
-        chances = np.zeros(len(spans.start))
-        for b, own in enumerate(Ragged(np.searchsorted(spans.start, offsets)).slices()):
-            lattice: Any = self.lattices[tape][b]
-            if lattice is None or own.start == own.stop:
-                continue
-            first = offsets[b]
-            start, end = (spans.start[own] - first).tolist(), (spans.end[own] - first).tolist()
-            types = [spans.types[k] for k in spans.type[own].tolist()]
-            triples = list(zip(start, end, types, strict=True))
-            chances[own] = lattice.span_probabilities(triples, tape=tape)
-        return chances
+    def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
+        """Return the probability of each span of the k-th best paths; 0 without a lattice."""
+        if answer.name not in (self.spellings or {}):
+            return super().span_probabilities(answer, k)
+        rows: Any = zip(self.lattices[answer.name], answer.spans(k=k), strict=True)
+        return [
+            row.span_probabilities(own, tape=answer.name) if row and own else np.zeros(len(own))
+            for row, own in rows
+        ]
 
     def confidence(self, sentence: int, path: Path) -> Confidence:  # noqa: ARG002
         """Return how sure the best path of a sentence is; see `Lattice.confidence`."""

@@ -246,7 +246,8 @@ def emissions(draw: Bytes) -> None:
             threads=1 + draw.number(2),
         )
     )
-    made = fstcrf.Emissions(scores, lengths, labels=names, transitions=draw.values(labels, labels))
+    steps = draw.values(labels, labels)
+    made = fstcrf.Lattices.from_arrays(names, scores, steps, lengths=lengths)
     _each(made.marginals, made.log_partition)
 
 

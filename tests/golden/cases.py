@@ -596,13 +596,11 @@ def of_arrays(path: Path) -> Any:
     second = fstcrf.Lattice.from_arrays(list("xy"), known["other"])
     both = fstcrf.compose(first, second, coupling={(0, 1): known["coupling"]}, weights=[1.0, 0.5])
     ruled = first & at_most(1, "A")
-    batch: dict[str, Any] = {
-        "labels": list("ABC"),
-        "transitions": known["arc"],
-        "grammar": at_most(1, "A"),
-    }
-    emissions = fstcrf.Emissions(np.stack([known["node"]] * 2), [5, 3], **batch)
-    answer = emissions.decode(2)
+    both_rows = np.stack([known["node"]] * 2)
+    free = fstcrf.Lattices.from_arrays(list("ABC"), both_rows, known["arc"], lengths=[5, 3])
+    batch = free & at_most(1, "A")
+    answer = batch.decode(2)
+    padded = [np.pad(rows, ((0, 5 - len(rows)), (0, 0))) for rows in batch.marginals()]
     return {
         name: {
             "nbest": [[one.labels, one.score, one.probability] for one in lattice.nbest(4)],
@@ -613,8 +611,8 @@ def of_arrays(path: Path) -> Any:
         for name, lattice in (("first", first), ("coupled", both), ("ruled", ruled))
     } | {
         "coupled marginals": list(map(numbers, both.marginals())),
-        "batch": [answer.labels(), numbers(answer.scores), numbers(emissions.log_partition())],
-        "batch marginals": numbers(emissions.marginals()),
+        "batch": [answer.labels(), numbers(answer.scores), numbers(batch.log_partition())],
+        "batch marginals": numbers(padded),
     }
 
 

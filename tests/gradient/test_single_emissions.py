@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fstcrf.kernel.emissions import EmissionRows, Emitter
+from fstcrf.ragged import Ragged
 
 TOKENS = 20_000
 
@@ -23,7 +24,7 @@ def test_counts_of_a_long_sentence(size: int, alike: bool) -> None:
     label = np.arange(size, dtype=np.int32)
     emitter = Emitter(size, label, arc, ends, ends)
     single, double = (
-        EmissionRows(emitter, scores, np.asarray([TOKENS]), TOKENS).sums(arcs=True)
+        EmissionRows(emitter, scores, Ragged.from_lengths([TOKENS]), TOKENS).sums(arcs=True)
         for scores in (rows, rows.astype(np.float64))
     )
     assert not single.left.any()

@@ -242,6 +242,7 @@ CELLS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "part", "scale"), CELLS)
 def test_large_weights(name: str, part: str, scale: float) -> None:
     one = made(name)

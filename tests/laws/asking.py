@@ -21,7 +21,7 @@ from fstcrf import Lattice
 from fstcrf.arrays import Floats
 from fstcrf.errors import NoPathError
 from fstcrf.lattices import probable_spans, span_probabilities
-from tests.laws.kinds import Case, Facts, Way, log_sum, units
+from tests.laws.kinds import Case, Facts, Row, Way, log_sum, units
 
 __all__ = ["QUESTIONS", "Question", "differs", "marginals"]
 
@@ -318,7 +318,10 @@ def _att(case: Case) -> float:
     return onwards("0")
 
 
-def _among(case: Case) -> list[Any]:
+def _among(case: Case) -> Sequence[Any]:
+    """Return the lattice between two others: the batch that it is a row of, if there is one."""
+    if isinstance(case.lattice, Row):
+        return case.lattice.batch
     return [case.others[0], case.lattice, case.others[1]]
 
 

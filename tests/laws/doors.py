@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import CRF, Composition, Emissions, Lattice, Pipeline
+from fstcrf import CRF, Composition, Lattice, Lattices, Pipeline
 from fstcrf.errors import NoPathError
+from fstcrf.ext import gradients
 from fstcrf.ext.foreign.conversion import written
-from fstcrf.lattices.emissions import gradients
 from fstcrf.lattices.emissions.reading import Scores, read_scores
+from fstcrf.lattices.emissions.structure import ChainParameters
 from fstcrf.taggers import Tagger
 from tests.laws.questions import TAPES, Answer, Labelling, Question, Refusal, Told, tagger
 from tests.support.command import run
@@ -230,14 +231,19 @@ def of_answer(question: Question, answer: Any) -> Answer:
     ]
 
 
+def batch_of(question: Question) -> Lattices[Any]:
+    scores, arcs = question.arrays(question.tapes)
+    batch = Lattices.from_arrays(TAPES[question.tapes], scores, arcs)
+    return batch if question.rule is None else batch & question.rule.grammar()
+
+
 def emissions(question: Question) -> Answer:
-    batch = Emissions(question.arrays(question.tapes)[0], **array_options(question))
-    return of_answer(question, batch.decode())
+    return of_answer(question, batch_of(question).decode())
 
 
 def ranked_emissions(question: Question) -> Answer:
     """Ask for the two best, which are searched in another way, and for sums."""
-    batch = Emissions(question.arrays(question.tapes)[0], **array_options(question))
+    batch = batch_of(question)
     answer, log_z = batch.decode(2), batch.log_partition()
     return [
         None
@@ -258,7 +264,7 @@ def heads(question: Question) -> Answer:
     tapes = tuple((tape, TAPES[tape]) for tape in question.tapes)
     made = gradients.Heads(tapes, grammar=None if rule is None else rule.grammar())
     chains = [
-        gradients.ChainParameters(question.arrays(tape)[1], *np.zeros((2, len(labels))))
+        ChainParameters(question.arrays(tape)[1], *np.zeros((2, len(labels))))
         for tape, labels in tapes
     ]
 

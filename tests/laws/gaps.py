@@ -17,7 +17,7 @@ from fstcrf import errors
 __all__ = ["ALGEBRA", "QUESTIONS", "Gap", "gap_of", "hold"]
 
 _GROUPS = {
-    "tokens": "chain, second order, joint",
+    "tokens": "chain, second order, joint, arrays, moving arrays",
     "arcs": "segments, spans, sausage, ctc, words, acyclic, paths",
     "lists": "fstcrf.best, fstcrf.nbest, fstcrf.log_partition, fstcrf.marginals, fstcrf.sample",
     "span lists": "lattices.probable_spans, lattices.span_probabilities",
@@ -73,18 +73,16 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 
 # Of kinds, questions and states.
 QUESTIONS = _read("""
-chain rule, emissions | lists, span lists | *
-    OptionError: they are no rows of an engine, so they are asked one by one
+chain rule | fstcrf.marginals, lattices.probable_spans | *
+    OptionError: sums over later tapes have no closed form
+chain rule | lattices.span_probabilities | *
+    AttributeError: there is no such call
+chain rule | fstcrf.sample, fstcrf.log_partition | ruled
+    OptionError: sums under a grammar have no closed form
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
-chain rule, emissions | strings, expectations | *
+chain rule | strings, expectations, confidence | *
     AttributeError: of lattices of tokens and of arcs alone
-chain rule, emissions | confidence | *
-    AttributeError: of lattices of tokens and of arcs alone
-emissions | restrict to boundaries | *
-    TypeError: of lattices of tokens and of arcs alone
-emissions | nbest of a tape | *
-    TypeError: the n best are of paths alone
 ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
 chain rule | probability, probabilities of paths, nbest of a tape | hard, soft
@@ -100,10 +98,6 @@ chain rule | span_probability | alive, dead
 chain rule | restrict, restrict to boundaries, scale, weighted, probable_spans, risks | *
     OptionError: it is no transducer
 chain rule | span_probabilities, without_grammar, to_att | *
-    AttributeError: there is no such call
-emissions | probability, arc_marginals, span_probability, to_fst and back, forms | *
-    AttributeError: there is no such call
-emissions | scale, weighted, without_grammar | *
     AttributeError: there is no such call
 """)
 

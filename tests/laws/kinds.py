@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import fstcrf
-from fstcrf import CRF, Emissions, Grammar, Lattice
+from fstcrf import CRF, Grammar, Lattice, Lattices
 from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import NoPathError
 from fstcrf.ext.lexicon import Characters, Entry, Kind, Lexicon
 from fstcrf.machines.openfst import Machine
 
-__all__ = ["KINDS", "RULES", "Case", "Facts", "Rule", "Tape", "Way", "log_sum", "units"]
+__all__ = ["KINDS", "RULES", "Case", "Facts", "Row", "Rule", "Tape", "Way", "log_sum", "units"]
 
 Facts = tuple[tuple[int, int, str], ...]
 """What stands on a tape: start, end (exclusive) and label, in order."""
@@ -191,7 +190,9 @@ class _Arrays(NamedTuple):
     def ways(self, labels: Sequence[str], tape: str) -> list[Way]:
         found = []
         for y in product(range(len(labels)), repeat=len(self.node)):
-            parts = [*self.node[range(len(y)), y], *(self.step[pair] for pair in pairwise(y))]
+            steps = self.step if self.step.ndim == 3 else [self.step] * len(y)
+            parts = [*self.node[range(len(y)), y]]
+            parts += [step[pair] for step, pair in zip(steps, pairwise(y), strict=False)]
             parts += [self.initial[y[0]], self.final[y[-1]]] if y else []
             found.append(Way(float(sum(parts)), {tape: units([labels[k] for k in y])}))
         return [way for way in found if way.score > -math.inf]
@@ -426,73 +427,66 @@ def paths(rng: Any, tokens: int) -> Case:
     return _machine(arcs, [-math.inf] * last + [0.0], tokens)
 
 
-# --- Batches of their own kind, one row of which is asked -----------------------------------------
+# --- Batches, one row of which is asked -----------------------------------------------------------
 
 
-class _Row:
-    """Row 1 of a batch, asked as a lattice is asked; `batch` is made of a grammar."""
+class Row:
+    """Row 1 of a batch: of what the batch is asked, its answer; of all else, its own."""
 
-    def __init__(self, make: Callable[[Grammar | None], Any], grammar: Any = None) -> None:
-        self.make, self.batch = make, make(grammar)
+    def __init__(self, batch: Lattices[Any]) -> None:
+        self.batch = batch
 
-    def __and__(self, grammar: Grammar) -> _Row:
-        return type(self)(self.make, grammar)
+    def __and__(self, grammar: Grammar) -> Row:
+        return Row(self.batch & grammar)
 
     def __getattr__(self, name: str) -> Any:
-        ask = getattr(self.batch, name)
-        return lambda *args, **options: ask(*args, **options)[1]
-
-
-class _EmissionRow(_Row):
-    def __getattr__(self, name: str) -> Any:
-        ask = super().__getattr__(name)
-        return ask if name == "log_partition" else lambda *args: self._alive(ask(*args))
-
-    def _alive(self, found: Any) -> Any:
-        """Say as others do that there is no path; batches say it of all sentences together."""
-        if self.batch.dead[1]:
-            raise NoPathError("no path")
-        return found
+        if name in {"scale", "weighted", "without_grammar"}:
+            return lambda *given: Row(getattr(self.batch, name)(*given))
+        if name in {"score", "probability"}:
+            rows = [["O"] * len(one) for one in self.batch]
+            return lambda said: float(getattr(self.batch, name)([rows[0], said, rows[2]])[1])
+        if name == "span_probabilities":
+            return lambda asked: self.batch.span_probabilities([[], asked, []])[1]
+        if name in _OF_BATCHES:
+            return lambda *given, **options: getattr(self.batch, name)(*given, **options)[1]
+        return getattr(self.batch[1], name)
 
     def best(self) -> Any:
-        return self._alive(self.nbest(1) or [None])[0]
+        path = self.batch.best()[1]
+        return self.batch[1].best() if path is None else path
 
-    def nbest(self, n: int) -> Any:
-        return self.batch.decode(n).paths(1)
-
-    def restrict(self, mask: Any) -> Any:
-        allowed = np.zeros((3, self.batch.scores.width, 3), dtype=bool)
-        allowed[1, : len(mask)] = mask
-        return _EmissionRow(lambda _: self.batch.masked(allowed))
-
-    def score(self, labels: Any) -> float:
-        rows = [["O"] * length for length in self.batch.lengths.tolist()]
-        return float(self.batch.score([rows[0], list(labels), rows[2]])[1])
+    def nbest(self, n: int, tapes: Any = None) -> Any:
+        return self.batch[1].nbest(n, tapes=tapes) if tapes else self.batch.decode(n).paths(1)
 
     def sample(self, n: int, *, seed: int = 0) -> Any:
-        drawn = self._alive(self.batch.sample(n, seed=seed)[1])
-        return [[BIO[k] for k in row if k >= 0] for row in drawn]
+        return self.batch.sample(n, seed=seed)[1]
 
-    def marginals(self) -> Any:
-        return self._alive(self.batch.marginals()[1, : self.batch.lengths[1]])
-
-    def max_marginals(self) -> Any:
-        return self.batch.max_marginals()[1, : self.batch.lengths[1]]
-
-    def span_probabilities(self, asked: Any) -> Any:
-        return self._alive(self.batch.span_probabilities([[], asked, []])[1])
+    def restrict(self, mask: Any = None, **options: Any) -> Any:
+        if options:
+            return self.batch[1].restrict(**options)
+        every = [np.ones((len(one), 3), dtype=bool) for one in self.batch]
+        return Row(self.batch.restrict([every[0], mask, every[2]]))
 
 
-def emissions(rng: Any, tokens: int) -> Case:
-    arrays = _Arrays.of(rng, tokens, 3)
-    rows = [rng.normal(size=(2, 3)), arrays.node, rng.normal(size=(tokens + 1, 3))]
-    ends: dict[str, Any] = {
-        "transitions": arrays.step,
-        "initial": arrays.initial,
-        "final": arrays.final,
-    }
-    row = _EmissionRow(lambda grammar: Emissions(rows, labels=BIO, grammar=grammar, **ends))
-    return _case(row, tokens, {"label": Tape(BIO)}, arrays.ways(BIO, "label"))
+_OF_BATCHES = {"log_partition", "entropy", "marginals", "max_marginals", "arc_marginals"}
+_OF_BATCHES |= {"probable_spans", "minimum_risk"}
+
+
+def arrays(rng: Any, tokens: int) -> Case:
+    given = _Arrays.of(rng, tokens, 3)
+    rows = [rng.normal(size=(2, 3)), given.node, rng.normal(size=(tokens + 1, 3))]
+    batch = Lattices.from_arrays(BIO, rows, *given[1:])
+    return _case(Row(batch), tokens, {"label": Tape(BIO)}, given.ways(BIO, "label"))
+
+
+def moving(rng: Any, tokens: int) -> Case:
+    """Successions that differ from token to token."""
+    given = _Arrays.of(rng, tokens, 3)
+    rows = [rng.normal(size=(2, 3)), given.node, rng.normal(size=(tokens + 1, 3))]
+    steps = [rng.normal(size=(max(len(row) - 1, 0), 3, 3)) for row in rows]
+    batch = Lattices.from_arrays(BIO, rows, steps, *given[2:])
+    ways = given._replace(step=steps[1]).ways(BIO, "label")
+    return _case(Row(batch), tokens, {"label": Tape(BIO)}, ways)
 
 
 KINDS: dict[str, Callable[[Any, int], Case]] = {
@@ -507,5 +501,6 @@ KINDS: dict[str, Callable[[Any, int], Case]] = {
     "words": words,
     "acyclic": acyclic,
     "paths": paths,
-    "emissions": emissions,
+    "arrays": arrays,
+    "moving arrays": moving,
 }

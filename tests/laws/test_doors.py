@@ -119,7 +119,7 @@ def test_the_law_notices_another_refusal() -> None:
 
 
 def test_the_law_notices_arrays_without_their_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "structure", lambda labels, _: structure(labels, None))
+    monkeypatch.setattr(batch, "structure", lambda tape, _: structure(tape, None))
     for door in ("emissions", "decode", "decode float32"):
         check(DOORS[door], "plain")
         with pytest.raises(AssertionError):

@@ -15,12 +15,14 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import CRF, Corpus, Emissions, Grammar, Lattice
+from fstcrf import CRF, Corpus, Grammar, Lattice, Lattices
 from fstcrf.constraints import ANY, at_least, at_most, bio, never, requires
 from fstcrf.errors import ContradictionError, GrammarError, NoPathError
 from fstcrf.ext.documents import DocumentTagger
-from fstcrf.lattices.emissions.gradients import ChainParameters, Heads, likelihood
+from fstcrf.ext.gradients import Heads, likelihood
+from fstcrf.lattices.emissions.batch import ArrayLattices
 from fstcrf.lattices.emissions.reading import read_scores
+from fstcrf.lattices.emissions.structure import ChainParameters
 from fstcrf.machines.openfst import Machine, to_bytes
 from fstcrf.taggers.pipelines import TrainedPipeline
 
@@ -182,10 +184,10 @@ def _bare(grammar: Grammar) -> Grammar:
 def test_emissions(grammar: Grammar, dtype: Any, written_out: bool, threads: int) -> None:
     score, bare = _expected(grammar), _bare(grammar)
     scores = np.zeros((3, 2, 3), dtype=dtype)
-    whole = Emissions(scores, [2, 0, 2], labels=LABELS, grammar=bare, threads=threads)
-    batch = Emissions.of(whole.scores, LABELS, whole.chain, bare, written_out=written_out)
+    whole: Any = Lattices.from_arrays(LABELS, scores, lengths=[2, 0, 2])
+    batch = ArrayLattices(whole.scores, whole.tape, whole.chain, bare, written_out=written_out)
     for n in (1, 2):
-        answer = batch.decode(n)
+        answer = batch.decode(n, threads=threads)
         assert answer.scores.reshape(3, n)[1, 0] == score
         assert answer.dead.tolist() == [False, score == -np.inf, False]
         assert answer.probabilities.reshape(3, n)[1, 0] == (score > -np.inf)
@@ -193,14 +195,16 @@ def test_emissions(grammar: Grammar, dtype: Any, written_out: bool, threads: int
         assert answer.labels()[1] in ([], [[]])
     assert batch.log_partition()[1] == score
     assert batch.score([["O", "B-X"], [], ["O", "O"]])[1] == score
-    assert batch.dead[1] == (score == -np.inf)
-    assert batch.marginals()[1].sum() == 0.0
-    assert batch.max_marginals().shape == (3, 2, 3)
-    assert batch.entropy()[1] == 0.0
-    assert (batch.sample(2)[1] == -1).all()
-    assert (batch.minimum_risk()[1] is None) == (score == -np.inf)
-    assert len(batch.probable_spans()[1]) == 0
-    assert batch.span_probabilities([[], [], []])[1].shape == (0,)
+    assert batch.decode().marginals()[1].shape == (0, 3)
+    assert [len(table) for table in batch.max_marginals()] == [2, 0, 2]
+    asked: list[Any] = [batch.marginals, batch.entropy, batch.minimum_risk, batch.probable_spans]
+    asked += [partial(batch.sample, 2), partial(batch.span_probabilities, [[], [], []])]
+    for ask in asked:
+        if score > -np.inf:
+            assert len(ask()) == 3
+        else:
+            with pytest.raises(NoPathError, match="sentence 1: the sentence has no tokens"):
+                ask()
     one = fstcrf.decode(scores[:, :0], labels=LABELS, grammar=bare)
     assert one.scores.tolist() == [score] * 3
 

@@ -82,6 +82,7 @@ def check(parts: list[CRF], data: list[Any], n: int) -> int:
     return compared
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 @pytest.mark.parametrize("case", ["pair", "three in a row", "two readers", "order 2", "apart"])
 def test_it_is_the_search_from_lattices(case: str) -> None:

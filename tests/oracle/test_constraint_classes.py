@@ -184,6 +184,7 @@ def test_occurrences(name: str, n_names: int, broken: Broken) -> None:
         check(make, f"{name}[{arguments}@]", labels, count)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "broken"), ABOUT_TOKENS, ids=[n for n, _ in ABOUT_TOKENS])
 def test_tokens(name: str, broken: Callable[[Places, int], int]) -> None:
     for seed in range(33):

@@ -52,6 +52,7 @@ def scaled(model: Consistency | Fields, strength: float) -> Consistency | Fields
     return Consistency([replace(v, penalty=v.penalty * strength) for v in model.violations])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("model", [SEQUENCES, FIELDS])
 @pytest.mark.parametrize("strength", [0.3, 3.0])
 @pytest.mark.parametrize("seed", range(2))

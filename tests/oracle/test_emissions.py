@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf import Emissions
+from fstcrf import Lattices
 from fstcrf.constraints import at_most, bioes, never, requires, transitions
 from fstcrf.machines.grammar import Grammar
 
@@ -27,16 +27,25 @@ def test_threads_and_company_change_no_bit() -> None:
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(150, 40, 5)).astype(np.float32) * 3
     lengths = rng.integers(0, 41, 150)
-    model: Any = {"labels": LABELS, "transitions": rng.normal(size=(5, 5)), "grammar": bioes()}
-    one, two = (Emissions(scores, lengths, threads=k, **model) for k in (1, 2))
-    np.testing.assert_array_equal(one.decode().ids, two.decode().ids)
-    pairs = zip(one.decode().span_probabilities(), two.decode().span_probabilities(), strict=True)
-    for mine, other in pairs:
-        np.testing.assert_array_equal(mine, other)
-    for name in ("log_partition", "marginals"):
-        np.testing.assert_array_equal(getattr(one, name)(), getattr(two, name)())
+    chain = rng.normal(size=(5, 5))
+
+    def made(some: Any) -> Any:
+        return Lattices.from_arrays(LABELS, scores[some], chain, lengths=lengths[some]) & bioes()
+
+    batch = made(np.arange(150).repeat(9))
+    assert len(batch.groups()) > 1
+    for name in ("span_probabilities", "marginals", "labels", "confidence"):
+        mine, other = (batch.decode(threads=k) for k in (1, 2))
+        given = (7,) if name == "confidence" else ()
+        one, two = (getattr(answer, name)(*given) for answer in (mine, other))
+        if name in ("labels", "confidence"):
+            assert one == two
+        else:
+            assert all(map(np.array_equal, one, two))
+    np.testing.assert_array_equal(batch.log_partition(), batch.log_partition(threads=2))
+    tables, answer = batch.marginals(), batch.decode()
     for b in (0, 3, 149):
-        alone = Emissions(scores[b : b + 1], lengths[b : b + 1], **model)
-        assert (alone.decode().ids[0] == one.decode().ids[b]).all()
-        assert alone.decode().scores[0] == one.decode().scores[b]
-        np.testing.assert_array_equal(alone.marginals()[0], one.marginals()[b])
+        alone = made(np.array([b]))
+        assert alone.decode().labels()[0] == answer.labels()[9 * b]
+        assert alone.decode().scores[0] == answer.scores[9 * b]
+        np.testing.assert_array_equal(alone.marginals()[0], tables[9 * b])

@@ -89,6 +89,7 @@ def test_a_search_in_vain_costs_a_share_of_the_product() -> None:
     assert popped < best([lattice], search="lazy").popped[0] / 4
 
 
+@pytest.mark.thorough
 def test_a_legal_path_that_is_not_found_at_once_costs_no_search() -> None:
     """Rules that each leave the last token a label, and no label together: then tokens count."""
     case = drawn(10, 44)
@@ -122,6 +123,7 @@ def test_sentences_too_long_for_the_product_are_searched(monkeypatch: pytest.Mon
 # --- What is found --------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ["contiguous", "soft", "order"])
 @pytest.mark.parametrize("tapes", [1, 2, 3])
 @pytest.mark.parametrize("n", [1, 3])

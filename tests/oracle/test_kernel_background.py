@@ -24,6 +24,7 @@ KINDS: dict[str, dict[str, Any]] = {"all pairs": {}, "classes": {"classes": 3, "
 every_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rest", [0.0, -3.0, 5.0])
 @pytest.mark.parametrize("states", [1, 2, 3, 7, 8, 9, 16, 17, 33, 70])
 def test_sweep(variant: str, states: int, rest: float) -> None:

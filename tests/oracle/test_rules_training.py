@@ -103,6 +103,7 @@ def penalty(tagger: CRF, l2: float, rule_l2: float) -> Floats:
     return np.repeat([l2, rule_l2], [tagger.space.size, len(OPEN)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scale", [0.5, 12.0, 300.0])
 def test_objective_and_gradients_are_those_of_enumeration(
     tagger: CRF, scale: float, variant: str
@@ -146,6 +147,7 @@ def test_without_rules_it_is_the_likelihood_of_a_tagger(tagger: CRF) -> None:
     assert gradient[:-1] == pytest.approx(slopes, rel=1e-9, abs=1e-10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["chain", "second order"])
 def test_hard_rules_hold_in_training_as_a_grammar_of_crf_train_does(name: str) -> None:
     """A rule that they forbid, so none: the tagger of CRF.train(grammar=)."""
@@ -173,6 +175,7 @@ def log_p(tagger: CRF | fstcrf.Composition, sentence: fstcrf.text.corpus.Sentenc
     return lattice.score(list(sentence["tag"])) - lattice.log_partition()
 
 
+@pytest.mark.thorough
 def test_a_maximum_from_wherever_it_starts(tagger: CRF) -> None:
     data = corpus(60, 5)
     how: dict[str, Any] = {"l2": 0.2, "tagger_l2": 0.4, "delta": 0.0, "on_missing": "skip"}
@@ -202,6 +205,7 @@ def test_what_is_returned_is_the_model(tagger: CRF) -> None:
     assert both.after == pytest.approx(total / n, abs=1e-9)
 
 
+@pytest.mark.thorough
 def test_threads_and_a_run_in_two_parts_give_the_same_bits(tagger: CRF, tmp_path: Path) -> None:
     data, path = corpus(80, 8), tmp_path / "state"
     how: dict[str, Any] = {"on_missing": "skip", "delta": 0.0}

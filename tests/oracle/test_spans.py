@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf import Emissions
+from fstcrf import Lattices
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, bioes, contiguous
 from fstcrf.errors import GrammarError, NoPathError, OptionError, TooLargeError
@@ -140,7 +140,7 @@ def readable(labels: tuple[str, ...], scheme: str) -> bool:
 
 def refused(lattice: Lattice, labels: tuple[str, ...], scheme: str) -> None:
     """No span can be there: that is an error at every door, as where spans are decoded."""
-    scores = Emissions(np.zeros((1, len(lattice), len(labels))), labels=labels)
+    scores = Lattices.from_arrays(labels, np.zeros((1, len(lattice), len(labels))))
     answer = scores.decode()
     doors: list[Callable[[], Any]] = [
         lambda: lattice.probable_spans(scheme=scheme),

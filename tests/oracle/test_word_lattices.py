@@ -136,6 +136,7 @@ def _annotated(generator: np.random.Generator, lexicon: Lexicon, text: str) -> A
     return Annotation(text, (), {k: k not in inside for k in chosen if generator.random() < 0.5})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("costs", ["none", "fixed", "scaled"])
 @pytest.mark.parametrize("seed", range(6))
 def test_likelihood_and_gradient_are_those_of_all_ways(seed: int, costs: Costs) -> None:
@@ -196,6 +197,7 @@ def _by_name(corpus: Any, chosen: Any, theta: np.ndarray[Any, Any]) -> dict[tupl
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("costs", ["none", "fixed", "scaled"])
 @pytest.mark.parametrize("seed", range(4))
 def test_lattices_of_a_trained_model_have_all_ways(seed: int, costs: Costs) -> None:

@@ -129,6 +129,7 @@ DOORS: dict[str, Door] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 @pytest.mark.parametrize("way", WAYS)
 @every_grammar

@@ -59,6 +59,7 @@ def legal(rule: Grammar, sentence: dict[str, list[str]], tags: tuple[str, ...]) 
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", list(RULES))
 def test_beside_all_labellings(tagger: CRF, name: str) -> None:
     joint: Any = tagger & RULES[name]

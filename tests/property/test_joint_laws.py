@@ -138,6 +138,7 @@ def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
             assert close(found.score, truth.ranking[number][0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", THREE)
 @pytest.mark.parametrize("budget", [2, 3, 4, 1024])
 def test_labels_are_found_where_the_cascade_has_none(case: str, budget: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from fstcrf import Emissions, Lattice
+from fstcrf import Lattice, Lattices
 from fstcrf.arrays import Array, Bools, Floats, Ints
 from fstcrf.constraints import at_least, at_most, end_with, requires, start_with
 from fstcrf.machines.grammar import Grammar
@@ -93,8 +93,9 @@ def test_batches(
     arcs = drawn(rng, (size, size), min(magnitude, 100.0), holes)
     first, last = rng.normal(size=(2, size))
     labels = [f"l{k}" for k in range(size)]
-    batch = Emissions(scores, labels=labels, transitions=arcs, initial=first, final=last)
-    log_z, marginals, answer = batch.log_partition(), batch.marginals(), batch.decode()
+    batch = Lattices.from_arrays(labels, scores, arcs, first, last)
+    log_z, answer = batch.log_partition(), batch.decode()
+    marginals = answer.marginals()
     for b in range(2):
         wanted = in_logs(scores[b].astype(np.float64), arcs, first, last)
         assert bool(answer.dead[b]) == (wanted.best == NEVER) == (log_z[b] == NEVER)

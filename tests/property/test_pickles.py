@@ -244,10 +244,9 @@ def joint(normalize: Any = "product") -> fstcrf.Composition:
     return fstcrf.compose(tagger(), reader(), normalize=normalize) & bio(tape="ner")
 
 
-def emissions(grammar: Grammar | None = None, dtype: str = "f4") -> fstcrf.Emissions:
-    return fstcrf.Emissions(
-        SCORES.astype(dtype), [3, 2], labels=LABELS, transitions=np.eye(4), grammar=grammar
-    )
+def arrays(grammar: Grammar | None = None, dtype: str = "f4") -> fstcrf.Lattices[Any]:
+    found = fstcrf.Lattices.from_arrays(LABELS, SCORES.astype(dtype), np.eye(4), lengths=[3, 2])
+    return found if grammar is None else found & grammar
 
 
 def token_decoder(**options: Any) -> fstcrf.TokenDecoder:
@@ -417,10 +416,11 @@ KINDS_OF_THINGS: dict[str, Kind] = {
     ),
     "Pieces": (lambda: PIECES, token_decoder().decode_all),
     "segment lattice": (segments, lambda one: (one.best(), one.log_partition())),
-    "Emissions": (emissions, of_batch),
-    "Emissions in float64": (lambda: emissions(None, "f8"), of_batch),
-    "Emissions under a grammar": (lambda: emissions(bio() & at_most(1, "A")), of_batch),
-    "Emissions searched": (lambda: emissions(constraints.contiguous(), "f8"), of_batch),
+    "Lattices": (lambda: fstcrf.Lattices([tagger().lattice(text) for text in TEXTS]), of_batch),
+    "Lattices of arrays": (arrays, of_batch),
+    "Lattices in float64": (lambda: arrays(None, "f8"), of_batch),
+    "Lattices under a grammar": (lambda: arrays(bio() & at_most(1, "A")), of_batch),
+    "Lattices searched": (lambda: arrays(constraints.contiguous(), "f8"), of_batch),
     "answer of a tagger": (lambda: tagger().decode(TEXTS), of_answer),
     "answer with forced labels": (
         lambda: tagger().decode(TEXTS[:2], n=2, forced=[["D", "N", None, None], None]),
@@ -451,8 +451,8 @@ KINDS_OF_THINGS: dict[str, Kind] = {
         ),
         of_answer,
     ),
-    "answer of arrays": (lambda: emissions(bio()).decode(), of_answer),
-    "answer of arrays, n best": (lambda: emissions(bio()).decode(3), of_answer),
+    "answer of arrays": (lambda: arrays(bio()).decode(), of_answer),
+    "answer of arrays, n best": (lambda: arrays(bio()).decode(3), of_answer),
     "answer of documents": (
         lambda: DocumentTagger(tagger(), []).decode(COLUMNS),
         lambda a: (a.labels(), a.scores, a.probabilities),
@@ -500,6 +500,7 @@ def equal(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", KINDS_OF_THINGS)
 @pytest.mark.parametrize("used", [False, True])
 def test_everything_else(name: str, used: bool) -> None:
@@ -534,7 +535,7 @@ def answered(name: str, value: Any) -> Any:
 
 @pytest.mark.thorough
 def test_other_processes_answer_alike() -> None:
-    names = ["Emissions under a grammar", "TokenDecoder with all", "answer of a tagger", "Lattice"]
+    names = ["Lattices under a grammar", "TokenDecoder with all", "answer of a tagger", "Lattice"]
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         for name in names:
             make, ask = KINDS_OF_THINGS[name]

@@ -137,6 +137,7 @@ OTHER_KINDS = [n for n in KINDS if n not in JOINT_KINDS]
 BIAS = 3.0
 
 
+@pytest.mark.thorough
 @every_kind
 @fewer(2)
 @given(text=TEXTS)

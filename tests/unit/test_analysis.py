@@ -261,6 +261,7 @@ def folder(ner: CRF, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.thorough
 def test_report_in_the_shell(folder: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     columns = ("--columns", "word,ner,pos")

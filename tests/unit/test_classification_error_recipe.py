@@ -69,6 +69,7 @@ def test_folds_are_what_is_trained_on_by_thirds(folder: Path) -> None:
     assert task.dev is None
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore:labels of the held-out data that training never saw")
 def test_settings_are_chosen_by_means_over_folds(
     folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -115,6 +115,7 @@ def test_files_that_options_name_count_by_content() -> None:
     assert "another --grammar" in failure(*ask, "h.grm", status=2)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", [(), ("--workers", 2)])
 def test_files_that_fail_are_named_and_the_others_done(how: tuple[Any, ...]) -> None:
     Path("in/a.txt").write_bytes(b"Anna\nmet V\n")
@@ -237,6 +238,7 @@ def test_progress_within_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert min(shares) < 100
 
 
+@pytest.mark.thorough
 def test_a_composition_with_documents(tmp_path: Path) -> None:
     first, second = taggers("pair")
     (fstcrf.compose(first, second)).save("joint.fstcrf")

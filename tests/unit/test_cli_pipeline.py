@@ -227,6 +227,7 @@ def test_another_kind_of_joint_decision(folder: Path, chain: Path) -> None:
         assert "--decode joint; this is marginals" in text
 
 
+@pytest.mark.thorough
 def test_the_input_says_what_it_is(tmp_path: Path) -> None:
     """The first task was trained on CoNLL-U, the second on columns: a text may be either."""
     out = tmp_path / "out"

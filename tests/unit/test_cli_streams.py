@@ -43,6 +43,7 @@ def _shell(command: str, folder: Path) -> tuple[int, str, str]:
 TRAIN = "F train t.txt --columns word,y --target y --template t.tpl --max-iterations 2"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "written"),
     [
@@ -63,11 +64,13 @@ def test_closed_streams_do_not_stop_the_work(folder: Path, command: str, written
         assert (folder / written).read_text().splitlines()[0] == "a A A"
 
 
+@pytest.mark.thorough
 def test_output_comes_without_standard_error(folder: Path) -> None:
     status, out, _ = _shell("F tag m.fstcrf t.txt 2>&-", folder)
     assert (status, out.splitlines()[0]) == (0, "a A A")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "told"),
     [

@@ -415,6 +415,7 @@ def test_a_reader_that_has_had_enough(field: str) -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.thorough
 def test_tagging_is_the_same_for_any_number_of_threads(field: str) -> None:
     outputs = {
         done("tag", field, corpus_path("test"), "--marginals", "--threads", n) for n in (1, 2, 7)

@@ -9,24 +9,47 @@ import numpy as np
 import pytest
 
 import fstcrf
-from fstcrf import Emissions, Grammar, decode, kernel
+from fstcrf import Grammar, Lattices, decode, kernel
 from fstcrf.constraints import at_most, bio, bioes
 from fstcrf.errors import (
     FstcrfError,
     GrammarError,
     KernelError,
     LabelError,
+    NoPathError,
     NumericError,
     OptionError,
     ShapeError,
 )
+from fstcrf.lattices.emissions.batch import ArrayLattices, Emitted
 from fstcrf.lattices.emissions.reading import usual_names
+from fstcrf.ragged import Ragged
 
 LABELS = ["O", "B-X", "I-X"]
 
 
 def drawn(*shape: int, seed: int = 0) -> Any:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def batch_of(
+    scores: Any,
+    lengths: Any = None,
+    *,
+    labels: Any = LABELS,
+    grammar: Grammar | None = None,
+    written_out: bool = True,
+    **chain: Any,
+) -> ArrayLattices:
+    """Return a batch; all in float64, as lattices are, where arcs are not written out."""
+    made = Lattices.from_arrays(labels, scores, lengths=lengths, **chain)
+    assert isinstance(made, ArrayLattices)
+    return ArrayLattices(made.scores, made.tape, made.chain, grammar, written_out=written_out)
+
+
+def is_read(batch: ArrayLattices) -> bool:
+    """Tell whether scores are read where they lie."""
+    return all(isinstance(group.engine, Emitted) for group in batch.groups())
 
 
 class Exported:
@@ -84,7 +107,7 @@ def test_scores_are_not_copied() -> None:
     labels = [f"L{i}" for i in range(20)]
     decode(scores[:, :10], labels=labels)
     tracemalloc.start()
-    batch = Emissions(scores, labels=labels)
+    batch = batch_of(scores, labels=labels)
     assert np.shares_memory(batch.scores.rows, scores)
     assert tracemalloc.get_traced_memory()[1] < scores.nbytes / 10
     tracemalloc.stop()
@@ -114,23 +137,24 @@ def test_labels_by_number() -> None:
 
 @pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 3), (0, 0, 3)])
 def test_nothing_is_an_answer_to_nothing(shape: tuple[int, int, int]) -> None:
-    batch = Emissions(np.zeros(shape, dtype=np.float32), labels=LABELS, grammar=bio())
+    batch = batch_of(np.zeros(shape, dtype=np.float32), grammar=bio())
     assert batch.decode().ids.shape == shape[:2]
     assert batch.decode(2).ids.shape == (shape[0], 2, shape[1])
-    assert batch.marginals().shape == shape
+    assert [table.shape for table in batch.marginals()] == [shape[1:]] * shape[0]
     assert batch.log_partition().tolist() == [0.0] * shape[0]
     assert batch.entropy().tolist() == [0.0] * shape[0]
-    assert batch.sample(2).shape == (shape[0], 2, shape[1])
-    assert batch.max_marginals().shape == shape
+    assert batch.sample(2) == [[()] * 2] * shape[0]
+    assert [table.shape for table in batch.max_marginals()] == [shape[1:]] * shape[0]
     assert [len(s) for s in batch.probable_spans()] == [0] * shape[0]
     assert batch.decode().labels() == [[]] * shape[0]
     assert not batch.decode().dead.any()
     assert len(batch.decode().span_probabilities()) == shape[0]
+    assert len(fstcrf.best(batch)) == len(batch.nbest(3)) == len(batch) == shape[0]
     assert decode([], labels=LABELS).ids.shape == (0, 0)
 
 
 def test_one_label() -> None:
-    batch = Emissions(drawn(2, 3, 1), [3, 1], labels=["O"])
+    batch = batch_of(drawn(2, 3, 1), [3, 1], labels=["O"])
     assert batch.decode().labels() == [["O"] * 3, ["O"]]
     np.testing.assert_allclose(batch.log_partition(), batch.decode().scores)
 
@@ -208,17 +232,63 @@ def test_what_is_wrong_is_said_in_one_line(
 
 
 def test_given_labels_that_do_not_fit() -> None:
-    batch = Emissions(drawn(2, 3, 3), [3, 2], labels=LABELS)
-    with pytest.raises(LabelError, match="sentence 1, token 1: label id 3"):
-        batch.score([[0, 1, 2], [0, 3]])
+    batch = batch_of(drawn(2, 3, 3), [3, 2])
     with pytest.raises(LabelError, match="sentence 0: no label 'B-Y'"):
         batch.score([["O", "B-Y", "O"], ["O", "O"]])
-    with pytest.raises(ShapeError, match="sentence 1: 1 tags for 2 tokens"):
-        batch.score([[0, 1, 2], [0]])
-    with pytest.raises(ShapeError, match="tags are"):
-        batch.score(np.zeros((2, 2), dtype=int))
-    named = batch.score([["O", "B-X", "I-X"], ["O", "O"]])
-    np.testing.assert_array_equal(named, batch.score([[0, 1, 2], [0, 0]]))
+    with pytest.raises(ShapeError, match="sentence 1: 1 labels for 2 tokens"):
+        batch.score([["O", "B-X", "I-X"], ["O"]])
+    with pytest.raises(ShapeError, match="labellings of 1 sentences for 2 lattices"):
+        batch.score([["O", "B-X", "I-X"]])
+    with pytest.raises(ShapeError, match=r"mask of sentence 1 is \[3, 3\], expected \[2, 3\]"):
+        batch.restrict([np.ones((3, 3))] * 2)
+    with pytest.raises(ShapeError, match="1 masks for 2 sentences"):
+        batch.restrict([np.ones((3, 3))])
+    with pytest.raises(ShapeError, match="2 lattices beside 1"):
+        batch @ [batch[0]]
+    for wrong in (np.zeros((1, 2, 3, 3)), [np.zeros((2, 3, 3))]):
+        with pytest.raises(ShapeError, match="transitions of 1 sentences, expected 2"):
+            batch_of(drawn(2, 3, 3), transitions=wrong)
+    with pytest.raises(ShapeError, match="transitions of sentence 1"):
+        batch_of(drawn(2, 3, 3), transitions=[np.zeros((2, 3, 3)), np.zeros((1, 3, 3))])
+
+
+# --- A batch is a sequence of lattices ------------------------------------------------------------
+
+
+def batches() -> list[Lattices[Any]]:
+    scores, steps = drawn(3, 4, 3).astype(float), drawn(3, 3, 3, 3, seed=1).astype(float)
+    lengths = [4, 1, 3]
+    chain = {"transitions": drawn(3, 3, seed=2), "initial": drawn(3, seed=3)}
+    first = Lattices.from_arrays(LABELS, scores, **chain, lengths=lengths)
+    moving = Lattices.from_arrays(LABELS, scores, steps, lengths=lengths)
+    return [first, first & at_most(1, "X"), moving, moving & bio(), first.select(np.array([2, 0]))]
+
+
+@pytest.mark.parametrize("batch", batches())
+def test_a_batch_answers_as_its_rows_do(batch: Lattices[Any]) -> None:
+    masks = [np.arange(3) < 2 for _ in batch]
+    masks = [np.tile(mask, (len(row), 1)) for mask, row in zip(masks, batch, strict=True)]
+    other = Lattices.from_arrays(["U", "V"], [drawn(len(row), 2) for row in batch], tape="z")
+    changed = {
+        "restrict": (
+            batch.restrict(masks),
+            [row.restrict(own) for row, own in zip(batch, masks, strict=True)],
+        ),
+        "scale": (batch.scale(0.5), [row.scale(0.5) for row in batch]),
+        "weighted": (batch.weighted(2.0), [row.weighted(2.0) for row in batch]),
+        "without_grammar": (batch.without_grammar(), [row.without_grammar() for row in batch]),
+        "&": (batch & at_most(0, "X"), [row & at_most(0, "X") for row in batch]),
+        "@": (batch @ other, [a @ b for a, b in zip(batch, other, strict=True)]),
+        "select": (batch.select(np.array([1])), batch[1:2]),
+    }
+    for several, rows in changed.values():
+        z = several.log_partition()
+        np.testing.assert_allclose(z, [row.log_partition() for row in rows], rtol=1e-12)
+        assert [p and p.labels for p in fstcrf.best(several)] == [row.best().labels for row in rows]
+    shown = batch.nbest(2, tapes=["label"])
+    assert shown == [row.nbest(2, tapes=["label"]) for row in batch]
+    with pytest.raises(NoPathError, match="sentence 1"):
+        batch.restrict([mask * (k != 1) for k, mask in enumerate(masks)]).marginals()
 
 
 # --- How it is computed ---------------------------------------------------------------------------
@@ -232,7 +302,7 @@ def test_float32_finds_what_float64_finds_in_a_long_document(variant: str) -> No
     moves = np.random.default_rng(4).normal(size=(size, size))
     labels = [f"L{i}" for i in range(size)]
     narrow = decode(scores, labels=labels, transitions=moves)
-    exact = Emissions(scores.astype(np.float64), labels=labels, transitions=moves)
+    exact = batch_of(scores.astype(np.float64), labels=labels, transitions=moves)
     wide = exact.decode()
     other = np.flatnonzero(narrow.ids[0] != wide.ids[0])
     assert len(other) < 20
@@ -250,10 +320,8 @@ def test_large_numbers_that_mean_never_cost_no_precision(mask: float) -> None:
     scores[2, 3:9, 2:] = mask
     moves = np.where(np.eye(9) > 0, -1e4, drawn(9, 9, seed=2).astype(float))
     labels = [f"L{i}" for i in range(9)]
-    narrow = Emissions(scores, labels=labels, transitions=moves)
-    wide = Emissions.of(
-        narrow.scores, narrow.labels, narrow.chain, None, written_out=False
-    )  # float64, another kernel
+    narrow = batch_of(scores, labels=labels, transitions=moves)
+    wide = batch_of(scores, labels=labels, transitions=moves, written_out=False)
     np.testing.assert_array_equal(narrow.decode().ids, wide.decode().ids)
     np.testing.assert_allclose(narrow.decode().scores, wide.decode().scores)
     np.testing.assert_allclose(narrow.marginals(), wide.marginals(), atol=2e-5)
@@ -275,16 +343,17 @@ def test_both_kernels_agree(
     scores[0] = (rng.normal(size=(30, 9)) * scale).astype(dtype)
     lengths = [30, 30, 1, 17, 0, 29]
     moves = rng.normal(size=(9, 9))
-    fast = Emissions(scores, lengths, labels=labels, transitions=moves, grammar=grammar)
-    slow = Emissions.of(fast.scores, fast.labels, fast.chain, grammar, written_out=False)
-    assert fast.rows is not None
-    assert slow.rows is None
+    asked: dict[str, Any] = {"labels": labels, "transitions": moves, "grammar": grammar}
+    fast, slow = (batch_of(scores, lengths, **asked, written_out=out) for out in (True, False))
+    assert is_read(fast)
+    assert not is_read(slow)
     close = 2e-5 if dtype is np.float32 else 1e-9
     one, two = fast.decode(), slow.decode()
     np.testing.assert_array_equal(one.dead, two.dead)
     np.testing.assert_allclose(one.scores, two.scores, rtol=1e-6 if close > 1e-6 else 1e-9)
     np.testing.assert_allclose(fast.log_partition(), slow.log_partition(), rtol=1e-6)
-    np.testing.assert_allclose(fast.marginals(), slow.marginals(), atol=close)
+    for a, b in zip(one.marginals(), two.marginals(), strict=True):
+        np.testing.assert_allclose(a, b, atol=close)
     mine, other = one.span_probabilities(), two.span_probabilities()
     if (one.ids == two.ids).all():
         for a, b in zip(mine, other, strict=True):
@@ -293,15 +362,15 @@ def test_both_kernels_agree(
 
 def test_a_grammar_with_many_states_is_not_written_out() -> None:
     labels = ("O", *(f"{a}-{t}" for t in "ABCDEFGH" for a in "BIES"))
-    few = Emissions(drawn(1, 3, 33), labels=labels, grammar=bioes())
-    many = Emissions(
+    few = batch_of(drawn(1, 3, 33), labels=labels, grammar=bioes())
+    many = batch_of(
         drawn(1, 3, 33),
         labels=labels,
         grammar=bioes() & at_most(1, "A") & at_most(2, "B") & at_most(3, "C") & at_most(4, "D"),
     )
-    assert few.rows is not None
-    assert many.rows is None
-    assert many.decode().labels() == [list(many.lattices[0].best().labels)]
+    assert is_read(few)
+    assert not is_read(many)
+    assert many.decode().labels() == [list(many[0].best().labels)]
 
 
 @pytest.mark.parametrize("low", [-1.1e300, -1e308, -1.7e308])
@@ -324,7 +393,7 @@ def test_scores_whose_sums_could_vanish_are_refused(low: float) -> None:
 def test_a_chain_that_is_no_number_is_refused() -> None:
     none = np.zeros(2)
     chain = kernel.Emitter(2, np.arange(2, dtype=np.int32), np.full((2, 2), np.nan), none, none)
-    lengths = np.array([3], dtype=np.int64)
+    lengths = Ragged.from_lengths([3])
     with pytest.raises(NumericError, match="transitions"):
         kernel.EmissionRows(chain, drawn(1, 3, 2), lengths, 3)
 
@@ -335,8 +404,8 @@ def test_long_sentences_are_done_block_by_block(tokens: int, dtype: type) -> Non
     scores: Any = (drawn(1, tokens, 9, seed=tokens) * 2).astype(dtype)
     moves = drawn(9, 9, seed=1).astype(float)
     labels = [f"L{i}" for i in range(9)]
-    fast = Emissions(scores, labels=labels, transitions=moves)
-    slow = Emissions.of(fast.scores, fast.labels, fast.chain, None, written_out=False)
+    fast = batch_of(scores, labels=labels, transitions=moves)
+    slow = batch_of(scores, labels=labels, transitions=moves, written_out=False)
     np.testing.assert_array_equal(fast.decode().ids, slow.decode().ids)
     assert fast.decode().scores == pytest.approx(slow.decode().scores, rel=1e-12)
     spoilt_late = scores.copy()
@@ -348,24 +417,24 @@ def test_long_sentences_are_done_block_by_block(tokens: int, dtype: type) -> Non
 
 
 def test_labels_that_are_none_are_refused_by_the_kernel() -> None:
-    batch = Emissions(drawn(1, 3, 3), labels=LABELS)
-    assert batch.rows is not None
+    engine = batch_of(drawn(1, 3, 3)).groups()[0].engine
+    assert isinstance(engine, Emitted)
+    flat = kernel.Emitter(3, np.arange(3, dtype=np.int32), np.zeros((3, 3)), *np.zeros((2, 3)))
+    rows = kernel.EmissionRows(flat, drawn(1, 3, 3), Ragged.from_lengths([3]), 3)
     for wrong in (3, -2):
         with pytest.raises(KernelError):
-            batch.path_spans(np.array([0, wrong, 0], dtype=np.int32))
+            engine.path_spans(np.array([0, wrong, 0], dtype=np.int32))
         with pytest.raises(KernelError):
-            batch.rows.given(np.array([[0, wrong, 0]], dtype=np.int32), batch.rows.sums())
+            rows.given(np.array([[0, wrong, 0]], dtype=np.int32), rows.sums())
     none, two = np.zeros(3), np.zeros(2)
     states = kernel.Emitter(3, np.array([0, 3], dtype=np.int32), np.zeros((2, 2)), two, two)
     with pytest.raises(KernelError):
-        kernel.EmissionRows(states, drawn(1, 3, 3), np.array([3]), 3)
+        kernel.EmissionRows(states, drawn(1, 3, 3), Ragged.from_lengths([3]), 3)
     beyond = kernel.Emitter(3, np.arange(3, dtype=np.int32), np.zeros((3, 3)), none, none)
     with pytest.raises(KernelError):
-        kernel.EmissionRows(beyond, drawn(1, 3, 3), np.array([4]), 4)
+        kernel.EmissionRows(beyond, drawn(1, 3, 3), Ragged.from_lengths([4]), 4)
 
 
 def test_it_is_offered_at_the_top() -> None:
     assert fstcrf.decode is decode
-    assert repr(Emissions(drawn(1, 2, 3), labels=LABELS)) == (
-        "<Emissions: 1 sentences, 2 tokens, 3 labels>"
-    )
+    assert repr(batch_of(drawn(1, 2, 3))) == "<Lattices of 1 sentences>"

@@ -279,6 +279,7 @@ def test_tag_fills_what_training_took_the_labels_from(folder: Path, model: str) 
     same_but(SMALL, wanted, ["upos", "deprel", "feats"], keys)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", variants(SMALL), ids=map(str, range(9)))
 def test_line_ends_and_marks_stay(folder: Path, text: bytes, tmp_path: Path) -> None:
     wanted = expected(folder, "both", text, TARGETS["both"])

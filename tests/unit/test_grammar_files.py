@@ -408,6 +408,7 @@ def test_definitions_that_are_nested_deeply() -> None:
     assert Grammar.from_text(f"export X = {'(' * 3000}any{')' * 3000};", BIO).accepts(["O"])
 
 
+@pytest.mark.thorough
 def test_deep_nesting_costs_by_its_depth() -> None:
     """Each definition once held a copy of those in it: 85 MB at this depth."""
     assert peak(lambda: Grammar.from_text(nested(500), BIO)) < 30e6

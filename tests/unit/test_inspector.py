@@ -247,6 +247,7 @@ def test_other_ways_to_decide_are_told_apart() -> None:
     assert differing  # otherwise nothing was told apart
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("normalize", ["chain", "product"])
 @pytest.mark.parametrize("force", [False, True])
 def test_ways_to_decide_are_scored_in_one_unit(normalize: Any, force: bool) -> None:

@@ -19,6 +19,7 @@ from fstcrf.kernel.native import settled
 from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
 from fstcrf.kernel.strings import Strings, TextColumn, joined_rows, pack_strings
 from fstcrf.kernel.sweep import Layout, Shard, ShardAttributes, SweepWorkspace
+from fstcrf.ragged import Ragged
 
 Arrays = dict[str, Any]
 
@@ -183,7 +184,7 @@ def emissions(arrays: Arrays) -> Callable[[], Any]:
         2, arrays["label"], np.asarray([[0.0, 1.0], [2.0, 0.0]]), *np.zeros((2, 2))
     )
     scores = np.arange(12.0).reshape(2, 3, 2) % 5
-    return kernel.EmissionRows(chain, scores, arrays["lengths"], 3).best
+    return kernel.EmissionRows(chain, scores, Ragged(arrays["offsets"]), 3).best
 
 
 SHARD: Arrays = {
@@ -223,7 +224,7 @@ CASES: list[tuple[Callable[[Arrays], Callable[[], Any]], Arrays, str]] = [
         (stochastic, STOCHASTIC),
         (gibbs, {"offsets": np.asarray([0, 2, 5])}),
         (feedback, {"offsets": np.asarray([0, 2, 5])}),
-        (emissions, {"label": ints(0, 1), "lengths": np.asarray([2, 3])}),
+        (emissions, {"label": ints(0, 1), "offsets": np.asarray([0, 2, 5])}),
         (strings, {"offsets": np.asarray([0, 1, 3, 6])}),
     )
     for name in arrays

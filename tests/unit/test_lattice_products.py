@@ -195,6 +195,7 @@ def test_a_product_too_large_to_expand() -> None:
         under.log_partition()
 
 
+@pytest.mark.thorough
 def test_a_grammar_too_large_to_expand_has_best_paths_but_no_sums() -> None:
     labels = [f"x{i}" for i in range(14)]
     scores = np.zeros((3, 14))

@@ -189,6 +189,7 @@ def test_enumeration_notices() -> None:
 # --- The trie -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @given(st.sets(st.text(min_size=1, max_size=5), max_size=40), st.text(max_size=12))
 def test_prefixes_are_the_keys_that_begin_a_text(keys: set[str], text: str) -> None:
     keys = {key for key in keys if not any("\ud800" <= c <= "\udfff" for c in key)}

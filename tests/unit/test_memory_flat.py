@@ -60,6 +60,7 @@ def test_what_grows_in_each_round_is_seen(monkeypatch: pytest.MonkeyPatch) -> No
     assert grown(lambda: None, 1, warm=0) < 50 * MB
 
 
+@pytest.mark.thorough
 @needs_proc
 def test_memory_in_use_is_told() -> None:
     before = resident()
@@ -76,6 +77,7 @@ def sentences(n: int) -> list[dict[str, list[str]]]:
     return [{"word": [f"w{(i * 7 + k) % 13}" for k in range(1 + i % 9)]} for i in range(n)]
 
 
+@pytest.mark.thorough
 @needs_proc
 @pytest.mark.parametrize("n", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_memory_over_many_sentences_is_flat(tagger: CRF, n: int) -> None:
@@ -99,6 +101,7 @@ def test_memory_over_single_sentences_is_flat(tagger: CRF, n: int) -> None:
     assert grown(ask, n // 20, warm=20) < ALLOWED
 
 
+@pytest.mark.thorough
 @needs_proc
 @pytest.mark.parametrize("n", [50, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["tagger", "composition", "segments", "decoder"])

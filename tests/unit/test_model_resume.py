@@ -203,6 +203,7 @@ def test_a_checkpoint_of_another_run_is_refused(change: dict[str, Any], tmp_path
         train(**change, checkpoint=path, resume=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS)
 def test_a_checkpoint_whose_arrays_do_not_fit(method: str, tmp_path: Path) -> None:
     """Left out, of another shape, or of numbers that cannot be: refused before a step is made."""

@@ -41,7 +41,7 @@ STRINGS: dict[str, Callable[[Any], Any]] = {
     "a grammar": fstcrf.Grammar.from_text,
     "a template": fstcrf.parse_template,
     "labels of a decoder": lambda odd: fstcrf.TokenDecoder(["O", "B-X", odd], "bio"),
-    "labels of scores": lambda odd: fstcrf.Emissions(np.zeros((1, 2, 2)), labels=["A", odd]),
+    "labels of scores": lambda odd: fstcrf.Lattices.from_arrays(["A", odd], np.zeros((1, 2, 2))),
     "words": lambda odd: fstcrf.Lexicon.from_words(["a", odd]),
     "a text": WORDS.lattice,
     "writing": lambda odd: fstcrf.write_columns(
@@ -70,7 +70,7 @@ def test_what_is_no_sentence(tagger: Any, odd: Any, many: bool) -> None:
 
 SAMPLERS: dict[str, Any] = {
     "a tagger": TAGGER.lattice({"word": ["a", "b"]}),
-    "arrays": fstcrf.Emissions(np.zeros((1, 2, 2)), labels=["A", "B"]),
+    "arrays": fstcrf.Lattices.from_arrays(["A", "B"], np.zeros((1, 2, 2))),
     "a chain": fstcrf.compose(TAGGER, normalize="chain").lattice({"word": ["a", "b"]}),
     "segments": SEGMENTS.lattice({"word": ["a", "b"]}),
     "spans": fstcrf.Lattice.from_spans(2, [(0, 1, "A", 1.0)]),

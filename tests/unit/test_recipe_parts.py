@@ -214,6 +214,7 @@ def _shared(folder: Path, name: str) -> list[float]:
     return setting.all_kept([Work(f"part {k}", partial(make, k)) for k in range(8)], float)
 
 
+@pytest.mark.thorough
 def test_processes_share_the_work_of_one_folder(tmp_path: Path) -> None:
     with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as pool:
         found = list(pool.map(_shared, [tmp_path] * 3, "abc"))

@@ -10,7 +10,7 @@ import pytest
 from fstcrf import constraints
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.significance import span_counts
-from fstcrf.lattices.emissions import Emissions
+from fstcrf.lattices import Lattices
 from fstcrf.recipes import probabilities
 from fstcrf.recipes.probabilities import ConfidentSpans, oracle_f, worth, worth_table
 
@@ -20,7 +20,7 @@ LABELS = ("B-X", "I-X", "O")
 def lattices(rows: list[list[list[float]]]) -> list:  # type: ignore[type-arg]
     """Lattices of independent tokens with these probabilities of the labels."""
     scores = [np.log(np.asarray(one)) for one in rows]
-    return list(Emissions(scores, labels=LABELS).lattices)
+    return list(Lattices.from_arrays(LABELS, scores))
 
 
 def test_probabilities_by_hand() -> None:
@@ -59,7 +59,7 @@ def test_a_temperature_repairs_scores_that_are_too_large() -> None:
     chances = rng.dirichlet([1.0, 1.0, 1.0], size=(2, 400))
     gold = [[[LABELS[rng.choice(3, p=p)]] for p in part] for part in chances]
     sharp = [[np.log(p)[None] * 3.0 for p in part] for part in chances]
-    test, other = (list(Emissions(part, labels=LABELS).lattices) for part in sharp)
+    test, other = (list(Lattices.from_arrays(LABELS, part)) for part in sharp)
     found = worth(test, gold[0], (other, gold[1]))
     assert found.temperature == pytest.approx(3.0, rel=0.2)
     assert found.tempered is not None
@@ -75,9 +75,7 @@ def test_under_a_grammar() -> None:
     rng = np.random.default_rng(2)
     parts = [[rng.normal(size=(n, 4)) for n in (1, 2, 3)] for _ in range(2)]
     gold = [["S-X"], ["B-X", "E-X"], ["O", "S-X", "O"]]
-    test, other = (
-        list(Emissions(part, labels=labels, grammar=constraints.bioes()).lattices) for part in parts
-    )
+    test, other = (list(Lattices.from_arrays(labels, part) & constraints.bioes()) for part in parts)
     found = worth(test, gold, (other, gold))
     assert found.oracle[2] == 100.0  # the legal labellings of three tokens are fewer than 20
     assert found.kept[0].recall <= 100.0

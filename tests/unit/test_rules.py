@@ -111,6 +111,7 @@ WIDE = "".join(
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("learn", DOORS)
 def test_data_and_options_that_are_refused(
     learn: Callable[..., Any], tagger: CRF, data: fstcrf.Corpus
@@ -190,6 +191,7 @@ def test_in_the_shell(files: list[str]) -> None:
 # --- Taggers trained together with rules ----------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_what_training_alone_refuses(tagger: CRF, data: fstcrf.Corpus, tmp_path: Path) -> None:
     (tmp_path / "state").touch()
     cases: tuple[tuple[dict[str, Any], str], ...] = (

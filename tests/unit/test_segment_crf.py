@@ -252,6 +252,7 @@ def test_curvature_is_that_of_independent_tokens(data: Corpus) -> None:
         assert found[k] == pytest.approx((up[k] - down[k]) / 2e-4, abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_stages(data: Corpus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def run(**more: Any) -> SegmentCRF:
         return SegmentCRF.train(

@@ -131,6 +131,7 @@ def test_bad_questions() -> None:
     assert one.score([(0, 2, "x"), (1, 3, "z")]) == NEVER
 
 
+@pytest.mark.thorough
 def test_bad_compositions() -> None:
     one = lattice()
     tagger = Lattice.from_arrays(("n", "v"), np.zeros((3, 2)), tape="pos")

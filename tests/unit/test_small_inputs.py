@@ -33,6 +33,7 @@ def _lines(n: int, line: str) -> str:
     return "".join(line.format(i) + "\n" for i in range(n))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", _TEXTS.values(), ids=_TEXTS)
 def test_memory_of_a_grammar_grows_with_its_text(text: Callable[[int], str]) -> None:
     parse_grammar(text(1))  # the parser itself
@@ -66,6 +67,7 @@ def test_a_function_sees_what_stands_before_it_alone() -> None:
 # --- Decoders -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_memory_of_a_decoder_grows_with_its_labels(tmp_path: Path) -> None:
     """Of its file, too; it has the thresholds of all types."""
 
@@ -100,6 +102,7 @@ def test_templates_together_are_bounded_with_the_line_that_is_too_much() -> None
         TemplateSet((*one, *two, *three))
 
 
+@pytest.mark.thorough
 def test_windows_of_many_lines_cost_what_is_kept() -> None:
     text = "".join(f"U{i}:%x[-1000..1000,word]\n" for i in range(200))
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fstcrf.errors import OptionError
+from fstcrf.ext.tokenwise import NEIGHBOURS, TokenPotentials
 from fstcrf.taggers import CRF
-from fstcrf.taggers.model.tokenwise import NEIGHBOURS, TokenPotentials
 
 WORDS = ("12", "Elm", "St.", "N", "Oak", "7", "unseen")
 FIRST, LAST = ("start",), ("end", "over")

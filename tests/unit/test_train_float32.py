@@ -219,6 +219,7 @@ def test_rounding_does_not_add_up_along_a_sentence(
     case.check()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("variant")
 @pytest.mark.parametrize(("labels", "seed"), [(1, 5), (20, 5), (150, 150)])
 def test_rounding_does_not_add_up_along_a_stochastic_step(labels: int, seed: int) -> None:

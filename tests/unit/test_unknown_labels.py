@@ -251,6 +251,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, model.space.size)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("labels", [20, pytest.param(817, marks=pytest.mark.slow)])
 def test_hidden_labels_take_no_more_memory(labels: int) -> None:
     """Half of the labels hidden: at most 1.5 times the peak of whole ones, and fewer weights."""

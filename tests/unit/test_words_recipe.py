@@ -70,6 +70,7 @@ def task() -> WordTask:
     return WordTask(own, "", data[:25], data[25:35], lambda: data[35:], mecab)
 
 
+@pytest.mark.thorough
 def test_options_are_chosen_on_held_out_texts(
     task: WordTask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,7 +122,7 @@ def labels_found(
         return TapeColumns(tape, ids, None, None)
     spans, chances = answer[tape].span_arrays(), None
     if not is_conditional(tagger) and ("spans" in outputs or least is not None):
-        chances = answer.posterior.span_probabilities(tape, spans, answer.offsets)
+        chances = np.concatenate([np.empty(0), *answer.span_probabilities(tape)])
         if known is not None:
             types = [spans.types[i] for i in spans.type.tolist()]
             chances = known(np.minimum(chances, 1.0), types)

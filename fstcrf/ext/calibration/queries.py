@@ -15,7 +15,7 @@ from fstcrf.arguments import real_array
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError, OptionError, ShapeError
 from fstcrf.lattices import Lattice, log_partition, marginals, nbest
-from fstcrf.lattices.many import entropies
+from fstcrf.lattices.many import entropy
 
 By: TypeAlias = Literal["least-confidence", "margin", "entropy", "token-entropy"]
 
@@ -61,7 +61,7 @@ def uncertainty(
         raise OptionError(f"by is {by!r}, expected one of {', '.join(get_args(By))}")
     size = np.maximum(1, [len(lattice) for lattice in lattices]) if per_token else np.float64(1.0)
     if by == "entropy":
-        return entropies(lattices, threads=threads) / size
+        return entropy(lattices, threads=threads) / size
     if by == "token-entropy":
         return _token_entropies(lattices, threads) / size
     first, second = _two_best(lattices, threads)

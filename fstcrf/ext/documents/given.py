@@ -30,7 +30,8 @@ def agreed_labels(
     Parameters
     ----------
     lattices : sequence of B Lattice
-        Of one program and one tape, such as those of `Emissions.lattices`, under a grammar or not.
+        Of one program and one tape, such as those of `fstcrf.Lattices.from_arrays`, under a grammar
+        or not.
     corpus : Corpus
         The B sentences, with their documents and the column that the models read.
     models : sequence of ViolationModel

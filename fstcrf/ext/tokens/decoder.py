@@ -40,8 +40,7 @@ from fstcrf.ext.tokens.thresholds import (
 )
 from fstcrf.ext.tokens.tuning import Goal, Metric, best_thresholds, searched_biases
 from fstcrf.ext.tokens.words import PieceRule, Spelling, WordBatch
-from fstcrf.lattices import TapeLattice
-from fstcrf.lattices.emissions import Emissions
+from fstcrf.lattices import Lattices, TapeLattice
 from fstcrf.lattices.emissions.reading import LabelNames, usual_names
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.labels import listed
@@ -124,7 +123,7 @@ class TokenDecoder:
         of each word alone, the others are not looked at. "each": pieces are labelled one by one,
         words do not count.
     names : str, mapping or callable, optional
-        Where labels are not called ``B-PER``; as for `fstcrf.Emissions`.
+        Where labels are not called ``B-PER``; as for `fstcrf.Lattices.from_arrays`.
 
     Raises
     ------
@@ -283,7 +282,7 @@ class TokenDecoder:
             best = self._best(batch, strict=strict)
             return [self._kept(batch, k, found) for k, found in enumerate(best)]
         if strict:
-            _check_alive(batch.emissions.dead)
+            _check_alive(batch.alive)
         above = FLOOR  # a calibration may raise any of them
         if self.calibration is None:
             above = least_threshold(self.threshold(kind) for kind in self.types)
@@ -292,15 +291,15 @@ class TokenDecoder:
             self._kept(batch, k, chosen(found, self.threshold)) for k, found in enumerate(likely)
         ]
 
-    def lattices(self, documents: Iterable[Pieces], *, threads: int = 1) -> list[TapeLattice]:
-        """Return the lattice of each document: its words and their labels.
+    def lattices(self, documents: Iterable[Pieces], *, threads: int = 1) -> Lattices[TapeLattice]:
+        """Return the lattices of documents: their words and the words' labels.
 
         Raises
         ------
         DataError, NumericError, ShapeError
             As `decode_all`.
         """
-        return self._batch(documents, threads).emissions.lattices
+        return self._batch(documents, threads).lattices
 
     def word_labels(self, documents: Iterable[Pieces], gold: Sequence[GoldText]) -> list[list[str]]:
         """Return the labels of each document's words that spans of characters spell.
@@ -346,32 +345,36 @@ class TokenDecoder:
     def _batch(self, documents: Iterable[Pieces] | _Read, threads: int) -> WordBatch:
         read = self._read(documents)
         words = [self._spelling.words(rows) for rows in read.rows]
-        emissions = Emissions(
-            [rows.scores for rows in words],
-            labels=self.labels,
-            transitions=self._steps.between,
-            initial=self._steps.first,
-            final=self._steps.last,
-            grammar=self.grammar,
-            threads=threads,
-        )
-        return WordBatch(words, read.texts, emissions)
+        steps = self._steps.between, self._steps.first, self._steps.last
+        lattices = Lattices.from_arrays(self.labels, [rows.scores for rows in words], *steps)
+        lattices = lattices if self.grammar is None else lattices & self.grammar
+        return WordBatch(words, read.texts, lattices, threads)
 
     def _best(self, batch: WordBatch, *, strict: bool) -> list[list[tuple[Span, float]]]:
         """Return the spans of the best labels of each document, with their probabilities."""
-        answer = batch.emissions.decode()
+        answer = batch.lattices.decode(threads=batch.threads)
         if strict:
-            _check_alive(answer.dead)
+            _check_alive(~answer.dead)
         spans = answer.spans(self.scheme)
-        if not batch.emissions.program.summable:
+        if spans and not batch.lattices[0].row.summable:
             return [[(span, math.nan) for span in mine] for mine in spans]
-        chances = batch.emissions.span_probabilities(spans, scheme=self.scheme)
-        return [self._calibrated(mine, p) for mine, p in zip(spans, chances, strict=True)]
+        asked = [mine for mine, dead in zip(spans, answer.dead.tolist(), strict=True) if not dead]
+        some = batch.lattices.select(~answer.dead)
+        chances = iter(some.span_probabilities(asked, scheme=self.scheme, threads=batch.threads))
+        none = np.empty(0)
+        return [
+            self._calibrated(mine, none if dead else next(chances))
+            for mine, dead in zip(spans, answer.dead.tolist(), strict=True)
+        ]
 
     def _likely(self, batch: WordBatch, above: float) -> Iterator[list[tuple[Span, float]]]:
         """Yield all spans of each document with a probability above a number."""
-        for found in batch.emissions.probable_spans(above, scheme=self.scheme):
-            yield self._calibrated([span for span, _ in found], found.probability)
+        some = batch.lattices.select(batch.alive)
+        found = iter(some.probable_spans(above, scheme=self.scheme, threads=batch.threads))
+        for alive in batch.alive.tolist():
+            own = next(found) if alive else None
+            spans = [] if own is None else [span for span, _ in own]
+            yield self._calibrated(spans, np.empty(0) if own is None else own.probability)
 
     def _calibrated(self, spans: list[Span], p: Floats) -> list[tuple[Span, float]]:
         if self.calibration is not None:
@@ -425,7 +428,7 @@ class TokenDecoder:
         return self._events(batch, there, above)
 
     def _events(self, batch: WordBatch, gold: Sequence[set[Key]], above: float = FLOOR) -> Events:
-        _check_alive(batch.emissions.dead)
+        _check_alive(batch.alive)
         keys, chances = [], []
         for k, found in enumerate(self._likely(batch, max(above, FLOOR))):
             placed = [(batch.placed(k, span), p) for span, p in found]
@@ -675,8 +678,8 @@ def _numbered(id2label: Any) -> Any:
     return id2label
 
 
-def _check_alive(dead: Bools) -> None:
-    for k in np.flatnonzero(dead).tolist()[:1]:
+def _check_alive(alive: Bools) -> None:
+    for k in np.flatnonzero(~alive).tolist()[:1]:
         why = "the grammar, or scores of -inf, leave no labelling"
         error = NoPathError(f"document {k}: {why}; on_no_path='skip' goes on")
         error.sentence = k

@@ -9,11 +9,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Array, Floats, Longs
+from fstcrf.arrays import Array, Bools, Floats, Longs
 from fstcrf.errors import OptionError
 from fstcrf.ext.tokens.biases import Steps
 from fstcrf.ext.tokens.pieces import PieceRows
-from fstcrf.lattices.emissions import Emissions
+from fstcrf.lattices import Lattices, TapeLattice
+from fstcrf.lazy import made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Span
 from fstcrf.text.corpus.schemes import Scheme
@@ -148,13 +149,19 @@ def _finite(values: Array) -> Floats:
     return np.where(np.isfinite(values), values, 0.0)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class WordBatch:
     """Documents as words, and what can be asked of them."""
 
     words: list[WordRows]
     texts: list[str | None]
-    emissions: Emissions
+    lattices: Lattices[TapeLattice]
+    threads: int
+
+    @made_once
+    def alive(self) -> Bools:
+        """Documents that have a labelling, bool [B]."""
+        return self.lattices.log_partition(threads=self.threads) > -np.inf
 
     def size(self, k: int, start: int, end: int) -> int:
         """Return how many words the characters are; 0 where one does not begin or end there."""

@@ -1,7 +1,7 @@
 """Scores of labels from anywhere, as arrays: a neural network's, or whatever else has an opinion.
 
-A batch of sentences is a padded array, or a list of arrays; labels, transitions and a grammar make
-it a batch of weighted transducers, of which everything can be asked that is asked of a lattice.
+A batch of sentences is a padded array, or a list of arrays; labels and transitions make lattices of
+it (`fstcrf.Lattices.from_arrays`), whose scores are read where they lie.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.emissions.batch import Emissions, decode
+    from fstcrf.lattices.emissions.batch import decode
     from fstcrf.lattices.emissions.reading import Scores, read_scores
 
-__all__ = ["Emissions", "Scores", "decode", "read_scores"]
+__all__ = ["Scores", "decode", "read_scores"]
 
 __getattr__ = importer(
     __name__,
     {
-        "Emissions": "batch",
         "Scores": "reading",
         "decode": "batch",
         "read_scores": "reading",

@@ -1,53 +1,50 @@
-"""Batches of scores under labels, transitions and a grammar: what can be asked of them.
+"""Batches of scores under labels, transitions and a grammar: lattices whose scores lie in arrays.
 
-Sentences without a path are no error: ids are −1, scores and log Z −inf, probabilities 0.
+Sentences without a path are no error of `decode`: ids are −1, scores −inf, probabilities 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import Any, Literal, cast
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import kernel
-from fstcrf.arguments import LabelSet, whole_number
+from fstcrf.arguments import LabelSet
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, NumericError, OptionError, ShapeError
-from fstcrf.kernel import Bound, Budget, EmissionRows
-from fstcrf.lattices.answer import Answer
+from fstcrf.kernel import Budget, EmissionRows
+from fstcrf.lattices import many
+from fstcrf.lattices.answer import Answer, TapeAnswer
+from fstcrf.lattices.batch import Lattices
+from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
     Scores,
     ScoresLike,
-    host_integers,
+    host_array,
     read_scores,
     usual_names,
 )
-from fstcrf.lattices.emissions.structure import ChainScores, LegalStates, structure
-from fstcrf.lattices.findings import Confidence, MinimumRisk, ProbableSpans
+from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, structure
+from fstcrf.lattices.engine import Engine, Said, Tape, Told
 from fstcrf.lattices.lattice import Lattice, TapeLattice
-from fstcrf.lattices.paths import Path
-from fstcrf.lattices.spans import (
-    known_probabilities,
-    probable_spans,
-    span_probabilities,
-    span_reading,
-)
-from fstcrf.lattices.tapes import array_lattice, constrained
+from fstcrf.lattices.many import Group
+from fstcrf.lattices.spans import span_reading
+from fstcrf.lattices.tapes import array_lattice, constrained, potentials
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import Program, warn_unproven
-from fstcrf.ragged import Ragged
-from fstcrf.text.corpus import Scheme, Span, named_scheme
-from fstcrf.text.corpus.schemes import SpanArrays
-
-Tags = ArrayLike | Sequence[Sequence[str]]
-"""int [B, T], of a list of sentences also a list of int [T_i]; or a list of lists of str."""
+from fstcrf.machines.plans import Program, Search
+from fstcrf.ragged import RUN_TOKENS, Ragged
+from fstcrf.text.corpus import named_scheme
 
 
 def decode(
@@ -67,15 +64,19 @@ def decode(
 ) -> Answer:
     """Return the best labels of a batch of sentences, of scores from anywhere.
 
-    ``Emissions(scores, lengths, labels=..., ...)`` takes the same and answers whatever else can be
-    asked.
+    ``Lattices.from_arrays(labels, scores, lengths=...) & grammar`` is the batch, and answers
+    whatever else can be asked.
 
     Parameters
     ----------
-    scores, lengths, mask, labels, transitions, initial, final, grammar, names, threads
-        As for `Emissions`.
+    scores, lengths, mask, labels, transitions, initial, final, names
+        As for `Lattices.from_arrays`.
+    grammar : Grammar, optional
+        What labellings are legal, compiled once for these labels.
     n : int
         So many paths of each sentence, best first.
+    threads : int
+        No answer depends on it.
     budget : Budget, optional
         When to give up, where a grammar is searched lazily.
 
@@ -88,8 +89,10 @@ def decode(
 
     Raises
     ------
-    ShapeError, NumericError, OptionError, GrammarError
-        As `Emissions`; n below 1.
+    ShapeError, NumericError, OptionError
+        As `Lattices.from_arrays`; n or threads below 1.
+    GrammarError
+        A grammar of other labels.
 
     Examples
     --------
@@ -99,149 +102,258 @@ def decode(
     >>> decode(scores, labels=["O", "B-X", "I-X"], grammar=bio()).labels()
     [['B-X', 'I-X']]
     """
-    batch = Emissions(
-        *(scores, lengths),
-        mask=mask,
-        labels=labels,
-        transitions=transitions,
-        initial=initial,
-        final=final,
-        grammar=grammar,
-        names=names,
-        threads=threads,
+    if grammar is not None and not isinstance(grammar, Grammar):
+        raise OptionError(
+            f"grammar is {type(grammar).__name__}, expected a Grammar, such as "
+            "fstcrf.constraints.bioes()"
+        )
+    chain = transitions, initial, final
+    batch = array_lattices(labels, scores, chain, lengths, mask, names, grammar)
+    return batch.decode(n, budget=budget, threads=threads)
+
+
+def array_lattices(
+    labels: LabelSet,
+    scores: ScoresLike,
+    chain: Sequence[Any],
+    lengths: ArrayLike | None,
+    mask: ArrayLike | None,
+    names: LabelNames | None,
+    grammar: Grammar | None = None,
+    tape: str = "label",
+) -> Lattices[TapeLattice]:
+    """Return what `Lattices.from_arrays` does, of transitions, initial and final scores."""
+    usual = usual_names(labels, names)
+    read, size = read_scores(scores, lengths, mask=mask, n_labels=len(usual)), len(usual)
+    transitions, initial, final = chain
+    if _per_token(transitions):
+        found = _moving(read, usual, transitions, (initial, final), tape)
+        return found if grammar is None else found & grammar
+    parameters = ChainParameters(
+        _checked(transitions, "transitions", (size, size)),
+        _checked(initial, "initial", (size,)),
+        _checked(final, "final", (size,)),
     )
-    return batch.decode(n, budget=budget)
+    return ArrayLattices(read, Tape(tape, usual, segments=False), parameters, grammar)
 
 
-class Emissions:
-    """A batch of sentences: scores of every label at every token, transitions, a grammar.
+def _per_token(transitions: Any) -> bool:
+    if isinstance(transitions, list | tuple):
+        return any(getattr(one, "ndim", 2) == 3 for one in transitions)
+    return bool(getattr(transitions, "ndim", 2) == 4)
+
+
+def _moving(
+    scores: Scores, labels: tuple[str, ...], transitions: Any, ends: Sequence[Any], tape: str
+) -> Lattices[TapeLattice]:
+    """Return lattices whose tokens have successions of their own."""
+    if len(transitions) != len(scores):
+        raise ShapeError(f"transitions of {len(transitions)} sentences, expected {len(scores)}")
+    listed, size, rows = isinstance(transitions, list | tuple), len(labels), []
+    for b, own in enumerate(scores.sentences.split(scores.flat)):
+        steps, name = max(len(own) - 1, 0), f"transitions of sentence {b}"
+        given = host_array(transitions[b], name)
+        arcs = _checked(given if listed else given[:steps], name, (steps, size, size))
+        rows.append(Lattice.from_arrays(labels, own, arcs, *ends, tape=tape))
+    found = Lattices(rows)
+    found.width = scores.width
+    return found
+
+
+def _checked(values: Any, name: str, shape: tuple[int, ...]) -> Floats:
+    return (
+        np.zeros(shape) if values is None else potentials(host_array(values, name), name, [shape])
+    )
+
+
+class ArrayLattices(Lattices[TapeLattice]):
+    """Lattices whose scores lie in arrays; made by `Lattices.from_arrays`.
 
     Parameters
     ----------
-    scores : [B, T, L], or sequence of B [T_i, L]
-        Natural-log scores, −inf forbids: NumPy's, torch's or JAX's arrays on the CPU, whatever has
-        ``__array__`` or ``__dlpack__``. float32 and float64 are read where they lie; tensors that
-        require gradients by their values; half precision becomes float32.
-    lengths : int [B], optional
-        Tokens of each sentence of a padded array; all T when absent. What lies beyond is not read.
-    mask : bool [B, T], optional
-        Instead of `lengths`, true at each sentence's tokens, which come first.
-    labels : sequence of L str, or mapping of int to str
-        In their order; of a mapping such as ``id2label`` that of its keys 0 to L − 1.
-    transitions : [L, L], optional
-        Score of each succession, from row to column; zero when absent.
-    initial, final : [L], optional
-        Scores of the first and last label; zero when absent.
+    scores : Scores
+    tape : Tape
+    chain : ChainParameters
+        Scores of successions and ends.
     grammar : Grammar, optional
-        What labellings are legal, compiled once for these labels.
-    names : str, mapping of str to str, or callable, optional
-        Where the labels are not called ``B-PER``: how they write that (``"B_PER"``, ``"PER-B"``),
-        or the usual name of each, or a function that returns it. Answers, grammar and spans have
-        the usual names.
-    threads : int
-        No answer depends on it.
-
-    Raises
-    ------
-    ShapeError
-        Shapes that disagree, a mask with holes, lengths beyond T.
-    NumericError
-        NaN or +inf, with sentence, token and label.
-    OptionError
-        Labels twice or with gaps; a tensor that is not on the CPU; threads below 1.
-    GrammarError
-        A grammar of other labels.
+    written_out : bool
+        Whether arcs are written out, if they are few enough: then float32 scores are computed in
+        float32. Else all is done in float64 by the machine of a lattice.
     """
 
     def __init__(
         self,
-        scores: ScoresLike,
-        lengths: ArrayLike | None = None,
-        *,
-        mask: ArrayLike | None = None,
-        labels: LabelSet,
-        transitions: ArrayLike | None = None,
-        initial: ArrayLike | None = None,
-        final: ArrayLike | None = None,
-        grammar: Grammar | None = None,
-        names: LabelNames | None = None,
-        threads: int = 1,
-    ) -> None:
-        whole_number(threads, "threads", least=1)
-        if grammar is not None and not isinstance(grammar, Grammar):
-            raise OptionError(
-                f"grammar is {type(grammar).__name__}, expected a Grammar, such as "
-                "fstcrf.constraints.bioes()"
-            )
-        self.labels, self.threads = usual_names(labels, names), threads
-        self.scores = read_scores(scores, lengths, mask=mask, n_labels=len(self.labels))
-        self.chain = ChainScores.of(len(self.labels), transitions, initial, final)
-        self.grammar, self._written_out = grammar, True
-        _ = self._structure  # what does not go together is said at once
-
-    @classmethod
-    def of(
-        cls,
         scores: Scores,
-        labels: tuple[str, ...],
-        chain: ChainScores,
-        grammar: Grammar | None,
+        tape: Tape,
+        chain: ChainParameters,
+        grammar: Grammar | None = None,
         *,
-        threads: int = 1,
         written_out: bool = True,
-    ) -> Emissions:
-        """Return the batch of what has been read and checked.
-
-        `written_out` says whether arcs are written out, if they are few enough: then float32 scores
-        are computed in float32. Else all is done in float64 by the machine of a lattice.
-        """
-        new = cls.__new__(cls)
-        new.scores, new.labels, new.chain, new.grammar = scores, labels, chain, grammar
-        new.threads, new._written_out = threads, written_out  # noqa: SLF001
-        return new
+    ) -> None:
+        self.scores, self.tape, self.chain, self.grammar = scores, tape, chain, grammar
+        self.width, self._written_out = scores.width, written_out
+        if grammar is not None:
+            _ = self.structure  # what does not go together is said at once
 
     __getstate__ = given_state
 
     def __len__(self) -> int:
-        """Sentences."""
         return len(self.scores)
 
-    def __repr__(self) -> str:
-        tokens, labels = int(self.scores.offsets[-1]), len(self.labels)
-        return f"<Emissions: {len(self)} sentences, {tokens:,} tokens, {labels} labels>"
+    def row(self, k: int) -> TapeLattice:
+        """Return the k-th lattice."""
+        if k not in self._made:
+            own = self.values[slice(*self.scores.offsets[k : k + 2].tolist())]
+            self._made[k] = cast("type[TapeLattice]", Lattice)(DenseRow(self.program, (own,)))
+        return self._made[k]
+
+    @cached_property
+    def _made(self) -> dict[int, TapeLattice]:
+        return {}
+
+    @cached_property
+    def values(self) -> Floats:
+        """The scores of all tokens in float64, checked, [N, L]."""
+        self.scores.check_numbers(self.tape.labels)
+        return self.scores.flat
 
     @property
-    def lengths(self) -> Longs:
-        """Tokens of each sentence, int64 [B]."""
-        return self.scores.lengths
+    def on(self) -> tuple[Tape, ...]:
+        """The tape."""
+        return (self.tape,)
 
-    @made_once
-    def _structure(self) -> LegalStates | None:
-        return structure(self.labels, self.grammar) if self._written_out else None
+    @property
+    def rows(self) -> Ragged:
+        """Tokens of each lattice."""
+        return self.scores.sentences
 
-    @made_once
+    @cached_property
+    def structure(self) -> LegalStates | None:
+        """What is legal, all arcs written out; None where that is not to be."""
+        return structure(self.tape[:2], self.grammar) if self._written_out else None
+
+    @cached_property
     def program(self) -> Program:
-        """The batch's composition, as lattices have it."""
-        none, chain = np.empty((0, len(self.labels))), self.chain
-        ends = (chain.transitions, chain.initial, chain.final)
-        program, _ = array_lattice(self.labels, none, *ends, "label")
+        """The composition of all lattices."""
+        name, labels, _ = self.tape
+        program, _ = array_lattice(labels, np.empty((0, len(labels))), *self.chain, name)
         return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
-    @made_once
-    def rows(self) -> EmissionRows | None:
-        """The batch as the kernel reads arrays; None where there are too many states for that."""
-        if self._structure is None:
-            return None
-        chain = self._structure.emitter(self.chain)
-        scores = self.scores
-        return EmissionRows(chain, scores.rows, scores.lengths, scores.width, self.threads)
+    def groups(
+        self, search: Search | None = None, *, clocked: bool = False, threads: int = 1
+    ) -> list[Group]:
+        """Return runs of the lattices, their scores where they lie."""
+        legal = self.structure
+        if legal is None or search is not None:
+            return super().groups(search, clocked=clocked)
+        rows, parts = self.rows, [self]
+        if not len(self) or rows.total > RUN_TOKENS:
+            parts = [self._with(self.scores.part(*run)) for run in rows.runs(RUN_TOKENS)]
+        threads = threads if len(parts) == 1 else 1
+        engines = [Emitted(part, threads) for part in parts]
+        return [Group(one.numbers, part, one) for one, part in zip(engines, parts, strict=True)]
 
-    @made_once
-    def lattices(self) -> list[TapeLattice]:
-        """The lattice of each sentence."""
-        self.scores.check_numbers(self.labels)
-        rows = Ragged(self.scores.offsets).split(self.scores.flat)
-        return [cast("type[TapeLattice]", Lattice)(DenseRow(self.program, (own,))) for own in rows]
+    def read(self, threads: int) -> EmissionRows:
+        """Return the scores as the kernel reads them where they lie."""
+        if threads not in self._read:
+            assert self.structure is not None  # noqa: S101 (who asks has looked)
+            where = self.scores.rows, self.scores.sentences, self.scores.width
+            emitter = self.structure.emitter([self.chain])
+            self._read[threads] = EmissionRows(emitter, *where, threads, padded=False)
+        return self._read[threads]
+
+    @cached_property
+    def _read(self) -> dict[int, EmissionRows]:
+        return {}
+
+    def posterior(self, budget: Budget | None, threads: int) -> Distributions:
+        """Return what answers are from."""
+        return ArrayDistributions({self.tape.name: self}, budget, threads)
+
+    # --- Other lattices -----------------------------------------------------------------------
+
+    def _with(self, scores: Scores) -> ArrayLattices:
+        found = copy(self)
+        found.scores, found.width = scores, scores.width
+        return found
+
+    def select(self, which: Bools | Longs) -> ArrayLattices:
+        """Return some of the lattices, by numbers or bool [B]."""
+        if which.dtype == np.bool_ and which.all():
+            return self
+        return self._with(self.scores.select(which))
+
+    def restrict(self, masks: Any) -> ArrayLattices:
+        """Return the lattices of the paths that masks allow, bool [B, T, L] or B of [T_i, L]."""
+        wanted = [(length, len(self.tape.labels)) for length in self.scores.lengths.tolist()]
+        rows = [np.asarray(row, dtype=bool) for row in masks]
+        if len(rows) != len(self):
+            raise ShapeError(f"{len(rows)} masks for {len(self)} sentences")
+        if not isinstance(masks, list | tuple):  # what lies beyond the end is not read
+            rows = [row[:length] for row, (length, _) in zip(rows, wanted, strict=True)]
+        for b, (row, shape) in enumerate(zip(rows, wanted, strict=True)):
+            if row.shape != shape:
+                raise ShapeError(f"mask of sentence {b} is {list(row.shape)}, expected {[*shape]}")
+        allowed = np.concatenate(rows) if rows else np.empty((0, 1), dtype=bool)
+        return self._with(self.scores.masked(allowed))
+
+    def constrained(self, grammar: Grammar, **options: Any) -> Lattices[TapeLattice]:
+        """Return the lattices of the paths that a grammar accepts; see `Lattice.constrained`."""
+        if options or not isinstance(grammar, Grammar):
+            return super().constrained(grammar, **options)
+        both = grammar if self.grammar is None else self.grammar & grammar
+        return ArrayLattices(
+            self.scores, self.tape, self.chain, both, written_out=self._written_out
+        )
+
+    def of_said(
+        self, said: Sequence[Said], ask: Callable[[Engine], Floats], threads: int
+    ) -> Floats:
+        """Return what is asked of the engines of the paths of each lattice with some labels."""
+        return many.of_each(self._saying(cast("Sequence[Sequence[str]]", said)), ask, threads)
+
+    def _saying(self, said: Sequence[Sequence[str]]) -> ArrayLattices:
+        for b, (row, length) in enumerate(zip(said, self.scores.lengths.tolist(), strict=True)):
+            if len(row) != length:
+                raise ShapeError(f"sentence {b}: {len(row)} labels for {length} tokens")
+        number = {label: k for k, label in enumerate(self.tape.labels)}
+        try:
+            ids = np.array([number[label] for row in said for label in row], dtype=np.int64)
+        except KeyError as error:
+            b = next(b for b, row in enumerate(said) if error.args[0] in row)
+            raise LabelError(f"sentence {b}: no label {error.args[0]!r}") from None
+        return self._with(self.scores.masked(ids[:, None] == np.arange(len(number))))
+
+
+class Emitted(Dense):
+    """Rows of one chain whose scores are read where they lie: of float32, in float32.
+
+    So are the best paths, sums, and the probabilities of labels and of the spans of labels. What
+    float32 cannot hold is found by `Dense`, in float64, as is all else that is asked.
+    """
+
+    def __init__(self, batch: ArrayLattices, threads: int) -> None:
+        self._batch, self._threads, self.rows = batch, threads, batch.rows
+        first = batch.scores.first
+        self.numbers = self._numbers = range(first, first + len(batch))
+
+    @property
+    def _read(self) -> EmissionRows:
+        return self._batch.read(self._threads)
+
+    @property
+    def program(self) -> Program:  # type: ignore[override]
+        """The composition, compiled when it is asked for."""
+        return self._batch.program
+
+    @cached_property
+    def _parts(self) -> list[tuple[Floats, ...]]:  # type: ignore[override]
+        return [(own,) for own in self.rows.split(self._batch.values)]
+
+    @cached_property
+    def values(self) -> tuple[Floats, ...]:
+        """What all rows bring, as the kernel wants it."""
+        return self.program.per_token([self._batch.values])
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -249,355 +361,118 @@ class Emissions:
         try:
             yield
         except NumericError:
-            self.scores.check_numbers(self.labels)
+            self._batch.scores.check_numbers(self._batch.tape.labels)
             raise
 
-    # --- Best labels --------------------------------------------------------------------------
+    # --- Paths --------------------------------------------------------------------------------
 
-    def decode(self, n: int = 1, *, budget: Budget | None = None) -> Answer:
-        """Return the n best paths of each sentence; see `fstcrf.decode`."""
-        n = whole_number(n, "n", least=1, narrow=True)
-        if n == 1 and self.rows is not None:
-            with self._named():
-                path, best = self.rows.best()
-            return self._answer(path[None], best[:, None])
-        return self._searched_paths(n, budget)
-
-    def _searched_paths(self, n: int, budget: Budget | None) -> Answer:
-        """Return the n best paths over the machine of a lattice, or searched lazily."""
-        searched = self.program.decoder.paths(self._searched, n, budget)
-        score = np.full((len(self), n), -np.inf)
-        path = np.full((n, int(self.scores.offsets[-1])), -1, dtype=np.int32)
-        kept = searched.score.shape[1]
-        score[:, :kept] = searched.score
-        path[:kept] = np.where(searched.path < 0, -1, self._state_label[searched.path])
-        exact = np.arange(n) < searched.proven[:, None]
-        exact |= np.isneginf(searched.bound)[:, None]
-        bounds = np.where(exact, score, np.maximum(searched.bound[:, None], score))
-        warn_unproven(int(searched.unproven(n).sum()), len(self))
-        return self._answer(path, score, exact, bounds)
-
-    def _answer(
-        self,
-        path: Ints,
-        score: Floats,
-        exact: Bools | None = None,
-        bounds: Floats | None = None,
-    ) -> Answer:
-        """Return the answer of paths, int32 [n, N], with scores [B, n]."""
-        return EmissionAnswer(
-            {"label": path},
-            {"label": self.labels},
-            self.scores.offsets,
-            scores=score,
-            exact=exact,
-            bounds=bounds,
-            log_z=self._usual_log_z,
-            posterior=lambda: _Posterior(self),
-            width=self.scores.width,
-        )
-
-    def minimum_risk(
-        self, loss: Literal["token", "span"] = "token", *, scheme: str | Scheme = "conlleval"
-    ) -> list[MinimumRisk | None]:
-        """Return the labels of each sentence with the least expected loss; None: it has no path.
-
-        Parameters and errors as for `Lattice.minimum_risk`.
-        """
-        return [
-            None if dead else lattice.minimum_risk(loss, scheme=scheme)
-            for lattice, dead in zip(self.lattices, self.dead.tolist(), strict=True)
-        ]
-
-    # --- Sums -------------------------------------------------------------------------------
-
-    @made_once
-    def log_z(self) -> Floats:
-        """Log of the sum over all paths of each sentence, float64 [B]; −inf: there is none."""
-        if self.rows is None:
-            return kernel.log_partitions(self._bound)
+    def decoded(self, n: int, budget: Budget | None = None) -> kernel.SearchResult:
+        """Return the n best paths of each row; labels are their elements."""
+        if n > 1:
+            return super().decoded(n, budget)
         with self._named():
-            sums = self.rows.sums()
+            path, score = self._read.best()
+        found, size = (score > -np.inf).astype(np.int64), len(score)
+        bound, popped = np.full(size, -np.inf), np.zeros(size, dtype=np.int64)
+        return kernel.SearchResult(found, found, score[:, None], path[None], bound, popped)
+
+    def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
+        """Return the paths: the labels are their elements."""
+        del tapes
+        return [found.path]
+
+    def told(self, path: Ints, tape: int, *, placed: bool = False) -> Told:  # noqa: ARG002
+        """Return the labels along a path: these are its elements."""
+        return Told(path)
+
+    # --- Sums ---------------------------------------------------------------------------------
+
+    @cached_property
+    def log_z(self) -> Floats:
+        """Log Z of each row, [B]; −inf: there is no path."""
+        with self._named():
+            sums = self._read.sums()
         if sums.left.any():
-            sums.log_z[sums.left] = self.select(sums.left).log_z
+            sums.log_z[sums.left] = self._rest(sums.left).log_z
         return sums.log_z
 
-    def select(self, which: Bools) -> Emissions:
-        """Return some of the sentences, in float64 throughout, as the kernel runs lattices."""
-        scores = self.scores.select(which)
-        return Emissions.of(scores, self.labels, self.chain, self.grammar, written_out=False)
+    @property
+    def usual_log_z(self) -> Floats:
+        """The same."""
+        return self.log_z
 
-    @made_once
-    def dead(self) -> Bools:
-        """Sentences without a path, bool [B]."""
-        return np.isneginf(self.log_z)
-
-    def log_partition(self) -> Floats:
-        """Return log Z of each sentence, float64 [B]; −inf where there is no path."""
-        return self.log_z.copy()
-
-    def marginals(self) -> Floats:
-        """Return the probability of each label at each token, float64 [B, T, L].
-
-        0 beyond a sentence's end, and throughout one without a path.
-        """
-        if self.rows is None:
-            return self.scores.padded(self._label_sums(self._posteriors.node[0]))
+    def marginals(self, tapes: Sequence[int], sizes: Sequence[int]) -> list[Floats]:
+        """Return the probability of each label at each token, [N, L]."""
         with self._named():
-            sums = self.rows.sums(posteriors=True)
-        posterior: Floats = sums.node.astype(np.float64, copy=False)
+            sums = self._read.sums(posteriors=True)
+        table = sums.node.astype(np.float64, copy=False)
         if sums.left.any():
-            rest = self.select(sums.left)
-            posterior[sums.left, : rest.scores.width] = rest.marginals()
-        return posterior
-
-    def max_marginals(self) -> Floats:
-        """Return the score of the best path through each label, float64 [B, T, L]; −inf: none."""
-        (states,) = kernel.axis_max_marginals(self._bound)
-        best = self.program.chain["label"].topology.label_max(states)
-        return self.scores.padded(best, -np.inf)
-
-    def entropy(self) -> Floats:
-        """Return the entropy of each sentence's distribution over paths, in nats, float64 [B].
-
-        0 for a sentence without a path. Costs a row of states for each state and token.
-        """
-        entropy = kernel.axis_posterior(self._bound, entropy=True).entropy
-        assert entropy is not None  # noqa: S101 (it was to be computed)
-        return np.where(self.dead, 0.0, entropy)
-
-    def sample(self, n: int, *, seed: int = 0) -> Ints:
-        """Return n independent samples from each sentence's distribution over paths.
-
-        Parameters
-        ----------
-        n : int
-        seed : int
-            Of numpy's default generator; a sentence's samples depend on nothing but the seed and
-            its place.
-
-        Returns
-        -------
-        int32 [B, n, T]
-            Label ids; −1 beyond a sentence's end, and throughout one without a path.
-
-        Raises
-        ------
-        OptionError
-            A negative n or seed.
-        """
-        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
-        flat = np.full((n, int(self.scores.offsets[-1])), -1, dtype=np.int32)
-        if n and len(self):
-            uniform = [
-                np.random.default_rng([seed, b]).random((n, length))
-                for b, length in enumerate(self.lengths.tolist())
-            ]
-            drawn = kernel.sample_paths(self._bound, np.concatenate(uniform, axis=1))
-            flat = np.where(drawn < 0, -1, self._state_label[drawn]).astype(np.int32)
-        padded = self.scores.padded(np.ascontiguousarray(flat.T), -1)
-        return np.ascontiguousarray(padded.transpose(0, 2, 1))
-
-    # --- Given labels -------------------------------------------------------------------------
-
-    def score(self, tags: Tags) -> Floats:
-        """Return the score of given labels, float64 [B]; −inf where they are not legal.
-
-        Parameters
-        ----------
-        tags : int [B, T], list of int [T_i], or list of lists of str
-            Of partly labelled sentences −1 where the label is not known: then it is the log of the
-            sum over all paths that have the others.
-
-        Raises
-        ------
-        ShapeError
-            Another number of sentences or tokens.
-        LabelError
-            A label that there is not.
-        """
-        return self.restricted(self.tag_ids(tags)).log_partition()
-
-    def tag_ids(self, tags: Tags) -> Ints:
-        """Return labels that are given as ids, int32 [B, T]; −1 where they are not known.
-
-        Raises
-        ------
-        ShapeError, LabelError
-            As `score`.
-        """
-        out = np.full((len(self), self.scores.width), -1, dtype=np.int32)
-        if not isinstance(tags, list | tuple):
-            given = host_integers(tags, "tags")
-            if given.shape != out.shape:
-                raise ShapeError(f"tags are {list(given.shape)}, expected {list(out.shape)}")
-            np.copyto(out, given, where=self.scores.inside, casting="same_kind")
-        else:
-            if len(tags) != len(self):
-                raise ShapeError(f"tags of {len(tags)} sentences, expected {len(self)}")
-            for b, row in enumerate(tags):
-                ids = self._ids_of(b, row)
-                length = int(self.lengths[b])
-                if len(ids) not in (length, self.scores.width):
-                    raise ShapeError(f"sentence {b}: {len(ids)} tags for {length} tokens")
-                out[b, :length] = ids[:length]
-        wrong = (out < -1) | (out >= len(self.labels))
-        if wrong.any():
-            b, t = (int(i[0]) for i in np.nonzero(wrong))
-            raise LabelError(
-                f"sentence {b}, token {t}: label id {out[b, t]}, expected 0 to "
-                f"{len(self.labels) - 1}, or -1 where it is not known"
-            )
-        return out
-
-    def _ids_of(self, sentence: int, row: Any) -> Longs:
-        if len(row) and isinstance(row[0], str):
-            number = {label: i for i, label in enumerate(self.labels)}
-            unknown = next((label for label in row if label not in number), None)
-            if unknown is not None:
-                raise LabelError(f"sentence {sentence}: no label {unknown!r}")
-            return np.asarray([number[label] for label in row], dtype=np.int64)
-        return host_integers(row, f"tags of sentence {sentence}")
-
-    def restricted(self, tags: Ints) -> Emissions:
-        """Return the batch of the paths that have given labels, int32 [B, T], −1: any."""
-        return self.masked(
-            (tags[:, :, None] < 0) | (tags[:, :, None] == np.arange(len(self.labels)))
-        )
-
-    def masked(self, allowed: Bools) -> Emissions:
-        """Return the batch of the paths that have allowed labels only, bool [B, T, L]."""
-        some = self.scores.masked(allowed)
-        return Emissions.of(some, self.labels, self.chain, self.grammar, threads=self.threads)
-
-    # --- Spans --------------------------------------------------------------------------------
-
-    def probable_spans(
-        self, above: float = 0.01, *, scheme: str | Scheme = "conlleval"
-    ) -> list[ProbableSpans]:
-        """Return all spans of each sentence with a probability above a number.
-
-        None of a sentence without a path. Parameters and errors as for `Lattice.probable_spans`.
-        """
-        live = np.flatnonzero(~self.dead).tolist()
-        some = [self.lattices[b] for b in live]
-        found = probable_spans(some, above, scheme=scheme, threads=self.threads)
-        types = found[0].types if found else ()
-        none = np.empty(0, dtype=np.int32)
-        out = [ProbableSpans(none, none, none, np.empty(0), types)] * len(self)
-        for b, spans in zip(live, found, strict=True):
-            out[b] = spans
-        return out
-
-    def span_probabilities(
-        self,
-        spans: Sequence[Sequence[tuple[int, int, str] | Span]],
-        *,
-        scheme: str | Scheme = "conlleval",
-    ) -> list[Floats]:
-        """Return the probability of each of given spans, float64 [M] of each sentence.
-
-        0 in a sentence without a path. Parameters and errors as for
-        `fstcrf.lattices.span_probabilities`.
-        """
-        if len(spans) != len(self):
-            raise OptionError(f"{len(spans)} lists of spans for {len(self)} sentences")
-        out = [np.zeros(len(own)) for own in spans]
-        live = np.flatnonzero(~self.dead).tolist()
-        asked = [[(s[0], s[1], s[2]) for s in spans[b]] for b in live]
-        some = [self.lattices[b] for b in live]
-        found = span_probabilities(some, asked, scheme=scheme, threads=self.threads)
-        for b, probabilities in zip(live, found, strict=True):
-            out[b] = probabilities
-        return out
+            rest = self._rest(sums.left)
+            sums.log_z[sums.left] = rest.log_z
+            (table[self.rows.repeat(sums.left)],) = rest.marginals(tapes, sizes)
+        self.check(sums.log_z)
+        return [table]
 
     def path_spans(self, path: Ints) -> list[Floats] | None:
         """Return the probabilities of the spans of given labels, int32 [N], in their order.
 
         Spans are read as conlleval reads them; None where the kernel cannot tell.
         """
-        if self.rows is None:
-            return None
         with self._named():
-            spans = self.rows.spans(np.ascontiguousarray(path), _span_tables(self.labels))
+            spans = self._read.spans(
+                np.ascontiguousarray(path), _span_tables(self._batch.tape.labels)
+            )
         rows = Ragged(spans.ends)
-        if spans.left[rows.lengths > 0].any():
-            return None
-        return rows.split(spans.probability)
+        return None if spans.left[rows.lengths > 0].any() else rows.split(spans.probability)
 
-    # --- How it is computed -------------------------------------------------------------------
+    def _rest(self, left: Bools) -> Dense:
+        """Return the rows that arrays cannot hold, in float64."""
+        rows = np.flatnonzero(left).tolist()
+        numbers = [self.numbers[k] for k in rows]
+        return Dense(self._batch.program, [self._parts[k] for k in rows], numbers)
 
-    @made_once
-    def _values(self) -> tuple[Longs, tuple[Floats, ...]]:
-        self.scores.check_numbers(self.labels)
-        return self.scores.offsets, self.program.per_token([self.scores.flat])
 
-    @made_once
-    def _searched(self) -> Bound:
-        """What best paths are searched in."""
-        return Bound(self.program.decoder.machine, *self._values)
+@dataclass(frozen=True, eq=False)
+class ArrayDistributions(Distributions):
+    """The distributions that answers of arrays are from."""
 
-    @made_once
-    def _bound(self) -> Bound:
-        """The whole product: for sums."""
-        if not self.program.decoder.lazy:
-            return self._searched
-        return Bound(self.program.machine, *self._values)
+    asked: Bools | None = None
+
+    @property
+    def batch(self) -> ArrayLattices:
+        """The lattices."""
+        (found,) = self.lattices.values()
+        return cast("ArrayLattices", found)
 
     @made_once
-    def _state_label(self) -> Ints:
-        """Label of each joint state."""
-        return self.program.axes.joint_labels()["label"].astype(np.int32)
+    def _rows(self) -> dict[str, list[Floats | None]]:
+        asked = np.ones(len(self.batch), dtype=bool) if self.asked is None else self.asked
+        live = self.batch if asked.all() else self.batch.select(asked)
+        parts = iter(live.marginals(threads=self.threads))
+        return {
+            self.batch.tape.name: [next(parts) if wanted else None for wanted in asked.tolist()]
+        }
 
-    @made_once
-    def _posteriors(self) -> kernel.AxisPosterior:
-        return kernel.axis_posterior(self._bound)
-
-    def _label_sums(self, states: Floats) -> Floats:
-        return self.program.chain["label"].topology.label_sums(states)
-
-    def _usual_log_z(self) -> Floats:
-        """Return log Z of each sentence, float64 [B]; NaN of too large a product."""
-        if self.rows is None and not self.program.summable:
-            return np.where(self.lengths, np.nan, self.program.empty_score)
-        return self.log_z
-
-
-class EmissionAnswer(Answer):
-    """The n best paths of a batch of scores: an `Answer`, its spans read off in the kernel."""
-
-    def span_probabilities(self, tape: str | None = None, k: int = 0) -> list[Floats]:
+    def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:
         """Return the probability of each span of the k-th best paths, as `spans` lists them."""
-        posterior = self.posterior
-        if not isinstance(posterior, _Posterior) or tape not in (None, "label"):
-            return super().span_probabilities(tape, k)
-        probabilities = posterior.batch.path_spans(self.flat[k])
-        return super().span_probabilities(tape, k) if probabilities is None else probabilities
+        path, bounds = answer.flat[k], answer.offsets
 
+        def ask(group: Group) -> list[Floats] | None:
+            if not isinstance(group.engine, Emitted):
+                return None
+            first, end = bounds[[group.numbers[0], group.numbers[-1] + 1]]
+            return group.engine.path_spans(path[first:end])
 
-class _Posterior:
-    """The distributions that the paths of an `Answer` are from."""
+        found: list[Floats] = []
+        for _, part in many.answered(self.batch, ask, self.threads):
+            if part is None:
+                return super().span_probabilities(answer, k)
+            found += part
+        return found
 
-    def __init__(self, batch: Emissions) -> None:
-        self.batch = batch
-
-    def marginals(self, tape: str) -> list[Floats | None]:  # noqa: ARG002 (there is one)
-        rows = zip(self.batch.marginals(), self.batch.lengths.tolist(), strict=True)
-        found = zip(self.batch.dead, rows, strict=True)
-        return [None if dead else own[:length] for dead, (own, length) in found]
-
-    def span_probabilities(self, tape: str, spans: SpanArrays, offsets: Longs) -> Floats:
-        several = self.batch.lattices
-        return known_probabilities(several, spans, offsets, tape=tape, threads=self.batch.threads)
-
-    def confidence(self, sentence: int, path: Path) -> Confidence:  # noqa: ARG002
-        return self.batch.lattices[sentence].confidence()
-
-    def only(self, asked: Bools) -> _Posterior:  # noqa: ARG002 (nothing is kept of dead sentences)
-        return self
-
-    def with_part(self, where: Longs, part: Any) -> _Posterior:  # noqa: ARG002
-        raise OptionError("answers of arrays are not put together with others")
+    def only(self, asked: Bools) -> ArrayDistributions:
+        """Return that of some sentences alone."""
+        return self if asked.all() else replace(self, asked=asked)
 
 
 @lru_cache(maxsize=64)

@@ -127,11 +127,14 @@ class Scores:
         Tokens of each sentence.
     width : int
         T: tokens of a row of what is padded; the longest sentence's of a list.
+    first : int
+        The number of the first sentence.
     """
 
     rows: Array
     lengths: Longs
     width: int
+    first: int = 0
 
     __getstate__ = given_state
 
@@ -139,15 +142,15 @@ class Scores:
         """Sentences."""
         return len(self.lengths)
 
-    @property
-    def n_labels(self) -> int:
-        """Labels."""
-        return int(self.rows.shape[-1])
-
     @cached_property
+    def sentences(self) -> Ragged:
+        """The sentences when they lie one behind the other."""
+        return Ragged.from_lengths(self.lengths)
+
+    @property
     def offsets(self) -> Longs:
-        """Bounds of the sentences when they lie one behind the other, int64 [B + 1]."""
-        return Ragged.from_lengths(self.lengths).offsets
+        """Their bounds, int64 [B + 1]."""
+        return self.sentences.offsets
 
     @cached_property
     def inside(self) -> Bools:
@@ -158,45 +161,44 @@ class Scores:
     @cached_property
     def flat(self) -> Floats:
         """The scores of all tokens one behind the other, float64 [N, L]."""
-        rows = self.rows if self.rows.ndim == 2 else self.rows[self.inside]
-        return np.ascontiguousarray(rows, dtype=np.float64)
+        return np.ascontiguousarray(self._tokens, dtype=np.float64)
 
-    def padded(self, flat: Array, empty: float = 0.0) -> Array:
-        """Return what there is of each token, [N, ...], as [B, T, ...]; `empty` beyond the end."""
-        out = np.full((len(self), self.width, *flat.shape[1:]), empty, dtype=flat.dtype)
+    def padded(self, flat: Array) -> Array:
+        """Return what there is of each token, [N, ...], as [B, T, ...]; zeros beyond the end."""
+        out = np.zeros((len(self), self.width, *flat.shape[1:]), dtype=flat.dtype)
         out[self.inside] = flat
         return out
 
-    def select(self, which: Bools) -> Scores:
-        """Return the scores of some of the sentences, bool [B]."""
-        rows, lengths = self._tokens(np.repeat(which, self.lengths)), self.lengths[which]
+    def part(self, first: int, end: int) -> Scores:
+        """Return the scores of sentences in a row, where they lie."""
+        bounds = (first, end) if self.rows.ndim == 3 else self.offsets[[first, end]]
+        return Scores(self.rows[slice(*bounds)], self.lengths[first:end], self.width, first)
+
+    def select(self, which: Bools | Longs) -> Scores:
+        """Return the scores of some of the sentences, by numbers or bool [B]."""
+        rows, lengths = self._tokens[self.sentences.entries(which)], self.lengths[which]
         return Scores(np.ascontiguousarray(rows), lengths, int(lengths.max(initial=0)))
 
     def masked(self, allowed: Bools) -> Scores:
-        """Return the scores with −inf for labels that are not allowed, bool [B, T, L]."""
-        rows = self._tokens(None)
-        rows = np.where(allowed[self.inside], rows, rows.dtype.type(-np.inf))
+        """Return the scores with −inf for labels that are not allowed, bool [N, L]."""
+        rows = self._tokens
+        rows = np.where(allowed, rows, rows.dtype.type(-np.inf))
         return Scores(rows, self.lengths, self.width)
 
-    def _tokens(self, which: Bools | None) -> Array:
-        rows = self.rows if self.rows.ndim == 2 else self.rows[self.inside]
-        return rows if which is None else rows[which]
+    @property
+    def _tokens(self) -> Array:
+        return self.rows if self.rows.ndim == 2 else self.rows[self.inside]
 
     def check_numbers(self, labels: Sequence[str]) -> None:
         """Raise NumericError for the first score that is NaN, +inf or beyond 1e300."""
         wrong = ~((np.abs(self.flat) <= 1e300) | np.isneginf(self.flat))
-        if wrong.any():
-            token, label = (int(i[0]) for i in np.nonzero(wrong))
-            raise self.invalid(token, label, labels)
-
-    def invalid(self, token: int, label: int, labels: Sequence[str]) -> NumericError:
-        """Return the error of a score, by the number of its token among all of them."""
-        sentence = int(np.searchsorted(self.offsets, token, side="right")) - 1
-        value = float(self.flat[token, label])
-        return NumericError(
-            f"sentence {sentence}, token {token - int(self.offsets[sentence])}: the score of label "
-            f"{labels[label]!r} is {value:g}, expected a number below 1e300; -inf forbids"
-        )
+        for token, label in np.argwhere(wrong)[:1].tolist() if wrong.any() else ():
+            b = int(np.searchsorted(self.offsets, token, side="right")) - 1
+            raise NumericError(
+                f"sentence {self.first + b}, token {token - int(self.offsets[b])}: the score of "
+                f"label {labels[label]!r} is {self.flat[token, label]:g}, expected a number below "
+                "1e300; -inf forbids"
+            )
 
 
 def read_scores(

@@ -17,18 +17,19 @@ sentence where it could count, float64 takes over, then the log domain.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
 from fstcrf.kernel import Emitter
 from fstcrf.kernel.emissions import MOST_EMITTERS
-from fstcrf.lattices.emissions.reading import host_array
 from fstcrf.lattices.machines import joint_arrays
-from fstcrf.lattices.tapes import Taped, constrained, free_topology, potentials
+from fstcrf.lattices.tapes import Taped, constrained, free_topology
 from fstcrf.lazy import made_once, memoised
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.constraint import Constraint
@@ -74,72 +75,53 @@ class LegalStates:
         return len(self.initial) ** 2 <= _SHARED * self.operations
 
     @made_once
+    def plain(self) -> bool:
+        """Whether the states are the labels of an only tape."""
+        return len(self.sizes) == 1 and np.array_equal(self.label[0], np.arange(self.sizes[0]))
+
+    @made_once
     def joint(self) -> Ints:
         """The joint label of each state, int32 [S]: labels of the first tape slowest."""
         found: Ints = np.ravel_multi_index(tuple(self.label), self.sizes).astype(np.int32)
         return found
 
-    def emitter(self, scores: ChainScores) -> Emitter:
-        """Return the chain with the scores of one tape's transitions and ends added."""
-        mine = self.label[0]
+    def emitter(self, chains: Sequence[ChainParameters]) -> Emitter:
+        """Return the chain with the scores of each tape's transitions and ends added."""
         arc, first, last = self.arc, self.initial, self.final
-        if scores.transitions is not None:
-            arc = arc + scores.transitions[mine[:, None], mine]
-        first = first if scores.initial is None else first + scores.initial[mine]
-        last = last if scores.final is None else last + scores.final[mine]
-        return Emitter(int(np.prod(self.sizes)), self.joint, arc, first, last, self.empty)
+        for label, chain in zip(self.label, chains, strict=True):
+            if self.plain:
+                arc, first, last = (
+                    arc + chain.transitions,
+                    first + chain.initial,
+                    last + chain.final,
+                )
+                continue
+            arc = arc + chain.transitions[label[:, None], label]
+            first, last = first + chain.initial[label], last + chain.final[label]
+        return Emitter(math.prod(self.sizes), self.joint, arc, first, last, self.empty)
 
 
-@dataclass(frozen=True, eq=False)
-class ChainScores:
-    """Scores of the successions of L labels and of both ends; None: zeros.
+class ChainParameters(NamedTuple):
+    """Scores of one tape's successions and ends.
 
-    Parameters
-    ----------
-    transitions : float64 [L, L], optional
-    initial, final : float64 [L], optional
+    transitions : float64 [L, L]
+    initial, final : float64 [L]
     """
 
-    transitions: Floats | None
-    initial: Floats | None
-    final: Floats | None
-
-    @classmethod
-    def of(
-        cls,
-        size: int,
-        transitions: ArrayLike | None,
-        initial: ArrayLike | None,
-        final: ArrayLike | None,
-    ) -> ChainScores:
-        """Return the scores that are given as arrays of any package, checked.
-
-        Raises
-        ------
-        ShapeError, NumericError
-            Arrays of other shapes; NaN or +inf.
-        """
-        given = {"transitions": transitions, "initial": initial, "final": final}
-        read = {
-            name: None
-            if values is None
-            else potentials(
-                host_array(values, name), name, [(size,) * (2 if name == "transitions" else 1)]
-            )
-            for name, values in given.items()
-        }
-        return cls(**read)
+    transitions: Floats
+    initial: Floats
+    final: Floats
 
 
-def structure(labels: tuple[str, ...], grammar: Grammar | None) -> LegalStates | None:
-    """Return the structure of the labels of one tape; None where arcs are not to be written out.
+def structure(tape: tuple[str, tuple[str, ...]], grammar: Grammar | None) -> LegalStates | None:
+    """Return the structure of one tape's labels; None where arcs are not to be written out.
 
     Raises
     ------
     GrammarError
         A grammar of other labels.
     """
-    found = joint_structure((("label", labels),), grammar)
+    found = joint_structure((tape,), grammar)
     return found if found is not None and found.pays else None
 
 

@@ -20,24 +20,12 @@ from fstcrf.errors import NoPathError, NumericError, OptionError, TooLargeError
 from fstcrf.kernel import EmissionRows, Emitter, Graph, Sums, forward_backward
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.emissions.reading import Scores
-from fstcrf.lattices.emissions.structure import LegalStates, joint_structure
+from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, joint_structure
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
 
 Tapes = tuple[tuple[str, tuple[str, ...]], ...]
 """Name and labels of each tape."""
-
-
-class ChainParameters(NamedTuple):
-    """Scores of one tape's successions and ends.
-
-    transitions : float64 [L, L]
-    initial, final : float64 [L]
-    """
-
-    transitions: Floats
-    initial: Floats
-    final: Floats
 
 
 class LabelLoss(NamedTuple):
@@ -109,14 +97,8 @@ class Heads:
 
     def emitter(self, chains: Sequence[ChainParameters]) -> Emitter:
         """Return the joint chain with the scores of all tapes added."""
-        structure = self.structure
-        assert structure is not None  # noqa: S101 (checked when made)
-        arc, first, last = structure.arc, structure.initial, structure.final
-        for label, chain in zip(structure.label, chains, strict=True):
-            arc = arc + chain.transitions[label[:, None], label]
-            first, last = first + chain.initial[label], last + chain.final[label]
-        size = int(np.prod(self.sizes))
-        return Emitter(size, structure.joint, arc, first, last, structure.empty)
+        assert self.structure is not None  # noqa: S101 (checked when made)
+        return self.structure.emitter(chains)
 
     def joint_scores(
         self, scores: Sequence[Scores], couplings: Mapping[tuple[str, str], Floats]
@@ -259,7 +241,7 @@ class _Question:
         sums = self.sums(rows, joint)
         if allowed is None:
             return _Found(sums.log_z, rows.given(gold[:, : joint.width].copy(), sums), sums)
-        some = joint.masked(allowed[:, : joint.width])
+        some = joint.masked(allowed[:, : joint.width][joint.inside])
         own = self.sums(self.rows(some), some)
         pairs = zip(sums[2:], own[2:], strict=True)
         node, arc, begin, end = (np.subtract(one, other) for one, other in pairs)
@@ -267,7 +249,7 @@ class _Question:
         return _Found(sums.log_z, own.log_z, left)
 
     def rows(self, joint: Scores) -> EmissionRows:
-        return EmissionRows(self.emitter, joint.rows, joint.lengths, joint.width, self.threads)
+        return EmissionRows(self.emitter, joint.rows, joint.sentences, joint.width, self.threads)
 
     def sums(self, rows: EmissionRows, joint: Scores) -> Sums:
         """Return the sums of all sentences; what arrays cannot hold in the log domain."""
@@ -328,7 +310,7 @@ def best_labels(
 ) -> Answer:
     """Return the best labels of every tape; parameters as for `likelihood`."""
     joint, emitter = heads.joint_scores(scores, couplings), heads.emitter(chains)
-    rows = EmissionRows(emitter, joint.rows, joint.lengths, joint.width, threads)
+    rows = EmissionRows(emitter, joint.rows, joint.sentences, joint.width, threads)
     path, best = rows.best()
     parts = np.unravel_index(np.maximum(path, 0), heads.sizes)
     names = [name for name, _ in heads.tapes]

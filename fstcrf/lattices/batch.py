@@ -1,0 +1,258 @@
+"""Many lattices, asked together: each question has an answer for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import AS_GRAMMAR, LabelSet, refuse_fst, whole_number
+from fstcrf.arrays import Bools, Ints, Longs
+from fstcrf.errors import NoPathError, OptionError, ShapeError
+from fstcrf.kernel import Budget, SearchResult
+from fstcrf.lattices import many, spans
+from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.dense import Dense
+from fstcrf.lazy import LazyModule
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import warn_unproven
+from fstcrf.ragged import Ragged
+from fstcrf.text.corpus import Scheme
+
+if TYPE_CHECKING:
+    from fstcrf.lattices import distributions
+    from fstcrf.lattices.distributions import Distributions
+    from fstcrf.lattices.findings import MinimumRisk
+    from fstcrf.lattices.lattice import TapeLattice
+    from fstcrf.lattices.many import Group
+    from fstcrf.lattices.paths import Path
+else:
+    distributions = LazyModule("fstcrf.lattices.distributions")
+
+arrays: Any = LazyModule("fstcrf.lattices.emissions.batch")  # stands above this module
+
+LatticeT = TypeVar("LatticeT", bound=Any)
+
+
+class Lattices(many.Batch[LatticeT]):
+    """Many lattices, asked together: a sequence of them, of any kinds.
+
+    ``lattices[i]`` is one of them. A question that a lattice answers has a list, or an array, with
+    an answer for each; it goes to the kernel in one call where the lattices are of one tagger, or
+    of one batch of arrays. Options are those of `fstcrf.best`, `fstcrf.nbest` and the others, which
+    ask any sequence of lattices the same. Changes (``lattices & grammar``) make other lattices.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+    """
+
+    width: int | None = None
+    """Tokens that answers are padded to; those of the longest when absent."""
+
+    @staticmethod
+    def from_arrays(
+        labels: LabelSet,
+        scores: Any,
+        transitions: ArrayLike | None = None,
+        initial: ArrayLike | None = None,
+        final: ArrayLike | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        mask: ArrayLike | None = None,
+        names: str | Mapping[str, str] | Callable[[str], str] | None = None,
+        tape: str = "label",
+    ) -> Lattices[TapeLattice]:
+        """Build a batch of lattices from scores of any origin.
+
+        Parameters
+        ----------
+        labels : sequence of L str, or mapping of int to str
+            In their order; of a mapping such as ``id2label`` that of its keys 0 to L − 1.
+        scores : [B, T, L], or sequence of B [T_i, L]
+            Natural-log scores, −inf forbids: NumPy's, torch's or JAX's arrays on the CPU, whatever
+            has ``__array__`` or ``__dlpack__``. float32 and float64 are read where they lie;
+            tensors that require gradients by their values; half precision becomes float32.
+        transitions : [L, L], [B, T − 1, L, L], or sequence of B [T_i − 1, L, L], optional
+            Score of each succession, from row to column; zero when absent.
+        initial, final : [L], optional
+            Scores of the first and last label; zero when absent.
+        lengths : int [B], optional
+            Tokens of each sentence of a padded array; all T when absent. What lies beyond is not
+            read.
+        mask : bool [B, T], optional
+            Instead of `lengths`, true at each sentence's tokens, which come first.
+        names : str, mapping of str to str, or callable, optional
+            Where the labels are not called ``B-PER``: how they write that (``"B_PER"``,
+            ``"PER-B"``), or the usual name of each, or a function that returns it. Answers,
+            grammar and spans have the usual names.
+        tape : str
+            Name of the tape.
+
+        Raises
+        ------
+        ShapeError
+            Shapes that disagree, a mask with holes, lengths beyond T.
+        NumericError
+            NaN or +inf; of the scores with sentence, token and label, when they are asked about.
+        OptionError
+            Labels twice or with gaps; a tensor that is not on the CPU.
+        """
+        chain = transitions, initial, final
+        found: Lattices[TapeLattice] = arrays.array_lattices(
+            labels, scores, chain, lengths, mask, names, tape=tape
+        )
+        return found
+
+    def __repr__(self) -> str:
+        return f"<Lattices of {len(self):,} sentences>"
+
+    # --- Paths ------------------------------------------------------------------------------------
+
+    best, sample = many.best, many.sample
+    score, probability = many.score, many.probability
+
+    def nbest(
+        self, n: int, *, tapes: Sequence[str] | None = None, **options: Any
+    ) -> Sequence[list[Path[Any]]]:
+        """Return the n best paths of each lattice, best first; of some tapes as `Lattice.nbest`."""
+        if tapes is None:
+            return many.nbest(self, n, **options)
+        return [one.nbest(n, tapes=tapes, **options) for one in self]
+
+    def decode(self, n: int = 1, *, budget: Budget | None = None, threads: int = 1) -> Answer:
+        """Return the n best paths of each lattice as arrays, see `fstcrf.decode`.
+
+        Raises
+        ------
+        OptionError
+            n below 1; lattices of arcs, or of other labels than the first: those are asked for
+            `best` and `nbest`.
+        """
+        n = whole_number(n, "n", least=1, narrow=True)
+        on, rows, size = self.on, self.rows, len(self)
+
+        def ask(group: Group) -> tuple[SearchResult, list[Ints]]:
+            if not isinstance(group.engine, Dense) or group.lattices.on != on:
+                raise OptionError(
+                    "decode() is for lattices with the same labels at each token: ask best() or "
+                    "nbest(n) of others"
+                )
+            found = group.engine.decoded(n, budget)
+            return found, group.engine.labels_found(found, len(on))
+
+        found = many.answered(self, ask, threads)
+        only, flat = found[0][1] if len(found) == 1 else (None, [])
+        exact = bounds = None
+        if only and only.score.shape[1] == n and not (only.bound > -np.inf).any():
+            score = only.score
+        else:
+            flat = [np.full((n, rows.total), -1, dtype=np.int32) for _ in on]
+            score, exact = np.full((size, n), -np.inf), np.ones((size, n), dtype=bool)
+            bounds = score.copy()
+            for group, (part, labels) in found:
+                numbers, kept = np.asarray(group.numbers), part.score.shape[1]
+                for own, its in zip(flat, labels, strict=True):
+                    own[:kept, rows.entries(numbers)] = its
+                score[numbers, :kept] = part.score
+                proven = np.arange(n) < part.proven[:, None]
+                exact[numbers] = proven | np.isneginf(part.bound)[:, None]
+                bounds[numbers] = np.maximum(part.bound[:, None], score[numbers])
+            bounds = np.where(exact, score, bounds)
+            warn_unproven(int((~exact.all(axis=1)).sum()), size)
+        return Answer(
+            {tape.name: own for tape, own in zip(on, flat, strict=True)},
+            {tape.name: tape.labels for tape in on},
+            rows.offsets,
+            scores=score,
+            exact=exact,
+            bounds=bounds,
+            log_z=lambda: many.usual_log_z(self, threads=threads),
+            posterior=lambda: self.posterior(budget, threads),
+            width=self.width,
+        )
+
+    @property
+    def rows(self) -> Ragged:
+        """Tokens of each lattice."""
+        return Ragged.from_lengths(map(len, self))
+
+    def posterior(self, budget: Budget | None, threads: int) -> Distributions:
+        """Return what answers are from."""
+        tapes = [tape.name for tape in self.on]
+        found: Distributions = distributions.Distributions(
+            dict.fromkeys(tapes, self), budget, threads
+        )
+        return found
+
+    # --- Sums -------------------------------------------------------------------------------------
+
+    log_partition, entropy = many.log_partition, many.entropy
+    marginals, max_marginals = many.marginals, many.max_marginals
+    arc_marginals = many.arc_marginals
+    probable_spans, span_probabilities = spans.probable_spans, spans.span_probabilities
+
+    def minimum_risk(
+        self, loss: Literal["token", "span"] = "token", *, scheme: str | Scheme | None = None
+    ) -> list[MinimumRisk]:
+        """Return the labels of each lattice with the least expected loss.
+
+        Parameters and errors as for `Lattice.minimum_risk`.
+        """
+        found = []
+        for number, lattice in enumerate(self):
+            try:
+                found.append(lattice.minimum_risk(loss, scheme=scheme))
+            except NoPathError as error:
+                raise error.of_sentence(number) from None
+        return found
+
+    # --- Other lattices ---------------------------------------------------------------------------
+
+    def select(self, which: Bools | Longs) -> Lattices[LatticeT]:
+        """Return some of the lattices, by numbers or bool [B]."""
+        numbers = np.arange(len(self))[which].tolist()
+        return Lattices([self[k] for k in numbers])
+
+    def restrict(self, masks: Any) -> Lattices[LatticeT]:
+        """Return the lattices of the paths that masks allow, one for each; see `Lattice.restrict`.
+
+        Parameters
+        ----------
+        masks : sequence of B masks
+            Of a batch of arrays also bool [B, T, L]; what lies beyond a sentence's end is not read.
+        """
+        return Lattices([one.restrict(mask) for one, mask in zip(self, masks, strict=True)])
+
+    def scale(self, factor: float) -> Lattices[LatticeT]:
+        """Return the lattices with every potential times a factor; see `Lattice.scale`."""
+        return Lattices([one.scale(factor) for one in self])
+
+    def weighted(self, factor: float) -> Lattices[LatticeT]:
+        """Return the lattices with all potentials but the grammar's times a factor."""
+        return Lattices([one.weighted(factor) for one in self])
+
+    def without_grammar(self) -> Lattices[LatticeT]:
+        """Return the lattices of all paths, whatever the grammar."""
+        return Lattices([one.without_grammar() for one in self])
+
+    def constrained(self, grammar: Grammar, **options: Any) -> Lattices[LatticeT]:
+        """Return the lattices of the paths that a grammar accepts; see `Lattice.constrained`."""
+        return Lattices([one.constrained(grammar, **options) for one in self])
+
+    def __and__(self, grammar: Grammar) -> Lattices[LatticeT]:
+        """Return the lattices of the paths that a grammar accepts."""
+        refuse_fst(grammar, AS_GRAMMAR)
+        if not isinstance(grammar, Grammar):
+            return NotImplemented
+        return self.constrained(grammar)
+
+    def __matmul__(self, others: Sequence[Any]) -> Lattices[Any]:
+        """Return each lattice composed with the one in its place; see `fstcrf.compose`."""
+        if not isinstance(others, Sequence):
+            return NotImplemented
+        if len(others) != len(self):
+            raise ShapeError(f"{len(self)} lattices beside {len(others)}: expected one for each")
+        return Lattices([one @ other for one, other in zip(self, others, strict=True)])
