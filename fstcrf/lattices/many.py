@@ -208,9 +208,10 @@ def _groups(
         yield Group(numbers, Batch(members), arcs.joined(engines))
         return
     program = one.program if search is None else searched(one.program, search)
-    for first, end in runs_of(program, Ragged.from_lengths(map(len, rows))):
-        run, values = numbers[first:end], [row.values for row in rows[first:end]]
-        yield Group(run, Batch(members[first:end]), Dense(program, values, run))
+    values = [row.values for row in rows]
+    for first, end in runs_of(program, Ragged.from_lengths([len(own[0]) for own in values])):
+        run = numbers[first:end]
+        yield Group(run, Batch(members[first:end]), Dense(program, values[first:end], run))
 
 
 def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
