@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.confidence import Confidence
+    from fstcrf.lattices.findings import Confidence
     from fstcrf.machines import grammar
 else:  # plain tagging does not wait for it
     grammar = LazyModule("fstcrf.machines.grammar")

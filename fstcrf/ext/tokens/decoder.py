@@ -356,7 +356,7 @@ class TokenDecoder:
         if strict:
             _check_alive(~answer.dead)
         spans = answer.spans(self.scheme)
-        if spans and not batch.lattices[0].program.summable:
+        if spans and not batch.lattices[0].row.summable:
             return [[(span, math.nan) for span in mine] for mine in spans]
         alive = np.flatnonzero(~answer.dead).tolist()
         some = batch.lattices.select(~answer.dead)
