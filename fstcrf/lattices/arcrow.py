@@ -205,6 +205,7 @@ class ArcRow:
                 share(one.score, log_z),
                 exact=one.exact,
                 bound=one.bound,
+                tapes=(self.on[0].name,),
             )
             for one in islice(found, n)
         ]
@@ -239,7 +240,8 @@ class ArcRow:
         ]
         chance = share(self._sum_of(tapes, rows), float(self.engine.log_z[0]))
         labels = names[0] if len(names) == 1 else tuple(names)
-        return Path(labels, score, chance, exact=True, bound=score)
+        shown = tuple(self.on[k].name for k in tapes)
+        return Path(labels, score, chance, exact=True, bound=score, tapes=shown)
 
     def _sum_of(self, tapes: Sequence[int], rows: Sequence[Sequence[int]]) -> float:
         """Log of the sum over the paths with these labels on some tapes."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -64,12 +65,20 @@ def _different(taped: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> lis
     for path in paths:
         exact = exact and path.exact
         labels = tuple(taped.labels_of(path.labels, tape) for tape in shown)
-        found.setdefault(labels, _named(labels, path, exact=exact, bound=path.bound))
+        found.setdefault(labels, _named(shown, labels, path, exact=exact, bound=path.bound))
     return list(found.values())
 
 
-def _named(labels: tuple[tuple[str, ...], ...], path: Path, *, exact: bool, bound: float) -> Path:
-    return Path(labels_of_tapes(labels), path.score, path.probability, exact=exact, bound=bound)
+def _named(
+    tapes: tuple[str, ...],
+    labels: tuple[tuple[str, ...], ...],
+    path: Path,
+    *,
+    exact: bool,
+    bound: float,
+) -> Path:
+    own = labels_of_tapes(labels)
+    return Path(own, path.score, path.probability, exact=exact, bound=bound, tapes=tapes)
 
 
 def _summed(
@@ -87,10 +96,7 @@ def _summed(
             whose.append(number)
     part, whole = (usual_log_z(some, threads=threads).tolist() for some in (parts, lattices))
     chances = iter([share(log_z, whole[number]) for log_z, number in zip(part, whose, strict=True)])
-    return [
-        [Path(p.labels, p.score, next(chances), exact=p.exact, bound=p.bound) for p in paths]
-        for paths in found
-    ]
+    return [[replace(path, probability=next(chances)) for path in paths] for paths in found]
 
 
 def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
@@ -137,7 +143,8 @@ class _Parts:
             part = heapq.heappop(queue)
             bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
             labels = tuple(self.lattice.labels_of(part.path.labels, tape) for tape in self.shown)
-            yield _named(labels, part.path, exact=bound <= part.path.score, bound=bound)
+            proven = bound <= part.path.score
+            yield _named(self.shown, labels, part.path, exact=proven, bound=bound)
             for other in self._solved(list(self._cut(part))):
                 heapq.heappush(queue, other)
 

@@ -260,11 +260,11 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     def paths(self, engine: Engine, runs: Runs, log_z: float) -> list[Path[LabelsT_co]]:
         """Return what the paths of a row of an engine say, log Z being known."""
         labels, places = self._columns(engine, runs)
-        scores = runs.score.tolist()
+        scores, tapes = runs.score.tolist(), self.tapes
         rows = zip(labels, places, scores, strict=True)
         if runs.proven is None or runs.bound is None:
             return [
-                Path(label, score, share(score, log_z), True, score, place)  # noqa: FBT003
+                Path(label, score, share(score, log_z), True, score, place, tapes)  # noqa: FBT003
                 for label, place, score in rows
             ]
         proven, bound = int(runs.proven[0]), float(runs.bound[0])
@@ -276,6 +276,7 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
                 rank < proven,
                 score if rank < proven else max(score, bound),
                 place,
+                tapes,
             )
             for rank, (label, place, score) in enumerate(rows)
         ]

@@ -222,7 +222,7 @@ class Product(Composable[LabelsT, ArrayT]):
         numbers = [self.tapes.index(tape) for tape in shown]
         written = ([self._written(path, k) for k in numbers] for path in paths)
         return [
-            replace(path, labels=labels_of_tapes(labels), places=())
+            replace(path, labels=labels_of_tapes(labels), places=(), tapes=tuple(shown))
             for path, labels in zip(paths, written, strict=True)
         ]
 
