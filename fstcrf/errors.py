@@ -200,7 +200,7 @@ class NoPathError(FstcrfError, ArithmeticError):
         text = f"{blame}: {message}" if blame else message
         super().__init__(_located(text, None, None, sentence, position))
 
-    def of_sentence(self, number: int) -> NoPathError:
+    def of_sentence(self, number: int | None) -> NoPathError:
         """Return the error of a sentence of a batch, by its number."""
         return NoPathError(
             self.reason,

@@ -14,6 +14,7 @@ import numpy as np
 from fstcrf.cli.models import Model, Part, columns_read, data_columns, taggers, tape_columns
 from fstcrf.cli.reporting import say, too_narrow
 from fstcrf.errors import DataError
+from fstcrf.ext.filling import ColumnFiller, ConlluFiller, Filler, KeptText
 from fstcrf.files import Source, opening
 from fstcrf.taggers import CRF
 from fstcrf.text.corpus import (
@@ -29,7 +30,6 @@ from fstcrf.text.corpus.batches import whole_documents
 from fstcrf.text.corpus.collection import CorpusFiles
 from fstcrf.text.corpus.columns import WidthError
 from fstcrf.text.corpus.conllu import CONLLU, JOINED
-from fstcrf.text.corpus.filling import ColumnFiller, ConlluFiller, Filler, KeptText
 from fstcrf.text.features import FeatureIndex, LiteralIndex, TemplateSet
 from fstcrf.text.features.surroundings import reads_documents, with_surroundings
 

@@ -27,12 +27,12 @@ from fstcrf.cli.questions import Question
 from fstcrf.cli.reporting import counted, place, say, working
 from fstcrf.cli.sources import InputFile
 from fstcrf.errors import DataError, NoPathError, TooLargeError
+from fstcrf.ext.filling import KeptText
 from fstcrf.files import open_binary, open_target, source_name
 from fstcrf.lattices import Answer, Path
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.tagger import Tagger
 from fstcrf.text.corpus import Column, Corpus
-from fstcrf.text.corpus.filling import KeptText
 from fstcrf.text.corpus.items import LABEL
 from fstcrf.text.corpus.schemes import OUTSIDE, has_spans
 
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.confidence import Confidence
+    from fstcrf.lattices.findings import Confidence
     from fstcrf.machines import grammar
 else:  # plain tagging does not wait for it
     grammar = LazyModule("fstcrf.machines.grammar")

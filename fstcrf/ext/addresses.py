@@ -18,7 +18,7 @@ from fstcrf.errors import NoPathError, OptionError
 from fstcrf.ext.foreign import load_crfsuite
 from fstcrf.ext.tokenwise import TokenPotentials
 from fstcrf.kernel import Budget
-from fstcrf.lattices import Lattice
+from fstcrf.lattices import DenseRow, Lattice
 from fstcrf.lattices.many import Paths, found_runs
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
@@ -175,14 +175,16 @@ class AddressParser:
         lattice = self.lattices([tokens])[0]
         found: Paths = Paths([lattice], found_runs([lattice], 1, 1, None, budget))
         given_up = None if found.exact[0] else int(found.popped[0])
-        return no_path_error(lattice.program, lattice.values, sentence=number, given_up=given_up)
+        return no_path_error(
+            lattice.dense.program, lattice.dense.values, sentence=number, given_up=given_up
+        )
 
     def lattices(self, tokens: Sequence[Sequence[str]]) -> list[Lattice]:
         """Return the weighted transducer of each address, given its tokens."""
         program = self.model.program
         offsets, node = self.potentials.node(tokens)
         pairs = itertools.pairwise(offsets.tolist())
-        return [Lattice(program, (node[a:b],)) for a, b in pairs]
+        return [Lattice(DenseRow(program, (node[a:b],))) for a, b in pairs]
 
     @cached_property
     def _names(self) -> list[str]:

@@ -24,6 +24,8 @@ from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, jo
 from fstcrf.lazy import given_state, made_once
 from fstcrf.machines.grammar import Grammar
 
+__all__: list[str] = []  # the layers for PyTorch and JAX ask; nobody else
+
 Tapes = tuple[tuple[str, tuple[str, ...]], ...]
 """Name and labels of each tape."""
 

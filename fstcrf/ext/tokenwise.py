@@ -21,6 +21,8 @@ from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.weights import Spread
 from fstcrf.text.features import LiteralIndex
 
+__all__ = ["NEIGHBOURS", "TokenPotentials"]
+
 NEIGHBOURS: Mapping[int, str] = {-1: "previous:", 0: "", 1: "next:"}
 """Attributes of the token before and of the token behind, as parserator names them."""
 

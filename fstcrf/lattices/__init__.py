@@ -6,10 +6,11 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.lattices.answer import Answer, TapeAnswer
-    from fstcrf.lattices.arcanswers import SegmentCounts
-    from fstcrf.lattices.arclattice import ArcLattice
     from fstcrf.lattices.batch import Lattices
-    from fstcrf.lattices.lattice import JointLattice, Lattice, TapeLattice, product
+    from fstcrf.lattices.composition import product
+    from fstcrf.lattices.denserow import DenseRow
+    from fstcrf.lattices.findings import ProbableSpans, SegmentCounts
+    from fstcrf.lattices.lattice import AnyLattice, JointLattice, Lattice, TapeLattice
     from fstcrf.lattices.many import (
         Paths,
         Ranking,
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
         sample,
     )
     from fstcrf.lattices.paths import Path
-    from fstcrf.lattices.spans import ProbableSpans, probable_spans, span_probabilities
+    from fstcrf.lattices.spans import probable_spans, span_probabilities
 
 __all__ = [
     "Answer",
-    "ArcLattice",
+    "AnyLattice",
+    "DenseRow",
     "JointLattice",
     "Lattice",
     "Lattices",
@@ -49,15 +51,16 @@ __getattr__ = importer(
     __name__,
     {
         "Answer": "answer",
+        "AnyLattice": "lattice",
+        "DenseRow": "denserow",
         "JointLattice": "lattice",
         "Lattice": "lattice",
         "Lattices": "batch",
         "Path": "answer",
-        "ProbableSpans": "spans",
+        "ProbableSpans": "findings",
         "Paths": "many",
         "Ranking": "many",
-        "ArcLattice": "arclattice",
-        "SegmentCounts": "arcanswers",
+        "SegmentCounts": "findings",
         "TapeAnswer": "answer",
         "TapeLattice": "lattice",
         "best": "many",
@@ -65,7 +68,7 @@ __getattr__ = importer(
         "marginals": "many",
         "nbest": "many",
         "probable_spans": "spans",
-        "product": "lattice",
+        "product": "composition",
         "sample": "many",
         "span_probabilities": "spans",
     },

@@ -497,6 +497,7 @@ class Answer:
                 probability[k],
                 exact=exact[k],
                 bound=bound[k],
+                tapes=self.tapes,
             )
             for k in range(self._counts[b])
         ]
@@ -511,7 +512,7 @@ class Answer:
             [np.asarray(tape.label_set, dtype=object)[row].tolist() for row in tape.flat]
             for tape in self._tapes.values()
         ]
-        bounds = list(pairwise(self.offsets.tolist()))
+        bounds, names = list(pairwise(self.offsets.tolist())), self.tapes
         return [
             [
                 Path(
@@ -520,6 +521,7 @@ class Answer:
                     probability[b][k],
                     exact=exact[b][k],
                     bound=bound[b][k],
+                    tapes=names,
                 )
                 for k in range(count)
             ]

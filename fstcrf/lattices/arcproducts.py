@@ -116,8 +116,8 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
     ----------
     left, right : Arcs
         The tapes of the second come behind.
-    coupling : mapping of (int, int) to float64 [L1, L2]
-        Potentials of labels at a token, by the numbers of two tapes.
+    coupling : mapping of (int, int) to float64 [L1, L2] or [T, L1, L2]
+        Potentials of labels at a token, of an only row at each, by the numbers of two tapes.
     """
     one, two = _pieces(_paired(left)), _pieces(_paired(right))
     assert one.pairs is not None  # noqa: S101
@@ -132,11 +132,12 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
     def number(x: NDArray[np.integer], y: NDArray[np.integer]) -> Longs:
         return np.searchsorted(node, x.astype(np.int64) * len(two.final) + y)
 
-    score = one.score[a] + two.score[b]
+    score, token = one.score[a] + two.score[b], one.position[one.source[a]]
     for (x, y), table in coupling.items():
         above, below = one.under[a, x], two.under[b, y - one.tapes]
         named = (above >= 0) & (below >= 0)
-        score = score + np.where(named, table[above, below], 0.0)
+        place = (above, below) if table.ndim == 2 else (token, above, below)
+        score = score + np.where(named, table[place], 0.0)
     taped = {
         name: np.column_stack([getattr(one, name)[a], getattr(two, name)[b]]) for name in TAPED
     }

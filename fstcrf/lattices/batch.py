@@ -24,10 +24,10 @@ from fstcrf.text.corpus import Scheme
 if TYPE_CHECKING:
     from fstcrf.lattices import distributions
     from fstcrf.lattices.distributions import Distributions
+    from fstcrf.lattices.findings import MinimumRisk
     from fstcrf.lattices.lattice import TapeLattice
     from fstcrf.lattices.many import Group
     from fstcrf.lattices.paths import Path
-    from fstcrf.lattices.spans import MinimumRisk
 else:
     distributions = LazyModule("fstcrf.lattices.distributions")
 
@@ -195,7 +195,7 @@ class Lattices(many.Batch[LatticeT]):
     probable_spans, span_probabilities = spans.probable_spans, spans.span_probabilities
 
     def minimum_risk(
-        self, loss: Literal["token", "span"] = "token", *, scheme: str | Scheme = "conlleval"
+        self, loss: Literal["token", "span"] = "token", *, scheme: str | Scheme | None = None
     ) -> list[MinimumRisk]:
         """Return the labels of each lattice with the least expected loss.
 

@@ -15,110 +15,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.many import log_partition, ranked, sample
+from fstcrf.lattices.findings import Confidence, Interval, Method
+from fstcrf.lattices.many import ranked, sample
 from fstcrf.lattices.paths import Path
-from fstcrf.lattices.tapes import free_program
-from fstcrf.lazy import memoised
 from fstcrf.machines.grammar import Acceptor
-from fstcrf.machines.plans import Program, warn_unproven
+from fstcrf.machines.plans import warn_unproven
 
 Ids = dict[str, Longs]
-Method = Literal["auto", "exact", "n-best", "sampling"]
 
 _NARROW = 0.02
 """Width of an interval from which auto draws samples, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A number between two bounds.
-
-    Parameters
-    ----------
-    low, high : float
-    """
-
-    low: float
-    high: float
-
-    @property
-    def middle(self) -> float:
-        """The number in the middle: off by half the width at most."""
-        return (self.low + self.high) / 2
-
-    @property
-    def width(self) -> float:
-        """The difference of the bounds."""
-        return self.high - self.low
-
-    def within(self, other: Interval) -> Interval:
-        """Return what both allow."""
-        low = max(self.low, other.low)
-        return Interval(low, max(low, min(self.high, other.high)))
-
-    def __str__(self) -> str:
-        if self.low == self.high:
-            return f"{self.low:.4f}"
-        return f"{self.middle:.4f} ± {self.width / 2:.4f}"
-
-
-@dataclass(frozen=True, slots=True)
-class Confidence:
-    """How sure a labelling under a grammar is.
-
-    Parameters
-    ----------
-    path : Path
-        The best legal path.
-    probability : Interval
-        Of that path among the legal ones.
-    legal : Interval
-        Probability of the model, before the grammar, that a labelling is legal.
-    method : {"exact", "n-best", "sampling"}
-        Where the bounds come from.
-    level : float
-        Probability that sampled bounds hold; 1 for others, which always do.
-    """
-
-    path: Path
-    probability: Interval
-    legal: Interval
-    method: str
-    level: float
-
-
-def confidence(
+def bounded(
     lattice: Any,
-    *,
-    method: Method = "auto",
-    n: int = 100,
-    samples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
-    budget: Budget | None = None,
+    method: Method,
+    n: int,
+    samples: int,
+    level: float,
+    seed: int,
+    budget: Budget | None,
 ) -> Confidence:
-    """Return how sure the best legal path is; parameters as for `Lattice.confidence`."""
-    if method not in ("auto", "exact", "n-best", "sampling"):
-        raise OptionError(f"method is {method!r}, expected 'auto', 'exact', 'n-best' or 'sampling'")
-    if n < 1 or samples < 1 or not 0 < level < 1:
-        raise OptionError(
-            f"n={n}, samples={samples}, level={level}: expected counts from 1 and a level between "
-            "0 and 1"
-        )
-    if not len(lattice):
-        one = Interval(1.0, 1.0)
-        return Confidence(lattice.best(), one, one, "exact", 1.0)
-    if method == "exact" or (method == "auto" and lattice.program.summable):
-        return _exact(lattice, budget)
+    """Return bounds on how sure the best legal path is; parameters as for `Lattice.confidence`."""
     parts = _Parts(lattice, n, budget)
     known = parts.known()
     narrow = max(known.probability.width, known.legal.width) <= _NARROW
@@ -134,38 +61,6 @@ def confidence(
     )
 
 
-def _exact(lattice: Any, budget: Budget | None) -> Confidence:
-    path, program = lattice.best(budget), lattice.program
-    free, inside = _log_z(lattice, free_program(program)), _log_z(lattice, program)
-    hard = inside
-    if any(acceptor.weighted for acceptor in program.conjuncts):
-        hard = _log_z(lattice, _hard(program))
-    return Confidence(
-        path,
-        *(_exactly(math.exp(path.score - inside)), _exactly(math.exp(hard - free))),
-        *("exact", 1.0),
-    )
-
-
-def _log_z(lattice: Any, program: Program) -> float:
-    return float(log_partition([lattice.with_program(program)])[0])
-
-
-def _exactly(value: float) -> Interval:
-    value = min(1.0, value)
-    return Interval(value, value)
-
-
-@memoised(64)
-def _hard(program: Program) -> Program:
-    """Return the program without the scores of its grammar: only what it forbids."""
-    silent = [
-        replace(a, score=None, final=np.where(a.final > -np.inf, 0.0, -np.inf))
-        for a in program.conjuncts
-    ]
-    return Program(program.chains, program.couplings, silent, program.search)
-
-
 class _Parts:
     """The paths that are known of a lattice, and what is left.
 
@@ -173,9 +68,9 @@ class _Parts:
     """
 
     def __init__(self, lattice: Any, n: int, budget: Budget | None) -> None:
-        self.lattice, self.conjuncts = lattice, lattice.program.conjuncts
-        self.model = lattice.with_program(free_program(lattice.program))
-        self.log_z = _log_z(lattice, self.model.program)
+        self.lattice, self.conjuncts = lattice, lattice.row.program.conjuncts
+        self.model = type(lattice)(lattice.row.without_grammar())
+        self.log_z = self.model.log_partition()
         # The bounds hold whatever is proven of the n best; of the best one it has to be said.
         legal = ranked([lattice], n, budget=budget)[0]
         if not legal:
@@ -201,7 +96,7 @@ class _Parts:
         several = [[one] if len(tapes) == 1 else list(one) for one in labellings]
         found = {}
         for k, tape in enumerate(tapes):
-            index = {label: i for i, label in enumerate(self.lattice.program.labels(tape))}
+            index = {label: i for i, label in enumerate(self.lattice.on[k].labels)}
             rows = [[index[label] for label in parts[k]] for parts in several]
             found[tape] = np.asarray(rows, dtype=np.int64)
         return found

@@ -6,7 +6,6 @@ A new kind is one more function here, and a ``from_`` method of `fstcrf.Lattice`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,19 +21,15 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel.paired import PairScores
-from fstcrf.lattices.arcanswers import unknown_label
-from fstcrf.lattices.arclattice import SEGMENT, ArcLattice
+from fstcrf.lattices.arcrow import SEGMENT, ArcRow, unknown_label
 from fstcrf.lattices.arcs import FIRST, MOST_ARCS, Arcs
 from fstcrf.lattices.ctc import Frames
+from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.machines import acyclic_acceptor, machine_labels
-from fstcrf.lattices.questions import Tape
 from fstcrf.lattices.tapes import potentials
 from fstcrf.lazy import memoised
 from fstcrf.machines import openfst
 from fstcrf.ragged import Ragged
-
-if TYPE_CHECKING:
-    import pynini
 
 _NONE = np.zeros(0)
 OUTSIDE, BLANK = "O", "<blank>"
@@ -52,13 +47,13 @@ def from_segments(
     final: ArrayLike | None = None,
     *,
     tape: str = SEGMENT,
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of segments that tile a text; see `Lattice.from_segments`."""
     names, size = label_tuple(labels), _checked_length(length)
     given, value = _checked_arcs(size, start, end, label, score, names)
     pairs, ending = _checked_pairs(names, transitions, initial, final)
     arcs = _segment_arcs(size, *given, value, pairs, ending)
-    return ArcLattice(arcs, [Tape(tape, names, segments=True)], given=len(value))
+    return ArcRow(arcs, (Tape(tape, names, segments=True),), len(value))
 
 
 def from_spans(
@@ -68,7 +63,7 @@ def from_spans(
     *,
     labels: LabelSet | None = None,
     nested: bool = False,
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of sets of spans that do not overlap; see `Lattice.from_spans`."""
     if nested:
         raise OptionError(
@@ -91,7 +86,7 @@ def from_spans(
     if not free < np.inf:
         raise NumericError(f"outside is {free}, expected a number or -inf")
     arcs = _segment_arcs(size, *given, value, *_free_pairs(), free=(len(known), free))
-    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], given=len(value))
+    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), len(value))
 
 
 def from_words(
@@ -103,7 +98,7 @@ def from_words(
     right: Longs,
     behind: Callable[[Longs, Longs], Floats],
     last: int,
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of words that cover a text and score by the context that they stand in.
 
     Parameters
@@ -123,7 +118,7 @@ def from_words(
     """
     bounds, row = np.array([length]), np.array([0, len(start)])
     arcs = word_arcs(bounds, row, start, end, label, right, behind, np.array([last]))
-    return ArcLattice(arcs, [Tape(SEGMENT, labels, segments=True)], given=len(start))
+    return ArcRow(arcs, (Tape(SEGMENT, labels, segments=True),), len(start))
 
 
 def word_arcs(
@@ -177,9 +172,7 @@ def word_arcs(
     )
 
 
-def from_ctc(
-    scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
-) -> ArcLattice:
+def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None) -> ArcRow:
     """Return the lattice of frames that collapse to strings; see `Lattice.from_ctc`."""
     value = potentials(scores, "scores", [(None, None)])
     size = value.shape[1]
@@ -193,17 +186,12 @@ def from_ctc(
         raise TooLargeError(f"{size:,} symbols: their pairs are too many to write out")
     arcs = _frame_arcs(value, int(column))
     frames = Frames(value, int(column), None)
-    return ArcLattice(arcs, [Tape(SEGMENT, names, segments=True)], frames=frames)
-
-
-def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcLattice:
-    """Return the lattice of an acyclic acceptor; see `Lattice.from_fst`."""
-    return from_machine(openfst.from_fst(fst), labels)
+    return ArcRow(arcs, (Tape(SEGMENT, names, segments=True),), frames=frames)
 
 
 def from_machine(
     machine: openfst.Machine, labels: LabelSet | None = None, *, tape: str = "label"
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
     acceptor = acyclic_acceptor(machine)
     names = machine_labels(acceptor, labels)
@@ -228,7 +216,7 @@ def from_machine(
         class_final=_NONE,
         pairs=None,
     )
-    return ArcLattice(arcs, [Tape(tape, names, segments=False)], given=count)
+    return ArcRow(arcs, (Tape(tape, names, segments=False),), count)
 
 
 def from_paths(
@@ -237,7 +225,7 @@ def from_paths(
     labels: LabelSet | None = None,
     *,
     tape: str = "label",
-) -> ArcLattice:
+) -> ArcRow:
     """Return the lattice of some label sequences; see `Lattice.from_paths`."""
     rows, value = [tuple(path) for path in paths], real_array(scores, "scores")
     if value.shape != (len(rows),):

@@ -19,8 +19,7 @@ from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.engine import Runs, Told
 from fstcrf.lazy import made_once
-from fstcrf.machines.plans import Chain, Program, Search, no_path_error
-from fstcrf.machines.plans.program import searched
+from fstcrf.machines.plans import Chain, Program, no_path_error
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 
@@ -50,12 +49,6 @@ class Dense:
         else:
             self.rows = Ragged.from_lengths(len(values[0]) for values in parts)
 
-    def searched_by(self, search: Search | None) -> Dense:
-        """Return the same rows, their best paths searched in another way."""
-        if search is None:
-            return self
-        return Dense(searched(self.program, search), self._parts, self._numbers)
-
     @cached_property
     def values(self) -> tuple[Floats, ...]:
         """What all rows bring, as the kernel wants it."""
@@ -73,6 +66,11 @@ class Dense:
         if not self.program.decoder.lazy or not self.rows.total:  # then there is nothing to expand
             return self.searched
         return kernel.Bound(self.program.machine, self.rows.offsets, self.values)
+
+    @property
+    def clocked(self) -> Dense:
+        """The same: a joint state is of one token."""
+        return self
 
     def forget(self) -> None:
         """Let go of the joined potentials; they are joined again when somebody asks."""
@@ -215,14 +213,15 @@ class Dense:
 def _label_pairs(topology: Topology, axis: kernel.Axis, rows: Floats) -> Floats:
     """Return the sums over the arcs between labels, float64 [N, L, L]."""
     size, label = topology.n_labels, topology.state_label
-    source, target = _ends(axis)
+    source, target = axis_ends(axis)
     out = np.zeros((len(rows), size * size))
     for k, pair in enumerate((label[source] * size + label[target]).tolist()):
         out[:, pair] += rows[:, k]
     return out.reshape(-1, size, size)
 
 
-def _ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+def axis_ends(axis: kernel.Axis) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+    """Return the states that each arc of an axis leads between."""
     if axis.source is not None and axis.target is not None:
         return axis.source, axis.target
     n = axis.n_states

@@ -12,7 +12,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.kernel import Budget
 from fstcrf.lattices.answer import TapeAnswer
-from fstcrf.lattices.confidence import Confidence, Interval
+from fstcrf.lattices.findings import Confidence, Interval
 from fstcrf.lattices.lattice import Lattice
 from fstcrf.lattices.many import marginals
 from fstcrf.lattices.paths import Path
@@ -89,7 +89,7 @@ class Distributions:
         parts = [
             lattice.confidence(budget=self.budget)
             for lattice in (several[sentence] for several in together.values())
-            if lattice is not None and (unknown or lattice.program.conjuncts)
+            if lattice is not None and (unknown or lattice.dense.program.conjuncts)
         ]
         known = Interval(path.probability, path.probability)
         return Confidence(

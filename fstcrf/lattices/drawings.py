@@ -4,34 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import NoPathError, TooLargeError
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.lattices.machines import JointArrays, joint_arrays
-from fstcrf.lattices.paths import Path
+from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines import pictures
+from fstcrf.machines import openfst, pictures
 
 _MOST_STATES, _MOST_TOKENS = 12, 30
 """What is drawn as a trellis."""
-
-_MOST_CELLS = 1e9
-"""Arcs of a lattice whose probabilities are drawn; a second or so."""
 
 _MOST_TABLES, _MOST_SIDE = 12, 100
 """Tables of couplings, and labels on a side of one."""
 
 
-class _Lattice(Protocol):
-    def best(self) -> Path: ...
-
-    def marginals(self, tape: str) -> Floats: ...
-
-
-def lattice_picture(lattice: Taped, tokens: Sequence[str] | None = None) -> str:
+def lattice_picture(lattice: Questions, tokens: Sequence[str] | None = None) -> str:
     """Return the picture of a lattice as SVG.
 
     Parameters
@@ -45,21 +36,39 @@ def lattice_picture(lattice: Taped, tokens: Sequence[str] | None = None) -> str:
     NoPathError
         Every label sequence is forbidden.
     """
+    row = lattice.row
+    if not isinstance(row, Taped):
+        return _machine(lattice, tokens)
     names = [str(t) for t in range(len(lattice))] if tokens is None else list(tokens)
     title = f"Lattice of {len(lattice)} tokens: {', '.join(lattice.tapes)}"
     if not names:
-        cast("_Lattice", lattice).best()  # raises where there is no path
+        lattice.best()  # raises where there is no path
         return pictures.tables([pictures.Table("no tokens", (), (), (), ())], title)
-    cells = len(lattice) * float(np.prod(lattice.program.shape)) * max(lattice.program.shape)
-    if lattice.program.decoder.lazy or cells > _MOST_CELLS:
+    if lattice.row.large:
         note = "the best path; probabilities take multiplying out what is too large to draw"
         return pictures.tables(_best_only(lattice, names, note), title)
-    joint = _small(lattice)
+    joint = _small(row)
     return (
         pictures.tables(_tables(lattice, names), title)
         if joint is None
         else (pictures.trellis(_trellis(joint, names), title))
     )
+
+
+def _machine(lattice: Questions, tokens: Sequence[str] | None) -> str:
+    """Return the picture of arcs: of a machine, or where that is too large of probabilities."""
+    lattice.row.check_alive()
+    try:
+        return openfst.svg(lattice.row.machine)
+    except TooLargeError:
+        shares = lattice.marginals(lattice.tapes[0])
+        given = [str(t) for t in range(len(shares))] if tokens is None else list(tokens)
+        names = lattice.on[0].labels
+        best = [names[k] for k in shares.argmax(axis=1).tolist()]
+        if not lattice.segmented:
+            best = list(lattice.best().labels)
+        found = pictures.probabilities("labels", names, given, shares.tolist(), best)
+        return pictures.tables(found, repr(lattice))
 
 
 def _small(lattice: Taped) -> JointArrays | None:
@@ -130,25 +139,24 @@ def _sums(joint: JointArrays) -> _Sums:
 # --- Tables ---------------------------------------------------------------------------------------
 
 
-def _tables(lattice: Taped, tokens: Sequence[str]) -> list[pictures.Table]:
+def _tables(lattice: Questions, tokens: Sequence[str]) -> list[pictures.Table]:
     """Return a table of marginals for each tape; the product is not drawn."""
-    asked = cast("_Lattice", lattice)
-    best = asked.best()
+    best = lattice.best()
     return [
         table
-        for tape in lattice.tapes
+        for tape in lattice.on
         for table in pictures.probabilities(
-            tape,
-            lattice.program.labels(tape),
+            tape.name,
+            tape.labels,
             tokens,
-            asked.marginals(tape).tolist(),
-            lattice.labels_of(best.labels, tape),
+            lattice.marginals(tape.name).tolist(),
+            lattice.labels_of(best.labels, tape.name),
         )
     ]
 
 
-def _best_only(lattice: Taped, tokens: Sequence[str], note: str) -> list[pictures.Table]:
-    best = cast("_Lattice", lattice).best()
+def _best_only(lattice: Questions, tokens: Sequence[str], note: str) -> list[pictures.Table]:
+    best = lattice.best()
     return [
         table
         for tape in lattice.tapes
@@ -169,14 +177,17 @@ def best_tables(name: str, path: Sequence[str], tokens: Sequence[str]) -> list[p
 # --- Couplings ------------------------------------------------------------------------------------
 
 
-def couplings_picture(lattice: Taped, tokens: Sequence[str] | None = None) -> str:
+def couplings_picture(lattice: Questions, tokens: Sequence[str] | None = None) -> str:
     """Return what couples the tapes of a lattice as SVG: a table of potentials for two of them.
 
     Parts of a grammar that look at one token are couplings, too. Where sentences bring their own,
     there is a table for each token.
     """
-    program = lattice.program
-    per_token = iter(program.per_token(lattice.values))
+    row = lattice.row
+    if not isinstance(row, Taped):
+        raise OptionError("of='couplings' is for lattices of tokens; those of arcs have none left")
+    program = row.program
+    per_token = iter(program.per_token(row.values))
     brought = {id(what): value for what, value in zip(program.inputs, per_token, strict=True)}
     own = iter([brought[id(what)] for what in program.inputs if what.kind == "coupling"])
     found: list[pictures.Table] = []

@@ -1,30 +1,62 @@
-"""What lattices of every kind are asked of: the protocol of engines.
+"""What lattices of every kind are asked of: the protocols of engines and of their rows.
 
 An engine is a batch of rows, each a weighted set of paths; a path is a run of *elements*. A lattice
 asks its engine few questions and reads everything else off their answers, so that a new kind of
 lattice is a constructor, a new algorithm an engine or another way of one call.
 `fstcrf.lattices.dense.Dense`: elements are joint states, one for each token.
 `fstcrf.lattices.arcs.Arcs`: elements are arcs of an acyclic machine.
+
+A lattice is one row: what was given, and the grammar that it stands under. It is changed row by
+row; many rows are asked together. `fstcrf.lattices.denserow.DenseRow` and
+`fstcrf.lattices.arcrow.ArcRow` are those of the two engines. What is a call of theirs differs by
+algorithm; all else is in `fstcrf.lattices.questions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 
 if TYPE_CHECKING:
+    from fstcrf.errors import NoPathError
     from fstcrf.kernel import Budget
+    from fstcrf.lattices.findings import (
+        Confidence,
+        Method,
+        MinimumRisk,
+        ProbableSpans,
+        SegmentCounts,
+    )
+    from fstcrf.lattices.paths import Path
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.openfst import Machine
+    from fstcrf.machines.plans import Plan, Search
     from fstcrf.ragged import Ragged
+    from fstcrf.text.corpus import Scheme
 
 Over: TypeAlias = Literal["segments", "tokens"]
 """What a grammar reads: a label for each segment, or one for each token."""
 
 Coupling: TypeAlias = Mapping[tuple[int, int], Floats]
-"""Potentials of labels at a token, by the numbers of two tapes."""
+"""Potentials of labels at a token, [L1, L2], or at each, by the numbers of two tapes."""
+
+Said: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]
+"""Labels, of each of several tapes; or segments."""
+
+Segment: TypeAlias = tuple[int, int, str]
+"""Start, end (exclusive) and label, or type."""
+
+
+class Tape(NamedTuple):
+    """A tape's name and labels; `segments`: they lie on stretches, not on each token."""
+
+    name: str
+    labels: tuple[str, ...]
+    segments: bool
 
 
 class Runs(NamedTuple):
@@ -117,5 +149,156 @@ class Engine(Protocol):
         Entry (t, i, j): label i at token t - 1 and label j at token t.
         """
 
+    @property
+    def clocked(self) -> Engine:
+        """The same paths, each element at one token: what is asked of tokens is asked of it."""
+
     def forget(self) -> None:
         """Let go of what is as large as the lattices and is made again when somebody asks."""
+
+
+class Row(Protocol):
+    """One weighted set of paths as it was given, under a grammar; changes return another one."""
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of the text, or of the longest path where there is no text."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether paths cover a text, and so the same tokens."""
+
+    def __len__(self) -> int:
+        """Tokens; raises ShapeError where paths differ."""
+
+    @property
+    def large(self) -> str:
+        """Why nothing but its best path is shown; empty: it is small."""
+
+    @property
+    def engine(self) -> Engine:
+        """What answers: the paths under the grammar."""
+
+    @property
+    def summable(self) -> bool:
+        """Whether sums cost about what paths do."""
+
+    def check_alive(self) -> None:
+        """Raise NoPathError where there is no path and the engine does not say so by itself."""
+
+    def no_path(self, runs: Runs | None = None) -> NoPathError:
+        """Return the error that says where all paths have died, or that none was found."""
+
+    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Engine, Runs]:
+        """Return an engine and the n best paths that it finds."""
+
+    def labellings(
+        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
+    ) -> list[Path]:
+        """Return the n best labellings of some tapes."""
+
+    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+        """Return the n most probable label sequences of the first tape, where there is a path."""
+
+    def saying(self, said: Said) -> Self:
+        """Return the paths that say this and nothing else."""
+
+    # --- Spans --------------------------------------------------------------------------------
+
+    def span_probabilities(
+        self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
+    ) -> Floats:
+        """Return the probabilities that exactly these segments are there."""
+
+    def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
+        """Return the segments with a probability above a number, by their ends."""
+
+    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk[Any]:
+        """Return the segments with the largest ratio of expectations that F is."""
+
+    def bounded_confidence(
+        self,
+        method: Method,
+        n: int,
+        samples: int,
+        level: float,
+        seed: int,
+        budget: Budget | None,
+    ) -> Confidence:
+        """Return bounds on how sure the best legal path is, where sums cost too much."""
+
+    # --- Changes ------------------------------------------------------------------------------
+
+    @property
+    def given(self) -> int | None:
+        """Arcs that were given and may be chosen; None: there are none."""
+
+    def restrict(self, masks: Sequence[Bools]) -> Self:
+        """Return the paths that masks allow: a tape's labels at tokens [T, L], or given arcs [E].
+
+        One for each of the first tapes.
+        """
+
+    def scale(self, factor: float, *, grammar: bool) -> Self:
+        """Return the same with all scores times a factor; `grammar`: those of the grammar, too."""
+
+    def reweight(self, tables: Sequence[Floats]) -> Engine:
+        """Return the legal paths, each with the sum of its labels' scores [T, L] of each tape."""
+
+    def without_grammar(self) -> Self:
+        """Return all paths, whatever the grammar."""
+
+    def without_scores(self) -> Self:
+        """Return the paths that the grammar allows, without what it scores them."""
+
+    def constrained(
+        self, grammar: Grammar, over: Over | None, search: Search | None, budget: Budget | None
+    ) -> Self:
+        """Return the paths that a grammar accepts, its scores added."""
+
+    def beside(
+        self,
+        others: Sequence[Row],
+        names: Sequence[Mapping[str, str]],
+        coupling: Coupling,
+    ) -> Row:
+        """Return the composition; `names`: new ones of all tapes; couplings: of all tapes, too."""
+
+    def arcs(self) -> WrittenRow:
+        """Return the same as arcs, written out."""
+
+    # --- Other forms --------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> Machine:
+        """The paths as flat arrays of an acceptor."""
+
+    def plan(self) -> Plan:
+        """Return what was decided and what it costs."""
+
+
+class WrittenRow(Row, Protocol):
+    """A row whose arcs are written out: what is asked of such alone."""
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Tokens of the shortest and of the longest path; zeros where there is none."""
+
+    def bounded(self, wanted: Longs) -> Self:
+        """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
+
+    def string_sum(self, labels: Sequence[str]) -> float:
+        """Return the log of the sum over all paths with these labels; −inf where there is none."""
+
+    def expectations(self) -> SegmentCounts:
+        """Return what is expected of the lattice: the gradient of log Z."""
+
+    def arc_probabilities(self) -> Floats:
+        """Return the probability of each arc that was given, float64 [E]."""
+
+    def beginning_where(self, begins: Callable[[str], bool]) -> Self:
+        """Return the paths whose segments begin at tokens that begin one, and only there."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,7 +22,6 @@ from fstcrf.arrays import Bools
 from fstcrf.kernel import Budget
 from fstcrf.lattices.many import Paths, best, nbest, usual_log_z
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
-from fstcrf.lattices.tapes import restricted
 from fstcrf.machines.plans import Search
 
 _JOINT = 8
@@ -65,12 +65,20 @@ def _different(taped: Any, paths: Sequence[Path], shown: tuple[str, ...]) -> lis
     for path in paths:
         exact = exact and path.exact
         labels = tuple(taped.labels_of(path.labels, tape) for tape in shown)
-        found.setdefault(labels, _named(labels, path, exact=exact, bound=path.bound))
+        found.setdefault(labels, _named(shown, labels, path, exact=exact, bound=path.bound))
     return list(found.values())
 
 
-def _named(labels: tuple[tuple[str, ...], ...], path: Path, *, exact: bool, bound: float) -> Path:
-    return Path(labels_of_tapes(labels), path.score, path.probability, exact=exact, bound=bound)
+def _named(
+    tapes: tuple[str, ...],
+    labels: tuple[tuple[str, ...], ...],
+    path: Path,
+    *,
+    exact: bool,
+    bound: float,
+) -> Path:
+    own = labels_of_tapes(labels)
+    return Path(own, path.score, path.probability, exact=exact, bound=bound, tapes=tapes)
 
 
 def _summed(
@@ -83,21 +91,19 @@ def _summed(
     parts, whose = [], []
     for number, (lattice, paths) in enumerate(zip(lattices, found, strict=True)):
         for path in paths:
-            parts.append(restricted(lattice, _masks(lattice, chosen[0], path)))
+            masks = _masks(lattice, chosen[0], path)
+            parts.append(lattice.with_row(lattice.row.restrict(masks)))
             whose.append(number)
     part, whole = (usual_log_z(some, threads=threads).tolist() for some in (parts, lattices))
     chances = iter([share(log_z, whole[number]) for log_z, number in zip(part, whose, strict=True)])
-    return [
-        [Path(p.labels, p.score, next(chances), exact=p.exact, bound=p.bound) for p in paths]
-        for paths in found
-    ]
+    return [[replace(path, probability=next(chances)) for path in paths] for paths in found]
 
 
 def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
     labels = path.labels if len(shown) > 1 else (path.labels,)
     masks = _all(lattice)
     for tape, mine in zip(shown, labels, strict=True):
-        ids = lattice.program.chain[tape].topology.label_ids(mine)
+        ids = lattice.row.program.chain[tape].topology.label_ids(mine)
         mask = masks[lattice.tapes.index(tape)]
         mask[:] = False
         mask[np.arange(len(ids)), ids] = True
@@ -106,8 +112,7 @@ def _masks(lattice: Any, shown: tuple[str, ...], path: Path) -> list[Bools]:
 
 def _all(lattice: Any) -> list[Bools]:
     """Return masks that allow every label of every tape."""
-    sizes = [len(lattice.program.labels(tape)) for tape in lattice.tapes]
-    return [np.ones((len(lattice), size), dtype=np.bool_) for size in sizes]
+    return [np.ones((len(lattice), size), dtype=np.bool_) for size in lattice.sizes]
 
 
 class _Part(NamedTuple):
@@ -138,7 +143,8 @@ class _Parts:
             part = heapq.heappop(queue)
             bound = max([part.bound, self.unknown, *(other.bound for other in queue)])
             labels = tuple(self.lattice.labels_of(part.path.labels, tape) for tape in self.shown)
-            yield _named(labels, part.path, exact=bound <= part.path.score, bound=bound)
+            proven = bound <= part.path.score
+            yield _named(self.shown, labels, part.path, exact=proven, bound=bound)
             for other in self._solved(list(self._cut(part))):
                 heapq.heappush(queue, other)
 
@@ -158,7 +164,8 @@ class _Parts:
 
     def _solved(self, parts: Sequence[tuple[list[Bools], int]]) -> list[_Part]:
         """Return the parts that have a path, as a heap."""
-        lattices = [restricted(self.lattice, masks) for masks, _ in parts]
+        one = self.lattice
+        lattices = [one.with_row(one.row.restrict(masks)) for masks, _ in parts]
         paths = self.solve(lattices)
         found = [
             _Part(-path.score, self._ids(path), path, path.bound, masks, fixed)
@@ -172,7 +179,7 @@ class _Parts:
 
     def _ids(self, path: Path) -> tuple[int, ...]:
         rows = [
-            self.lattice.program.chain[tape].topology.label_ids(
+            self.lattice.row.program.chain[tape].topology.label_ids(
                 self.lattice.labels_of(path.labels, tape)
             )
             for tape in self.shown

@@ -1,86 +1,56 @@
-"""One sentence's weighted transducer: every label sequence with its score.
+"""The weighted transducer of one sentence: every label sequence with its score.
 
-States / Start / Final / Arcs
-    T copies of a program's joint states, one for each token; initial and final potentials at the
-    ends; arcs between neighbouring copies carry arc potentials, states node potentials.
-
-A lattice has one tape or, composed, several. What is said of labels below is said of each tape: a
-lattice of one tape gives arrays and tuples, one of several gives a tuple of them. All answers are
-exact. Scores are natural logs; a path that is forbidden has −inf.
+Every kind is this class: it is made by a ``from_`` method, by a tagger, and from others by
+``lattice & grammar`` and ``lattice @ lattice``. A lattice has one tape or, composed, several.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display
-from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, LabelSet, refuse_fst
-from fstcrf.arrays import Floats
+from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, LabelSet, real_number, refuse_fst
+from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
-from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.paths import LabelsT_co, Path
-from fstcrf.lattices.questions import ArrayT_co, Questions, Said, Tape
-from fstcrf.lattices.tapes import (
-    Taped,
-    array_lattice,
-    checked_masks,
-    constrained,
-    free_program,
-    joined,
-    labelling_masks,
-    restricted,
-    scaled_lattice,
-)
-from fstcrf.lazy import LazyModule, made_once
+from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.engine import Over
+from fstcrf.lattices.pathquestions import ArrayT_co
+from fstcrf.lattices.paths import LabelsT_co
+from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.tapes import array_lattice
+from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import Plan, Program, Search, no_path_error, plan_of
-from fstcrf.text.corpus import Scheme
+from fstcrf.machines.plans import Plan, Search
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import arclattice, constructors, drawings, labellings, machines
-    from fstcrf.lattices import confidence as sureness
-    from fstcrf.lattices import spans as span_answers
-    from fstcrf.lattices.arclattice import ArcLattice
-    from fstcrf.lattices.confidence import Confidence, Method
-    from fstcrf.lattices.engine import Runs
-    from fstcrf.lattices.spans import MinimumRisk, ProbableSpans
+    from fstcrf.lattices import composition, constructors, drawings
     from fstcrf.machines import openfst
 else:  # a tagger that is loaded does not wait for what few calls need
-    arclattice = LazyModule("fstcrf.lattices.arclattice")
+    composition = LazyModule("fstcrf.lattices.composition")
     constructors = LazyModule("fstcrf.lattices.constructors")
-    machines = LazyModule("fstcrf.lattices.machines")
     drawings = LazyModule("fstcrf.lattices.drawings")
-    labellings = LazyModule("fstcrf.lattices.labellings")
-    span_answers = LazyModule("fstcrf.lattices.spans")
-    sureness = LazyModule("fstcrf.lattices.confidence")
     openfst = LazyModule("fstcrf.machines.openfst")
 
-_MOST_SHOWN = 1e9
-"""Arcs of a lattice that is drawn; a second or so."""
 
-
-class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
+class Lattice(Questions[LabelsT_co, ArrayT_co]):
     """One sentence's weighted transducer.
 
-    Made by `Lattice.from_arrays`, by a tagger's ``lattice(sentence)``, by composing lattices
-    (``a @ b``) and by constraining them (``a & grammar``).
+    Made by `Lattice.from_arrays` and its fellows, by a tagger's ``lattice(sentence)``, by composing
+    lattices (``a @ b``) and by constraining them (``a & grammar``).
 
     Parameters
     ----------
-    program : Program
-        The composition: tapes, topologies, couplings, grammar.
-    values : tuple of float64 arrays
-        What this sentence brings, one array for each of ``program.inputs``.
+    row : DenseRow or ArcRow
+        What answers: a row of one of the engines.
     """
 
     @classmethod
@@ -118,11 +88,11 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf; −inf is a legal "never".
         """
-        program, values = array_lattice(labels, emissions, transitions, initial, final, tape)
-        return cast("type[TapeLattice]", cls)(program, values)
+        row = DenseRow(*array_lattice(labels, emissions, transitions, initial, final, tape))
+        return cast("type[TapeLattice]", cls)(row)
 
-    @staticmethod
-    def from_fst(fst: pynini.Fst, labels: LabelSet | None = None) -> ArcLattice:
+    @classmethod
+    def from_fst(cls, fst: pynini.Fst, labels: LabelSet | None = None) -> AnyLattice:
         """Return the lattice of any acyclic acceptor over label symbols.
 
         Parameters
@@ -141,21 +111,22 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         MissingDependencyError
             pynini is not installed.
         """
-        return constructors.from_fst(fst, labels)
+        return cls(constructors.from_machine(openfst.from_fst(fst), labels))
 
-    @staticmethod
-    def from_machine(machine: openfst.Machine, labels: LabelSet | None = None) -> ArcLattice:
+    @classmethod
+    def from_machine(cls, machine: openfst.Machine, labels: LabelSet | None = None) -> AnyLattice:
         """Return the lattice of an acyclic acceptor as flat arrays; errors as for `from_fst`."""
-        return constructors.from_machine(machine, labels)
+        return cls(constructors.from_machine(machine, labels))
 
-    @staticmethod
+    @classmethod
     def from_paths(
+        cls,
         paths: Sequence[Sequence[str]],
         scores: ArrayLike,
         labels: LabelSet | None = None,
         *,
         tape: str = "label",
-    ) -> ArcLattice:
+    ) -> AnyLattice:
         """Return the lattice of some label sequences alone: n best ones, or samples.
 
         Parameters
@@ -177,10 +148,11 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf.
         """
-        return constructors.from_paths(paths, scores, labels, tape=tape)
+        return cls(constructors.from_paths(paths, scores, labels, tape=tape))
 
-    @staticmethod
+    @classmethod
     def from_segments(
+        cls,
         length: int,
         start: ArrayLike,
         end: ArrayLike,
@@ -192,7 +164,7 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         final: ArrayLike | None = None,
         *,
         tape: str = "segment",
-    ) -> ArcLattice:
+    ) -> AnyLattice:
         """Return the lattice of segments that tile a text.
 
         Parameters
@@ -224,19 +196,22 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf.
         """
-        return constructors.from_segments(
-            length, start, end, label, score, labels, transitions, initial, final, tape=tape
+        return cls(
+            constructors.from_segments(
+                length, start, end, label, score, labels, transitions, initial, final, tape=tape
+            )
         )
 
-    @staticmethod
+    @classmethod
     def from_spans(
+        cls,
         length: int,
         spans: Sequence[tuple[int, int, str, float]],
         outside: float = 0.0,
         *,
         labels: LabelSet | None = None,
         nested: bool = False,
-    ) -> ArcLattice:
+    ) -> AnyLattice:
         """Return the lattice of all sets of spans that do not overlap.
 
         Parameters
@@ -264,12 +239,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         NumericError
             NaN or +inf.
         """
-        return constructors.from_spans(length, spans, outside, labels=labels, nested=nested)
+        return cls(constructors.from_spans(length, spans, outside, labels=labels, nested=nested))
 
-    @staticmethod
+    @classmethod
     def from_ctc(
-        scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
-    ) -> ArcLattice:
+        cls, scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None = None
+    ) -> AnyLattice:
         """Return the lattice of frames that collapse to strings.
 
         Parameters
@@ -293,34 +268,45 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         TooLargeError
             V² above 30 million: the pairs of symbols are too many to write out.
         """
-        return constructors.from_ctc(scores, blank, labels=labels)
+        return cls(constructors.from_ctc(scores, blank, labels=labels))
+
+    @property
+    def dense(self) -> DenseRow:
+        """The row of a lattice that has a label for each token; OptionError of one of arcs."""
+        if not isinstance(self.row, DenseRow):
+            raise OptionError(f"{self!r} has no potentials of tokens: its arcs are written out")
+        return self.row
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Lattice, (self.program, self.values)
+        return Lattice, (self.row,)
 
     def __repr__(self) -> str:
-        sizes = " × ".join(f"{len(self.program.labels(t))} {t}" for t in self.tapes)
-        return f"<Lattice: {len(self)} tokens, {sizes} labels>"
+        sizes = " × ".join(f"{len(tape.labels)} {tape.name}" for tape in self.on)
+        return f"<Lattice: {self.length} tokens, {sizes} labels>"
 
     def _repr_html_(self) -> str:
-        """Return the marginals as a heat map for notebooks, the labels of the best path marked."""
+        """Return the marginals as a heat map for notebooks, the labels of the best path marked.
+
+        Of segments, and of paths that differ in length, the best path.
+        """
         head = display.heading(repr(self))
-        if self.program.decoder.lazy:
-            return head + display.note("its paths are searched under a grammar: ask best()")
-        if len(self) * float(np.prod(self.program.shape)) * max(self.program.shape) > _MOST_SHOWN:
-            return head + display.note("too large to draw here: ask best() or marginals()")
+        if self.row.large:
+            return head + display.note(self.row.large)
         try:
             path = self.best()
-        except NoPathError:
-            return head + display.note("every label sequence is forbidden")
+        except NoPathError as error:
+            return head + display.note(error.reason)
+        if self.segmented or not self.row.timed:
+            spans = tuple(f"{s.start}:{s.end} {s.type}" for s in path.segments)
+            return display.picture(head, display.sequences({"": spans}))
         maps = [
             display.heat_map(
-                tape,
-                self.program.labels(tape),
-                self.marginals(tape),
-                self.labels_of(path.labels, tape),
+                tape.name,
+                tape.labels,
+                self.marginals(tape.name),
+                self.labels_of(path.labels, tape.name),
             )
-            for tape in self.tapes
+            for tape in self.on
         ]
         facts: dict[str, display.Cell] = {
             "log Z": display.number(self.log_partition()),
@@ -329,224 +315,64 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         }
         return display.picture(head, display.facts(facts), *maps)
 
-    # --- As the row of an engine --------------------------------------------------------------
-
-    @property
-    def on(self) -> tuple[Tape, ...]:  # type: ignore[override]
-        """The tapes."""
-        return _tapes(self.program)
-
-    @made_once
-    def engine(self) -> Dense:
-        """What answers: a batch of one."""
-        return Dense(self.program, [self.values])
-
-    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:
-        """Return an engine and the n best paths that it finds."""
-        engine = self.engine if search is None else self.engine.searched_by(search)
-        return engine, engine.nbest(n, budget)
-
-    def labellings(
-        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
-    ) -> list[Path]:
-        """Return the n best labellings of some tapes, see `nbest`."""
-        return labellings.nbest_of_tapes([self], n, shown, search=search, budget=budget)[0]
-
-    def no_path(self, runs: Runs | None = None) -> NoPathError:
-        """Return the error that says where all paths have died, or that none was found."""
-        if runs is not None and runs.bound is not None and runs.bound[0] > -np.inf:
-            given_up = 0 if runs.popped is None else int(runs.popped[0])
-            return no_path_error(self.program, self.values, given_up=given_up)
-        return self.engine.no_path(0)
-
-    def saying(self, said: Said) -> Dense:
-        """Return the engine of the path with these labels."""
-        labels = cast("Sequence[str] | Sequence[Sequence[str]]", said)
-        return restricted(self, labelling_masks(self, labels)).engine
-
-    # --- Spans --------------------------------------------------------------------------------
-
-    def span_probability(
-        self,
-        start: int,
-        end: int,
-        type: str,  # noqa: A002
-        *,
-        tape: str | None = None,
-        scheme: str | Scheme = "conlleval",
-    ) -> float:
-        """Return the probability that exactly this segment is there.
-
-        Parameters
-        ----------
-        start, end : int
-            First token and the one behind the last.
-        type : str
-            ``"NP"``.
-        tape : str, optional
-            The tape, where there are several.
-        scheme : str or Scheme
-            How label sequences are read as spans; one that allows none is a GrammarError.
-
-        Raises
-        ------
-        OptionError
-            No such span in a sentence of this length, no label of this type, or no such tape.
-        NoPathError
-            Every label sequence is forbidden.
-        """
-        return float(self.span_probabilities([(start, end, type)], tape=tape, scheme=scheme)[0])
-
-    def span_probabilities(
-        self,
-        spans: Sequence[tuple[int, int, str]],
-        *,
-        tape: str | None = None,
-        scheme: str | Scheme = "conlleval",
-    ) -> Floats:
-        """Return the probabilities of many segments at once; see `span_probability`."""
-        return span_answers.lattice_span_probabilities(
-            self.engine, spans, self.tape_named(tape), scheme
-        )
-
-    def probable_spans(
-        self,
-        above: float = 0.01,
-        *,
-        tape: str | None = None,
-        scheme: str | Scheme = "conlleval",
-    ) -> ProbableSpans:
-        """Return all spans, of all types, with a probability above a number.
-
-        One backward and one forward pass; at most 1 / `above` spans are open at a token.
-
-        Parameters
-        ----------
-        above : float
-            0 to 1; at 0 all spans that there may be, a number quadratic in the tokens.
-        tape : str, optional
-            The tape, where there are several.
-        scheme : str or Scheme
-            How label sequences are read as spans; one that allows none is a GrammarError.
-
-        Raises
-        ------
-        OptionError
-            Another number, no such tape or scheme.
-        NoPathError
-            Every label sequence is forbidden.
-        TooLargeError
-            A grammar too large to multiply out, or too many spans for memory.
-        """
-        return span_answers.lattice_spans(self.engine, above, self.tape_named(tape), scheme)
-
-    @overload
-    def minimum_risk(
-        self,
-        loss: Literal["token"] = "token",
-        *,
-        tape: str | None = None,
-        scheme: str | Scheme = "conlleval",
-    ) -> MinimumRisk[LabelsT_co]: ...
-    @overload
-    def minimum_risk(
-        self,
-        loss: Literal["span"],
-        *,
-        tape: str | None = None,
-        scheme: str | Scheme = "conlleval",
-    ) -> MinimumRisk[tuple[str, ...]]: ...
-    def minimum_risk(
-        self,
-        loss: Literal["token", "span"] = "token",
-        *,
-        tape: str | None = None,
-        scheme: str | Scheme = "conlleval",
-    ) -> MinimumRisk:
-        """Return the labels with the least expected loss rather than the largest probability.
-
-        Parameters
-        ----------
-        loss : {"token", "span"}
-            token: the legal labelling with the largest expected number of right labels, all tapes
-            together. span: the set of spans of one tape that maximises 2 E[right] / E[found +
-            true], the ratio of expectations that F is.
-        tape : str, optional
-            For spans, the tape where there are several.
-        scheme : str or Scheme
-            How label sequences are read as spans, and written.
-
-        Raises
-        ------
-        OptionError
-            Another loss.
-        NoPathError
-            Every label sequence is forbidden.
-        """
-        if loss == "token":
-            return span_answers.token_risk(self)
-        if loss != "span":
-            raise OptionError(f"loss is {loss!r}, expected 'token' or 'span'")
-        return span_answers.span_risk(self, self.tape_named(tape), scheme)
-
-    def confidence(
-        self,
-        *,
-        method: Method = "auto",
-        n: int = 100,
-        samples: int = 1000,
-        level: float = 0.95,
-        seed: int = 0,
-        budget: Budget | None = None,
-    ) -> Confidence:
-        """Return how sure the best legal path is, and how much of the model is legal at all.
-
-        Parameters
-        ----------
-        method : {"auto", "exact", "n-best", "sampling"}
-            exact: by sums over the expanded product. n-best: bounds from the n best paths with and
-            without the grammar. sampling: from labellings drawn from the model without the
-            grammar. auto: exact where the product is small, else from the n best paths, and from
-            samples where those leave more than 0.02 open.
-        n : int
-            Best paths to look at.
-        samples : int
-            Labellings to draw.
-        level : float
-            Probability that sampled bounds hold.
-        seed : int
-        budget : Budget, optional
-            When to give up searching.
-
-        Raises
-        ------
-        NoPathError
-            No label sequence is legal, or none was found.
-        OptionError
-            Another method, or numbers outside what they may be.
-        TooLargeError
-            ``method="exact"`` and a grammar too large to multiply out.
-        """
-        return sureness.confidence(
-            self, method=method, n=n, samples=samples, level=level, seed=seed, budget=budget
-        )
-
     # --- Other lattices -----------------------------------------------------------------------
 
-    def restrict(self, mask: ArrayLike | Sequence[ArrayLike]) -> Self:
-        """Return the lattice of the paths that a mask allows.
+    def restrict(
+        self,
+        mask: ArrayLike | Sequence[ArrayLike] | None = None,
+        *,
+        boundaries: ArrayLike | None = None,
+    ) -> Self:
+        """Return the lattice of the paths that are allowed.
 
         Parameters
         ----------
-        mask : bool [T, L]
-            Labels that each token may have; of several tapes, a tuple of masks.
+        mask : bool [T, L] or [E], optional
+            Labels that each token may be under, or given arcs that may be taken; of several tapes a
+            tuple of masks, or an array for the first.
+        boundaries : int [T + 1], optional
+            1: a segment must end, or begin, before this token; −1: none may; 0: either. Of labels
+            of tokens, each is a segment.
 
         Raises
         ------
         ShapeError
-            Another shape.
+            Other shapes.
+        OptionError
+            Boundaries other than −1, 0 and 1.
         """
-        return restricted(self, checked_masks(self, mask))
+        row = self.row
+        if not row.timed and self.log_partition() == -np.inf:
+            return self  # without a path there is no length that a mask could have
+        if mask is not None:
+            row = row.restrict(self._masks(mask))
+        return self.with_row(
+            row if boundaries is None else row.arcs().bounded(self._boundaries(boundaries))
+        )
+
+    def _masks(self, mask: Any) -> list[Bools]:
+        one = len(self.on) == 1 or (isinstance(mask, np.ndarray) and mask.ndim < 3)
+        parts = [mask] if one else list(mask)
+        if not one and len(parts) != len(self.on):
+            raise ShapeError(f"{len(parts)} masks for the {len(self.on)} tapes")
+        masks, many = [], self.row.given
+        for part, tape in zip(parts, self.on, strict=False):
+            allowed = np.asarray(part, dtype=bool)
+            wanted = (self.length, len(tape.labels))
+            if allowed.shape != wanted and (many is None or allowed.shape != (many,)):
+                arcs = "" if many is None else f"[{many}] (arcs) or "
+                expected = f"{arcs}{list(wanted)} (tokens, labels)"
+                raise ShapeError(f"mask is {list(allowed.shape)}, expected {expected}")
+            masks.append(allowed)
+        return masks
+
+    def _boundaries(self, boundaries: ArrayLike) -> Longs:
+        wanted, size = np.asarray(boundaries), self.length + 1
+        if wanted.shape != (size,):
+            raise ShapeError(f"boundaries is {list(wanted.shape)}, expected [{size}]")
+        if not np.isin(wanted, (-1, 0, 1)).all():
+            raise OptionError("boundaries are -1, 0 or 1")
+        return wanted.astype(np.int64)
 
     def scale(self, factor: float) -> Self:
         """Return the lattice with every potential times a factor, soft grammars included.
@@ -559,24 +385,40 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         OptionError
             A factor that is not finite.
         """
-        return scaled_lattice(self, factor, grammar=True)
+        return self._times(factor, grammar=True)
 
     def weighted(self, factor: float) -> Self:
         """Return the lattice with the potentials of its taggers times a factor, not its grammar."""
-        return scaled_lattice(self, factor, grammar=False)
+        return self._times(factor, grammar=False)
+
+    def _times(self, factor: float, *, grammar: bool) -> Self:
+        factor = real_number(factor, "factor")
+        if not np.isfinite(factor):
+            raise OptionError(f"factor is {factor}, expected a finite number")
+        return self.with_row(self.row.scale(factor, grammar=grammar))
 
     def without_grammar(self) -> Self:
         """Return the lattice of all paths of its taggers, whatever the grammar."""
-        return self.with_program(free_program(self.program))
+        return self.with_row(self.row.without_grammar())
 
     def constrained(
-        self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+        self,
+        grammar: Grammar,
+        *,
+        over: Over | None = None,
+        search: Search | None = None,
+        budget: Budget | None = None,
     ) -> Self:
         """Return the lattice of the paths that a grammar accepts; ``lattice & grammar`` for short.
 
         Parameters
         ----------
         grammar : Grammar
+        over : {"segments", "tokens"}, optional
+            segments: it reads the label of each segment, once, in their order; tokens outside, and
+            blanks, are not read. tokens: it reads the label that each token is under, "O" outside,
+            of all tapes. When absent, segments of tapes that have such, tokens of others, and
+            tokens of grammars that read several tapes.
         search : {"auto", "lazy", "expanded"}, optional
             How best paths are found: over the product with the grammar, or lazily, by states that
             are made as they are met; both are exact. auto goes by the size of the product. As
@@ -590,13 +432,13 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         GrammarError
             A grammar that does not go with the labels.
         OptionError
-            Another search, or what is no grammar.
+            Another `over` or search, what is no grammar; a search of arcs, which are written out.
         TooLargeError
             A product too large to expand.
         """
         if not isinstance(grammar, Grammar):
             raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
-        return self.with_program(constrained(self.program, grammar, search, budget))
+        return self.with_row(self.row.constrained(grammar, over, search, budget))
 
     def __and__(self, grammar: Grammar) -> Self:
         """Return the lattice of the paths that a grammar accepts; see `constrained`."""
@@ -605,27 +447,73 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
             return NotImplemented
         return self.constrained(grammar)
 
-    @overload
-    def __matmul__(self, other: Lattice) -> JointLattice: ...
-    @overload
-    def __matmul__(self, other: ArcLattice) -> ArcLattice: ...
-    def __matmul__(self, other: Lattice | ArcLattice) -> JointLattice | ArcLattice:
+    def __matmul__(self, other: Lattice) -> JointLattice:
         """Return the composition of two lattices; see `fstcrf.compose`."""
         refuse_fst(other, TRANSDUCED)
-        if isinstance(other, Lattice):
-            return cast("JointLattice", product([self, other]))
-        if isinstance(other, Questions):
-            return arclattice.ArcLattice.of_tokens(self) @ other
-        return NotImplemented
+        if not isinstance(other, Lattice):
+            return NotImplemented
+        parts: list[Lattice] = [self, other]
+        return cast("JointLattice", composition.composed(parts, {}))
+
+    def with_tokens(
+        self,
+        lattice: Lattice,
+        *,
+        coupling: Mapping[tuple[str, str], ArrayLike] | None = None,
+    ) -> Lattice:
+        """Return the composition with a lattice of the same tokens; ``self @ lattice`` for short.
+
+        A path is then one of each; scores add. Where there is no text, paths that read equally many
+        tokens go together.
+
+        Parameters
+        ----------
+        lattice : Lattice
+            Under a grammar or not; tapes with one name are numbered.
+        coupling : mapping of (tape, tape) to [L1, L2] or [T, L1, L2], optional
+            Potentials of the labels that a token is under, on a tape of the first and one of the
+            other.
+
+        Raises
+        ------
+        ShapeError
+            Another number of tokens, couplings of other shapes.
+        OptionError
+            What is no lattice; one with arcs that read no token.
+        TooLargeError
+            A product too large to write out.
+        """
+        if not isinstance(lattice, Lattice):
+            raise OptionError(f"{lattice!r} is no lattice of tokens")
+        parts: list[Lattice] = [self, lattice]
+        tables: dict[tuple[int, int], Floats] = {}
+        length = composition.common_length(parts)
+        for key, values in ({} if coupling is None else coupling).items():
+            if key[0] not in self.tapes or key[1] not in lattice.tapes:
+                mine, its = ", ".join(self.tapes), ", ".join(lattice.tapes)
+                raise OptionError(f"coupling {key!r}: expected (one of {mine}, one of {its})")
+            one, two = self.number(key[0]), lattice.number(key[1])
+            pair = self.on[one], lattice.on[two]
+            table = composition.coupling_table(values, key, pair, length)
+            tables[one, len(self.on) + two] = table
+        return composition.composed(parts, tables)
 
     # --- Looking at it ------------------------------------------------------------------------
 
     def plan(self) -> Plan:
-        """Return what the composition compiles to and what it costs."""
-        return plan_of(self.program)
+        """Return what the lattice compiles to and what it costs."""
+        return self.row.plan()
+
+    @property
+    def machine(self) -> openfst.Machine:
+        """The lattice as flat arrays of an acceptor.
+
+        Over the labels of all tapes together; of arcs, over those of the first tape.
+        """
+        return self.row.machine
 
     def to_fst(self, arc_type: openfst.ArcType = "log64") -> pynini.Fst:
-        """Return the lattice as a pynini machine; weights are costs, symbols labels.
+        """Return the `machine` for pynini; weights are costs, symbols labels.
 
         Parameters
         ----------
@@ -638,12 +526,12 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         MissingDependencyError
             pynini is not installed.
         """
-        found: pynini.Fst = openfst.to_fst(machines.lattice_machine(self), arc_type)
+        found: pynini.Fst = openfst.to_fst(self.machine, arc_type)
         return found
 
     def to_att(self) -> str:
-        """Return the lattice as AT&T text: source, target, input, output and cost of every arc."""
-        return openfst.att_text(machines.lattice_machine(self), acceptor=True)
+        """Return the lattice as AT&T text: source, target, input and cost of every arc."""
+        return openfst.att_text(self.machine, acceptor=True)
 
     def draw(
         self,
@@ -657,7 +545,8 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         A small lattice is drawn as a trellis: a column for each token, a circle for each state with
         its probability; the wider an arc, the more probable, and the best path is dark. A larger
         one, or a large product, is a table of probabilities for each tape. Where paths are searched
-        under a grammar there is the best path alone.
+        under a grammar there is the best path alone. Lattices of arcs are drawn as machines, by
+        graphviz where it is installed.
 
         Parameters
         ----------
@@ -675,9 +564,9 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         ShapeError
             Another number of tokens.
         OptionError
-            A file of another kind, or another `of`.
+            A file of another kind, another `of`, couplings of arcs.
         OSError
-            The file cannot be written.
+            The file cannot be written, or graphviz fails.
         """
         if of not in {"lattice", "couplings"}:
             raise OptionError(f"of is {of!r}, expected lattice or couplings")
@@ -687,43 +576,11 @@ class Lattice(Taped[LabelsT_co, ArrayT_co], Questions[LabelsT_co, ArrayT_co]):
         return write_picture(draw(self, tokens), path)
 
 
-@lru_cache(maxsize=64)
-def _tapes(program: Program) -> tuple[Tape, ...]:
-    return tuple(Tape(tape, program.labels(tape), segments=False) for tape in program.tapes)
-
+AnyLattice: TypeAlias = Lattice[Any, Any]
+"""Of any kind: what a path says depends on its tapes."""
 
 TapeLattice: TypeAlias = Lattice[tuple[str, ...], Floats]
 """Of one tape: a path is a tuple of labels, marginals are an array."""
 
 JointLattice: TypeAlias = Lattice[tuple[tuple[str, ...], ...], tuple[Floats, ...]]
 """Of several tapes: a path is a tuple of such tuples, marginals are a tuple of arrays."""
-
-
-def product(
-    lattices: Sequence[Lattice],
-    *,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    weights: Sequence[float] | None = None,
-) -> Lattice:
-    """Return the composition of lattices of one sentence: scores add, tapes stand side by side.
-
-    Parameters
-    ----------
-    lattices : sequence of Lattice
-        Of equal length, one or more tapes each.
-    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
-        Potentials of the labels that two lattices, by position, give the same token; axes in the
-        order of their ``labels``.
-    weights : sequence of float, optional
-        Factor of each lattice's potentials, at least 0; ones when absent.
-
-    Raises
-    ------
-    ShapeError
-        Lattices of different lengths, couplings of other shapes, another number of weights.
-    OptionError
-        Negative weights; a coupling of a lattice with itself or of one with several tapes.
-    NumericError
-        NaN or +inf in a coupling.
-    """
-    return Lattice(*joined(lattices, coupling, weights))

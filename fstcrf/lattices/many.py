@@ -21,8 +21,9 @@ from fstcrf.kernel import Budget
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices.dense import Dense
 from fstcrf.lattices.engine import Runs
+from fstcrf.lattices.pathquestions import ArrayT_co, refuse_options
 from fstcrf.lattices.paths import Labels, LabelsT_co, Path, labels_of_tapes, shares
-from fstcrf.lattices.questions import ArrayT_co, Questions, refuse_options
+from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.plans import Program, Search, warn_unproven
@@ -31,9 +32,7 @@ from fstcrf.ragged import RUN_TOKENS, Ragged
 
 if TYPE_CHECKING:
     from fstcrf.lattices import arcs
-    from fstcrf.lattices.arcs import Arcs
-    from fstcrf.lattices.engine import Engine
-    from fstcrf.lattices.questions import Said, Tape
+    from fstcrf.lattices.engine import Engine, Said, Tape
 else:
     arcs = LazyModule("fstcrf.lattices.arcs")
 
@@ -42,8 +41,8 @@ __all__ = ["best", "log_partition", "marginals", "nbest", "sample"]
 AnswerT = TypeVar("AnswerT")
 LatticeT = TypeVar("LatticeT")
 
-Asked: TypeAlias = Questions | Taped
-"""A lattice of any kind, or what makes one."""
+Asked: TypeAlias = Questions
+"""A lattice of any kind."""
 
 _RUN_BYTES = 64_000_000
 
@@ -105,7 +104,7 @@ class Batch(Sequence[LatticeT]):
         found: list[float] = []
         for lattice, own in zip(cast("Batch[Questions]", self), said, strict=True):
             try:
-                found += ask(lattice.saying(own)).tolist()
+                found += ask(lattice.row.saying(own).engine).tolist()
             except (LabelError, ShapeError) as error:
                 raise type(error)(f"sentence {len(found)}: {error}") from None
         return np.array(found)
@@ -182,35 +181,37 @@ class Group:
     def check(self, scores: Floats) -> None:
         """Raise NoPathError, with its number, where the score of a lattice is −inf."""
         for k in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
-            raise self.lattices[k].no_path().of_sentence(self.numbers[k])
+            raise self.lattices[k].row.no_path().of_sentence(self.numbers[k])
 
 
 def _shared(lattice: Any) -> Hashable:
-    if hasattr(lattice, "program") and hasattr(lattice, "values"):
-        return id(lattice.program)
-    if not hasattr(lattice, "engine"):
+    row = getattr(lattice, "row", None)
+    if row is None:
         if not hasattr(lattice, "nbest"):
             raise OptionError(f"{lattice!r} is no Lattice: taggers make them by lattice(sentence)")
         return id(type(lattice))
-    same: Hashable = lattice.engine.shared
+    same: Hashable = id(row.program) if isinstance(row, Taped) else row.engine.shared
     return same
 
 
 def _groups(
     lattices: Sequence[Any], numbers: list[int], search: Search | None, *, clocked: bool
 ) -> Iterator[Group]:
-    one, members = lattices[numbers[0]], [lattices[k] for k in numbers]
-    if not hasattr(one, "engine"):
+    members = [lattices[k] for k in numbers]
+    if not hasattr(members[0], "row"):
         yield Group(numbers, Batch(members), cast("Engine", Alone(members)))
         return
+    rows = [lattice.row for lattice in members]
+    one = rows[0]
     if not isinstance(one, Taped):
-        engines = [lattice.clocked if clocked else lattice.engine for lattice in members]
-        yield Group(numbers, Batch(members), arcs.joined(cast("list[Arcs]", engines)))
+        engines = [row.engine.clocked if clocked else row.engine for row in rows]
+        yield Group(numbers, Batch(members), arcs.joined(engines))
         return
     program = one.program if search is None else searched(one.program, search)
-    for first, end in runs_of(program, Ragged.from_lengths(map(len, members))):
-        run, own = numbers[first:end], members[first:end]
-        yield Group(run, Batch(own), Dense(program, [lattice.values for lattice in own], run))
+    values = [row.values for row in rows]
+    for first, end in runs_of(program, Ragged.from_lengths([len(own[0]) for own in values])):
+        run = numbers[first:end]
+        yield Group(run, Batch(members[first:end]), Dense(program, values[first:end], run))
 
 
 def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
@@ -220,7 +221,7 @@ def runs_of(program: Program, rows: Ragged) -> Iterator[tuple[int, int]]:
 
 
 def answered(
-    lattices: Sequence[Asked],
+    lattices: Sequence[Questions],
     ask: Callable[[Group], AnswerT],
     threads: int,
     search: Search | None = None,
@@ -433,7 +434,7 @@ def found_runs(
 # --- Sums and samples -----------------------------------------------------------------------------
 
 
-def log_partition(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
+def log_partition(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     """Return log Z of each lattice, float64 [B]; −inf where there is no path."""
     return of_each(lattices, lambda engine: engine.log_z, threads)
 
@@ -443,7 +444,7 @@ def entropy(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
     return of_each(lattices, lambda engine: engine.entropies(), threads)
 
 
-def usual_log_z(lattices: Sequence[Asked], *, threads: int = 1) -> Floats:
+def usual_log_z(lattices: Sequence[Questions], *, threads: int = 1) -> Floats:
     """Return log Z of each; NaN where that takes a product too large to expand for it."""
     return of_each(lattices, lambda engine: engine.usual_log_z, threads)
 

@@ -82,6 +82,8 @@ def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -
 class Path(Generic[LabelsT_co]):
     """One label sequence through a lattice, or one sequence of segments.
 
+    ``path[tape]`` are the labels of a tape by name.
+
     Parameters
     ----------
     labels : tuple of str
@@ -97,6 +99,8 @@ class Path(Generic[LabelsT_co]):
         No label sequence scores higher than this (natural log).
     places : tuple of (Places or None)
         Of lattices with segments, where those of each tape lie; None: a label for each token.
+    tapes : tuple of str
+        Names of the tapes.
     """
 
     labels: LabelsT_co
@@ -105,6 +109,20 @@ class Path(Generic[LabelsT_co]):
     exact: bool
     bound: float
     places: tuple[Places | None, ...] = ()
+    tapes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __getitem__(self, tape: str) -> tuple[str, ...]:
+        """Return the labels of a tape.
+
+        Raises
+        ------
+        OptionError
+            No such tape.
+        """
+        if tape not in self.tapes:
+            raise OptionError(f"no tape {tape!r}: there is {', '.join(self.tapes)}")
+        labels: Labels = self.labels
+        return labels[self.tapes.index(tape)] if len(self.tapes) > 1 else labels
 
     @property
     def segments(self) -> tuple[Span, ...]:

@@ -1,288 +1,34 @@
-"""What is asked of a lattice, once for all kinds.
-
-A lattice is one row of an engine and the names of its tapes. All that is no call of an engine is
-read off here. Nothing asks which constructor made a lattice, but whether a tape has segments or a
-label for each token. What engines find by another algorithm is a call of theirs.
-"""
+"""What is asked of a lattice beside its paths, once for all kinds: sums, labellings, spans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, cast, overload
+from collections.abc import Sequence
+from typing import Any, Literal, cast, overload
 
-import numpy as np
-
-from fstcrf.arguments import whole_number
+from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.paths import LabelsT_co, Path, Places, share, shown_tapes
-from fstcrf.machines.plans import Search, warn_unproven
+from fstcrf.lattices.engine import Said, Segment
+from fstcrf.lattices.findings import (
+    Confidence,
+    Interval,
+    Method,
+    MinimumRisk,
+    ProbableSpans,
+    SegmentCounts,
+    check_share,
+)
+from fstcrf.lattices.pathquestions import ArrayT_co, PathQuestions
+from fstcrf.lattices.paths import LabelsT_co, share
+from fstcrf.machines.plans import warn_unproven
+from fstcrf.text.corpus import Scheme
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    from fstcrf.lattices.engine import Engine, Runs
-
-    ArrayT_co = TypeVar("ArrayT_co", default=Any, covariant=True)
-else:  # its default is for those who check types
-    from typing import TypeVar
-
-    ArrayT_co = TypeVar("ArrayT_co", covariant=True)
-
-
-def refuse_options(given: Mapping[str, object]) -> None:
-    """Refuse options of a search where there is none."""
-    for name, value in given.items():
-        if value is not None:
-            raise OptionError(f"{name}= is for lattices of tokens; those of arcs are written out")
+Loss = Literal["token", "span"]
 
 
-Said: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, int, str]]
-"""Labels, of each of several tapes; or segments."""
-
-
-class Tape(NamedTuple):
-    """A tape's name and labels; `segments`: they lie on stretches, not on each token."""
-
-    name: str
-    labels: tuple[str, ...]
-    segments: bool
-
-
-class Questions(Generic[LabelsT_co, ArrayT_co]):
-    """A weighted set of paths, and what is asked of it.
-
-    What is said of labels is said of each tape: a lattice of one tape gives arrays and tuples, one
-    of several gives a tuple of them.
-    """
-
-    on: tuple[Tape, ...]
-
-    @property
-    def engine(self) -> Engine:
-        """What answers."""
-        raise NotImplementedError
-
-    @property
-    def clocked(self) -> Engine:
-        """The engine of which tokens are asked."""
-        return self.engine
-
-    @property
-    def length(self) -> int:
-        """Tokens."""
-        return int(self.engine.rows.total)
-
-    @property
-    def tapes(self) -> tuple[str, ...]:
-        """Names of the tapes."""
-        return tuple([tape.name for tape in self.on])
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Labels of each tape."""
-        return tuple([len(tape.labels) for tape in self.on])
-
-    @property
-    def labels(self) -> LabelsT_co:
-        """The labels; axis of `marginals` and of masks."""
-        return cast("LabelsT_co", self.each(lambda k: self.on[k].labels))
-
-    @property
-    def segmented(self) -> bool:
-        """Whether a tape has segments; then paths say where these lie."""
-        return any(tape.segments for tape in self.on)
-
-    def each(self, make: Callable[[int], Any]) -> Any:
-        """Return what a function makes of the number of the only tape, or a tuple, of each."""
-        found = tuple(map(make, range(len(self.on))))
-        return found if len(found) > 1 else found[0]
-
-    def number(self, tape: str | None) -> int:
-        """Return the number of a tape by name; of the first when absent."""
-        if tape is None:
-            return 0
-        if tape not in self.tapes:
-            raise OptionError(f"no tape {tape!r}: there is {', '.join(self.tapes)}")
-        return self.tapes.index(tape)
-
-    def check_alive(self) -> None:
-        """Raise NoPathError where there is no path and the engine does not say so by itself."""
-
-    def no_path(self, runs: Runs | None = None) -> NoPathError:
-        """Return the error that says where all paths have died, if that is known."""
-        raise NotImplementedError
-
-    def counted(self, n: int) -> int:
-        """Return how many paths are asked for, checked."""
-        return whole_number(n, "n", least=1, narrow=True)
-
-    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Engine, Runs]:
-        """Return an engine and the n best paths that it finds."""
-        raise NotImplementedError
-
-    # --- Paths --------------------------------------------------------------------------------
-
-    def best(
-        self, budget: Budget | None = None, *, search: Search | None = None
-    ) -> Path[LabelsT_co]:
-        """Return the best path.
-
-        Ties: the smaller label index wins, at the earliest token where the candidates differ; of
-        arcs, ending comes before going on, then the smaller label, then the shorter segment.
-
-        Parameters
-        ----------
-        budget : Budget, optional
-            When to give up, where a grammar is searched lazily. Then the path is the best one
-            found: ``exact`` is False, no other path scores more than ``bound``, and an
-            `InexactWarning` says so. That of `constrained` when absent.
-        search : {"auto", "lazy", "expanded"}, optional
-            How it is found; that of `constrained` when absent.
-
-        Raises
-        ------
-        NoPathError
-            Every label sequence is forbidden, with the first token at which all have died; or none
-            was found within the budget.
-        OptionError
-            A budget or a search where arcs are written out, and nothing is searched.
-        """
-        engine, runs = self.searched(1, budget, search)
-        if not len(runs.score):
-            raise self.no_path(runs)
-        (path,) = self.paths(engine, runs, float(engine.usual_log_z[0]))
-        warn_unproven(int(not path.exact), 1)
-        return path
-
-    @overload
-    def nbest(
-        self,
-        n: int,
-        budget: Budget | None = None,
-        *,
-        search: Search | None = None,
-        tapes: None = None,
-    ) -> list[Path[LabelsT_co]]: ...
-    @overload
-    def nbest(
-        self,
-        n: int,
-        budget: Budget | None = None,
-        *,
-        search: Search | None = None,
-        tapes: Sequence[str],
-    ) -> list[Path]: ...
-    def nbest(
-        self,
-        n: int,
-        budget: Budget | None = None,
-        *,
-        search: Search | None = None,
-        tapes: Sequence[str] | None = None,
-    ) -> list[Path[LabelsT_co]] | list[Path]:
-        """Return the n best paths, best first; fewer where there are fewer.
-
-        Parameters
-        ----------
-        n : int
-        budget, search
-            As for `best`.
-        tapes : sequence of str, optional
-            The n best labellings of these tapes, whatever the others say and wherever they lie:
-            they differ in these tapes, the score of each is that of its best path, its probability
-            is summed over all of its paths. `strings` ranks those of a tape by that sum.
-
-        Raises
-        ------
-        OptionError
-            Too small an n, or tapes that there are not; as for `best`.
-        """
-        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
-        n = self.counted(n)
-        if shown is not None:
-            return self.labellings(n, shown, budget, search)
-        engine, runs = self.searched(n, budget, search)
-        if runs.proven is not None and runs.bound is not None:
-            warn_unproven(int(runs.proven[0] < n and runs.bound[0] > -np.inf), 1)
-        return self.paths(engine, runs, float(engine.usual_log_z[0]))
-
-    def labellings(
-        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
-    ) -> list[Path]:
-        """Return the n best labellings of some tapes, see `nbest`."""
-        raise NotImplementedError
-
-    def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
-        """Return n independent exact samples: labels, or paths where there are segments.
-
-        Raises
-        ------
-        OptionError
-            A negative n or seed.
-        NoPathError
-            There is no path.
-        """
-        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
-        self.check_alive()
-        return self.drawn(self.engine, self.engine.sample(n, [np.random.default_rng(seed)]))
-
-    def paths(self, engine: Engine, runs: Runs, log_z: float) -> list[Path[LabelsT_co]]:
-        """Return what the paths of a row of an engine say, log Z being known."""
-        labels, places = self._columns(engine, runs)
-        scores = runs.score.tolist()
-        rows = zip(labels, places, scores, strict=True)
-        if runs.proven is None or runs.bound is None:
-            return [
-                Path(label, score, share(score, log_z), True, score, place)  # noqa: FBT003
-                for label, place, score in rows
-            ]
-        proven, bound = int(runs.proven[0]), float(runs.bound[0])
-        return [
-            Path(
-                label,
-                score,
-                share(score, log_z),
-                rank < proven,
-                score if rank < proven else max(score, bound),
-                place,
-            )
-            for rank, (label, place, score) in enumerate(rows)
-        ]
-
-    def drawn(self, engine: Engine, runs: Runs) -> list[LabelsT_co]:
-        """Return what samples are: labels, or paths where there are segments."""
-        if self.segmented:
-            return cast("list[LabelsT_co]", self.paths(engine, runs, self.log_partition()))
-        return self._columns(engine, runs)[0]
-
-    def _columns(self, engine: Engine, runs: Runs) -> tuple[list[Any], list[Any]]:
-        """Return the labels of each path, and where those of segments lie."""
-        if len(self.on) == 1:
-            return self._column(engine, runs, 0, self.on[0])
-        each = [self._column(engine, runs, k, tape) for k, tape in enumerate(self.on)]
-        if not len(runs.score):
-            return [], []
-        labels, places = (list(zip(*parts, strict=True)) for parts in zip(*each, strict=True))
-        return labels, places if self.segmented else [()] * len(labels)
-
-    def _column(
-        self, engine: Engine, runs: Runs, number: int, tape: Tape
-    ) -> tuple[list[Any], list[Any]]:
-        """Return the labels of one tape on each path, and where they lie."""
-        told, bounds = engine.told(runs.elements, number, placed=tape.segments), runs.bounds
-        names, several = tape.labels, len(self.on) > 1
-        label = tuple([names[k] for k in told.label.tolist()])
-        cuts = (bounds if told.at is None else np.searchsorted(told.at, bounds)).tolist()
-        pairs = [*pairwise(cuts)]
-        labels = [label[a:b] for a, b in pairs]
-        if told.start is None or told.end is None or told.origin is None:
-            return labels, [None if several else ()] * len(labels)
-        start, end, origin = tuple(told.start.tolist()), tuple(told.end.tolist()), told.origin
-        places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
-        return labels, places if several else [(place,) for place in places]
+class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
+    """A weighted set of paths, and all that is asked of it."""
 
     # --- Sums ---------------------------------------------------------------------------------
 
@@ -300,7 +46,7 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         NoPathError
             There is no path.
         """
-        self.check_alive()
+        self.row.check_alive()
         return float(self.engine.entropies()[0])
 
     @overload
@@ -323,13 +69,13 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
             There is no path.
         """
         tapes = range(len(self.on)) if tape is None else [self.number(tape)]
-        found = self.clocked.marginals(tapes, self.sizes)
-        self.check_alive()
+        found = self.engine.clocked.marginals(tapes, self.sizes)
+        self.row.check_alive()
         return self.each(found.__getitem__) if tape is None else found[0]
 
     def max_marginals(self) -> ArrayT_co:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
-        found = self.clocked.highest(range(len(self.on)), self.sizes, self.length)
+        found = self.engine.clocked.highest(range(len(self.on)), self.sizes, self.length)
         return cast("ArrayT_co", self.each(found.__getitem__))
 
     def arc_marginals(self) -> ArrayT_co:
@@ -342,15 +88,31 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         NoPathError
             There is no path.
         """
-        self.check_alive()
-        found = self.clocked.successions(range(len(self.on)), self.sizes)
+        self.row.check_alive()
+        found = self.engine.clocked.successions(range(len(self.on)), self.sizes)
         return cast("ArrayT_co", self.each(lambda k: found[k][1:]))
 
-    # --- One labelling ------------------------------------------------------------------------
+    def expectations(self) -> SegmentCounts:
+        """Return what is expected of the lattice: the gradient of log Z.
 
-    def saying(self, said: Said) -> Engine:
-        """Return the engine of the paths that say this and nothing else."""
-        raise NotImplementedError
+        Raises
+        ------
+        NoPathError
+            There is no path.
+        """
+        return self.row.arcs().expectations()
+
+    def arc_probabilities(self) -> Floats:
+        """Return the probability of each arc that was given, float64 [E].
+
+        Raises
+        ------
+        NoPathError
+            There is no path.
+        """
+        return self.row.arcs().arc_probabilities()
+
+    # --- One labelling ------------------------------------------------------------------------
 
     def score(self, said: Said) -> float:
         """Return the score of the best path that says this and nothing else; −inf: there is none.
@@ -370,8 +132,218 @@ class Questions(Generic[LabelsT_co, ArrayT_co]):
         OptionError
             A segment outside the text.
         """
-        return float(self.saying(said).best_scores[0])
+        return float(self.row.saying(said).engine.best_scores[0])
 
     def probability(self, said: Said) -> float:
         """Return the probability of all paths that say this and nothing else; raises as `score`."""
-        return share(float(self.saying(said).log_z[0]), self.log_partition())
+        return share(float(self.row.saying(said).engine.log_z[0]), self.log_partition())
+
+    def string_log_partition(self, labels: Sequence[str]) -> float:
+        """Return the log of the sum over all paths with these labels; −inf where there is none.
+
+        Of the first tape, where there are several.
+
+        Raises
+        ------
+        LabelError
+            A label that the lattice does not have, or that strings do not: the blank.
+        """
+        return self.row.arcs().string_sum(labels)
+
+    def string_probability(self, labels: Sequence[str]) -> float:
+        """Return the probability of labels, that of all their paths; raises as their log Z."""
+        return share(self.string_log_partition(labels), self.log_partition())
+
+    # --- Spans --------------------------------------------------------------------------------
+
+    def span_probability(
+        self,
+        start: int,
+        end: int,
+        type: str,  # noqa: A002
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme | None = None,
+    ) -> float:
+        """Return the probability that exactly this segment is there.
+
+        Parameters
+        ----------
+        start, end : int
+            First token and the one behind the last.
+        type : str
+            ``"NP"``; the label of a tape of segments.
+        tape : str, optional
+            The tape, where there are several; the first of segments when absent.
+        scheme : str or Scheme, optional
+            How labels of tokens are read as spans, "conlleval" when absent; one that allows none is
+            a GrammarError. Segments, and labels on arcs, are read as they stand.
+
+        Raises
+        ------
+        OptionError
+            No such span in a sentence of this length, no label of this type, or no such tape; a
+            scheme where nothing is read by one.
+        LabelError
+            A label that the segments do not have.
+        NoPathError
+            There is no path.
+        """
+        return float(self.span_probabilities([(start, end, type)], tape=tape, scheme=scheme)[0])
+
+    def span_probabilities(
+        self,
+        spans: Sequence[Segment],
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme | None = None,
+    ) -> Floats:
+        """Return the probabilities of many segments at once; see `span_probability`."""
+        return self.row.span_probabilities(spans, self.spanned(tape), scheme)
+
+    def probable_spans(
+        self,
+        above: float = 0.01,
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme | None = None,
+    ) -> ProbableSpans:
+        """Return all spans, of all types, with a probability above a number, by their ends.
+
+        One backward and one forward pass; at most 1 / `above` spans are open at a token.
+
+        Parameters
+        ----------
+        above : float
+            0 to 1; at 0 all spans that there may be, a number quadratic in the tokens.
+        tape, scheme : str, optional
+            As for `span_probability`.
+
+        Raises
+        ------
+        OptionError
+            Another number, no such tape or scheme; frames, whose runs are not listed.
+        NoPathError
+            There is no path.
+        TooLargeError
+            A grammar too large to multiply out, or too many spans for memory.
+        """
+        check_share(above)
+        return self.row.probable_spans(above, self.spanned(tape), scheme)
+
+    @overload
+    def minimum_risk(
+        self,
+        loss: Literal["token"] | None = None,
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme | None = None,
+    ) -> MinimumRisk[LabelsT_co]: ...
+    @overload
+    def minimum_risk(
+        self,
+        loss: Literal["span"],
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme | None = None,
+    ) -> MinimumRisk[tuple[str, ...]]: ...
+    def minimum_risk(
+        self,
+        loss: Loss | None = None,
+        *,
+        tape: str | None = None,
+        scheme: str | Scheme | None = None,
+    ) -> MinimumRisk[Any]:
+        """Return the labels with the least expected loss rather than the largest probability.
+
+        Parameters
+        ----------
+        loss : {"token", "span"}, optional
+            token: the legal labelling with the largest expected number of tokens under the right
+            label, all tapes together. span: the set of spans of one tape that maximises
+            2 E[right] / E[found + true], the ratio of expectations that F is; of segments, those of
+            a path. When absent, span where there are segments.
+        tape, scheme : str, optional
+            As for `span_probability`; how spans are written, too.
+
+        Returns
+        -------
+        MinimumRisk
+            Its labels are as `Path.labels`; segments where there are such.
+
+        Raises
+        ------
+        OptionError
+            Another loss; "span" of frames, whose runs are not listed.
+        NoPathError
+            There is no path.
+        """
+        if loss is None:
+            loss = "span" if self.segmented else "token"
+        one_of("loss", loss, Loss)
+        if loss == "span":
+            return self.row.span_risk(self.spanned(tape), scheme)
+        self.row.check_alive()
+        tables = self.engine.clocked.marginals(range(len(self.on)), self.sizes)
+        engine = self.row.reweight(tables)
+        runs = engine.nbest(1)
+        if not len(runs.score):
+            raise self.row.no_path(runs)
+        warn_unproven(int(runs.proven is not None and not runs.proven[0]), 1)
+        most = self.length * len(self.on)
+        expected = float(runs.score[0]) / most if most else 1.0
+        return MinimumRisk(self.said(engine, runs.elements), expected)
+
+    def confidence(
+        self,
+        *,
+        method: Method = "auto",
+        n: int = 100,
+        samples: int = 1000,
+        level: float = 0.95,
+        seed: int = 0,
+        budget: Budget | None = None,
+    ) -> Confidence:
+        """Return how sure the best legal path is, and how much of the model is legal at all.
+
+        Parameters
+        ----------
+        method : {"auto", "exact", "n-best", "sampling"}
+            exact: by sums over the expanded product. n-best: bounds from the n best paths with and
+            without the grammar. sampling: from labellings drawn from the model without the
+            grammar. auto: exact where the product is small, else from the n best paths, and from
+            samples where those leave more than 0.02 open.
+        n : int
+            Best paths to look at.
+        samples : int
+            Labellings to draw.
+        level : float
+            Probability that sampled bounds hold.
+        seed : int
+        budget : Budget, optional
+            When to give up searching.
+
+        Raises
+        ------
+        NoPathError
+            No label sequence is legal, or none was found.
+        OptionError
+            Another method, or numbers outside what they may be; n-best or sampling of arcs, which
+            are written out and so summed.
+        TooLargeError
+            ``method="exact"`` and a grammar too large to multiply out.
+        """
+        one_of("method", method, Method)
+        if n < 1 or samples < 1 or not 0 < level < 1:
+            raise OptionError(
+                f"n={n}, samples={samples}, level={level}: expected counts from 1 and a level "
+                "between 0 and 1"
+            )
+        row = self.row
+        if not (method == "exact" or (method == "auto" and (row.summable or not row.length))):
+            return row.bounded_confidence(method, n, samples, level, seed, budget)
+        path = self.best(budget)
+        legal, free = row.without_scores().engine.log_z[0], row.without_grammar().engine.log_z[0]
+        parts = share(path.score, self.log_partition()), share(float(legal), float(free))
+        own, mass = (Interval(part, part) for part in parts)
+        return Confidence(path, own, mass, "exact", 1.0)

@@ -7,63 +7,27 @@ pass over a lattice finds them all.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, cast
+from typing import cast
 
 import numpy as np
 
 from fstcrf import kernel
-from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import OptionError
-from fstcrf.lattices.dense import Dense
-from fstcrf.lattices.many import Asked, Group, answered
-from fstcrf.lattices.paths import LabelsT_co
-from fstcrf.lattices.tapes import Taped, scaled_lattice
+from fstcrf.lattices.dense import Dense, axis_ends
+from fstcrf.lattices.engine import Segment
+from fstcrf.lattices.findings import MinimumRisk, ProbableSpans, check_share
+from fstcrf.lattices.many import Group, answered
+from fstcrf.lattices.questions import Questions
 from fstcrf.lazy import memoised
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
-from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme, spans
+from fstcrf.text.corpus import Scheme, Span, labels_from_spans, named_scheme
+from fstcrf.text.corpus import spans as spans_of
 from fstcrf.text.corpus.schemes import OUTSIDE, SpanArrays, check_readable, split_label, tables
-
-SpanKey = tuple[int, int, str]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ProbableSpans:
-    """Spans of one sentence with their probabilities, in the order of their ends.
-
-    Iterating gives (`Span`, probability).
-
-    Parameters
-    ----------
-    start, end : int32 [M]
-        First token and the one behind the last.
-    type : int32 [M]
-        Index into `types`.
-    probability : float64 [M]
-    types : tuple of str
-        The types of the tape; all of them need not occur.
-    """
-
-    start: Ints
-    end: Ints
-    type: Ints
-    probability: Floats
-    types: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def __iter__(self) -> Iterator[tuple[Span, float]]:
-        columns = (self.start, self.end, self.type, self.probability)
-        for start, end, kind, p in zip(*(c.tolist() for c in columns), strict=True):
-            yield Span(start, end, self.types[kind]), p
-
-    def __repr__(self) -> str:
-        return f"<ProbableSpans: {len(self)} of {len(self.types)} types>"
-
 
 # --- How labels are read as spans -----------------------------------------------------------------
 
@@ -120,10 +84,7 @@ def _span_labels(
     place = np.full(len(reading.types) + 1, -1, dtype=np.int32)
     place[found] = np.arange(len(found))
     axis = machine.axes[k]
-    n = axis.n_states
-    source = np.repeat(np.arange(n), n) if axis.source is None else axis.source
-    target = np.tile(np.arange(n), n) if axis.target is None else axis.target
-    before, after = label[source], label[target]
+    before, after = (label[states] for states in axis_ends(axis))
     arc = np.zeros(axis.n_arcs, dtype=np.uint8)
     arc[reading.begins[before, after]] = kernel.ARC_OPENS
     arc[reading.continues[before, after]] = kernel.ARC_CARRIES
@@ -138,21 +99,15 @@ def _span_labels(
     return labels, tuple(reading.types[i] for i in found.tolist())
 
 
-def _labels_of(
-    engine: Dense, tape: str, scheme: Scheme
-) -> tuple[kernel.SpanLabels | None, tuple[str, ...]]:
-    return _span_labels(engine.program, engine.bound.machine, tape, scheme)
-
-
 # --- Probabilities of spans -----------------------------------------------------------------------
 
 
 def probable_spans(
-    lattices: Sequence[Asked],
+    lattices: Sequence[Questions],
     above: float = 0.01,
     *,
     tape: str | None = None,
-    scheme: str | Scheme = "conlleval",
+    scheme: str | Scheme | None = None,
     threads: int = 1,
 ) -> list[ProbableSpans]:
     """Return all spans of each lattice whose probability is above a number.
@@ -167,8 +122,8 @@ def probable_spans(
         0 to 1; at 0 all spans that there may be, a number quadratic in the tokens.
     tape : str, optional
         The tape, where there are several.
-    scheme : str or Scheme
-        How label sequences are read as spans.
+    scheme : str or Scheme, optional
+        As for `Lattice.span_probability`.
     threads : int
 
     Raises
@@ -182,57 +137,31 @@ def probable_spans(
     TooLargeError
         A grammar too large to multiply out, or too many spans for memory.
     """
-    _check_floor(above)
-    read = named_scheme(scheme)
+    check_share(above)
     out: dict[int, ProbableSpans] = {}
 
     def ask(group: Group) -> list[ProbableSpans]:
         if not isinstance(group.engine, Dense):
-            return [one.probable_spans(above, tape=tape) for one in group.lattices]
-        return _probable(group.engine, above, group.lattices[0].tape_named(tape), read)
+            return [one.probable_spans(above, tape=tape, scheme=scheme) for one in group.lattices]
+        one = group.lattices[0]
+        return probable(group.engine, above, one.tapes[one.spanned(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
         out.update(zip(group.numbers, found, strict=True))
     return [out[number] for number in range(len(lattices))]
 
 
-def lattice_spans(engine: Dense, above: float, tape: str, scheme: str | Scheme) -> ProbableSpans:
-    """Return all spans above a probability of an only row; see `probable_spans`."""
-    read = named_scheme(scheme)
-    _check_floor(above)
-    if not engine.rows.total:
-        engine.check(engine.log_z)
-        return _no_spans(span_reading(engine.program.labels(tape), read).types)
-    return _probable(engine, above, tape, read)[0]
-
-
-def lattice_span_probabilities(
-    engine: Dense, asked: Sequence[SpanKey], tape: str, scheme: str | Scheme
-) -> Floats:
-    """Return the probabilities of spans of an only row."""
-    read, tokens = named_scheme(scheme), engine.rows.total
-    _check_spans(asked, tokens, span_reading(engine.program.labels(tape), read).types)
-    if not tokens:
-        engine.check(engine.log_z)
-        return np.empty(0)
-    return _asked(engine, [asked], tape, read)[0]
-
-
-def _check_floor(above: float) -> None:
-    if not 0.0 <= above <= 1.0:
-        raise OptionError(f"above is {above}, expected a probability, 0 to 1")
-
-
-def _no_spans(types: tuple[str, ...]) -> ProbableSpans:
-    none = np.empty(0, dtype=np.int32)
-    return ProbableSpans(none, none, none, np.empty(0), types)
-
-
-def _probable(engine: Dense, above: float, tape: str, scheme: Scheme) -> list[ProbableSpans]:
-    labels, types = _labels_of(engine, tape, scheme)
+def probable(
+    engine: Dense, above: float, tape: str, scheme: str | Scheme | None
+) -> list[ProbableSpans]:
+    """Return all spans of each row above a probability; see `probable_spans`."""
+    labels, types = _span_labels(
+        engine.program, engine.bound.machine, tape, named_scheme(scheme or "conlleval")
+    )
     if labels is None:
         engine.check(engine.log_z)
-        return [_no_spans(())] * len(engine.rows)
+        none = np.empty(0, dtype=np.int32)
+        return [ProbableSpans(none, none, none, np.empty(0), ())] * len(engine.rows)
     found = kernel.probable_spans(engine.bound, labels, above)
     engine.check(found.log_z)
     out = []
@@ -244,11 +173,11 @@ def _probable(engine: Dense, above: float, tape: str, scheme: Scheme) -> list[Pr
 
 
 def span_probabilities(
-    lattices: Sequence[Asked],
-    spans: Sequence[Sequence[SpanKey]],
+    lattices: Sequence[Questions],
+    spans: Sequence[Sequence[Segment]],
     *,
     tape: str | None = None,
-    scheme: str | Scheme = "conlleval",
+    scheme: str | Scheme | None = None,
     threads: int = 1,
 ) -> list[Floats]:
     """Return the probability that exactly these spans are there, float64 [M] of each lattice.
@@ -260,8 +189,8 @@ def span_probabilities(
         Start, end (exclusive) and type of the spans of each lattice.
     tape : str, optional
         The tape, where there are several.
-    scheme : str or Scheme
-        How label sequences are read as spans.
+    scheme : str or Scheme, optional
+        As for `Lattice.span_probability`.
     threads : int
 
     Raises
@@ -278,19 +207,15 @@ def span_probabilities(
     """
     if len(spans) != len(lattices):
         raise OptionError(f"{len(spans)} lists of spans for {len(lattices)} lattices")
-    read = named_scheme(scheme)
-    for lattice, asked in zip(lattices, spans, strict=True):
-        if isinstance(lattice, Taped):
-            labels = lattice.program.labels(lattice.tape_named(tape))
-            _check_spans(asked, len(lattice), span_reading(labels, read).types)
     out = [np.empty(0) for _ in lattices]
 
     def ask(group: Group) -> list[Floats]:
-        asked = [spans[number] for number in group.numbers]
+        own = [spans[number] for number in group.numbers]
         if not isinstance(group.engine, Dense):
-            each = zip(group.lattices, asked, strict=True)
-            return [one.span_probabilities(own, tape=tape) for one, own in each]
-        return _asked(group.engine, asked, group.lattices[0].tape_named(tape), read)
+            each = zip(group.lattices, own, strict=True)
+            return [x.span_probabilities(some, tape=tape, scheme=scheme) for x, some in each]
+        one = group.lattices[0]
+        return asked(group.engine, own, one.tapes[one.spanned(tape)], scheme)
 
     for group, found in answered(lattices, ask, threads):
         for number, one in zip(group.numbers, found, strict=True):
@@ -299,7 +224,7 @@ def span_probabilities(
 
 
 def known_probabilities(
-    lattices: Sequence[Taped | None],
+    lattices: Sequence[Questions | None],
     found: SpanArrays,
     offsets: Longs,
     *,
@@ -342,7 +267,7 @@ def known_probabilities(
         spans = Ragged(ends)
         chosen, rows = spans.select(own), spans.entries(own)
         engine = cast("Dense", group.engine)
-        labels, types = _labels_of(engine, tape, scheme)
+        labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
         assert labels is not None  # noqa: S101 (there are spans)
         place = np.asarray([types.index(t) if t in types else -1 for t in found.types])
         first = chosen.repeat(offsets[own])
@@ -359,102 +284,73 @@ def known_probabilities(
     return out
 
 
-def _check_spans(asked: Sequence[SpanKey], tokens: int, types: tuple[str, ...]) -> None:
-    known = set(types)
-    for start, end, kind in asked:
-        if not 0 <= start < end <= tokens:
-            raise OptionError(f"span {start}:{end} in a sentence of {tokens} tokens")
-        if kind not in known:
-            there = ", ".join(sorted(types)) or "none"
-            raise OptionError(f"no label has the type {kind!r}; the types are {there}")
-
-
-def _asked(
-    engine: Dense, asked: Sequence[Sequence[SpanKey]], tape: str, scheme: Scheme
+def asked(
+    engine: Dense, spans: Sequence[Sequence[Segment]], tape: str, scheme: str | Scheme | None
 ) -> list[Floats]:
-    labels, types = _labels_of(engine, tape, scheme)
+    """Return the probabilities of spans of each row."""
+    scheme = named_scheme(scheme or "conlleval")
+    kinds = span_reading(engine.program.labels(tape), scheme).types
+    for own, tokens in zip(spans, engine.rows.lengths.tolist(), strict=True):
+        for start, end, kind in own:
+            if not 0 <= start < end <= tokens:
+                raise OptionError(f"span {start}:{end} in a sentence of {tokens} tokens")
+            if kind not in kinds:
+                there = ", ".join(sorted(kinds)) or "none"
+                raise OptionError(f"no label has the type {kind!r}; the types are {there}")
+    labels, types = _span_labels(engine.program, engine.bound.machine, tape, scheme)
     place = {name: i for i, name in enumerate(types)}
     rows = [
         (k, start, place[kind], end)
-        for k, spans_ in enumerate(asked)
-        for start, end, kind in spans_
+        for k, own in enumerate(spans)
+        for start, end, kind in own
         if kind in place
     ]
     if labels is None or not rows:
         engine.check(engine.log_z)
-        return [np.zeros(len(spans_)) for spans_ in asked]
+        return [np.zeros(len(own)) for own in spans]
     distinct, number = np.unique(np.asarray(rows, dtype=np.int64), axis=0, return_inverse=True)
-    bounds = np.searchsorted(distinct[:, 0], np.arange(len(asked) + 1))
+    bounds = np.searchsorted(distinct[:, 0], np.arange(len(spans) + 1))
     table = np.ascontiguousarray(distinct[:, [1, 3, 2]], dtype=np.int32)
     found, log_z = kernel.asked_spans(engine.bound, labels, kernel.AskedSpans(bounds, table))
     engine.check(log_z)
     values = iter(found[number.reshape(-1)].tolist())
-    return [np.asarray([next(values) if s[2] in place else 0.0 for s in x]) for x in asked]
+    return [np.asarray([next(values) if s[2] in place else 0.0 for s in own]) for own in spans]
 
 
 # --- Minimum-Bayes-risk decoding ------------------------------------------------------------------
-Step = tuple[float, SpanKey | None, str | None]
+Step = tuple[float, Segment | None, str | None]
 
 _FIRST_FLOOR = 0.01
 _WRITTEN = ("bioes", "bilou", "iob2", "iob1")
 
 
-@dataclass(frozen=True, slots=True)
-class MinimumRisk(Generic[LabelsT_co]):
-    """Labels with the least expected loss.
-
-    Parameters
-    ----------
-    labels : tuple of str
-        As `Path.labels`; with ``loss="span"`` of one tape.
-    expected : float
-        Expected share of right tokens, or the ratio of expectations, between 0 and 1.
-    """
-
-    labels: LabelsT_co
-    expected: float
-
-
-def token_risk(lattice: Any) -> MinimumRisk:
-    """Return the legal labelling of a lattice with the most right labels that can be expected."""
-    marginals = lattice.engine.marginals(range(len(lattice.tapes)), lattice.sizes)
-    if not len(lattice):
-        return MinimumRisk(lattice.no_labels, 1.0)
-    # The same paths with other scores: what is legal at 0, marginals for potentials.
-    support = scaled_lattice(lattice, 0.0, grammar=True)
-    changed = {}
-    for name, table in zip(lattice.tapes, marginals, strict=True):
-        k = support.state_potentials(name)
-        label = lattice.program.chain[name].topology.state_label
-        changed[k] = support.values[k] + table[:, label]
-    path = support.with_values(changed).best()
-    return MinimumRisk(path.labels, path.score / (len(lattice) * len(lattice.tapes)))
-
-
-def span_risk(lattice: Any, tape: str, scheme: str | Scheme) -> MinimumRisk[tuple[str, ...]]:
-    """Return the labels of the spans of one tape whose expected F is largest."""
-    engine, scheme = lattice.engine, named_scheme(scheme)
-    labels = lattice.program.labels(tape)
+def span_risk(
+    engine: Dense, tape: str, scheme: str | Scheme | None
+) -> MinimumRisk[tuple[str, ...]]:
+    """Return the labels of the spans of one tape of an only row whose expected F is largest."""
+    scheme, tokens = named_scheme(scheme or "conlleval"), engine.rows.total
+    labels = engine.program.labels(tape)
     check_readable(labels, scheme)
     if all(split_label(label, scheme)[0] in (OUTSIDE, "?") for label in labels):
         raise OptionError(f"no label of the tape {tape!r} belongs to a span: use loss='token'")
     engine.check(engine.log_z)
-    if not len(lattice):
+    if not tokens:
         return MinimumRisk((), 1.0)
-    first = lattice.labels_of(lattice.best().labels, tape)
-    chosen = [(s.start, s.end, s.type) for s in spans(list(first), scheme=scheme)]
-    known = dict(zip(chosen, _asked(engine, [chosen], tape, scheme)[0].tolist(), strict=True))
+    told = engine.told(engine.nbest(1).elements, engine.program.tapes.index(tape))
+    first = [labels[k] for k in told.label.tolist()]
+    chosen = [(s.start, s.end, s.type) for s in spans_of(first, scheme=scheme)]
+    known = dict(zip(chosen, asked(engine, [chosen], tape, scheme)[0].tolist(), strict=True))
     true = _expected_spans(engine, tape, scheme)
     ratio = _ratio(sum(known.values()), len(chosen), true)
     floor = max(_FIRST_FLOOR, ratio / 2)
     while True:
-        (probable,) = _probable(engine, floor, tape, scheme)
-        known |= {(span.start, span.end, span.type): p for span, p in probable}
-        chosen, ratio = _improved(chosen, known, ratio, true, len(lattice), _apart(labels, scheme))
+        (several,) = probable(engine, floor, tape, scheme)
+        known |= {(span.start, span.end, span.type): p for span, p in several}
+        chosen, ratio = _improved(chosen, known, ratio, true, tokens, _apart(labels, scheme))
         if ratio / 2 >= floor or floor == 0.0:
             break  # spans below would lower the ratio
-        floor = ratio / 2 if ratio > 0.0 else _lower(floor, true, len(lattice), len(labels))
-    return MinimumRisk(_written(chosen, len(lattice), scheme, labels), ratio)
+        floor = ratio / 2 if ratio > 0.0 else _lower(floor, true, tokens, len(labels))
+    return MinimumRisk(_written(chosen, tokens, scheme, labels), ratio)
 
 
 def _lower(floor: float, true: float, tokens: int, labels: int) -> float:
@@ -464,13 +360,13 @@ def _lower(floor: float, true: float, tokens: int, labels: int) -> float:
 
 
 def _improved(
-    chosen: list[SpanKey],
-    known: dict[SpanKey, float],
+    chosen: list[Segment],
+    known: dict[Segment, float],
     ratio: float,
     true: float,
     tokens: int,
     apart: frozenset[str],
-) -> tuple[list[SpanKey], float]:
+) -> tuple[list[Segment], float]:
     """Return the spans with the largest ratio among those known, and that ratio."""
     while True:
         heaviest = _heaviest(tokens, known, ratio, apart)
@@ -487,7 +383,7 @@ def _ratio(right: float, found: int, true: float) -> float:
 
 def _expected_spans(engine: Dense, tape: str, scheme: Scheme) -> float:
     """Return the expected number of spans, those that are broken off left out."""
-    labels, _ = _labels_of(engine, tape, scheme)
+    labels, _ = _span_labels(engine.program, engine.bound.machine, tape, scheme)
     if labels is None:
         return 0.0
     counts, _ = kernel.span_counts(engine.bound, labels)
@@ -495,13 +391,13 @@ def _expected_spans(engine: Dense, tape: str, scheme: Scheme) -> float:
 
 
 def _heaviest(
-    length: int, known: dict[SpanKey, float], ratio: float, apart: frozenset[str]
-) -> list[SpanKey]:
+    length: int, known: dict[Segment, float], ratio: float, apart: frozenset[str]
+) -> list[Segment]:
     """Return the spans, none overlapping, with the largest sum of 2 p − ratio.
 
     Two spans of a type in `apart` do not touch: no labels would tell them from one.
     """
-    ending: dict[int, list[tuple[SpanKey, float]]] = {}
+    ending: dict[int, list[tuple[Segment, float]]] = {}
     for span, p in known.items():
         if 2.0 * p > ratio:
             ending.setdefault(span[1], []).append((span, 2.0 * p - ratio))
@@ -542,7 +438,7 @@ def _apart(labels: tuple[str, ...], scheme: Scheme) -> frozenset[str]:
 
 
 def _written(
-    chosen: list[SpanKey], length: int, scheme: Scheme, labels: tuple[str, ...]
+    chosen: list[Segment], length: int, scheme: Scheme, labels: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Write spans; where no scheme was named, in the first that has labels for them."""
     found = [Span(*s) for s in chosen]

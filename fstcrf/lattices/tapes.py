@@ -1,41 +1,31 @@
-"""The potentials of one sentence, tape by tape.
-
-What is said of labels is said of each tape: of one tape it is an array or a tuple, of several a
-tuple of them.
-"""
+"""The potentials of one sentence, tape by tape."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import permutations
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import LabelSet, label_tuple, real_array, real_number
-from fstcrf.arrays import Bools, Floats
-from fstcrf.errors import NumericError, OptionError, ShapeError
+from fstcrf.arguments import LabelSet, label_tuple, real_array
+from fstcrf.arrays import Floats
+from fstcrf.errors import NumericError, ShapeError
 from fstcrf.kernel import Budget
-from fstcrf.lattices.paths import Labels, LabelsT_co
-from fstcrf.lattices.questions import ArrayT_co
 from fstcrf.lazy import LazyModule, memoised
-from fstcrf.machines.plans import Chain, Coupling, Program, Search, scaled
-from fstcrf.machines.plans.program import searched as program_searched
+from fstcrf.machines.plans import Chain, Coupling, Program, Search
 from fstcrf.machines.topology import Topology, chain_topology, check_pairs
 
 if TYPE_CHECKING:
     from fstcrf.machines import grammar as grammars
-    from fstcrf.machines.grammar import Constraint, Grammar
+    from fstcrf.machines.grammar import Constraint
 else:
     grammars = LazyModule("fstcrf.machines.grammar")
 
-T = TypeVar("T")
 
-
-class Taped(Generic[LabelsT_co, ArrayT_co]):
+class Taped:
     """What one sentence brings to a program: potentials for each of ``program.inputs``."""
 
     def __init__(self, program: Program, values: tuple[Floats, ...]) -> None:
@@ -48,31 +38,6 @@ class Taped(Generic[LabelsT_co, ArrayT_co]):
     def tapes(self) -> tuple[str, ...]:
         """Names of the tapes."""
         return self.program.tapes
-
-    @property
-    def no_labels(self) -> LabelsT_co:
-        """The labels of the path of an empty sentence."""
-        return cast("LabelsT_co", self.per_tape(lambda _: ()))
-
-    def per_tape(self, make: Callable[[str], T]) -> T | tuple[T, ...]:
-        """Return what a function makes of the only tape, or a tuple of what it makes of each."""
-        if len(self.tapes) == 1:
-            return make(self.tapes[0])
-        return tuple(make(tape) for tape in self.tapes)
-
-    def labels_of(self, labels: Labels, tape: str) -> tuple[str, ...]:
-        """Return the labels that those of a path have for one tape."""
-        place = self.tapes.index(self.tape_named(tape))
-        return labels if len(self.tapes) == 1 else labels[place]
-
-    def tape_named(self, tape: str | None) -> str:
-        """Return a tape by name, or the only one."""
-        if tape is None and len(self.tapes) == 1:
-            return self.tapes[0]
-        if tape not in self.tapes:
-            wanted = "say which tape" if tape is None else f"no tape {tape!r}"
-            raise OptionError(f"{wanted}: there is {', '.join(self.tapes)}")
-        return str(tape)
 
     def state_potentials(self, tape: str) -> int:
         """Return which of the values holds a tape's own node potentials."""
@@ -174,125 +139,42 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int | None, ...]) -> bool:
     )
 
 
-# --- Masks ----------------------------------------------------------------------------------------
-
-TapedT = TypeVar("TapedT", bound=Taped)
-
-
-def checked_masks(taped: Taped, mask: ArrayLike | Sequence[ArrayLike]) -> list[Bools]:
-    """Return a mask bool [T, L] of each tape."""
-    parts = (mask,) if len(taped.tapes) == 1 else tuple(cast("Sequence[ArrayLike]", mask))
-    if len(parts) != len(taped.tapes):
-        raise ShapeError(f"{len(parts)} masks for the {len(taped.tapes)} tapes")
-    masks = []
-    for tape, part in zip(taped.tapes, parts, strict=True):
-        allowed = np.asarray(part, dtype=bool)
-        wanted = (len(taped), len(taped.program.labels(tape)))
-        if allowed.shape != wanted:
-            raise ShapeError(
-                f"mask is {list(allowed.shape)}, expected {list(wanted)} (tokens, labels)"
-            )
-        masks.append(allowed)
-    return masks
-
-
-def labelling_masks(taped: Taped, labels: Sequence[str] | Sequence[Sequence[str]]) -> list[Bools]:
-    """Return the masks that allow one label sequence of each tape."""
-    tapes = taped.tapes
-    parts = cast("Sequence[Sequence[str]]", (labels,) if len(tapes) == 1 else labels)
-    if len(parts) != len(tapes):
-        raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(tapes)}")
-    return [_one_label(taped, tape, part) for tape, part in zip(tapes, parts, strict=True)]
-
-
-def _one_label(taped: Taped, tape: str, labels: Sequence[str]) -> Bools:
-    if len(labels) != len(taped):
-        raise ShapeError(f"{len(labels)} labels for {len(taped)} tokens")
-    topology = taped.program.chain[tape].topology
-    mask = np.zeros((len(taped), topology.n_labels), dtype=bool)
-    mask[np.arange(len(taped)), topology.label_ids(labels)] = True
-    return mask
-
-
-def restricted(taped: TapedT, masks: Sequence[Bools]) -> TapedT:
-    """Return the potentials of the paths that pass the masks of all tapes."""
-    changed = {}
-    for tape, mask in zip(taped.tapes, masks, strict=True):
-        k = taped.state_potentials(tape)
-        states = mask[:, taped.program.chain[tape].topology.state_label]
-        changed[k] = np.where(states, taped.values[k], -np.inf)
-    return taped.with_values(changed)
-
-
 # --- Programs and lattices made of others: composed, coupled, scaled, under a grammar -----------
 
 
+@memoised(64)
 def constrained(
     program: Program,
-    grammar: Grammar,
+    constraints: tuple[Constraint, ...],
     search: Search | None = None,
     budget: Budget | None = None,
 ) -> Program:
-    """Return the program of the paths that a grammar accepts, with its scores added.
-
-    Grammars of the same constraints have one program, compiled once.
-    """
-    return _constrained(program, grammar.constraints, search, budget)
-
-
-@memoised(64)
-def _constrained(
-    program: Program,
-    constraints: tuple[Constraint, ...],
-    search: Search | None,
-    budget: Budget | None,
-) -> Program:
+    """Return the program of the paths that a grammar accepts, compiled once."""
     labels = {tape: program.labels(tape) for tape in program.tapes}
     bound = grammars.Grammar(constraints).bind(labels)
-    return _compiled(program.constrained(bound, search=search, budget=budget))
-
-
-def searched(lattice: TapedT, search: Search) -> TapedT:
-    """Return the lattice whose best paths are searched in another way."""
-    return lattice.with_program(_compiled(program_searched(lattice.program, search)))
+    return compiled(program.constrained(bound, search=search, budget=budget))
 
 
 @memoised(64)
 def free_program(program: Program) -> Program:
     """Return a program without its grammar."""
-    return _compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
-
-
-def scaled_lattice(lattice: TapedT, factor: float, *, grammar: bool) -> TapedT:
-    """Return the lattice with its potentials times a factor, with `grammar` those of it, too."""
-    factor = real_number(factor, "factor")
-    if not np.isfinite(factor):
-        raise OptionError(f"factor is {factor}, expected a finite number")
-    program = _scaled_program(lattice.program, factor, grammar=grammar)
-    values = {k: scaled(value, factor) for k, value in enumerate(lattice.values)}
-    return lattice.with_program(program).with_values(values)
+    return compiled(Program(program.chains, program.couplings)) if program.conjuncts else program
 
 
 @memoised(64)
-def _scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
+def scaled_program(program: Program, factor: float, *, grammar: bool) -> Program:
+    """Return a program with its potentials times a factor, with `grammar` those of it, too."""
     return program.scaled(factor, grammar=grammar)
 
 
 def joined(
-    lattices: Sequence[Taped],
-    coupling: Mapping[tuple[int, int], ArrayLike] | None,
-    weights: Sequence[float] | None,
+    parts: Sequence[Taped],
+    names: Sequence[Mapping[str, str]],
+    coupling: Mapping[tuple[int, int], Floats],
 ) -> tuple[Program, tuple[Floats, ...]]:
-    """Return program and values of `fstcrf.lattices.tapes`; raises as it does."""
-    if not lattices:
-        raise OptionError("nothing to compose: give at least one lattice")
-    lengths = {len(lattice) for lattice in lattices}
-    if len(lengths) > 1:
-        raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
-    parts = list(lattices) if weights is None else _weighted(lattices, weights)
-    names = distinct_tapes([lattice.tapes for lattice in parts])
-    length = lengths.pop()
-    tables = _couplings(parts, names, {} if coupling is None else coupling, length)
+    """Return program and values of a composition; couplings by the numbers of two tapes."""
+    every = [new[tape] for part, new in zip(parts, names, strict=True) for tape in part.tapes]
+    tables = [((every[a], every[b]), table) for (a, b), table in coupling.items()]
     brought = [(tapes, v) for tapes, v in tables if v.ndim == 3]
     program = _joined(
         tuple(part.program for part in parts),
@@ -310,48 +192,12 @@ def joined(
     return program, (*values, *(v for _, v in brought))
 
 
-def _weighted(lattices: Sequence[Taped], weights: Sequence[float]) -> list[Taped]:
-    if len(weights) != len(lattices):
-        raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
-    factors = real_array(weights, "weights", error=OptionError).tolist()
-    if any(not 0 <= w < np.inf for w in factors):
-        raise OptionError(f"weights are {factors}, expected numbers from 0")
-    return [
-        lattice if weight == 1.0 else scaled_lattice(lattice, weight, grammar=False)
-        for lattice, weight in zip(lattices, factors, strict=True)
-    ]
-
-
 def distinct_tapes(tapes: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
     """Return new names for the tapes of each lattice: their own, numbered where they clash."""
     every = [tape for group in tapes for tape in group]
     if len(set(every)) == len(every):
         return [{tape: tape for tape in group} for group in tapes]
     return [{tape: f"{tape}{k}" for tape in group} for k, group in enumerate(tapes)]
-
-
-def _couplings(
-    parts: Sequence[Taped],
-    names: Sequence[Mapping[str, str]],
-    coupling: Mapping[tuple[int, int], ArrayLike],
-    length: int,
-) -> list[tuple[tuple[str, str], Floats]]:
-    found = []
-    if not isinstance(coupling, Mapping):
-        raise OptionError(
-            "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
-        )
-    for key, table in coupling.items():
-        if key not in permutations(range(len(parts)), 2):
-            raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
-        a, b = key
-        if any(len(parts[k].tapes) > 1 for k in key):
-            raise OptionError(f"coupling {key}: a lattice of several tapes; couple its parts")
-        tapes = names[a][parts[a].tapes[0]], names[b][parts[b].tapes[0]]
-        sizes = tuple(len(parts[k].program.labels(parts[k].tapes[0])) for k in key)
-        shapes: list[tuple[int | None, ...]] = [sizes, (length, *sizes)]
-        found.append((tapes, potentials(table, f"coupling {key}", shapes)))
-    return found
 
 
 @memoised(64)
@@ -376,10 +222,10 @@ def _joined(
     couplings += [Coupling(tapes, None) for tapes in brought]
     search: Search = next((p.search for p in programs if p.search != "auto"), "auto")
     budget = next((p.budget for p in programs if p.budget is not None), None)
-    return _compiled(Program(chains, couplings, conjuncts, search, budget))
+    return compiled(Program(chains, couplings, conjuncts, search, budget))
 
 
-def _compiled(program: Program) -> Program:
+def compiled(program: Program) -> Program:
     """Compile at once: what is too large or contradicts itself is said here, not when asked."""
     _ = program.decoder
     return program

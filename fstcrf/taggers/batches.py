@@ -11,7 +11,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints
 from fstcrf.errors import DataError
-from fstcrf.lattices import Answer, Lattice
+from fstcrf.lattices import Answer, DenseRow, Lattice
 from fstcrf.lattices.labellings import nbest_of_tapes
 from fstcrf.machines.plans import Program, no_path_error, warn_unproven
 from fstcrf.ragged import RUN_TOKENS, Ragged
@@ -216,7 +216,7 @@ def decode_tapes(composition: JointModel, request: Request, known: Known | None)
     if request.strict:
         for number, (paths, lattice) in enumerate(zip(ranked, several, strict=True)):
             if not paths:
-                raise no_path_error(composition.program, lattice.values, sentence=number)
+                raise no_path_error(composition.program, lattice.dense.values, sentence=number)
     sets = {tape: composition.label_sets[tape] for tape in tapes}
     return Answer.of_paths(ranked, sets, [len(lattice) for lattice in several], n)
 
@@ -277,7 +277,7 @@ def lattices(composition: JointModel, sentences: Data, known: Known | None = Non
     def cut(run: Run, values: Values) -> list[Lattice]:
         values = values if known is None else known.applied(program, run, values)
         slices = Ragged(run.offsets).slices()
-        return [Lattice(program, tuple(v[tokens] for v in values)) for tokens in slices]
+        return [Lattice(DenseRow(program, tuple(v[tokens] for v in values))) for tokens in slices]
 
     return [lattice for run in runs(composition, sentences, cut, 1)[1] for lattice in run]
 

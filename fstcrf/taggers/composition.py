@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf import lattices
-    from fstcrf.lattices import ArcLattice, JointLattice, Lattice, arclattice, tapes
+    from fstcrf.lattices import JointLattice, Lattice
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
@@ -32,8 +32,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
     composing = LazyModule("fstcrf.taggers.composing")
     products = LazyModule("fstcrf.taggers.product")
     grammars = LazyModule("fstcrf.machines.grammar")
-    lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
-    arclattice = LazyModule("fstcrf.lattices.arclattice")
+    lattices = LazyModule("fstcrf.lattices")
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 
@@ -69,13 +68,6 @@ def compose(
 ) -> Lattice: ...
 @overload
 def compose(
-    *parts: Lattice | ArcLattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-) -> Lattice | ArcLattice: ...
-@overload
-def compose(
     only: Tagger[LabelsT, ArrayT],
     /,
     *,
@@ -104,13 +96,13 @@ def compose(
     | Product[tuple[list[str], ...], tuple[Floats, ...]]
 ): ...
 def compose(
-    *parts: Lattice | ArcLattice | Tagger | pynini.Fst,
+    *parts: Lattice | Tagger | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
     search: Search | None = None,
-) -> Lattice | ArcLattice | Composition | Product:
+) -> Lattice | Composition | Product:
     """Compose taggers that were trained separately, or lattices of one sentence.
 
     Parameters
@@ -150,12 +142,11 @@ def compose(
     """
     if not parts:
         raise OptionError("nothing to compose: give at least one tagger or lattice")
-    kinds = lattices.Lattice, lattices.ArcLattice
-    given = [part for part in parts if isinstance(part, kinds)]
+    given = [part for part in parts if isinstance(part, lattices.Lattice)]
     if len(given) == len(parts):
         if normalize is not None:
             raise OptionError("normalize= is for taggers; lattices only have potentials")
-        lattice = _product(given, coupling, weights, search)
+        lattice = lattices.product(given, coupling=coupling, weights=weights, search=search)
         return lattice if grammar is None else lattice & grammar
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
@@ -194,18 +185,3 @@ def _segmental(
     alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
     found: Product = parts[0] if alone else products.Product(parts, weights)
     return found if grammar is None else found.constrained(grammar)
-
-
-def _product(
-    given: Sequence[Lattice | ArcLattice],
-    coupling: Mapping[tuple[int, int], ArrayLike] | None,
-    weights: Sequence[float] | None,
-    search: Search | None,
-) -> Lattice | ArcLattice:
-    dense = [part for part in given if isinstance(part, lattices.Lattice)]
-    if len(dense) == len(given):
-        lattice = lattices.product(dense, coupling=coupling, weights=weights)
-        return lattice if search is None else tapes.searched(lattice, search)
-    if search is not None:
-        raise OptionError("search= is for lattices of tokens; those of arcs are written out")
-    return arclattice.product(given, coupling, weights)

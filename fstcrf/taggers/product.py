@@ -14,14 +14,13 @@ from fstcrf import display
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import FstcrfError, GrammarError, ModelFileError, OptionError
-from fstcrf.lattices import ArcLattice
+from fstcrf.lattices import Lattice, product
 from fstcrf.lattices.answer import Answer, TapeAnswer
-from fstcrf.lattices.arclattice import product
-from fstcrf.lattices.confidence import Confidence
 from fstcrf.lattices.distributions import Distributions
+from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.findings import Confidence
 from fstcrf.lattices.many import log_partition, ranked
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
-from fstcrf.lattices.questions import Tape
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.storage import PRODUCT, SEGMENTS, read_arrays, write_arrays
@@ -170,13 +169,13 @@ class Product(Composable[LabelsT, ArrayT]):
 
     # --- Lattices -----------------------------------------------------------------------------
 
-    def transducers(self, sentences: Data, known: Known | None) -> list[ArcLattice]:
+    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
         """Return the lattice of each sentence, with what is known put in."""
         each = [
             tagger.transducers(sentences, None if known is None else known.of_tapes(tagger.tapes))
             for tagger in self.taggers
         ]
-        rows = [product(row, None, self.weights) for row in zip(*each, strict=True)]
+        rows = [product(row, weights=self.weights) for row in zip(*each, strict=True)]
         for acceptor in self.conjuncts:
             grammar = Grammar.from_acceptor(acceptor)
             rows = [row & grammar for row in rows]
@@ -184,7 +183,7 @@ class Product(Composable[LabelsT, ArrayT]):
 
     def lattice(
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
-    ) -> ArcLattice:
+    ) -> Lattice:
         """Return one sentence's lattice over all tapes; arguments as for `tag`."""
         each = None if forced is None else [forced]
         asked = Request([sentence], forced=each, bias=bias)
@@ -215,7 +214,7 @@ class Product(Composable[LabelsT, ArrayT]):
         answer = Answer.of_paths(paths, sets, [lattice.length for lattice in lattices], asked.n)
         return answer.with_posterior(lambda: self._distributions(lattices, asked.threads))
 
-    def _ranked(self, lattices: Sequence[ArcLattice], asked: Request) -> Sequence[Sequence[Path]]:
+    def _ranked(self, lattices: Sequence[Lattice], asked: Request) -> Sequence[Sequence[Path]]:
         return ranked(lattices, asked.n, threads=asked.threads)
 
     def _spelled(self, paths: Sequence[Path], shown: Sequence[str]) -> list[Path]:
@@ -223,7 +222,7 @@ class Product(Composable[LabelsT, ArrayT]):
         numbers = [self.tapes.index(tape) for tape in shown]
         written = ([self._written(path, k) for k in numbers] for path in paths)
         return [
-            replace(path, labels=labels_of_tapes(labels), places=())
+            replace(path, labels=labels_of_tapes(labels), places=(), tapes=tuple(shown))
             for path, labels in zip(paths, written, strict=True)
         ]
 
@@ -235,7 +234,7 @@ class Product(Composable[LabelsT, ArrayT]):
             return tuple(labels)
         return tuple(spelling.written(place.starts, place.ends, labels))
 
-    def _distinct(self, lattice: ArcLattice, n: int, shown: Sequence[str]) -> list[Path]:
+    def _distinct(self, lattice: Lattice, n: int, shown: Sequence[str]) -> list[Path]:
         """Return the best labellings that differ in the tapes shown, of the best paths of all."""
         size = 4 * n
         while True:
@@ -252,7 +251,7 @@ class Product(Composable[LabelsT, ArrayT]):
         ranked: Sequence[Sequence[Path]],
         shown: Sequence[str],
         asked: Request,
-        lattices: Sequence[ArcLattice],
+        lattices: Sequence[Lattice],
     ) -> list[list[Path]]:
         """Return labellings with the probability of all paths that have them: where forced."""
         number = [b for b, paths in enumerate(ranked) for _ in paths]
@@ -274,7 +273,7 @@ class Product(Composable[LabelsT, ArrayT]):
         """Return the distributions over the labellings of sentences, with what is known put in."""
         return self._distributions(self.transducers(asked.sentences, known), asked.threads)
 
-    def _distributions(self, lattices: Sequence[ArcLattice], threads: int) -> Distributions:
+    def _distributions(self, lattices: Sequence[Lattice], threads: int) -> Distributions:
         spelled = {tape: self.spelling(tape) for tape in self.tapes}
         rows: Any = dict.fromkeys(self.tapes, lattices)
         return _Spelled(rows, None, threads, {t: one for t, one in spelled.items() if one})
@@ -292,10 +291,10 @@ class Product(Composable[LabelsT, ArrayT]):
         write_arrays(path, *encoded(self), kind=KIND, version=VERSION)
 
 
-def _check(paths: Sequence[Sequence[Path]], lattices: Sequence[ArcLattice]) -> None:
+def _check(paths: Sequence[Sequence[Path]], lattices: Sequence[Lattice]) -> None:
     for number, (one, lattice) in enumerate(zip(paths, lattices, strict=True)):
         if not one:
-            raise lattice.no_path().of_sentence(number)
+            raise lattice.row.no_path().of_sentence(number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,7 +308,7 @@ class _Spelled(Distributions):
         spelling = (self.spellings or {}).get(tape)
         if spelling is None:
             return super().marginals(tape)
-        rows = cast("Sequence[ArcLattice | None]", self.lattices[tape])
+        rows = self.lattices[tape]
         return [None if row is None else spelling.marginals(row, tape) for row in rows]
 
     def span_probabilities(self, answer: TapeAnswer, k: int) -> list[Floats]:

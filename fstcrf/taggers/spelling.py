@@ -9,7 +9,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
-from fstcrf.lattices.arclattice import ArcLattice
+from fstcrf.lattices import Lattice
 from fstcrf.machines.topology import Topology, chain_topology
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.schemes import OUTSIDE, named_scheme, span_letters
@@ -103,7 +103,7 @@ class Spelling:
         value = value + np.where(several, table[last, name[_LAST, kind]], 0.0)
         return np.where(between[1] > 0, -np.inf, value + between[0])
 
-    def marginals(self, lattice: ArcLattice, tape: str) -> Floats:
+    def marginals(self, lattice: Lattice, tape: str) -> Floats:
         """Return the probability of each label at each token, [T, labels], of a tape of a lattice.
 
         Raises

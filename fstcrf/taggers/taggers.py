@@ -38,17 +38,14 @@ if TYPE_CHECKING:
     from fstcrf import lattices
     from fstcrf.kernel import Budget
     from fstcrf.lattices import (
-        ArcLattice,
         JointLattice,
         Lattice,
         TapeLattice,
-        arclattice,
         distributions,
-        questions,
-        tapes,
+        engine,
     )
     from fstcrf.lattices.distributions import Distributions
-    from fstcrf.lattices.questions import Tape
+    from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
@@ -71,15 +68,13 @@ else:  # a tagger that is loaded does not wait for what few calls need
         for name in ("batches", "chain", "chainlattice", "composition", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
-    lattices, tapes = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.tapes")
-    arclattice = LazyModule("fstcrf.lattices.arclattice")
+    lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
     distributions = LazyModule("fstcrf.lattices.distributions")
     model_explain = LazyModule("fstcrf.taggers.model.explain")
     model_options = LazyModule("fstcrf.taggers.model.options")
     openfst = LazyModule("fstcrf.machines.openfst")
     potentials = LazyModule("fstcrf.taggers.model.potentials")
     products = LazyModule("fstcrf.taggers.product")
-    questions = LazyModule("fstcrf.lattices.questions")
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
@@ -94,11 +89,11 @@ class Composable(Tagger[LabelsT, ArrayT]):
     @property
     def on(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
-        make = questions.Tape
+        make = engine.Tape
         return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
 
     @abstractmethod
-    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice | ArcLattice]:
+    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
         """Return the lattice of each sentence, with what is known of its labels put in."""
 
     def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002

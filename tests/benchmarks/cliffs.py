@@ -206,7 +206,7 @@ def _within(rule: tuple[str, int, int, int], types: Sequence[int]) -> tuple[str,
 def measured(case: Case, rounds: int = 3) -> dict[str, Any]:
     """Return what each way takes and finds, and what the default loses against the better one."""
     lattice, grammar, n = case.lattice(), case.grammar(), case.n
-    grammar.bind({tape: lattice.program.labels(tape) for tape in lattice.tapes})
+    grammar.bind({tape: lattice.dense.program.labels(tape) for tape in lattice.tapes})
     ways: dict[str, dict[str, Any]] = {}
     answers: dict[str, Lattice] = {}
     for way in WAYS:

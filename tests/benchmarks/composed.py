@@ -81,7 +81,7 @@ def constrained(sentences: int) -> dict[str, Any]:
     return {
         **_measured(sentences, works),
         "scores": fstcrf.best(lattices).scores.tolist(),
-        "residual": lattices[0].program.n_residual,
+        "residual": lattices[0].dense.program.n_residual,
     }
 
 

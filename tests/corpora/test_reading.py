@@ -11,11 +11,11 @@ import pytest
 
 from fstcrf.errors import SchemeError
 from fstcrf.evaluate import evaluate_spans
+from fstcrf.ext.filling import fill_conllu
 from fstcrf.text.corpus import (
     Column,
     ColumnWriter,
     convert_column,
-    fill_conllu,
     read_columns,
     read_conllu,
     stream_columns,

@@ -81,14 +81,8 @@ chain rule | fstcrf.sample, fstcrf.log_partition | ruled
     OptionError: sums under a grammar have no closed form
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
-tokens, chain rule | strings, expectations | *
-    AttributeError: of arcs alone
-chain rule | confidence | *
+chain rule | strings, expectations, confidence | *
     AttributeError: of lattices of tokens and of arcs alone
-tokens | restrict to boundaries | *
-    TypeError: of arcs alone
-arcs | plan | *
-    AttributeError: there is no such call
 ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
 chain rule | probability, probabilities of paths, nbest of a tape | hard, soft
@@ -113,13 +107,9 @@ acyclic | chain, second order, joint, arcs | *
     OptionError: it has arcs that read no token
 chain, second order, joint, arcs | acyclic | *
     OptionError: it has arcs that read no token
-* | chain rule | coupling
+* | chain rule | coupling, couplings
     OptionError: scores of two labels at a token: of lattices of one tape
-chain rule | * | coupling
-    OptionError: scores of two labels at a token: of lattices of one tape
-joint | tokens, arcs | coupling
-    OptionError: scores of two labels at a token: of lattices of one tape
-chain, second order | joint | coupling
+chain rule | * | coupling, couplings
     OptionError: scores of two labels at a token: of lattices of one tape
 * | chain rule | *
     TypeError: stands beside nothing

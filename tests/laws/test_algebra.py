@@ -29,9 +29,10 @@ def made(kind: str, tokens: int, side: int) -> Case:
     return KINDS[kind](np.random.default_rng(side), tokens)
 
 
-def _scores(a: Case, b: Case) -> Any:
-    """Return scores of the labels that the first tapes of two have at a token."""
-    return np.random.default_rng(9).normal(size=(len(a.labels), len(b.labels)))
+def _scores(a: Case, b: Case, operation: str) -> Any:
+    """Return scores of the labels that the first tapes of two have at a token, or at each."""
+    size = (a.tokens, len(a.labels), len(b.labels))
+    return np.random.default_rng(9).normal(size=size if operation == "couplings" else size[1:])
 
 
 # --- What lattices say ----------------------------------------------------------------------------
@@ -41,10 +42,11 @@ def _grammar(case: Case, tape: str) -> Grammar:
     return _SOFT.grammar(case.labels, tape)
 
 
-def _coupled(a: Case, b: Case) -> Any:
-    if hasattr(a.lattice, "with_tokens"):
-        return a.lattice.with_tokens(b.lattice, coupling={(a.first, b.first): _scores(a, b)})
-    return fstcrf.compose(a.lattice, b.lattice, coupling={(0, 1): _scores(a, b)})
+def _coupled(a: Case, b: Case, operation: str) -> Any:
+    table = _scores(a, b, operation)
+    if (len(a.tapes), len(b.tapes)) != (1, 1) and hasattr(a.lattice, "with_tokens"):
+        return a.lattice.with_tokens(b.lattice, coupling={(a.first, b.first): table})
+    return fstcrf.compose(a.lattice, b.lattice, coupling={(0, 1): table})
 
 
 def _under(a: Case, b: Case, side: int) -> Any:
@@ -60,7 +62,8 @@ def _composed(a: Case, b: Case) -> Any:
 OPERATIONS: dict[str, tuple[Callable[[Case, Case], Any], Rule | None, Rule | None]] = {
     "@": (lambda a, b: a.lattice @ b.lattice, None, None),
     "@ of ruled": (lambda a, b: a.ruled(_HARD).lattice @ b.ruled(_SOFT).lattice, _HARD, _SOFT),
-    "coupling": (_coupled, None, None),
+    "coupling": (partial(_coupled, operation="coupling"), None, None),
+    "couplings": (partial(_coupled, operation="couplings"), None, None),
     "& left": (lambda a, b: _under(a, b, 0), _SOFT, None),
     "& right": (lambda a, b: _under(a, b, 1), None, _SOFT),
     "compose": (_composed, None, _SOFT),
@@ -100,9 +103,10 @@ def wanted(operation: str, a: Case, b: Case) -> Any:
         lengths.append(np.array(covered or [own[-1][1] if own else 0 for own in facts]))
     total = scores[0][:, None] + scores[1]
     total[lengths[0][:, None] != lengths[1]] = -np.inf
-    if operation == "coupling":
+    if operation.startswith("coupling"):
         one, two = a.under(a.first), b.under(b.first)
-        total += _scores(a, b)[one[:, None], two[None]].sum(axis=-1)
+        table = np.broadcast_to(_scores(a, b, operation), (a.tokens, len(a.labels), len(b.labels)))
+        total += table[np.arange(a.tokens), one[:, None], two[None]].sum(axis=-1)
     log_z, flat = log_sum(total.ravel()), total.ravel()
     order = np.argsort(-flat, kind="stable")[:_N]
     best, shares = divmod(int(order[0]), len(b.ways)), np.exp(total - log_z)
@@ -144,7 +148,7 @@ def test_couplings_and_grammars_that_are_ignored_are_noticed(
     left: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = OPERATIONS["@"][0]
-    for operation in ("coupling", "& left", "@ of ruled"):
+    for operation in ("coupling", "couplings", "& left", "@ of ruled"):
         check(left, "chain", operation)
         monkeypatch.setitem(OPERATIONS, operation, (plain, *OPERATIONS[operation][1:]))
         with pytest.raises(AssertionError):

@@ -15,10 +15,11 @@ from fstcrf.errors import FstcrfError
 from fstcrf.ext.calibration import Calibration
 from fstcrf.ext.documents import Consistency, Fields, Violation, scores
 from fstcrf.ext.feedback import FeedbackLearner
+from fstcrf.ext.filling import fill_conllu
 from fstcrf.ext.report.history import History
 from fstcrf.ext.rules import learn_rules
 from fstcrf.taggers.pipelines.trained import TrainedPipeline
-from fstcrf.text.corpus import fill_conllu, read_items
+from fstcrf.text.corpus import read_items
 from fstcrf.text.corpus.collection import CorpusFiles
 
 Doors = Mapping[str, Callable[[Any], Any]]

@@ -152,6 +152,10 @@ def log_z(found: list[One]) -> float:
 def of_path(kind: Kind, path: Any) -> dict[str, list[str]]:
     several = len(kind.tagger.tapes) > 1
     rows = path.labels if several else (path.labels,)
+    assert path.tapes == kind.tagger.tapes
+    assert [path[tape] for tape in path.tapes] == list(rows)
+    with pytest.raises(OptionError, match="no tape 'other'"):
+        path["other"]
     return {tape: list(row) for tape, row in zip(kind.tagger.tapes, rows, strict=True)}
 
 
@@ -233,7 +237,7 @@ def test_tapes_shown() -> None:
             best.setdefault(name, one.score)
             mass[name] = mass.get(name, 0.0) + float(np.exp(one.score - log_z(every)))
         (found,) = both.tagger.nbest_all([ASKED[0]], 4, tapes=[tape])
-        names = [repr(list(path.labels)) for path in found]
+        names = [repr(list(path[tape])) for path in found]
         assert names == list(best)[:4]
         for name, path in zip(names, found, strict=True):
             assert path.score == pytest.approx(best[name], abs=1e-9)

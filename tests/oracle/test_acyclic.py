@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from fstcrf.arrays import Floats
-from fstcrf.lattices import ArcLattice, Lattice
+from fstcrf.lattices import Lattice
 from fstcrf.machines import openfst
 from fstcrf.machines.openfst import Machine
 from tests.support.fsts import Found, all_paths, machines, pynini_or_skip
@@ -22,7 +22,7 @@ LABELS = ("x", "y", "z")
 ACCEPTORS = machines(acyclic=True, acceptor=True, max_states=6, max_arcs=12)
 
 
-def read(machine: Machine) -> tuple[ArcLattice, list[Found]]:
+def read(machine: Machine) -> tuple[Lattice, list[Found]]:
     """Make a lattice, and list the paths of what it has become: their arcs decide ties."""
     lattice = Lattice.from_machine(machine, LABELS)
     found, before = all_paths(lattice.machine), all_paths(machine)
@@ -48,7 +48,7 @@ class Chain(NamedTuple):
         arcs = self.arcs.reshape(size, size) if per_token is None else per_token
         return Lattice.from_arrays(LABELS[:size], self.node, arcs, self.first, self.last)
 
-    def turned(self) -> ArcLattice:
+    def turned(self) -> Lattice:
         """Make a machine of it, and a lattice of that."""
         table = openfst.symbols(LABELS[: self.node.shape[1]])
         machine = openfst.sausage_machine(*self, symbols=table)

@@ -35,7 +35,7 @@ def crowded(seed: int, tapes: int) -> World:
 
 def free(world: World) -> tuple[Program, tuple[np.ndarray, ...]]:
     lattice = replace(world, conjuncts=()).lattice()
-    return lattice.program, lattice.values
+    return lattice.dense.program, lattice.dense.values
 
 
 @pytest.mark.thorough

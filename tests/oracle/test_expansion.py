@@ -18,7 +18,7 @@ from fstcrf.constraints import (
 )
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.kernel import Budget, lazy, native
-from fstcrf.lattices import Lattice, best, nbest
+from fstcrf.lattices import DenseRow, Lattice, best, nbest
 from fstcrf.machines.plans import Program, decoder, gathered, warn_unproven
 from fstcrf.machines.plans.decoder import CELLS, Expansion
 
@@ -36,15 +36,15 @@ def random_scores(seed: int, tokens: int, types: int) -> Floats:
 
 def under(lattice: Lattice, search: str) -> Lattice:
     """Return the same sentence with another search."""
-    program = lattice.program
+    program = lattice.dense.program
     other = Program(program.chains, program.couplings, program.conjuncts, search)  # type: ignore[arg-type]
-    return Lattice(other, lattice.values)
+    return lattice.with_row(lattice.dense.with_program(other))
 
 
 def test_a_sentence_of_128_tokens_under_eight_types() -> None:
     """Ordinary scores: the lazy search ended in its budget with labels that were not the best."""
     lattice = spans(8, random_scores(0, 128, 8))
-    assert lattice.program.decoder.lazy
+    assert lattice.dense.program.decoder.lazy
     path, whole = lattice.best(), under(lattice, "expanded").best()
     assert path.exact
     assert path.bound == path.score
@@ -55,8 +55,8 @@ def test_a_sentence_of_128_tokens_under_eight_types() -> None:
 def test_the_choice_depends_on_the_sentence_alone() -> None:
     hard, easy = random_scores(1, 100, 6), random_scores(2, 20, 6)
     easy[:, 0] += 9
-    program = spans(6, hard).program
-    batch = [Lattice(program, (s,)) for s in (easy, hard, easy, hard)]
+    program = spans(6, hard).dense.program
+    batch = [Lattice(DenseRow(program, (s,))) for s in (easy, hard, easy, hard)]
     found = best(batch)
     for lattice, score, popped in zip(
         batch, found.scores.tolist(), found.popped.tolist(), strict=True
@@ -66,7 +66,7 @@ def test_the_choice_depends_on_the_sentence_alone() -> None:
     assert found.popped.tolist() == [20, found.popped[1], 20, found.popped[1]]
     conjunction = program.decoder.conjunction
     assert conjunction is not None
-    whole = kernel.lazy_paths(batch[1].engine.searched, conjunction)
+    whole = kernel.lazy_paths(batch[1].dense.engine.searched, conjunction)
     assert found.popped[1] < whole.popped[0]  # it was left early
 
 
@@ -75,7 +75,7 @@ def test_what_is_affordable_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tokens times cells, against the states of the budget: at the border, and one state less."""
     lattice = spans(6, random_scores(3, 120, 6))
     whole = under(lattice, "expanded")
-    expansion = lattice.program.decoder.expansion
+    expansion = lattice.dense.program.decoder.expansion
     assert expansion is not None
     assert expansion.cost is not None
     states = -(-120 * expansion.cost.cells // CELLS)
@@ -91,7 +91,7 @@ def test_what_is_affordable_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_search_that_is_asked_for_stays_lazy() -> None:
     lattice = under(spans(8, random_scores(0, 128, 8)), "lazy")
-    assert lattice.program.decoder.expansion is None
+    assert lattice.dense.program.decoder.expansion is None
     with pytest.warns(InexactWarning, match="1 of 1 answers is the best found, not proven"):
         assert not lattice.best(Budget(states=5_000)).exact
 
@@ -111,12 +111,12 @@ def test_time_is_over_before_the_product(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_any_number_of_threads_and_any_company() -> None:
     """Equal bits: easy and hard sentences, alone and together."""
-    one = spans(6, random_scores(0, 40, 6)).program
+    one = spans(6, random_scores(0, 40, 6)).dense.program
     lengths = [*range(1, 60, 7)] * 3
     scores = [random_scores(k, t, 6) for k, t in enumerate(lengths)]
     for score in scores[::2]:
         score[:, 0] += 8
-    batch = [Lattice(one, (score,)) for score in scores] * 60
+    batch = [Lattice(DenseRow(one, (score,))) for score in scores] * 60
     alone = [best([lattice]) for lattice in batch[: len(scores)]]
     for threads in (1, 2, 7):
         found = best(batch, threads=threads)

@@ -266,7 +266,8 @@ def test_under_a_grammar_joint_states_are_sampled() -> None:
     lattices = [
         fstcrf.Lattice.from_arrays(LABELS, random.normal(size=(2, 3))) & grammar for _ in range(2)
     ]
-    lattices = [lattices[0], lattices[0].with_values({0: random.normal(size=(2, 3))})]
+    other = lattices[0].dense.with_values({0: random.normal(size=(2, 3))})
+    lattices[1] = lattices[1].with_row(other)
     exact = Exact(document, lattices, MODEL)
     assert len(exact.score) == 8 * 8
     assert p_value(drawn(exact.chain(), 3000, "token", 1.0), exact.probabilities()) > 1e-4

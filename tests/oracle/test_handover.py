@@ -10,7 +10,7 @@ import pytest
 import fstcrf
 from fstcrf.arrays import Floats
 from fstcrf.constraints import at_most, before, contiguous, if_present
-from fstcrf.lattices import Lattice, best, nbest
+from fstcrf.lattices import DenseRow, Lattice, best, nbest
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Program, decoder, program
 from tests.benchmarks.cliffs import drawn
@@ -48,15 +48,16 @@ def sentence(scores: Floats, tape: str = "t0") -> Lattice:
 
 
 def product_of(lattice: Lattice) -> dict[str, Any]:
-    expansion = lattice.program.decoder.expansion
+    expansion = lattice.dense.program.decoder.expansion
     assert expansion is not None
     return vars(expansion)
 
 
 def fresh(lattice: Lattice) -> Lattice:
     """Return it under a program of which nothing has been compiled or counted."""
-    mine = lattice.program
-    return Lattice(Program(mine.chains, mine.couplings, mine.conjuncts), lattice.values)
+    mine = lattice.dense.program
+    again = Program(mine.chains, mine.couplings, mine.conjuncts)
+    return lattice.with_row(lattice.dense.with_program(again))
 
 
 # --- When -----------------------------------------------------------------------------------------
@@ -104,8 +105,10 @@ def test_sentences_too_long_for_the_product_are_searched(monkeypatch: pytest.Mon
     short, long = broken(40, 12), broken(80, 9)
     rule = contiguous(LABELS)
     one = fresh(sentence(short) & rule)
-    batch = [Lattice(one.program, (s,)) for s in (long, legal(90), short, long, short)]
-    cost = one.program.decoder.expansion.cost  # type: ignore[union-attr]
+    batch = [
+        Lattice(DenseRow(one.dense.program, (s,))) for s in (long, legal(90), short, long, short)
+    ]
+    cost = one.dense.program.decoder.expansion.cost  # type: ignore[union-attr]
     assert cost is not None
     monkeypatch.setattr(decoder, "MOST_CELLS", 50 * cost.cells)
     found = best(batch)
@@ -157,7 +160,9 @@ def test_scratch_that_is_kept_suits_other_sentences() -> None:
     """Longer, shorter, another number of paths; bits do not depend on what was asked before."""
     rule = contiguous(LABELS)
     one = fresh(sentence(broken(40, 12)) & rule)
-    lattices = [Lattice(one.program, (broken(t, 12),)) for t in (40, 45, 120, 41, 300, 44)]
+    lattices = [
+        Lattice(DenseRow(one.dense.program, (broken(t, 12),))) for t in (40, 45, 120, 41, 300, 44)
+    ]
     first = [best([fresh(lattice)]).scores[0] for lattice in lattices]
     for n in (1, 5, 1):
         again = [nbest([lattice], n).scores[0][0] for lattice in lattices]

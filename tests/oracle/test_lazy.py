@@ -22,8 +22,7 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel import Budget, Conjunction, LazyAcceptor, lazy
-from fstcrf.lattices import Lattice, best, nbest
-from fstcrf.lattices.tapes import searched
+from fstcrf.lattices import Lattice, best, nbest, product
 from fstcrf.machines.plans import Search
 from tests.oracle.test_lattice_products import check_ranking
 from tests.support.compositions import random_world
@@ -153,7 +152,7 @@ def test_compositions_searched_lazily(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         world = random_world(seed, conjuncts=1 + seed % 3, limit=1500)
         try:
-            lattice = searched(world.lattice(), "lazy")
+            lattice = product([world.lattice()], search="lazy")
         except GrammarError:
             assert world.log_z == -np.inf
             continue
@@ -161,7 +160,7 @@ def test_compositions_searched_lazily(block: int) -> None:
             with pytest.raises(NoPathError):
                 lattice.best()
             continue
-        seen += lattice.program.decoder.lazy
+        seen += lattice.dense.program.decoder.lazy
         check_ranking(world, lattice, int(np.random.default_rng(seed).choice([1, 4, 12])))
     assert seen > 5
 
@@ -251,9 +250,9 @@ def test_alone_is_as_in_a_batch() -> None:
 
 def test_alone_within_a_budget() -> None:
     lattice = alternating(60) & contiguous(LABELS)
-    alone = lattice.program.decoder.sentence_machine()
-    assert lattice.program.decoder.sentence_machine() is alone
-    node = lattice.values[0][:, None]
+    alone = lattice.dense.program.decoder.sentence_machine()
+    assert lattice.dense.program.decoder.sentence_machine() is alone
+    node = lattice.dense.values[0][:, None]
     found = alone.best(node, Budget(states=100))
     assert (found.proven, found.popped) == (False, 100)
     assert found.score < found.bound
@@ -265,8 +264,10 @@ def test_alone_within_a_budget() -> None:
 def test_what_is_not_for_sentences_alone() -> None:
     lattice = Lattice.from_arrays(["a", "b"], np.zeros((3, 2)), np.zeros((2, 2, 2)))
     with pytest.raises(ShapeError, match="other potentials"):
-        lattice.program.decoder.sentence_machine()
-    alone = Lattice.from_arrays(["a", "b"], np.zeros((3, 2))).program.decoder.sentence_machine()
+        lattice.dense.program.decoder.sentence_machine()
+    alone = Lattice.from_arrays(
+        ["a", "b"], np.zeros((3, 2))
+    ).dense.program.decoder.sentence_machine()
     assert alone.best(np.zeros((0, 1, 2))) == ([], 0.0, True, -np.inf, 0)
     with pytest.raises(ShapeError, match=r"expected \[2, 1, 2\]"):
         alone.best(np.zeros((2, 1, 3)))
@@ -320,8 +321,8 @@ def test_bad_readers() -> None:
 def test_a_search_ends_within_any_larger_allowance_as_within_a_smaller() -> None:
     """It ends without an answer at first; from some allowance on it is as without one."""
     lattice = Lattice.from_arrays(LABELS[:5], np.random.default_rng(3).normal(size=(10, 5)))
-    lattice = searched(lattice & contiguous(LABELS[:5]), "lazy")
-    bound, grammar = lattice.engine.searched, lattice.program.decoder.conjunction
+    lattice = product([lattice & contiguous(LABELS[:5])], search="lazy")
+    bound, grammar = lattice.dense.engine.searched, lattice.dense.program.decoder.conjunction
     assert grammar is not None
     for n in (1, 5):
         whole = kernel.lazy_paths(bound, grammar, n)
@@ -346,13 +347,13 @@ def test_labels_that_are_legal_need_no_allowance() -> None:
     scores = np.zeros((3_000, 29))
     for k in range(29):
         scores[k * 100 : (k + 1) * 100 + 100, k] += 5 - 0.01 * k
-    lattice = searched(Lattice.from_arrays(LABELS, scores) & contiguous(LABELS), "lazy")
-    grammar = lattice.program.decoder.conjunction
+    lattice = product([Lattice.from_arrays(LABELS, scores) & contiguous(LABELS)], search="lazy")
+    grammar = lattice.dense.program.decoder.conjunction
     assert grammar is not None
     found = kernel.lazy_paths(
-        lattice.engine.searched, grammar, allowance=kernel.Allowance(-(1 << 70), 0)
+        lattice.dense.engine.searched, grammar, allowance=kernel.Allowance(-(1 << 70), 0)
     )
-    path, score = kernel.best_paths(lattice.engine.searched)
+    path, score = kernel.best_paths(lattice.dense.engine.searched)
     assert (found.proven[0], found.popped[0]) == (1, 3_000)
     assert found.path[0].tolist() == path.tolist()
     assert found.score[0, 0] == pytest.approx(score[0])
@@ -368,8 +369,8 @@ def test_scores_that_change_during_a_search(
         rng = np.random.default_rng(seed)
         arcs = rng.normal(size=(29, 6, 6))
         lattice = Lattice.from_arrays(LABELS[:6], rng.normal(size=(30, 6)), arcs)
-        lattice = searched(lattice & contiguous(LABELS[:6]), "lazy")
-        bound, grammar = lattice.engine.searched, lattice.program.decoder.conjunction
+        lattice = product([lattice & contiguous(LABELS[:6])], search="lazy")
+        bound, grammar = lattice.dense.engine.searched, lattice.dense.program.decoder.conjunction
         assert grammar is not None
         moving = bound._per_token[1]
 
@@ -393,11 +394,11 @@ def test_a_sentence_longer_than_memory(
 ) -> None:
     """It is refused before anything is allocated."""
     lattice = Lattice.from_arrays(LABELS, np.zeros((50, 29))) & contiguous(LABELS[:3])
-    lattice = searched(lattice, search)
-    bound = lattice.engine.searched
+    lattice = product([lattice], search=search)
+    bound = lattice.dense.engine.searched
     pages = {"SC_PAGE_SIZE": 1_000, "SC_PHYS_PAGES": 10}
     monkeypatch.setattr(os, "sysconf", pages.__getitem__)
     with pytest.raises(TooLargeError, match=r"best paths of 50 tokens.*blank line missing"):
-        lattice.program.decoder.paths(bound, n)
+        lattice.dense.program.decoder.paths(bound, n)
     pages["SC_PHYS_PAGES"] = 1_000_000
-    assert lattice.program.decoder.paths(bound, n).proven[0] == n
+    assert lattice.dense.program.decoder.paths(bound, n).proven[0] == n

@@ -178,7 +178,7 @@ def test_blocks_have_the_total_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_change_far_away_keeps_the_total(variant: str) -> None:
     """Other potentials at one token that are the same: the parts around it add up to the whole."""
     one, log_z = text(1.7)
-    batch = fstcrf.Lattice.from_arrays(LABELS, one.node, one.arcs).engine.bound
+    batch = fstcrf.Lattice.from_arrays(LABELS, one.node, one.arcs).dense.engine.bound
     middle = np.asarray([TOKENS // 2], dtype=np.int32)
     zero, ptr = np.zeros(1, dtype=np.int64), np.asarray([0, 1], dtype=np.int64)
     variants = kernel.Variants(zero, ptr, middle, one.node[middle])

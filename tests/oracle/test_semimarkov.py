@@ -9,7 +9,7 @@ from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import FstcrfError
 from fstcrf.kernel.rows import padded
 from fstcrf.kernel.semimarkov import Extras, SemiMarkov, best_segments, segment_sums
-from fstcrf.lattices import ArcLattice, Lattice
+from fstcrf.lattices import Lattice
 
 
 class Case:
@@ -49,7 +49,7 @@ class Case:
     def machine(self) -> SemiMarkov:
         return SemiMarkov(self.longest, self.length, self.pair, *self.ends)
 
-    def lattice(self, b: int) -> ArcLattice:
+    def lattice(self, b: int) -> Lattice:
         first, tokens = int(self.offset[b]), int(self.lengths[b])
         width = self.pair.shape[1]
         extra: dict[int, float] = {}

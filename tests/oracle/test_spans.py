@@ -20,6 +20,7 @@ from fstcrf.kernel import blocks as blocks_of
 from fstcrf.kernel import spans as spans_of
 from fstcrf.kernel.native import lib
 from fstcrf.lattices import (
+    DenseRow,
     Lattice,
     ProbableSpans,
     best,
@@ -226,7 +227,7 @@ def test_products(scheme: str, seed: int) -> None:
         assert one == pytest.approx(p, rel=1e-9, abs=1e-11)
     some = shares_of(lattice.probable_spans(0.1, tape="span", scheme=scheme))
     assert some == {span: p for span, p in found.items() if p > 0.1}
-    counted = expected_spans(lattice.engine, "span", named_scheme(scheme))
+    counted = expected_spans(lattice.dense.engine, "span", named_scheme(scheme))
     assert counted == pytest.approx(sum(known.values()), rel=1e-9)
 
 
@@ -239,7 +240,7 @@ def test_given_spans(scheme: str, *, moving: bool) -> None:
     lattice = random_lattice(BIOES, 5, 12, moving=moving, spread=2.0)
     asked = [*every_span(12, ("X", "Y"))[::-1], (0, 1, "X"), (0, 1, "X")]
     found = lattice.span_probabilities(asked, scheme=scheme)
-    known = conditioned_probabilities(lattice, asked, "label", scheme)
+    known = conditioned_probabilities(lattice.dense, asked, "label", scheme)
     np.testing.assert_allclose(found, known, rtol=1e-10, atol=1e-300)
     shares = shares_of(lattice.probable_spans(0.001, scheme=scheme))
     for span, p in zip(asked, found.tolist(), strict=True):
@@ -254,7 +255,7 @@ def test_scores_beyond_the_linear_domain(spread: float, variant: str) -> None:
     grammar = contiguous("X", tape="label0") & at_most(1, "B-X", tape="label0")
     asked = every_span(9, ("X", "Y"))
     for one, tape in ((lattice, "label"), (joint, "label0"), (joint & grammar, "label0")):
-        known = conditioned_probabilities(one, asked, tape)
+        known = conditioned_probabilities(one.dense, asked, tape)
         found = one.span_probabilities(asked, tape=tape)
         np.testing.assert_allclose(found, known, rtol=1e-6, atol=1e-12)
         shares = shares_of(one.probable_spans(0.01, tape=tape))
@@ -326,7 +327,7 @@ def long_cases() -> list[tuple[Lattice, str]]:
 
 def answers(lattice: Lattice, tape: str) -> list[Any]:
     """Everything that blocks answer, or its error, as plain numbers."""
-    fresh = Lattice(lattice.program, lattice.values)
+    fresh = Lattice(DenseRow(lattice.dense.program, lattice.dense.values))
     asked = every_span(len(lattice), ("X", "Y"))[::5]
     questions: list[Any] = [
         fresh.log_partition,
@@ -366,7 +367,7 @@ def test_blocks_have_the_bits_of_whole_sentences(
 
 def test_batches_with_long_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked() -> list[Any]:
-        fresh = [Lattice(one.program, one.values) for one in batch()]
+        fresh = [Lattice(DenseRow(one.dense.program, one.dense.values)) for one in batch()]
         return [
             log_partition(fresh).tolist(),
             [p and p.labels for p in best(fresh)],
@@ -376,7 +377,7 @@ def test_batches_with_long_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
 
     whole = asked()
-    program = batch()[0].program
+    program = batch()[0].dense.program
     machine = program.machine
     size = 8 * int(lib.fc_machine_work(machine._static[0], 15))
     monkeypatch.setattr(blocks_of, "LONG_BYTES", size)

@@ -29,7 +29,7 @@ from fstcrf.ext.lexicon import Entry, Lexicon
 from fstcrf.ext.rules import train_with_rules
 from fstcrf.ext.tokens import Pieces, TransitionBiases
 from fstcrf.ext.words import Annotation
-from fstcrf.lattices import ArcLattice, Lattice
+from fstcrf.lattices import Lattice
 from fstcrf.lattices.emissions.structure import joint_structure
 from fstcrf.machines.grammar import Acceptor, Constraint, Grammar, equivalent
 from fstcrf.machines.openfst import Machine, to_bytes
@@ -295,7 +295,7 @@ def pipeline() -> fstcrf.Pipeline:
     )
 
 
-def segments() -> ArcLattice:
+def segments() -> Lattice:
     start, end, label = (np.asarray(row) for row in ([0, 0, 1], [1, 2, 2], [0, 1, 0]))
     score = np.asarray([0.5, 0.2, -0.1])
     return Lattice.from_segments(2, start, end, label, score, ("A", "B"))

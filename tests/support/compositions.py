@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from fstcrf.arrays import Floats, Longs
-from fstcrf.lattices import Lattice, product
+from fstcrf.lattices import DenseRow, Lattice, product
 from fstcrf.machines.grammar import Acceptor, Grammar, is_empty
 from fstcrf.machines.plans import Chain, Program, arc_ends
 from fstcrf.machines.topology import Topology, chain_topology
@@ -88,7 +88,7 @@ class Tape:
             np.where(self.topology.final, self.final, -np.inf),
             self.arc if still else None,
         )
-        return Lattice(Program([chain]), (self.node,) if still else (self.node, self.arc))
+        return Lattice(DenseRow(Program([chain]), (self.node,) if still else (self.node, self.arc)))
 
 
 @dataclass(frozen=True, eq=False)

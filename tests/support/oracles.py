@@ -26,8 +26,8 @@ class Truth(NamedTuple):
 
 def chain_of(lattice: Lattice) -> tuple[Graph, Floats]:
     """The potentials of a lattice of one dense tape: successions and ends, and those of labels."""
-    (chain,) = lattice.program.chains
-    node, *per_token = lattice.values
+    (chain,) = lattice.dense.program.chains
+    node, *per_token = lattice.dense.values
     score = per_token[0] if chain.arc is None else chain.arc
     return Graph(chain.initial, chain.final, score), node
 

@@ -11,8 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from fstcrf.arrays import Bools, Floats
-from fstcrf.lattices.many import log_partition
-from fstcrf.lattices.tapes import Taped
+from fstcrf.lattices import DenseRow, Lattice, log_partition
 from fstcrf.machines.plans import Program, arc_ends
 from fstcrf.text.corpus import Scheme, named_scheme
 from fstcrf.text.corpus.schemes import OUTSIDE, split_label
@@ -21,7 +20,7 @@ __all__ = ["conditioned_probabilities"]
 
 
 def conditioned_probabilities(
-    lattice: Taped, asked: Sequence[tuple[int, int, str]], tape: str, scheme: str = "conlleval"
+    lattice: DenseRow, asked: Sequence[tuple[int, int, str]], tape: str, scheme: str = "conlleval"
 ) -> Floats:
     """The probability of each span (start, end, type), a log Z each."""
     labels, free = lattice.program.labels(tape), with_own_arcs(lattice, tape)
@@ -30,7 +29,9 @@ def conditioned_probabilities(
         conditioned(free, tape, start, end, SpanEvent(labels, read, kind))
         for start, end, kind in asked
     ]
-    shares: Floats = np.exp(log_partition(parts) - log_partition([lattice])[0])
+    whole = Lattice(lattice).log_partition()
+    log_z = log_partition([Lattice(part) for part in parts])
+    shares: Floats = np.exp(log_z - whole)
     return shares
 
 
@@ -69,7 +70,7 @@ class SpanEvent:
         self.ends: Bools = mine & last
 
 
-def with_own_arcs(lattice: Taped, tape: str) -> Taped:
+def with_own_arcs(lattice: DenseRow, tape: str) -> DenseRow:
     """Return the same lattice with the arcs of a tape among its values."""
     program = lattice.program
     chain = program.chain[tape]
@@ -79,7 +80,7 @@ def with_own_arcs(lattice: Taped, tape: str) -> Taped:
     own = Program(chains, program.couplings, program.conjuncts)
     arcs = np.broadcast_to(chain.arc, (len(lattice), *chain.arc.shape))
     known = iter(lattice.values)
-    return Taped(
+    return DenseRow(
         own,
         tuple(
             arcs if what.kind == "arc" and what.tape == tape else next(known) for what in own.inputs
@@ -87,7 +88,7 @@ def with_own_arcs(lattice: Taped, tape: str) -> Taped:
     )
 
 
-def conditioned(lattice: Taped, tape: str, start: int, end: int, event: SpanEvent) -> Taped:
+def conditioned(lattice: DenseRow, tape: str, start: int, end: int, event: SpanEvent) -> DenseRow:
     """Keep the paths on which one span lies exactly at ``start : end``."""
     program = lattice.program
     topology = program.chain[tape].topology

@@ -34,8 +34,8 @@ def sentence(tokens: int, labels: Sequence[str] = ABC, forced: Mapping[int, str]
 
 def under(lattice: Lattice, grammar: Grammar) -> tuple[Program, tuple[Floats, ...]]:
     """A lattice under a grammar, without multiplying that out."""
-    labels = {tape: lattice.program.labels(tape) for tape in lattice.tapes}
-    return lattice.program.constrained(grammar.bind(labels)), lattice.values
+    labels = {tape: lattice.dense.program.labels(tape) for tape in lattice.tapes}
+    return lattice.dense.program.constrained(grammar.bind(labels)), lattice.dense.values
 
 
 def test_forced_labels_and_a_grammar_of_many_states() -> None:
@@ -137,7 +137,7 @@ def test_contradictions_with_the_structure() -> None:
     assert caught.value.constraints == ('at_least(1, "B")',)
     nothing = Lattice.from_arrays(ABC, np.zeros((2, 3)), initial=[-np.inf] * 3)
     with pytest.raises(ContradictionError, match="the taggers can say nothing"):
-        check_consistent(nothing.program)
+        check_consistent(nothing.dense.program)
 
 
 def test_consistent_ones_pass() -> None:

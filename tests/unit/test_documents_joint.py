@@ -42,7 +42,7 @@ def test_arcs_are_needed_once_not_at_every_token(
 ) -> None:
     lattice = joint.lattice(corpus[0])
     assert isinstance(lattice, Lattice)
-    states = len(export.joint_arrays(lattice).label)
+    states = len(export.joint_arrays(lattice.dense).label)
     monkeypatch.setattr(export, "_MAX_ARCS", states**2)
     with pytest.raises(TooLargeError, match=f"{states} joint states"):
         lattice.to_att()
@@ -57,8 +57,8 @@ def test_nodes_alone_are_those_of_the_whole(corpus: Corpus, joint: fstcrf.Compos
         for sentence in corpus:
             lattice = tagger.lattice(sentence)
             assert isinstance(lattice, Lattice)
-            whole = export.joint_arrays(lattice)
-            np.testing.assert_array_equal(export.joint_nodes(lattice), whole.node)
+            whole = export.joint_arrays(lattice.dense)
+            np.testing.assert_array_equal(export.joint_nodes(lattice.dense), whole.node)
 
 
 def test_even_once_may_be_too_much(

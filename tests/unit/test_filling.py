@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import fstcrf
 from fstcrf import CRF, compose
 from fstcrf.errors import DataError, OptionError
-from fstcrf.text.corpus import Column, fill_conllu, read_conllu
+from fstcrf.ext.filling import fill_conllu
+from fstcrf.text.corpus import Column, read_conllu
 from fstcrf.text.corpus.conllu import CONLLU
 from tests.support.command import done, failure, run
 from tests.support.treebanks import SMALL, parsed, same_but

@@ -27,7 +27,7 @@ def test_every_kind_of_array_will_do() -> None:
     wanted = Lattice.from_arrays(LABELS, np.asarray(emissions, dtype=np.float64))
     for kind in kinds:
         again = Lattice.from_arrays(list(LABELS), np.asarray(emissions, dtype=kind))
-        assert again.values[0].tobytes() == wanted.values[0].tobytes()
+        assert again.dense.values[0].tobytes() == wanted.dense.values[0].tobytes()
     assert Lattice.from_arrays(LABELS, emissions).best().labels == ("I-X", "I-X")
     fortran = np.asfortranarray(np.asarray(emissions, dtype=np.float64))
     assert Lattice.from_arrays(LABELS, fortran).log_partition() == wanted.log_partition()

@@ -88,7 +88,7 @@ def test_threads_change_no_bit(
 
 def test_answers_keep_no_joined_potentials() -> None:
     many = [lattice(k, 400) for k in range(40)]
-    joined = sum(one.values[0].nbytes for one in many)
+    joined = sum(one.dense.values[0].nbytes for one in many)
     kept, used = [], []
     best(many)  # what is made once
     tracemalloc.start()

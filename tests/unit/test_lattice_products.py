@@ -28,7 +28,6 @@ from fstcrf.errors import (
 from fstcrf.kernel import Budget
 from fstcrf.kernel.machines import MAX_AXES
 from fstcrf.lattices import Lattice, best, nbest, product
-from fstcrf.lattices.machines import lattice_machine
 from fstcrf.machines.grammar import Grammar
 from tests.support.compositions import random_acceptor
 
@@ -110,7 +109,7 @@ def test_couplings_that_cannot_be(coupling: Any, error: type[FstcrfError], words
 
 
 def test_couplings_of_several_tapes() -> None:
-    with pytest.raises(OptionError, match="a lattice of several tapes; couple its parts"):
+    with pytest.raises(OptionError, match="a lattice of several tapes; with_tokens"):
         product([tags() @ chunks(), tags(tape="more")], coupling={(0, 1): np.zeros((2, 2))})
 
 
@@ -255,9 +254,9 @@ def test_constrained_says_how_paths_are_searched() -> None:
         lattice & grammar,
         *(lattice.constrained(grammar, search=s) for s in ("auto", "lazy", "expanded")),
     ]
-    assert [one.program.search for one in ways] == ["auto", "auto", "lazy", "expanded"]
-    assert ways[2].program.decoder.lazy
-    assert not ways[3].program.decoder.lazy
+    assert [one.dense.program.search for one in ways] == ["auto", "auto", "lazy", "expanded"]
+    assert ways[2].dense.program.decoder.lazy
+    assert not ways[3].dense.program.decoder.lazy
     wanted = ways[3].nbest(4)
     for one in ways:
         assert [path.labels for path in one.nbest(4)] == [path.labels for path in wanted]
@@ -267,7 +266,7 @@ def test_constrained_says_how_paths_are_searched() -> None:
             found = nbest([one], 4, search=search)[0]
             assert [path.score for path in found] == pytest.approx([p.score for p in wanted])
     again = ways[2] & at_most(3, "x0")
-    assert again.program.search == "lazy"
+    assert again.dense.program.search == "lazy"
 
 
 def test_a_budget_of_the_grammar_holds_until_another_is_given() -> None:
@@ -287,7 +286,7 @@ def test_a_budget_of_the_grammar_holds_until_another_is_given() -> None:
         path = free.best(few)
     with pytest.warns(InexactWarning):
         assert bounded.best().labels == path.labels
-    assert pickle.loads(pickle.dumps(bounded)).program.budget == few
+    assert pickle.loads(pickle.dumps(bounded)).dense.program.budget == few
 
 
 def test_what_is_no_grammar_or_no_search_is_refused() -> None:
@@ -340,10 +339,10 @@ def test_symbols_of_several_tapes() -> None:
         Lattice.from_arrays(labels, np.zeros((1, 4)), tape=tape)
         for tape, labels in zip("pq", names, strict=True)
     )
-    machine = lattice_machine(one @ two)
+    machine = (one @ two).machine
     assert machine.isymbols is not None
     cut = [re.findall(r"(?:[^|\\]|\\.)+", symbol) for symbol in machine.isymbols[1:]]
     read = [tuple(re.sub(r"\\(.)", r"\1", part) for part in parts) for parts in cut]
     assert read == list(itertools.product(*names))
-    assert lattice_machine(one).isymbols == ("<eps>", *names[0])  # of one tape, labels as they are
+    assert one.machine.isymbols == ("<eps>", *names[0])  # of one tape, labels as they are
     assert (one @ two).to_att().count("\n") == 16 + 16

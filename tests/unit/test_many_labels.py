@@ -292,7 +292,7 @@ def test_lattices(
             for part in grammar:
                 its = its & part
             assert its.plan().axes[0].kind == "dense"
-            assert its.program.machine.axes[0].kind == "dense"
+            assert its.dense.program.machine.axes[0].kind == "dense"
         assert mine.plan().axes[0].kind == "rest"
         assert mine.best().labels == its.best().labels
         assert [p.labels for p in mine.nbest(4)] == [p.labels for p in its.nbest(4)]

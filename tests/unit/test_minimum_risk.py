@@ -145,7 +145,7 @@ def test_spans_where_there_are_none() -> None:
 def test_options() -> None:
     one = lattice(BIO, 0, 2)
     wrong: Any = "word"
-    with pytest.raises(OptionError, match="loss is 'word', expected 'token' or 'span'"):
+    with pytest.raises(OptionError, match="loss is 'word', expected one of 'token', 'span'"):
         one.minimum_risk(wrong)
     with pytest.raises(OptionError, match="no tape 'pos': there is label"):
         one.minimum_risk("span", tape="pos")

@@ -31,7 +31,9 @@ def test_pushes_sum_to_the_emission(options: dict[str, Any]) -> None:
             for j, label in enumerate(model.labels):
                 pushes = [push.value for push in found.pushes if push.label == label]
                 assert found.emission[label] == pytest.approx(sum(pushes), abs=1e-12)
-                assert found.emission[label] == pytest.approx(lattice.values[0][t, j], abs=1e-9)
+                assert found.emission[label] == pytest.approx(
+                    lattice.dense.values[0][t, j], abs=1e-9
+                )
             assert sum(found.probability.values()) == pytest.approx(1.0)
             assert found.best == model.tag(sentence)[t]
             sizes = [abs(push.value) for push in found.pushes]

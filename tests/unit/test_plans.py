@@ -66,11 +66,11 @@ def test_residuals_multiply() -> None:
     free = lattice(BIO, "chunk").plan()
     one = lattice(BIO, "chunk").constrained(at_most(2, "X"), search="expanded")
     plan = one.plan()
-    assert plan.n_residual == one.program.n_residual > 1
+    assert plan.n_residual == one.dense.program.n_residual > 1
     assert plan.cells == 3 * plan.n_residual
     assert plan.axes[0].operations == free.axes[0].operations * plan.n_residual
     assert plan.dense_operations == free.dense_operations * plan.n_residual
-    residual = one.program.machine.residual
+    residual = one.dense.program.machine.residual
     assert residual is not None
     assert plan.n_edges == len(residual.source)
 
@@ -190,4 +190,4 @@ def test_programs_are_shared() -> None:
         return one, one & grammar, two, one.scale(2.0), product([one, one], weights=[1.0, 0.5])
 
     for first, second in zip(made(), made(), strict=True):
-        assert first.program is second.program
+        assert first.dense.program is second.dense.program

@@ -18,14 +18,13 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.lattices import ArcLattice, Lattice, best, log_partition, marginals, sample
-from fstcrf.lattices.arcs import joined
+from fstcrf.lattices import Lattice, best, log_partition, marginals, sample
 from fstcrf.machines.grammar import Grammar
 
 NEVER = float("-inf")
 
 
-def lattice(**changed: Any) -> ArcLattice:
+def lattice(**changed: Any) -> Lattice:
     """x over 0:2, y over 2:3, z over 0:1 and 1:3."""
     given: dict[str, Any] = {
         "length": 3,
@@ -59,26 +58,6 @@ def test_arcs_come_in_any_order() -> None:
         assert [order[p.arcs].tolist() for p in moved.nbest(4)] == [
             p.arcs.tolist() for p in first.nbest(4)
         ]
-
-
-def test_rows_of_an_engine() -> None:
-    spans = [Lattice.from_spans(k, [(0, 1, "A", float(k)), (0, k, "B", 0.5)]) for k in (1, 2, 4)]
-    paths = [Lattice.from_paths([["a"] * k, ["b"]], [0.5, float(k)], ["a", "b"]) for k in (1, 2, 4)]
-    for lattices in (spans, paths):
-        engines = [lattice.engine for lattice in lattices]
-        whole = joined(engines)
-        some = joined([engines[2], engines[0]])
-        assert whole.log_z.tolist() == [one.log_partition() for one in lattices]
-        assert some.log_z.tolist() == whole.log_z[[2, 0]].tolist()
-        assert some.rows.lengths.tolist() == [4, 1]
-        assert some.nbest(2).score.tolist() == [
-            path.score for k in (2, 0) for path in lattices[k].nbest(2)
-        ]
-        assert some.entropies() == pytest.approx([lattices[k].entropy() for k in (2, 0)])
-        shares = marginals([lattices[2], lattices[0]])
-        assert some.marginals([0], [len(shares[0][0])])[0] == pytest.approx(np.concatenate(shares))
-        drawn = [path for row in sample([lattices[2], lattices[0]], 3) for path in row]
-        assert len(drawn) == 6
 
 
 def test_dead_lattices_say_where() -> None:
@@ -131,7 +110,7 @@ def test_bad_questions() -> None:
     with pytest.raises(OptionError, match="above is 2"):
         one.probable_spans(2)
     with pytest.raises(OptionError, match="loss is 'f'"):
-        one.minimum_risk("f")
+        one.minimum_risk("f")  # type: ignore[call-overload]
     with pytest.raises(OptionError, match="n is -1"):
         one.nbest(-1)
     with pytest.raises(ShapeError, match="mask is"):
@@ -156,7 +135,7 @@ def test_bad_questions() -> None:
 def test_bad_compositions() -> None:
     one = lattice()
     tagger = Lattice.from_arrays(("n", "v"), np.zeros((3, 2)), tape="pos")
-    with pytest.raises(ShapeError, match="2 tokens, expected 3"):
+    with pytest.raises(ShapeError, match=r"lattices of \[2, 3\] tokens"):
         one @ Lattice.from_arrays(("n", "v"), np.zeros((2, 2)))
     assert (one @ tagger @ tagger).tapes == ("segment0", "pos0", "pos1")
     with pytest.raises(OptionError, match="one of pos"):
@@ -173,7 +152,7 @@ def test_bad_compositions() -> None:
 def test_bad_batches_and_compositions_of_kinds() -> None:
     one = lattice()
     chain = Lattice.from_arrays(["a", "b"], np.zeros((2, 2)))
-    with pytest.raises(ShapeError, match="a lattice of 3 tokens, expected 2"):
+    with pytest.raises(ShapeError, match=r"lattices of \[2, 3\] tokens"):
         chain @ one
     assert [*best([one, chain])] == [one.best(), chain.best()]
     for several in ([one], [chain, one]):
@@ -182,12 +161,12 @@ def test_bad_batches_and_compositions_of_kinds() -> None:
     with pytest.raises(OptionError, match="budget= is for lattices of tokens"):
         one.best(Budget(states=1))
     with pytest.raises(OptionError, match="search= is for lattices of tokens"):
-        compose(one, lattice(), search="lazy")  # type: ignore[call-overload]
+        compose(one, lattice(), search="lazy")
     with pytest.raises(ShapeError, match="1 weights for 2 lattices"):
         compose(one, lattice(), weights=[1.0])
     with pytest.raises(OptionError, match="expected numbers from 0"):
         compose(one, lattice(), weights=[1.0, -1.0])
-    with pytest.raises(OptionError, match="two different lattices of one tape each"):
+    with pytest.raises(OptionError, match="expected two positions below 2"):
         compose(one, lattice(), coupling={(0, 2): np.zeros((3, 3))})
     with pytest.raises(OptionError, match="seed is -1"):
         sample([one], 2, seed=-1)
@@ -228,7 +207,7 @@ def test_bad_frames() -> None:
     with pytest.raises(NumericError):
         Lattice.from_ctc(np.full((2, 2), np.nan))
     one = Lattice.from_ctc(np.zeros((2, 2)), labels=["-", "a"])
-    assert isinstance(one, ArcLattice)
+    assert isinstance(one, Lattice)
     with pytest.raises(LabelError, match="'-'"):
         one.string_log_partition(["-"])
     with pytest.raises(LabelError, match="'z'"):

@@ -291,8 +291,8 @@ def test_one_program_for_one_grammar() -> None:
     base = Lattice.from_arrays(LABELS, rng.normal(size=(5, len(LABELS))))
     grammar = contiguous(LABELS)
     found = together(lambda _: base & grammar)
-    assert len({id(lattice.program) for lattice in found}) == 1
-    assert len({id(scaled.program) for scaled in together(lambda _: base.scale(2.0))}) == 1
+    assert len({id(lattice.dense.program) for lattice in found}) == 1
+    assert len({id(scaled.dense.program) for scaled in together(lambda _: base.scale(2.0))}) == 1
 
 
 def test_learners_take_turns(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_windows_that_agree_are_the_document(seed: int, n: int, size: int, strid
     whole, parts = (
         decoder.lattices([Pieces(*given)])[0] for given in ((logits, offsets, words), cut)
     )
-    assert np.allclose(whole.values[0], parts.values[0])
+    assert np.allclose(whole.dense.values[0], parts.dense.values[0])
     found, want = decoder.decode(*cut), decoder.decode(logits, offsets, words)
     assert [one[:3] for one in found] == [one[:3] for one in want]
     assert [one[3] for one in found] == pytest.approx([one[3] for one in want])
@@ -99,7 +99,7 @@ def test_scores_of_overlapping_pieces_cross_fade() -> None:
     weights = np.asarray([[1, 0], [1, 0], [3, 1], [2, 2], [1, 3], [0, 1], [0, 1]], dtype=float)
     want = weights / weights.sum(axis=1, keepdims=True) @ np.stack([sure, not_sure])
     want -= np.log(np.exp(want).sum(axis=1, keepdims=True))
-    assert np.allclose(lattice.values[0], want)
+    assert np.allclose(lattice.dense.values[0], want)
 
 
 def test_pieces_that_share_a_character_are_one_word() -> None:
@@ -109,7 +109,7 @@ def test_pieces_that_share_a_character_are_one_word() -> None:
     (whole,) = decoder.lattices([Pieces(logits, offsets)])
     assert len(whole) == 3
     (cut,) = decoder.lattices([Pieces([logits[:3], logits[1:]], [offsets[:3], offsets[1:]])])
-    assert np.allclose(whole.values[0], cut.values[0])
+    assert np.allclose(whole.dense.values[0], cut.dense.values[0])
 
 
 @pytest.mark.parametrize(

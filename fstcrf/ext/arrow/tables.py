@@ -411,10 +411,4 @@ def _moved(error: DataError | NoPathError, first: int) -> DataError | NoPathErro
         return error
     if isinstance(error, DataError):
         return DataError(error.message, sentence=first + error.sentence, token=error.token)
-    return NoPathError(
-        error.reason,
-        position=error.position,
-        sentence=first + error.sentence,
-        constraints=error.constraints,
-        blame=error.blame,
-    )
+    return error.of_sentence(first + error.sentence)

@@ -29,7 +29,6 @@ from fstcrf.errors import DataError, ModelFileError, NumericError, OptionError, 
 from fstcrf.ext.calibration.events import Events
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lattices import Lattice, log_partition
-from fstcrf.lattices.tapes import labelling_masks, restricted
 from fstcrf.lazy import optional
 
 Kind: TypeAlias = Literal["isotonic", "temperature"]
@@ -389,7 +388,7 @@ def _gold_scores(
     """Return the score of each gold labelling under potentials times a factor."""
     mine = [lattice.weighted(factor) for lattice in lattices]
     pairs = zip(mine, gold, strict=True)
-    only = [restricted(lattice, labelling_masks(lattice, labels)) for lattice, labels in pairs]
+    only = [lattice.with_row(lattice.row.saying(labels)) for lattice, labels in pairs]
     scores = log_partition(only, threads=threads)
     for number in np.flatnonzero(np.isneginf(scores)).tolist()[:1]:
         raise DataError(

@@ -292,7 +292,7 @@ def label_events(
     _check_count(gold, lattices)
     if not 0.0 <= above <= 1.0:
         raise OptionError(f"above is {above}, expected a probability, 0 to 1")
-    names = [lattice.tape_named(tape) for lattice in lattices]
+    names = [lattice.tapes[lattice.spanned(tape)] for lattice in lattices]
     keys, chances, wanted = [], [], []
     rows_of = marginals(lattices, threads=threads)
     for number, (lattice, name, rows, labels) in enumerate(
@@ -304,7 +304,7 @@ def label_events(
             )
         mine = rows if len(lattice.tapes) == 1 else rows[lattice.tapes.index(name)]
         token, label = np.nonzero(mine > above)
-        known = lattice.program.labels(name)
+        known = lattice.on[lattice.number(name)].labels
         pairs = zip(token.tolist(), label.tolist(), strict=True)
         keys.append([(t, t + 1, known[i]) for t, i in pairs])
         chances.append(mine[token, label])

@@ -131,7 +131,7 @@ def _check(lattices: Sequence[Lattice], document: Document, models: Sequence[Mod
     each_a("models", models, Consistency, Fields)
     (tape,) = lattices[0].tapes
     for model in models:
-        check_types(model, {tape: lattices[0].program.labels(tape)})
+        check_types(model, {tape: lattices[0].on[lattices[0].number(tape)].labels})
         for violation in model.violations:
             if violation.penalty > 0:
                 raise OptionError(f"a penalty is {violation.penalty:g}, expected at most 0")

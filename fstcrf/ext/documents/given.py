@@ -70,7 +70,7 @@ def agreed_labels(
         raise OptionError(f"lattices over {', '.join(tapes)}: documents of lattices have one tape")
     each_a("annealing", [annealing or Annealing()], Annealing)
     for model in models:
-        check_types(model, {tapes[0]: first.program.labels(tapes[0])})
+        check_types(model, {tapes[0]: first.dense.program.labels(tapes[0])})
     temperatures = (annealing or Annealing()).temperatures()
     found: list[list[str]] = [[] for _ in lengths]
     for number, part in enumerate(corpus.document_slices()):

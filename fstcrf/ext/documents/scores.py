@@ -65,7 +65,7 @@ class LocalScores:
     @classmethod
     def of(cls, lattices: Sequence[Lattice]) -> LocalScores:
         """Return the scores of lattices of one program, none of them empty."""
-        joint = joint_arrays(lattices[0])
+        joint = joint_arrays(lattices[0].dense)
         return _scores(lattices, joint, _labelling(joint))
 
 
@@ -101,15 +101,15 @@ class LocalModel:
     def _shared(self, lattice: Lattice) -> tuple[JointArrays, Labelling]:
         """Return what all sentences share; the nodes are those of one of them."""
         shared = self._joint
-        if shared is None or shared[0] is not lattice.program:
-            joint = joint_arrays(lattice)
-            shared = self._joint = (lattice.program, joint, _labelling(joint))
+        if shared is None or shared[0] is not lattice.dense.program:
+            joint = joint_arrays(lattice.dense)
+            shared = self._joint = (lattice.dense.program, joint, _labelling(joint))
         return shared[1], shared[2]
 
 
 def _scores(lattices: Sequence[Lattice], joint: JointArrays, labelling: Labelling) -> LocalScores:
     if joint.per_token:
-        parts = [joint_arrays(lattice) for lattice in lattices]
+        parts = [joint_arrays(lattice.dense) for lattice in lattices]
         node = np.concatenate([part.node for part in parts])
         step = np.concatenate([part.step for part in parts])
     else:
@@ -123,11 +123,12 @@ def _scores(lattices: Sequence[Lattice], joint: JointArrays, labelling: Labellin
 
 def _nodes(lattice: Lattice, joint: JointArrays) -> Floats:
     """Return the potentials of joint states; of a tagger alone they are there."""
-    if len(lattice.values) == 1 and lattice.values[0].shape[1] == len(joint.label):
-        machine = lattice.program.machine
+    row = lattice.dense
+    if len(row.values) == 1 and row.values[0].shape[1] == len(joint.label):
+        machine = row.program.machine
         if machine.residual is None and len(machine.factors) == 1:
-            return lattice.values[0]
-    return joint_nodes(lattice)
+            return row.values[0]
+    return joint_nodes(row)
 
 
 def _labelling(joint: JointArrays) -> Labelling:

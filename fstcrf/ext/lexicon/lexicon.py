@@ -37,7 +37,7 @@ from fstcrf.ext.lexicon.kernel import (
 from fstcrf.ext.lexicon.words import Candidates, Word, WordAnswer, WordLabels, first_field
 from fstcrf.files import atomic_write, path_name
 from fstcrf.kernel.strings import pack_strings
-from fstcrf.lattices import ArcLattice
+from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words
 from fstcrf.lazy import LazyModule, given_state, made_once, memoised
 from fstcrf.ragged import Ragged
@@ -390,7 +390,7 @@ class Lexicon:
         *,
         boundaries: Mapping[int, bool] | None = None,
         word_class: Callable[[str], str] = first_field,
-    ) -> ArcLattice:
+    ) -> AnyLattice:
         """Return all words that may stand in a text, and what ways through them score.
 
         Its segments are words, labelled by their classes; blanks before a word belong to it, those
@@ -416,9 +416,10 @@ class Lexicon:
             return score
 
         places = words.first, words.end
-        return from_words(
+        row = from_words(
             len(text), *places, label, labels, right.astype(np.int64), behind, words.last
         )
+        return Lattice(row)
 
     @made_once
     def labels(self) -> Callable[[Callable[[str], str]], WordLabels]:

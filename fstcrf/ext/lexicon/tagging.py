@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fstcrf.errors import OptionError
 from fstcrf.ext.lexicon.words import Candidates, Word, first_field
-from fstcrf.lattices import ArcLattice
+from fstcrf.lattices import AnyLattice, Lattice
 
 
 class _Tagger(Protocol):
@@ -32,7 +32,7 @@ class _Lexicon(Protocol):
         *,
         boundaries: Mapping[int, bool] | None,
         word_class: Callable[[str], str],
-    ) -> ArcLattice:
+    ) -> AnyLattice:
         """Return all words of a text as segments."""
 
     def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None) -> Candidates:
@@ -94,10 +94,10 @@ class LexiconTagger:
     def __repr__(self) -> str:
         return f"<LexiconTagger: {self.lexicon!r} @ {self.tagger!r}>"
 
-    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> ArcLattice:
+    def lattice(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Lattice:
         """Return all words of a text with all labels of its characters, weighted.
 
-        It answers what every `ArcLattice` does: n best, probabilities, samples, grammars. The
+        It answers what every `Lattice` does: n best, probabilities, samples, grammars. The
         segments are words, labelled by their classes; `Path.arcs` numbers the words of
         ``lexicon.candidates(text)``.
 
@@ -110,7 +110,7 @@ class LexiconTagger:
         segments = self.lexicon.lattice(text, boundaries=boundaries, word_class=self.word_class)
         names = self.tagger.tapes
         tokens = self.tagger.lattice(self._sentence(text))
-        known = tokens.program.labels(names[0])
+        known = tokens.on[0].labels
         classes = segments.labels
         table = np.zeros((len(classes), len(known)))
         for (kind, label), score in self.coupling.items():
@@ -120,7 +120,7 @@ class LexiconTagger:
                 table[classes.index(kind), known.index(label)] = score
         tied: Mapping[tuple[str, str], ArrayLike] = {("segment", names[0]): table}
         found = segments.with_tokens(tokens, coupling=tied)
-        return found.beginning_where(begins) if self.agree else found
+        return Lattice(found.row.arcs().beginning_where(begins)) if self.agree else found
 
     def tag(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> TaggedWords:
         """Return the best words of a text, and the labels of its characters.
@@ -140,7 +140,7 @@ class LexiconTagger:
         lattice = self.lattice(text, boundaries=boundaries)
         paths = [lattice.best()] if n == 1 else lattice.nbest(n)
         if not paths:
-            raise lattice.no_path()
+            raise lattice.row.no_path()
         return [
             TaggedWords(
                 words.chosen(path.arcs),

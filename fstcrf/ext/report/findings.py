@@ -274,12 +274,7 @@ def _decided(
                 answer = tagger.decode(run, threads=threads)
             except NoPathError as error:
                 number = None if error.sentence is None else len(labels) + error.sentence
-                raise NoPathError(
-                    error.reason,
-                    position=error.position,
-                    sentence=number,
-                    constraints=error.constraints,
-                ) from None
+                raise error.of_sentence(number) from None
             labels += answer[tape].labels(0)
             unproven += int((~answer.exact).sum())
             told(len(labels) / len(corpus))
@@ -313,7 +308,7 @@ def _probabilities(
             chances |= {(number, *k): float(p) for k, p in zip(asked, values, strict=True)}
         else:
             rows = lattice.marginals(tape)
-            place = {label: k for k, label in enumerate(lattice.program.labels(tape))}
+            place = {label: k for k, label in enumerate(lattice.on[lattice.number(tape)].labels)}
             for token, pair in enumerate(zip(one, other, strict=True)):
                 for label in pair:
                     p = float(rows[token, place[label]]) if label in place else 0.0

@@ -344,11 +344,11 @@ class TokenDecoder:
 
     def _batch(self, documents: Iterable[Pieces] | _Read, threads: int) -> WordBatch:
         read = self._read(documents)
-        words = [self._spelling.words(rows) for rows in read.rows]
+        words = list(map(self._spelling.words, read.rows))
         steps = self._steps.between, self._steps.first, self._steps.last
         lattices = Lattices.from_arrays(self.labels, [rows.scores for rows in words], *steps)
-        lattices = lattices if self.grammar is None else lattices & self.grammar
-        return WordBatch(words, read.texts, lattices, threads)
+        under = lattices if self.grammar is None else lattices & self.grammar
+        return WordBatch(words, read.texts, under, threads)
 
     def _best(self, batch: WordBatch, *, strict: bool) -> list[list[tuple[Span, float]]]:
         """Return the spans of the best labels of each document, with their probabilities."""
@@ -356,25 +356,22 @@ class TokenDecoder:
         if strict:
             _check_alive(~answer.dead)
         spans = answer.spans(self.scheme)
-        if spans and not batch.lattices[0].program.summable:
+        if spans and not batch.lattices[0].row.summable:
             return [[(span, math.nan) for span in mine] for mine in spans]
-        asked = [mine for mine, dead in zip(spans, answer.dead.tolist(), strict=True) if not dead]
+        alive = np.flatnonzero(~answer.dead).tolist()
         some = batch.lattices.select(~answer.dead)
-        chances = iter(some.span_probabilities(asked, scheme=self.scheme, threads=batch.threads))
-        none = np.empty(0)
-        return [
-            self._calibrated(mine, none if dead else next(chances))
-            for mine, dead in zip(spans, answer.dead.tolist(), strict=True)
-        ]
+        asked = [spans[k] for k in alive]
+        found = some.span_probabilities(asked, scheme=self.scheme, threads=batch.threads)
+        chances = dict(zip(alive, found, strict=True))
+        return [self._calibrated(one, chances.get(k, np.empty(0))) for k, one in enumerate(spans)]
 
     def _likely(self, batch: WordBatch, above: float) -> Iterator[list[tuple[Span, float]]]:
         """Yield all spans of each document with a probability above a number."""
         some = batch.lattices.select(batch.alive)
         found = iter(some.probable_spans(above, scheme=self.scheme, threads=batch.threads))
         for alive in batch.alive.tolist():
-            own = next(found) if alive else None
-            spans = [] if own is None else [span for span, _ in own]
-            yield self._calibrated(spans, np.empty(0) if own is None else own.probability)
+            own: Iterable[tuple[Span, float]] = next(found) if alive else []
+            yield self._calibrated([s for s, _ in own], np.array([p for _, p in own]))
 
     def _calibrated(self, spans: list[Span], p: Floats) -> list[tuple[Span, float]]:
         if self.calibration is not None:

@@ -32,7 +32,7 @@ from fstcrf.ext.words.likelihood import LatticeProblem, WordLikelihood, WordSpac
 from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.native import mapped
-from fstcrf.lattices import ArcLattice
+from fstcrf.lattices import AnyLattice
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Run, runs_of
@@ -274,7 +274,7 @@ class LatticeCRF:
         *,
         boundaries: Mapping[int, bool] | None = None,
         word_class: Callable[[str], str] | None = None,
-    ) -> ArcLattice:
+    ) -> AnyLattice:
         """Return all words that may stand in a text, and what ways through them score.
 
         As `Lexicon.lattice`; the segments have the labels of words where no `word_class` is given.

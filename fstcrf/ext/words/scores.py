@@ -15,7 +15,7 @@ from fstcrf.ext.lexicon import Candidates, Lexicon
 from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words.classes import ClassVocabulary, WordClasses
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
-from fstcrf.lattices import ArcLattice
+from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words, word_arcs
 from fstcrf.ragged import Ragged
 
@@ -152,12 +152,13 @@ class WordScores:
         classes = self.classes
         return self._weights.between(classes.right.rows[right], classes.left.rows[left])
 
-    def lattice(self, words: Candidates, labels: WordLabels) -> ArcLattice:
+    def lattice(self, words: Candidates, labels: WordLabels) -> AnyLattice:
         """Return the words that may stand in a text, with scores and labels."""
         row, (names, label) = np.array([0, len(words)]), labels.of(words.word)
         contexts = self._contexts([words.text], row, words.start, words.end, words.word)
         places = words.first, words.end
-        return from_words(len(words.text), *places, label, names, *contexts, words.last)
+        found = from_words(len(words.text), *places, label, names, *contexts, words.last)
+        return Lattice(found)
 
     def best(
         self, texts: Sequence[str], boundaries: Sequence[Mapping[int, bool]] | None = None

@@ -24,6 +24,7 @@ from fstcrf.lattices import many
 from fstcrf.lattices.answer import Answer, TapeAnswer
 from fstcrf.lattices.batch import Lattices
 from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.emissions.reading import (
     LabelNames,
@@ -34,10 +35,9 @@ from fstcrf.lattices.emissions.reading import (
     usual_names,
 )
 from fstcrf.lattices.emissions.structure import ChainParameters, LegalStates, structure
-from fstcrf.lattices.engine import Engine, Told
+from fstcrf.lattices.engine import Engine, Said, Tape, Told
 from fstcrf.lattices.lattice import Lattice, TapeLattice
 from fstcrf.lattices.many import Group
-from fstcrf.lattices.questions import Said, Tape
 from fstcrf.lattices.spans import span_reading
 from fstcrf.lattices.tapes import array_lattice, constrained, potentials
 from fstcrf.lazy import given_state, made_once
@@ -204,7 +204,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         """Return the k-th lattice."""
         if k not in self._made:
             own = self.values[slice(*self.scores.offsets[k : k + 2].tolist())]
-            self._made[k] = cast("type[TapeLattice]", Lattice)(self.program, (own,))
+            self._made[k] = cast("type[TapeLattice]", Lattice)(DenseRow(self.program, (own,)))
         return self._made[k]
 
     @cached_property
@@ -237,7 +237,7 @@ class ArrayLattices(Lattices[TapeLattice]):
         """The composition of all lattices."""
         name, labels, _ = self.tape
         program, _ = array_lattice(labels, np.empty((0, len(labels))), *self.chain, name)
-        return program if self.grammar is None else constrained(program, self.grammar)
+        return program if self.grammar is None else constrained(program, self.grammar.constraints)
 
     def groups(
         self, search: Search | None = None, *, clocked: bool = False, threads: int = 1

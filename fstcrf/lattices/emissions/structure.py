@@ -155,14 +155,14 @@ def _structure(
             for (name, labels), n in zip(tapes, sizes, strict=True)
         ]
     )
-    program = free if constraints is None else constrained(free, Grammar(constraints))
+    program = free if constraints is None else constrained(free, constraints)
     try:
         states = int(np.prod(program.shape)) * program.machine.n_residual
     except TooLargeError:
         return None
     if states > _WRITTEN_OUT:
         return None
-    taped: Taped = Taped(program, tuple(np.zeros((1, n)) for n in sizes))
+    taped = Taped(program, tuple(np.zeros((1, n)) for n in sizes))
     arrays = joint_arrays(taped)
     node = arrays.node[0]  # what the grammar says of single tokens: goes into what leads to them
     step, initial = arrays.step[0] + node, arrays.initial + node

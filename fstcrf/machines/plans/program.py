@@ -395,9 +395,9 @@ class AxisPlan:
     tape : str
     n_labels, n_states, n_arcs : int
         Arcs: those that are not forbidden by structure.
-    kind : {"dense", "sparse", "rest"}
+    kind : {"dense", "sparse", "rest", "arcs"}
         How its step is run: as a full matrix, arc by arc, or over the arcs that have not the score
-        of most.
+        of most; arcs: those of all tokens are written out.
     tables : int
         Tables of arc potentials, more than one where they depend on other tapes' labels.
     reads : tuple of str

@@ -161,7 +161,7 @@ def lattice(
     added = None if bias is None else biases(model.topology, bias)
     batch = _batch(model, data, next(data.runs(1)), evidence, added)
     values = (batch.node, batch.graph.score) if batch.graph.per_token else (batch.node,)
-    return lattices.Lattice(program, values)
+    return lattices.Lattice(lattices.DenseRow(program, values))
 
 
 def _no_empty_path(model: Model, number: int) -> NoPathError:

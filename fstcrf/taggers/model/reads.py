@@ -25,7 +25,7 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Longs, distinct
 from fstcrf.errors import DataError, LabelError, OptionError
 from fstcrf.kernel import SparseRows
-from fstcrf.lattices import Lattice, marginals, nbest
+from fstcrf.lattices import DenseRow, Lattice, marginals, nbest
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.decoding import decode
 from fstcrf.taggers.model.gold import gold_labels, legal_gold
@@ -352,7 +352,7 @@ def lattices_given(tagger: Model, corpus: Corpus, given: Given) -> list[Lattice]
         if not still:
             values.append(_expected(potentials.arc, here, bounds[-1]))
         for a, b in itertools.pairwise(bounds):
-            found.append(Lattice(tagger.program, tuple(v[a:b] for v in values)))
+            found.append(Lattice(DenseRow(tagger.program, tuple(v[a:b] for v in values))))
     return found
 
 

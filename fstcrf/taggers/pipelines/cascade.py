@@ -11,7 +11,7 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import NoPathError
-from fstcrf.lattices import Answer, Lattice, marginals
+from fstcrf.lattices import Answer, DenseRow, Lattice, marginals
 from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.many import ranked
 from fstcrf.machines.plans import Program
@@ -195,8 +195,8 @@ def _softly(
         for number, lattice in enumerate(lattices):
             labels = None if forced is None else forced[number]
             mask = decoding.mask(model.topology, labels, len(lattice))
-            node = np.where(mask, lattice.values[0] + added, -np.inf)
-            lattices[number] = lattice.with_values({0: node})
+            node = np.where(mask, lattice.dense.values[0] + added, -np.inf)
+            lattices[number] = Lattice(lattice.dense.with_values({0: node}))
     threads, budget = question.request.threads, question.request.budget
     best = [
         [replace(path, labels=lattice.labels_of(path.labels, model.tape)) for path in paths]
@@ -210,12 +210,7 @@ def _softly(
             try:
                 lattices[number].best()
             except NoPathError as error:
-                raise NoPathError(
-                    error.reason,
-                    position=error.position,
-                    sentence=number,
-                    constraints=error.constraints,
-                ) from None
+                raise error.of_sentence(number) from None
         sums[number] = lattices[number] if paths else free[number]
     sizes = Ragged(corpus.offsets).lengths.tolist()
     answer = Answer.of_paths(best, {model.tape: model.labels}, sizes, n)
@@ -239,7 +234,7 @@ def _ruled(lattices: Sequence[Lattice], tagger: JointModel, corpus: Corpus) -> l
     pinned = [column.values(corpus, slice(None)) for column in columns]
     bounds = itertools.pairwise(corpus.offsets.tolist())
     return [
-        Lattice(program, (*lattice.values, *(values[a:b] for values in pinned)))
+        Lattice(DenseRow(program, (*lattice.dense.values, *(values[a:b] for values in pinned))))
         for lattice, (a, b) in zip(lattices, bounds, strict=True)
     ]
 

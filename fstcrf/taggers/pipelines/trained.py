@@ -32,8 +32,8 @@ from fstcrf.arguments import one_of
 from fstcrf.errors import ModelFileError, OptionError
 from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
 from fstcrf.kernel import Budget
-from fstcrf.lattices import Answer, Path
-from fstcrf.lattices.confidence import Confidence, confidence
+from fstcrf.lattices import Answer, Lattice, Path
+from fstcrf.lattices.findings import Confidence
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
@@ -469,7 +469,7 @@ class TrainedPipeline(Tagger):
             A joint decision of ``normalize="chain"``, which has no sum over all labellings; no such
             option.
         """
-        tagger, known = self._decoding(decode), tuple(confidence.__kwdefaults__ or ())
+        tagger, known = self._decoding(decode), tuple(Lattice.confidence.__kwdefaults__ or ())
         for name in set(options) - set(known):
             raise OptionError(f"confidence has no option {name!r}, expected {', '.join(known)}")
         if not tagger.together:

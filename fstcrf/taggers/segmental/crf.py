@@ -19,10 +19,10 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
-from fstcrf.lattices import ArcLattice, Lattice
+from fstcrf.lattices import Lattice
 from fstcrf.lattices.answer import Answer
+from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.many import log_partition
-from fstcrf.lattices.questions import Tape
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.storage import write_arrays
@@ -324,7 +324,7 @@ class SegmentCRF(Composable[list[str], Floats]):
 
     def lattice(
         self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
-    ) -> ArcLattice:
+    ) -> Lattice:
         """Return the lattice of a sentence's segments; arguments as for `tag`.
 
         Long segments stand in it as segments of their own, up to the whole sentence.
@@ -333,12 +333,12 @@ class SegmentCRF(Composable[list[str], Floats]):
         asked = Request([sentence], forced=each, bias=bias)
         return self.transducers(asked.sentences, None if asked.free else asked.known(self.tapes))[0]
 
-    def transducers(self, sentences: Data, known: Known | None) -> list[ArcLattice]:
+    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
         """Return the lattice of each sentence, with what is known put in."""
         corpus = self._read(sentences)
         return [self._transducer(corpus, number, known) for number in range(len(corpus))]
 
-    def _transducer(self, corpus: Corpus, number: int, known: Known | None) -> ArcLattice:
+    def _transducer(self, corpus: Corpus, number: int, known: Known | None) -> Lattice:
         one = corpus.select(np.array([number]))
         length = one.n_tokens
         start, end, label, score = self._candidates(one, length)

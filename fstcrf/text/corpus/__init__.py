@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from fstcrf.text.corpus.columns import ColumnWriter, read_columns, stream_columns, write_columns
     from fstcrf.text.corpus.conllu import read_conllu, stream_conllu
     from fstcrf.text.corpus.corpus import Column, Corpus, Sentence, concatenated
-    from fstcrf.text.corpus.filling import fill_conllu
     from fstcrf.text.corpus.items import read_items, stream_items
     from fstcrf.text.corpus.schemes import (
         Scheme,
@@ -34,7 +33,6 @@ __all__ = [
     "concatenated",
     "convert",
     "convert_column",
-    "fill_conllu",
     "labels_from_spans",
     "legal_transitions",
     "named_scheme",
@@ -62,7 +60,6 @@ __getattr__ = importer(
         "concatenated": "corpus",
         "convert": "schemes",
         "convert_column": "schemes",
-        "fill_conllu": "filling",
         "labels_from_spans": "schemes",
         "legal_transitions": "schemes",
         "named_scheme": "schemes",

@@ -1,0 +1,571 @@
+"""One set of paths of arcs: the row of the engine of arcs, and what it is changed to.
+
+What was given, and grammars, which are multiplied in when something is first asked.
+`fstcrf.lattices.constructors` makes the kinds; nothing asks which one made a row, but whether a
+tape has segments or a label for each token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, ClassVar, NamedTuple, Self, cast
+
+import numpy as np
+
+from fstcrf.arguments import one_of
+from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.errors import GrammarError, LabelError, NoPathError, OptionError, ShapeError
+from fstcrf.kernel import Budget
+from fstcrf.kernel.paired import PairScores
+from fstcrf.lattices import arcproducts
+from fstcrf.lattices.arcs import Arcs
+from fstcrf.lattices.ctc import Frames
+from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
+from fstcrf.lattices.findings import (
+    Confidence,
+    Method,
+    MinimumRisk,
+    ProbableSpans,
+    SegmentCounts,
+)
+from fstcrf.lattices.machines import joint_arrays
+from fstcrf.lattices.pathquestions import refuse_options
+from fstcrf.lattices.paths import Path, share
+from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
+from fstcrf.lattices.tapes import Taped
+from fstcrf.lazy import given_state
+from fstcrf.machines import openfst
+from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.plans import Plan, Search
+from fstcrf.machines.plans.chain import scaled_acceptor, silent_acceptor
+from fstcrf.machines.plans.program import AxisPlan
+from fstcrf.ragged import Ragged
+from fstcrf.text.corpus import Scheme
+
+SEGMENT = "segment"
+"""Name of the tape of segments."""
+
+
+class Rule(NamedTuple):
+    """A part of a grammar, the numbers of the tapes that it reads, and what of them."""
+
+    acceptor: Acceptor
+    tapes: tuple[int, ...]
+    over: Over
+
+
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """The distinct segments that begin with arcs, and what each has of their probabilities."""
+
+    key: Longs  # ascending
+    of: Longs  # which of them each fact is
+    start: Longs
+    end: Longs
+    label: Longs
+    share: Floats
+
+
+def unknown_label(label: str, labels: Sequence[str]) -> str:
+    """Return the message about a label that is not in the list."""
+    known = ", ".join(labels[:12]) + (", …" if len(labels) > 12 else "")
+    return f"unknown label {label!r}; the labels are {known}"
+
+
+@dataclass(frozen=True, eq=False)
+class ArcRow:
+    """A weighted set of paths of arcs, under a grammar.
+
+    Parameters
+    ----------
+    free : Arcs
+        One row, without the grammar.
+    on : tuple of Tape
+    many : int
+        Arcs that were given, which `Arcs.origin` numbers.
+    rules : tuple of Rule
+        The grammar.
+    frames : Frames, optional
+        The frames of a CTC lattice, in which strings are searched.
+    dead : int, optional
+        First token that no path passes, where it is known why there is none.
+    """
+
+    free: Arcs
+    on: tuple[Tape, ...]
+    many: int = 0
+    rules: tuple[Rule, ...] = ()
+    frames: Frames | None = None
+    dead: int | None = None
+
+    summable: ClassVar = True
+    large: ClassVar = ""
+    __getstate__ = given_state
+
+    @property
+    def segmented(self) -> bool:
+        """Whether a tape has segments."""
+        return any(tape.segments for tape in self.on)
+
+    @property
+    def given(self) -> int | None:
+        return self.many if self.segmented else None
+
+    @cached_property
+    def engine(self) -> Arcs:
+        found = self.free
+        for rule in self.rules:
+            found = found.product(*rule)
+        return found
+
+    @cached_property
+    def _searched(self) -> Frames | None:
+        """The frames in which strings are searched; None: the arcs, as of all other lattices."""
+        if self.frames is None or any(rule.over != "segments" for rule in self.rules):
+            return None
+        return self.frames.under([rule.acceptor for rule in self.rules])
+
+    @property
+    def timed(self) -> bool:
+        return self.free.texts is not None
+
+    @property
+    def length(self) -> int:
+        if self.timed:
+            return int(self.free.rows.lengths[0])
+        there = (self.engine.final > -np.inf).any()
+        return int((self.engine if there else self.free).clocked.rows.lengths[0])
+
+    def __len__(self) -> int:
+        shortest, longest = self.lengths
+        if shortest != longest:
+            raise ShapeError(
+                f"len() needs paths of one length; these have {shortest} to {longest} labels"
+            )
+        return shortest
+
+    @cached_property
+    def lengths(self) -> tuple[int, int]:
+        return (self.length, self.length) if self.timed else self.engine.lengths()
+
+    # --- Without a path -----------------------------------------------------------------------
+
+    def check_alive(self) -> None:
+        if self.engine.log_z[0] == -np.inf:
+            raise self.no_path()
+
+    def no_path(self, runs: Runs | None = None) -> NoPathError:  # noqa: ARG002
+        if not self.segmented:
+            if self.dead is None:
+                return NoPathError("the lattice has no path")
+            return NoPathError("every label sequence is forbidden from here on", position=self.dead)
+        position = self.engine.furthest()
+        if position >= self.length:
+            return NoPathError("every sequence of segments that covers the text is forbidden")
+        return NoPathError("no sequence of segments covers the text from here", position=position)
+
+    # --- Paths ---
+
+    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Arcs, Runs]:
+        refuse_options({"budget": budget, "search": search})
+        return self.engine, self.engine.nbest(n)
+
+    def labellings(
+        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
+    ) -> list[Path]:
+        if len(self.on) == 1 and self._deterministic:
+            return Questions(self).nbest(n, budget, search=search)
+        refuse_options({"budget": budget, "search": search})
+        names = [tape.name for tape in self.on]
+        numbers = [names.index(tape) for tape in shown]
+        machine, code, known = self._sequences(numbers)
+        found = islice(best_sequences(machine, code), n)
+        return [self._summed(numbers, known[list(x)], score) for x, score in found]
+
+    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+        best = self.engine.told(self.engine.nbest(1).elements, 0).label.tolist()
+        if self._searched is not None:
+            found = self._searched.search(budget, n, tuple(best))
+        else:
+            machine, code, known = self._sequences([0])
+            place = {label: k for k, (label,) in enumerate(known.tolist())}
+            likely, score = tuple(place[k] for k in best), self._sum_of([0], [best])
+            first = Found(likely, score, score, exact=False)
+            every = probable_sequences(machine, code, budget, first)
+            found = (one._replace(labels=tuple(known[list(one.labels), 0])) for one in every)
+        names = self.on[0].labels
+        return [
+            Path(
+                tuple(names[k] for k in one.labels),
+                one.score,
+                share(one.score, log_z),
+                exact=one.exact,
+                bound=one.bound,
+                tapes=(self.on[0].name,),
+            )
+            for one in islice(found, n)
+        ]
+
+    @property
+    def _deterministic(self) -> bool:
+        """A label sequence has at most one path."""
+        arcs = self.engine
+        if arcs.pairs is not None:
+            return False
+        label = arcs.label[:, 0]
+        read = distinct(arcs.source.astype(np.int64) * len(self.on[0].labels) + label)
+        return len(read) == len(label) and bool((label >= 0).all())
+
+    def _sequences(self, tapes: Sequence[int]) -> tuple[Any, Ints, Ints]:
+        """Return a machine, what each arc reads of some tapes, and the labels that that stands for.
+
+        −1: nothing.
+        """
+        arcs = self.engine
+        machine, which = arcs.explicit
+        known, code = np.unique(arcs.label[:, tapes], axis=0, return_inverse=True)
+        code = np.where((known < 0).all(axis=1), -1, np.arange(len(known)))[code.reshape(-1)]
+        read = code if which is None else np.append(code, -1)[which]
+        return machine, read.astype(np.int32), known
+
+    def _summed(self, tapes: Sequence[int], label: Ints, score: float) -> Path:
+        """Return the path of labels, [k, tapes], with the probability of all that say so."""
+        rows = [row[row >= 0].tolist() for row in label.reshape(-1, len(tapes)).T]
+        names = [
+            tuple(self.on[k].labels[x] for x in row) for k, row in zip(tapes, rows, strict=True)
+        ]
+        chance = share(self._sum_of(tapes, rows), float(self.engine.log_z[0]))
+        labels = names[0] if len(names) == 1 else tuple(names)
+        shown = tuple(self.on[k].name for k in tapes)
+        return Path(labels, score, chance, exact=True, bound=score, tapes=shown)
+
+    def _sum_of(self, tapes: Sequence[int], rows: Sequence[Sequence[int]]) -> float:
+        """Log of the sum over the paths with these labels on some tapes."""
+        found = self.engine
+        for tape, row in zip(tapes, rows, strict=True):
+            found = arcproducts.spelling(found, tape, row)
+        return float(found.log_z[0])
+
+    def expectations(self) -> SegmentCounts:
+        self.check_alive()
+        arcs, size = self.engine, len(self.on[0].labels)
+        mine = self.arc_probabilities()
+        own = arcs.pairs is not None and arcs.pairs.pair.shape == (1, size + 1, size)
+        if own and (arcs.left == arcs.label[:, 0]).all():
+            count, ends = arcs.met()
+            return SegmentCounts(mine, count[:-1], count[-1], ends[:-1])
+        both = self.engine.clocked.after_last(0, size, "segments")
+        code = both.label[:, -1]
+        there = code >= 0
+        weights = both.posterior[there]
+        found = np.bincount(code[there], weights=weights, minlength=(size + 1) * size)
+        total: Floats = found.astype(np.float64).reshape(size + 1, size)
+        last = np.maximum(total.sum(axis=0) - total[1:].sum(axis=1), 0.0)
+        return SegmentCounts(mine, total[1:], total[0], last)
+
+    def arc_probabilities(self) -> Floats:
+        self.check_alive()
+        known, arcs = self.engine.origin >= 0, self.engine
+        total = np.bincount(arcs.origin[known], weights=arcs.posterior[known], minlength=self.many)
+        return total.astype(np.float64)
+
+    def string_sum(self, labels: Sequence[str]) -> float:
+        if self._searched is not None:
+            return self._searched.log_sum(self._ids(labels))
+        return self._sum_of([0], [self._ids(labels)])
+
+    def saying(self, said: Said) -> Self:
+        if self.segmented and not (said and isinstance(said[0], str)):
+            tape, spans = self._of_segments, cast("Sequence[Segment]", said)
+            found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, tape))
+        else:
+            several = len(self.on) > 1 and said and not isinstance(said[0], str)
+            found = self.engine
+            for tape, labels in enumerate(cast("Any", said if several else [said])):
+                found = arcproducts.spelling(found, tape, self._ids(labels, tape))
+        return replace(self, free=found, rules=(), frames=None)
+
+    def _ids(self, labels: Sequence[str], tape: int = 0) -> list[int]:
+        index = {label: k for k, label in enumerate(self.on[tape].labels)}
+        for label in labels:
+            if self.frames is not None and index.get(label, -1) in (-1, self.frames.blank):
+                raise LabelError(f"{label!r} is no label of strings")
+            if label not in index:
+                raise LabelError(unknown_label(label, self.on[tape].labels))
+        return [index[label] for label in labels]
+
+    @property
+    def _of_segments(self) -> int:
+        return next((k for k, one in enumerate(self.on) if one.segments), 0)
+
+    def _checked(self, spans: Sequence[Segment], tape: int) -> tuple[Longs, Longs, Longs]:
+        """Return the columns of spans that may be there."""
+        index = {label: k for k, label in enumerate(self.on[tape].labels)}
+        if any(len(span) != 3 for span in spans):
+            raise OptionError("segments are tuples: start, end (exclusive) and label")
+        for start, end, label in spans:
+            if not 0 <= start < end <= self.length:
+                raise OptionError(f"no span {start}:{end} in a text of {self.length} tokens")
+            if label not in index:
+                raise LabelError(unknown_label(label, self.on[tape].labels))
+        rows = [(start, end, index[label]) for start, end, label in spans]
+        columns = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
+        return columns[0], columns[1], columns[2]
+
+    # --- Spans: those that begin with arcs are listed -----------------------------------------
+
+    def span_probabilities(
+        self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
+    ) -> Floats:
+        _refuse_scheme(scheme)
+        self.check_alive()
+        listed = self._listed(tape)
+        start, end, label = self._checked(spans, tape)
+        if listed is None:
+            log_z = float(self.engine.log_z[0])
+            runs = zip(start.tolist(), end.tolist(), label.tolist(), strict=True)
+            found = [float(arcproducts.running(self.engine, *run).log_z[0]) for run in runs]
+            return np.asarray([share(z, log_z) for z in found])
+        key = self._key(start, end, label, tape)
+        place = np.minimum(np.searchsorted(listed.key, key), max(len(listed.key) - 1, 0))
+        if not len(listed.key):
+            return np.zeros(len(spans))
+        return np.where(listed.key[place] == key, listed.share[place], 0.0)
+
+    def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
+        _refuse_scheme(scheme)
+        self.check_alive()
+        listed = self._listed(tape)
+        if listed is None:
+            raise OptionError("runs of frames are not listed: ask span_probabilities() of some")
+        kept = np.flatnonzero(listed.share > above)
+        kept = kept[np.lexsort((listed.label[kept], listed.start[kept], listed.end[kept]))]
+        return ProbableSpans(
+            listed.start[kept].astype(np.int32),
+            listed.end[kept].astype(np.int32),
+            listed.label[kept].astype(np.int32),
+            listed.share[kept],
+            self.on[tape].labels,
+        )
+
+    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk[Any]:
+        """Return the path whose segments have the largest expected F.
+
+        Dinkelbach's way: the best set under p − ratio / 2, until the ratio does not grow.
+        """
+        _refuse_scheme(scheme)
+        self.check_alive()
+        listed, begun = self._listed(tape), self.engine.clocked.begun(tape)
+        if listed is None or begun is None:
+            raise OptionError('runs of frames are not listed: ask minimum_risk("token")')
+        begins, place = np.zeros((2, self.engine.clocked.n_elements))
+        begins[begun.element], place[begun.element] = 1.0, listed.share[listed.of]
+        true = float(self.engine.clocked.posterior[begun.element].sum())
+        ratio, chosen = -1.0, np.zeros(0, dtype=np.int32)
+        while True:
+            value = place - begins * (max(ratio, 0.0) / 2)
+            path = self.engine.clocked.reweight(value).nbest(1).elements
+            size = float(begins[path].sum()) + true
+            better = 2.0 * float(place[path].sum()) / size if size > 0.0 else 1.0
+            if better <= ratio + 1e-15:
+                return MinimumRisk(
+                    Questions(self).said(self.engine.clocked, chosen), min(1.0, ratio)
+                )
+            ratio, chosen = better, path
+
+    def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
+        raise OptionError(f"method={method!r} is for lattices of tokens; those of arcs are exact")
+
+    def _key(self, start: Longs, end: Longs, label: Longs, tape: int) -> Longs:
+        return (start * (self.length + 1) + end) * len(self.on[tape].labels) + label
+
+    def _listed(self, tape: int) -> _Listed | None:
+        """Return the segments of a tape; None where arcs do not say where they end."""
+        begun = self.engine.clocked.begun(tape)
+        if begun is None:
+            return None
+        key = self._key(begun.start, begun.end, begun.label.astype(np.int64), tape)
+        keys, first, of = np.unique(key, return_index=True, return_inverse=True)
+        of = of.reshape(-1)
+        share_ = np.bincount(
+            of, weights=self.engine.clocked.posterior[begun.element], minlength=len(keys)
+        )
+        columns = (begun.start[first], begun.end[first], begun.label[first].astype(np.int64))
+        return _Listed(keys, of, *columns, np.minimum(share_.astype(np.float64), 1.0))
+
+    # --- Changes ------------------------------------------------------------------------------
+
+    def restrict(self, masks: Sequence[Bools]) -> Self:
+        free, frames = self.free.clocked, self.frames
+        for tape, mask in enumerate(masks):
+            if mask.ndim == 1:
+                allowed = np.asarray(np.append(mask, True)[free.origin], dtype=bool)
+            else:
+                allowed = free.covers(tape).allowed(mask, free.n_elements)
+            free = free.with_arcs(allowed)
+            frames = None if frames is None else frames.restrict(mask)
+        return self._left(free, frames)
+
+    def bounded(self, wanted: Longs) -> Self:
+        return self._left(arcproducts.bounded(self.free.clocked, wanted), None)
+
+    def _left(self, free: Arcs, frames: Frames | None) -> Self:
+        """Return what is left of the paths; where there is no text, without what is dead."""
+        if self.timed:
+            return replace(self, free=free, frames=frames)
+        left = free.trimmed()
+        dead = free.furthest() if not (left.final > -np.inf).any() else None
+        return replace(self, free=left, dead=self.dead if dead is None else dead)
+
+    def scale(self, factor: float, *, grammar: bool) -> Self:
+        rules = self.rules
+        if grammar:
+            each = [(rule, scaled_acceptor(rule.acceptor, factor)) for rule in rules]
+            rules = tuple(rule._replace(acceptor=acceptor) for rule, acceptor in each)
+        frames = None if self.frames is None else self.frames.scale(factor)
+        return replace(self, free=self.free.scale(factor), rules=rules, frames=frames)
+
+    def reweight(self, tables: Sequence[Floats]) -> Arcs:
+        arcs = self.engine.clocked
+        value = np.zeros(arcs.n_elements)
+        for tape, table in enumerate(tables):
+            value += arcs.covers(tape).gathered(table, arcs.n_elements)
+        return arcs.reweight(value)
+
+    def without_grammar(self) -> Self:
+        return replace(self, rules=())
+
+    def without_scores(self) -> Self:
+        silent = [rule._replace(acceptor=silent_acceptor(rule.acceptor)) for rule in self.rules]
+        return replace(self, rules=tuple(silent))
+
+    def constrained(
+        self, grammar: Grammar, over: Over | None, search: Search | None, budget: Budget | None
+    ) -> Self:
+        refuse_options({"search": search, "budget": budget})
+        if over is not None:
+            one_of("over", over, Over)
+        sets = {tape.name: tape.labels for tape in self.on}
+        try:
+            parts = grammar.bind(
+                sets if over != "segments" else {self.on[0].name: self.on[0].labels}
+            )
+        except GrammarError:
+            if over is not None or len(self.on) == 1:
+                raise
+            parts = grammar.bind({self.on[0].name: self.on[0].labels})
+        rules, names = list(self.rules), list(sets)
+        for part in parts:
+            tapes = tuple(names.index(tape) if tape else 0 for tape in part.tapes)
+            read: Over = over or ("segments" if len(tapes) == 1 else "tokens")
+            rules.append(Rule(part, tapes, read))
+        return replace(self, rules=tuple(rules))
+
+    @classmethod
+    def of_tokens(cls, lattice: Taped, on: Sequence[Tape]) -> Self:
+        """Return what one sentence brings to a program, its arcs written out."""
+        joint = joint_arrays(lattice)
+        states, length = joint.node.shape[1], len(lattice)
+        index = [{label: k for k, label in enumerate(tape.labels)} for tape in on]
+        names = [joint.names[k] for k in joint.label.tolist()]
+        columns = [[at[x] for at, x in zip(index, row, strict=True)] for row in names]
+        label = np.tile(np.asarray(columns, dtype=np.int32), (length, 1))
+        source = np.repeat(np.arange(length, dtype=np.int32), states)
+        state = np.tile(np.arange(states, dtype=np.int32), length)
+        pairs = np.empty((max(len(joint.step), 1), states + 1, states))
+        pairs[:, :-1] = joint.step if len(joint.step) else 0.0
+        pairs[:, -1] = joint.initial
+        end = np.repeat(source[:, None] + np.int64(1), len(on), axis=1)
+        arcs = Arcs.of_row(
+            length,
+            source=source,
+            target=source + np.int32(1),
+            left=state,
+            right=state,
+            score=np.ascontiguousarray(joint.node).reshape(-1),
+            label=label,
+            end=end,
+            class_final=np.append(joint.final, joint.empty),
+            pairs=PairScores(pairs),
+            per_position=joint.per_token,
+        )
+        return cls(arcs, tuple(on))
+
+    def arcs(self) -> ArcRow:
+        return self
+
+    def beside(
+        self,
+        others: Sequence[Row],
+        names: Sequence[Mapping[str, str]],
+        coupling: Coupling,
+    ) -> ArcRow:
+        parts = [self, *(other.arcs() for other in others)]
+        first = Ragged.from_lengths(len(part.on) for part in parts).offsets.tolist()
+        arcs = self.engine.clocked
+        for k, other in enumerate(parts[1:], start=1):
+            tables = {}
+            for (a, b), table in coupling.items():
+                if first[k] <= max(a, b) < first[k + 1]:
+                    tables[min(a, b), max(a, b)] = table if a < b else table.swapaxes(-1, -2)
+            arcs = arcproducts.beside(arcs, cast("Arcs", other.engine.clocked), tables)
+        each = zip(parts, names, strict=True)
+        on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
+        return ArcRow(arcs, tuple(on), self.many)
+
+    def beginning_where(self, begins: Callable[[str], bool]) -> Self:
+        """Return the paths whose segments begin at tokens that begin one, and only there.
+
+        Parameters
+        ----------
+        begins : callable
+            Label of the second tape to whether a segment of the first begins there.
+        """
+        if len(self.on) < 2:
+            raise OptionError("no tape of tokens: compose with one first, segments @ tokens")
+        first = np.asarray([begins(label) for label in self.on[1].labels])
+        arcs = self.free
+        return replace(
+            self, free=arcs.with_arcs(first[arcs.under[:, 1]] != arcs.carries[:, 0]).trimmed()
+        )
+
+    # --- Other forms --------------------------------------------------------------------------
+
+    @cached_property
+    def machine(self) -> openfst.Machine:
+        flat, which = self.engine.explicit
+        label = self.engine.label[:, 0]
+        read = label if which is None else np.where(which >= 0, label[which], -1)
+        symbol = (read + 1).astype(np.int32)
+        table = (openfst.EPSILON, *self.on[0].labels)
+        return openfst.Machine(
+            start=0,
+            source=Ragged(flat.row).rows().astype(np.int32),
+            target=flat.target,
+            ilabel=symbol,
+            olabel=symbol,
+            score=flat.score,
+            final=flat.final,
+            isymbols=table,
+            osymbols=table,
+        )
+
+    def plan(self) -> Plan:
+        flat, _ = self.engine.explicit
+        nodes, arcs, tokens = len(flat.final), len(flat.target), max(self.length, 1)
+        axes = [
+            AxisPlan(tape.name, len(tape.labels), nodes, arcs, "arcs", 1, (), -(-arcs // tokens))
+            for tape in self.on
+        ]
+        grammar = tuple((rule.acceptor.name, f"arcs, of {rule.over}") for rule in self.rules)
+        each = -(-arcs // tokens)
+        return Plan(tuple(axes), grammar, 1, 0, -(-nodes // tokens), each, each)
+
+
+def _refuse_scheme(scheme: str | Scheme | None) -> None:
+    if scheme is not None:
+        raise OptionError("scheme= is for labels of tokens; those of arcs are read as they stand")

@@ -1,0 +1,116 @@
+"""Lattices of one sentence side by side: their scores add, their tapes stand beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import permutations
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import real_array
+from fstcrf.arrays import Floats
+from fstcrf.errors import OptionError, ShapeError
+from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.engine import Tape
+from fstcrf.lattices.pathquestions import refuse_options
+from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.tapes import distinct_tapes, potentials
+from fstcrf.machines.plans import Search
+from fstcrf.ragged import Ragged
+
+LatticeT = TypeVar("LatticeT", bound=Questions)
+
+
+def product(
+    lattices: Sequence[LatticeT],
+    *,
+    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
+    weights: Sequence[float] | None = None,
+    search: Search | None = None,
+) -> LatticeT:
+    """Return the composition of lattices of one sentence: scores add, tapes stand side by side.
+
+    Parameters
+    ----------
+    lattices : sequence of Lattice
+        Of equal length, one or more tapes each.
+    coupling : mapping of (int, int) to [L1, L2] or [T, L1, L2], optional
+        Potentials of the labels that two lattices, by position, give the same token; axes in the
+        order of their ``labels``.
+    weights : sequence of float, optional
+        Factor of each lattice's potentials, at least 0; ones when absent.
+    search : {"auto", "lazy", "expanded"}, optional
+        As for `Lattice.constrained`.
+
+    Raises
+    ------
+    ShapeError
+        Lattices of different lengths, couplings of other shapes, another number of weights.
+    OptionError
+        Negative weights; a coupling of a lattice with itself or of one with several tapes; a search
+        of arcs, which are written out.
+    NumericError
+        NaN or +inf in a coupling.
+    """
+    if not lattices:
+        raise OptionError("nothing to compose: give at least one lattice")
+    parts = list(lattices) if weights is None else _weighted(lattices, weights)
+    length = common_length(parts)
+    tables: dict[tuple[int, int], Floats] = {}
+    coupling = {} if coupling is None else coupling
+    if not isinstance(coupling, Mapping):
+        raise OptionError(
+            "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
+        )
+    first = Ragged.from_lengths(len(part.on) for part in parts).offsets.tolist()
+    for key, table in coupling.items():
+        if key not in permutations(range(len(parts)), 2):
+            raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
+        if any(len(parts[k].on) > 1 for k in key):
+            raise OptionError(
+                f"coupling {key}: a lattice of several tapes; with_tokens(coupling=) names them"
+            )
+        pair = parts[key[0]].on[0], parts[key[1]].on[0]
+        tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
+    whole = composed(parts, tables)
+    if isinstance(whole.row, DenseRow) and search is not None:
+        return whole.with_row(whole.row.searching(search))
+    refuse_options({"search": search})
+    return whole
+
+
+def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
+    """Return the composition of lattices; couplings by the numbers of two of all their tapes."""
+    common_length(lattices)
+    names = distinct_tapes([lattice.tapes for lattice in lattices])
+    first, *others = lattices
+    return first.with_row(first.row.beside([other.row for other in others], names, coupling))
+
+
+def coupling_table(values: ArrayLike, key: object, tapes: tuple[Tape, Tape], length: int) -> Floats:
+    """Return potentials of the labels of two tapes at a token, or at each, checked."""
+    sizes = len(tapes[0].labels), len(tapes[1].labels)
+    shapes: list[tuple[int | None, ...]] = [sizes, (length, *sizes)]
+    return potentials(values, f"coupling {key}", shapes)
+
+
+def common_length(lattices: Sequence[Questions]) -> int:
+    """Return the tokens of lattices of one sentence; of the longest path where none has a text."""
+    lengths = {lattice.length for lattice in lattices if lattice.row.timed}
+    if len(lengths) > 1:
+        raise ShapeError(f"lattices of {sorted(lengths)} tokens: they must be of one sentence")
+    return lengths.pop() if lengths else max(lattice.length for lattice in lattices)
+
+
+def _weighted(lattices: Sequence[LatticeT], weights: Sequence[float]) -> list[LatticeT]:
+    if len(weights) != len(lattices):
+        raise ShapeError(f"{len(weights)} weights for {len(lattices)} lattices")
+    factors = real_array(weights, "weights", error=OptionError).tolist()
+    if any(not 0 <= w < np.inf for w in factors):
+        raise OptionError(f"weights are {factors}, expected numbers from 0")
+    return [
+        lattice if weight == 1.0 else lattice.with_row(lattice.row.scale(weight, grammar=False))
+        for lattice, weight in zip(lattices, factors, strict=True)
+    ]

@@ -1,0 +1,233 @@
+"""One sentence of a program: the row of the engine of chains, and what it is changed to.
+
+States / Start / Final / Arcs
+    T copies of a program's joint states, one for each token; initial and final potentials at the
+    ends; arcs between neighbouring copies carry arc potentials, states node potentials.
+
+All answers are exact. Scores are natural logs; a path that is forbidden has −inf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Self, cast
+
+import numpy as np
+
+from fstcrf.arguments import one_of
+from fstcrf.arrays import Bools, Floats
+from fstcrf.errors import NoPathError, ShapeError
+from fstcrf.kernel import Budget
+from fstcrf.lattices.dense import Dense
+from fstcrf.lattices.engine import Coupling, Over, Row, Runs, Said, Segment, Tape
+from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.tapes import (
+    Taped,
+    compiled,
+    constrained,
+    free_program,
+    joined,
+    scaled_program,
+)
+from fstcrf.lazy import LazyModule, memoised
+from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.plans import Plan, Program, Search, no_path_error, plan_of, scaled
+from fstcrf.machines.plans.chain import silent_acceptor
+from fstcrf.machines.plans.program import searched
+from fstcrf.text.corpus import Scheme
+
+if TYPE_CHECKING:
+    from fstcrf.lattices import arcrow, machines
+    from fstcrf.lattices import confidence as sureness
+    from fstcrf.lattices import labellings as nbest
+    from fstcrf.lattices import spans as span_answers
+    from fstcrf.lattices.arcrow import ArcRow
+    from fstcrf.lattices.findings import Confidence, Method, MinimumRisk, ProbableSpans
+    from fstcrf.lattices.paths import Path
+    from fstcrf.machines.openfst import Machine
+else:  # a tagger that is loaded does not wait for what few calls need
+    arcrow = LazyModule("fstcrf.lattices.arcrow")
+    sureness = LazyModule("fstcrf.lattices.confidence")
+    nbest = LazyModule("fstcrf.lattices.labellings")
+    machines = LazyModule("fstcrf.lattices.machines")
+    span_answers = LazyModule("fstcrf.lattices.spans")
+
+_MOST_SHOWN = 1e9
+"""Arcs of a lattice whose probabilities are shown; a second or so."""
+
+
+class DenseRow(Taped):
+    """What one sentence brings to a program, as a lattice has it.
+
+    Parameters
+    ----------
+    program : Program
+        The composition: tapes, topologies, couplings, grammar.
+    values : tuple of float64 arrays
+        What this sentence brings, one array for each of ``program.inputs``.
+    """
+
+    timed, given = True, None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.program, self.values)
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        return _tapes(self.program)
+
+    @property
+    def length(self) -> int:
+        return len(self.values[0])
+
+    @property
+    def large(self) -> str:
+        if self.program.decoder.lazy:
+            return "its paths are searched under a grammar: ask best()"
+        cells = len(self) * float(np.prod(self.program.shape)) * max(self.program.shape)
+        return "too large to draw here: ask best() or marginals()" if cells > _MOST_SHOWN else ""
+
+    @cached_property
+    def engine(self) -> Dense:
+        return Dense(self.program, [self.values])
+
+    @property
+    def summable(self) -> bool:
+        return self.program.summable
+
+    def check_alive(self) -> None:
+        """Do nothing: the engine says where there is no path."""
+
+    def no_path(self, runs: Runs | None = None) -> NoPathError:
+        if runs is not None and runs.bound is not None and runs.bound[0] > -np.inf:
+            given_up = 0 if runs.popped is None else int(runs.popped[0])
+            return no_path_error(self.program, self.values, given_up=given_up)
+        return self.engine.no_path(0)
+
+    def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:
+        engine = self.engine if search is None else self.searching(search).engine
+        return engine, engine.nbest(n, budget)
+
+    def searching(self, search: Search) -> Self:
+        """Return the same, its best paths searched in another way."""
+        return self.with_program(compiled(searched(self.program, search)))
+
+    def labellings(
+        self, n: int, shown: tuple[str, ...], budget: Budget | None, search: Search | None
+    ) -> list[Path]:
+        one = [Questions(self)]
+        return nbest.nbest_of_tapes(one, n, shown, search=search, budget=budget)[0]
+
+    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+        if len(self.tapes) > 1:
+            return self.arcs().strings(n, budget, log_z)
+        return Questions(self).nbest(n)  # a label sequence has one path
+
+    def saying(self, said: Said) -> Self:
+        parts = cast("Sequence[Sequence[str]]", (said,) if len(self.tapes) == 1 else said)
+        if len(parts) != len(self.tapes):
+            raise ShapeError(f"labels of {len(parts)} tapes for the tapes {', '.join(self.tapes)}")
+        masks = []
+        for tape, labels in zip(self.tapes, parts, strict=True):
+            if len(labels) != len(self):
+                raise ShapeError(f"{len(labels)} labels for {len(self)} tokens")
+            topology = self.program.chain[tape].topology
+            masks.append(topology.label_ids(labels)[:, None] == np.arange(topology.n_labels))
+        return self.restrict(masks)
+
+    # --- Spans: one backward and one forward pass finds all -----------------------------------
+
+    def span_probabilities(
+        self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
+    ) -> Floats:
+        return span_answers.asked(self.engine, [spans], self.tapes[tape], scheme)[0]
+
+    def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
+        return span_answers.probable(self.engine, above, self.tapes[tape], scheme)[0]
+
+    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk[Any]:
+        return span_answers.span_risk(self.engine, self.tapes[tape], scheme)
+
+    def bounded_confidence(
+        self,
+        method: Method,
+        n: int,
+        samples: int,
+        level: float,
+        seed: int,
+        budget: Budget | None,
+    ) -> Confidence:
+        return sureness.bounded(Questions(self), method, n, samples, level, seed, budget)
+
+    # --- Changes ------------------------------------------------------------------------------
+
+    def restrict(self, masks: Sequence[Bools]) -> Self:
+        changed = {}
+        for tape, mask in zip(self.tapes, masks, strict=False):
+            k = self.state_potentials(tape)
+            states = mask[:, self.program.chain[tape].topology.state_label]
+            changed[k] = np.where(states, self.values[k], -np.inf)
+        return self.with_values(changed)
+
+    def scale(self, factor: float, *, grammar: bool) -> Self:
+        values = tuple([scaled(value, factor) for value in self.values])
+        return type(self)(scaled_program(self.program, factor, grammar=grammar), values)
+
+    def reweight(self, tables: Sequence[Floats]) -> Dense:
+        support, changed = self.scale(0.0, grammar=True), {}
+        for name, table in zip(self.tapes, tables, strict=True):
+            k = support.state_potentials(name)
+            label = self.program.chain[name].topology.state_label
+            changed[k] = support.values[k] + table[:, label]
+        return support.with_values(changed).engine
+
+    def without_grammar(self) -> Self:
+        return self.with_program(free_program(self.program))
+
+    def without_scores(self) -> Self:
+        if not any(acceptor.weighted for acceptor in self.program.conjuncts):
+            return self
+        return self.with_program(_hard(self.program))
+
+    def constrained(
+        self, grammar: Grammar, over: Over | None, search: Search | None, budget: Budget | None
+    ) -> Self:
+        if over is not None:
+            one_of("over", over, Over)
+        return self.with_program(constrained(self.program, grammar.constraints, search, budget))
+
+    def beside(
+        self,
+        others: Sequence[Row],
+        names: Sequence[Mapping[str, str]],
+        coupling: Coupling,
+    ) -> DenseRow | ArcRow:
+        dense = [other for other in others if isinstance(other, DenseRow)]
+        if len(dense) < len(others):
+            return self.arcs().beside(others, names, coupling)
+        return DenseRow(*joined([self, *dense], names, coupling))
+
+    def arcs(self) -> ArcRow:
+        return arcrow.ArcRow.of_tokens(self, self.on)
+
+    # --- Other forms --------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> Machine:
+        return machines.lattice_machine(self)
+
+    def plan(self) -> Plan:
+        return plan_of(self.program)
+
+
+@lru_cache(maxsize=64)
+def _tapes(program: Program) -> tuple[Tape, ...]:
+    return tuple(Tape(tape, program.labels(tape), segments=False) for tape in program.tapes)
+
+
+@memoised(64)
+def _hard(program: Program) -> Program:
+    """Return the program without the scores of its grammar: only what it forbids."""
+    silent = [silent_acceptor(acceptor) for acceptor in program.conjuncts]
+    return Program(program.chains, program.couplings, silent, program.search)

@@ -1,0 +1,148 @@
+"""What lattices are found to say beside paths: spans, labels of least risk, how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, Literal, NamedTuple
+
+from fstcrf.arrays import Floats, Ints
+from fstcrf.errors import OptionError
+from fstcrf.lattices.paths import LabelsT_co, Path
+from fstcrf.text.corpus import Span
+
+Method = Literal["auto", "exact", "n-best", "sampling"]
+
+
+def check_share(above: float) -> None:
+    """Refuse what is no probability."""
+    if not 0.0 <= above <= 1.0:
+        raise OptionError(f"above is {above}, expected a probability, 0 to 1")
+
+
+class SegmentCounts(NamedTuple):
+    """What is expected of a lattice: the gradient of its log Z by each score.
+
+    Parameters
+    ----------
+    arcs : float64 [E]
+        By the score of each given arc: its probability; none where labels of tokens were given.
+    transitions : float64 [L, L]
+        By the scores of labels of the first tape that follow one another.
+    initial, final : float64 [L]
+        By the scores of the first and the last label.
+    """
+
+    arcs: Floats
+    transitions: Floats
+    initial: Floats
+    final: Floats
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ProbableSpans:
+    """Spans of one sentence with their probabilities, in the order of their ends.
+
+    Iterating gives (`Span`, probability).
+
+    Parameters
+    ----------
+    start, end : int32 [M]
+        First token and the one behind the last.
+    type : int32 [M]
+        Index into `types`.
+    probability : float64 [M]
+    types : tuple of str
+        The types of the tape; all of them need not occur.
+    """
+
+    start: Ints
+    end: Ints
+    type: Ints
+    probability: Floats
+    types: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def __iter__(self) -> Iterator[tuple[Span, float]]:
+        columns = (self.start, self.end, self.type, self.probability)
+        for start, end, kind, p in zip(*(c.tolist() for c in columns), strict=True):
+            yield Span(start, end, self.types[kind]), p
+
+    def __repr__(self) -> str:
+        return f"<ProbableSpans: {len(self)} of {len(self.types)} types>"
+
+
+@dataclass(frozen=True, slots=True)
+class MinimumRisk(Generic[LabelsT_co]):
+    """Labels with the least expected loss.
+
+    Parameters
+    ----------
+    labels : tuple of str
+        As `Path.labels`; with ``loss="span"`` of one tape; of lattices with segments these.
+    expected : float
+        Expected share of right tokens, or the ratio of expectations, between 0 and 1.
+    """
+
+    labels: LabelsT_co
+    expected: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A number between two bounds.
+
+    Parameters
+    ----------
+    low, high : float
+    """
+
+    low: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """The number in the middle: off by half the width at most."""
+        return (self.low + self.high) / 2
+
+    @property
+    def width(self) -> float:
+        """The difference of the bounds."""
+        return self.high - self.low
+
+    def within(self, other: Interval) -> Interval:
+        """Return what both allow."""
+        low = max(self.low, other.low)
+        return Interval(low, max(low, min(self.high, other.high)))
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.low:.4f}"
+        return f"{self.middle:.4f} ± {self.width / 2:.4f}"
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How sure a labelling under a grammar is.
+
+    Parameters
+    ----------
+    path : Path
+        The best legal path.
+    probability : Interval
+        Of that path among the legal ones.
+    legal : Interval
+        Probability of the model, before the grammar, that a labelling is legal.
+    method : {"exact", "n-best", "sampling"}
+        Where the bounds come from.
+    level : float
+        Probability that sampled bounds hold; 1 for others, which always do.
+    """
+
+    path: Path
+    probability: Interval
+    legal: Interval
+    method: str
+    level: float

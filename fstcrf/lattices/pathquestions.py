@@ -1,0 +1,321 @@
+"""The paths of a lattice: its tapes, and what is asked of paths, once for all kinds.
+
+A lattice is one row of an engine and the names of its tapes. All that is no call of a row or of its
+engine is read off here and in `fstcrf.lattices.questions`. Nothing asks which constructor made a
+lattice, but whether a tape has segments or a label for each token. What is found by another
+algorithm is a call of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
+
+import numpy as np
+
+from fstcrf.arguments import whole_number
+from fstcrf.arrays import Ints
+from fstcrf.errors import OptionError
+from fstcrf.kernel import Budget
+from fstcrf.lattices.engine import Runs, Tape
+from fstcrf.lattices.paths import LabelsT_co, Path, Places, share, shown_tapes
+from fstcrf.machines.plans import Search, warn_unproven
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from fstcrf.lattices.engine import Engine, Row
+
+    ArrayT_co = TypeVar("ArrayT_co", default=Any, covariant=True)
+else:  # its default is for those who check types
+    from typing import TypeVar
+
+    ArrayT_co = TypeVar("ArrayT_co", covariant=True)
+
+PREFIXES = 10_000
+"""Of label sequences, that `strings` looks at."""
+
+
+def refuse_options(given: Mapping[str, object]) -> None:
+    """Refuse options of a search where there is none."""
+    for name, value in given.items():
+        if value is not None:
+            raise OptionError(f"{name}= is for lattices of tokens; those of arcs are written out")
+
+
+class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
+    """A weighted set of paths, and what is asked of these.
+
+    What is said of labels is said of each tape: a lattice of one tape gives arrays and tuples, one
+    of several gives a tuple of them.
+    """
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+    def with_row(self, row: Row) -> Self:
+        """Return the lattice of another row."""
+        return type(self)(row)
+
+    def __len__(self) -> int:
+        """Tokens; raises ShapeError where paths differ."""
+        return len(self.row)
+
+    @property
+    def engine(self) -> Engine:
+        """What answers."""
+        return self.row.engine
+
+    @property
+    def length(self) -> int:
+        """Tokens of the text, or of the longest path where there is no text."""
+        return self.row.length
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Tokens of the shortest and of the longest path; zeros where there is none."""
+        timed, length = self.row.timed, self.row.length
+        return (length, length) if timed else self.row.arcs().lengths
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes."""
+        return self.row.on
+
+    @property
+    def tapes(self) -> tuple[str, ...]:
+        """Names of the tapes."""
+        return tuple([tape.name for tape in self.on])
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Labels of each tape."""
+        return tuple([len(tape.labels) for tape in self.on])
+
+    @property
+    def labels(self) -> LabelsT_co:
+        """The labels; axis of `marginals` and of masks."""
+        return cast("LabelsT_co", self.each(lambda k: self.on[k].labels))
+
+    @property
+    def segmented(self) -> bool:
+        """Whether a tape has segments; then paths say where these lie."""
+        return any(tape.segments for tape in self.on)
+
+    def each(self, make: Callable[[int], Any]) -> Any:
+        """Return what a function makes of the number of the only tape, or a tuple, of each."""
+        found = tuple(map(make, range(len(self.on))))
+        return found if len(found) > 1 else found[0]
+
+    def number(self, tape: str) -> int:
+        """Return the number of a tape by name."""
+        if tape not in self.tapes:
+            raise OptionError(f"no tape {tape!r}: there is {', '.join(self.tapes)}")
+        return self.tapes.index(tape)
+
+    def spanned(self, tape: str | None) -> int:
+        """Return the number of a tape by name; of the only one, or the first with segments."""
+        if tape is not None:
+            return self.number(tape)
+        found = next((k for k, one in enumerate(self.on) if one.segments), None)
+        if found is None and len(self.on) > 1:
+            raise OptionError(f"say which tape: there is {', '.join(self.tapes)}")
+        return found or 0
+
+    def labels_of(self, labels: Any, tape: str) -> tuple[str, ...]:
+        """Return the labels that those of a path have for one tape."""
+        found: tuple[str, ...] = labels if len(self.on) == 1 else labels[self.number(tape)]
+        return found
+
+    # --- Paths --------------------------------------------------------------------------------
+
+    def best(
+        self, budget: Budget | None = None, *, search: Search | None = None
+    ) -> Path[LabelsT_co]:
+        """Return the best path.
+
+        Ties: the smaller label index wins, at the earliest token where the candidates differ; of
+        arcs, ending comes before going on, then the smaller label, then the shorter segment.
+
+        Parameters
+        ----------
+        budget : Budget, optional
+            When to give up, where a grammar is searched lazily. Then the path is the best one
+            found: ``exact`` is False, no other path scores more than ``bound``, and an
+            `InexactWarning` says so. That of `constrained` when absent.
+        search : {"auto", "lazy", "expanded"}, optional
+            How it is found; that of `constrained` when absent.
+
+        Raises
+        ------
+        NoPathError
+            Every label sequence is forbidden, with the first token at which all have died; or none
+            was found within the budget.
+        OptionError
+            A budget or a search where arcs are written out, and nothing is searched.
+        """
+        engine, runs = self.row.searched(1, budget, search)
+        if not len(runs.score):
+            raise self.row.no_path(runs)
+        (path,) = self.paths(engine, runs, float(engine.usual_log_z[0]))
+        warn_unproven(int(not path.exact), 1)
+        return path
+
+    @overload
+    def nbest(
+        self,
+        n: int,
+        budget: Budget | None = None,
+        *,
+        search: Search | None = None,
+        tapes: None = None,
+    ) -> list[Path[LabelsT_co]]: ...
+    @overload
+    def nbest(
+        self,
+        n: int,
+        budget: Budget | None = None,
+        *,
+        search: Search | None = None,
+        tapes: Sequence[str],
+    ) -> list[Path]: ...
+    def nbest(
+        self,
+        n: int,
+        budget: Budget | None = None,
+        *,
+        search: Search | None = None,
+        tapes: Sequence[str] | None = None,
+    ) -> list[Path[LabelsT_co]] | list[Path]:
+        """Return the n best paths, best first; fewer where there are fewer.
+
+        Parameters
+        ----------
+        n : int
+        budget, search
+            As for `best`.
+        tapes : sequence of str, optional
+            The n best labellings of these tapes, whatever the others say and wherever they lie:
+            they differ in these tapes, the score of each is that of its best path, its probability
+            is summed over all of its paths. `strings` ranks those of a tape by that sum.
+
+        Raises
+        ------
+        OptionError
+            Too small an n, or tapes that there are not; as for `best`.
+        """
+        shown = None if tapes is None else shown_tapes(self.tapes, tapes)
+        n = whole_number(n, "n", least=1, narrow=True)
+        if shown is not None:
+            return self.row.labellings(n, shown, budget, search)
+        engine, runs = self.row.searched(n, budget, search)
+        if runs.proven is not None and runs.bound is not None:
+            warn_unproven(int(runs.proven[0] < n and runs.bound[0] > -np.inf), 1)
+        return self.paths(engine, runs, float(engine.usual_log_z[0]))
+
+    def strings(self, n: int = 1, *, budget: int = PREFIXES) -> list[Path[tuple[str, ...]]]:
+        """Return the n most probable label sequences, best first, the sum over all paths of each.
+
+        By best-first search over prefixes; what bounds a prefix is the exact sum over all sequences
+        that begin with it. Of the first tape, where there are several.
+
+        Parameters
+        ----------
+        n : int
+        budget : int
+            Prefixes to look at. Where they do not suffice, what is found is not proven to be the
+            best: ``exact`` is False, and no sequence that is not returned scores more than
+            ``bound``.
+
+        Returns
+        -------
+        list of Path
+            ``score`` is the log of the sum over the paths of the labels.
+
+        Raises
+        ------
+        OptionError
+            n or a budget below 1.
+        """
+        if n < 1 or budget < 1:
+            raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
+        log_z = float(self.engine.log_z[0])
+        return self.row.strings(n, budget, log_z) if log_z > -np.inf else []
+
+    def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
+        """Return n independent exact samples: labels, or paths where there are segments.
+
+        Raises
+        ------
+        OptionError
+            A negative n or seed.
+        NoPathError
+            There is no path.
+        """
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
+        self.row.check_alive()
+        return self.drawn(self.engine, self.engine.sample(n, [np.random.default_rng(seed)]))
+
+    def paths(self, engine: Engine, runs: Runs, log_z: float) -> list[Path[LabelsT_co]]:
+        """Return what the paths of a row of an engine say, log Z being known."""
+        labels, places = self._columns(engine, runs)
+        scores, tapes = runs.score.tolist(), self.tapes
+        rows = zip(labels, places, scores, strict=True)
+        if runs.proven is None or runs.bound is None:
+            return [
+                Path(label, score, share(score, log_z), True, score, place, tapes)  # noqa: FBT003
+                for label, place, score in rows
+            ]
+        proven, bound = int(runs.proven[0]), float(runs.bound[0])
+        return [
+            Path(
+                label,
+                score,
+                share(score, log_z),
+                rank < proven,
+                score if rank < proven else max(score, bound),
+                place,
+                tapes,
+            )
+            for rank, (label, place, score) in enumerate(rows)
+        ]
+
+    def drawn(self, engine: Engine, runs: Runs) -> list[LabelsT_co]:
+        """Return what samples are: labels, or paths where there are segments."""
+        if self.segmented:
+            return cast("list[LabelsT_co]", self.paths(engine, runs, float(self.engine.log_z[0])))
+        return self._columns(engine, runs)[0]
+
+    def said(self, engine: Engine, path: Ints) -> Any:
+        """Return the labels of a path of an engine, or its segments where there are such."""
+        run = Runs(np.ones(1, dtype=np.int64), np.zeros(1), np.array([0, len(path)]), path)
+        (found,) = self.paths(engine, run, 0.0)
+        return found.segments if self.segmented else found.labels
+
+    def _columns(self, engine: Engine, runs: Runs) -> tuple[list[Any], list[Any]]:
+        """Return the labels of each path, and where those of segments lie."""
+        on = self.on
+        if len(on) == 1:
+            return self._column(engine, runs, 0, on[0])
+        each = [self._column(engine, runs, k, tape) for k, tape in enumerate(on)]
+        if not len(runs.score):
+            return [], []
+        labels, places = (list(zip(*parts, strict=True)) for parts in zip(*each, strict=True))
+        return labels, places if self.segmented else [()] * len(labels)
+
+    def _column(
+        self, engine: Engine, runs: Runs, number: int, tape: Tape
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the labels of one tape on each path, and where they lie."""
+        told, bounds = engine.told(runs.elements, number, placed=tape.segments), runs.bounds
+        names, several = tape.labels, len(self.on) > 1
+        label = tuple([names[k] for k in told.label.tolist()])
+        cuts = (bounds if told.at is None else np.searchsorted(told.at, bounds)).tolist()
+        pairs = [*pairwise(cuts)]
+        labels = [label[a:b] for a, b in pairs]
+        if told.start is None or told.end is None or told.origin is None:
+            return labels, [None if several else ()] * len(labels)
+        start, end, origin = tuple(told.start.tolist()), tuple(told.end.tolist()), told.origin
+        places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
+        return labels, places if several else [(place,) for place in places]
