@@ -5,7 +5,8 @@ A new kind is one more function here, and a ``from_`` method of `fstcrf.Lattice`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -261,6 +262,37 @@ def from_paths(
         final=final,
     )
     return from_machine(machine, names, tape=tape)
+
+
+def joint_paths(
+    paths: Sequence[Sequence[tuple[str, ...]]],
+    scores: ArrayLike,
+    sets: Mapping[str, tuple[str, ...]],
+) -> ArcRow:
+    """Return the lattice of some labellings of several tapes.
+
+    Parameters
+    ----------
+    paths : sequence of n sequences of K tuples of str
+        The labels of each tape, of as many tokens.
+    scores : [n]
+    sets : mapping of K str to tuple of str
+        The labels that each tape may have.
+    """
+    joint = ["\0".join(labels) for path in paths for labels in zip(*path, strict=True)]
+    names = tuple(dict.fromkeys(joint))  # one label for those of all tapes at a token
+    cells = iter(joint)
+    rows = [[next(cells) for _ in path[0]] for path in paths]
+    row = from_paths(rows, scores, names)
+    parts = [name.split("\0") for name in names]
+    places = [{label: k for k, label in enumerate(labels)} for labels in sets.values()]
+    table = [[at[x] for at, x in zip(places, part, strict=True)] for part in parts]
+    of = np.asarray(table, dtype=np.int32).reshape(-1, len(sets))
+    nothing = np.full((1, len(sets)), -1, dtype=np.int32)  # of a path without labels
+    label = np.concatenate([of, nothing])[row.free.label[:, 0]]
+    carries = np.zeros(label.shape, dtype=bool)
+    arcs = replace(row.free, label=label, under=label, carries=carries)
+    return ArcRow(arcs, tuple(Tape(t, own, segments=False) for t, own in sets.items()), len(label))
 
 
 # --- What is given --------------------------------------------------------------------------------

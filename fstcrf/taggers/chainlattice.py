@@ -6,10 +6,12 @@ samples.
 
 from __future__ import annotations
 
+import math
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -19,7 +21,7 @@ from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
-from fstcrf.lattices import Lattice, Path, drawings
+from fstcrf.lattices import AnyLattice, Lattice, Path, constructors, drawings
 from fstcrf.lattices.paths import shown_tapes
 from fstcrf.machines import pictures
 from fstcrf.machines.grammar import Grammar
@@ -219,6 +221,26 @@ class ChainLattice:
             for a in range(0, n * size, size)
         ]
 
+    def pruned(self, n: int, *, budget: int | Budget | None = None) -> AnyLattice:
+        """Return the lattice of the n best labellings: every question, asked of these alone.
+
+        Its log Z is the log of their mass; `budget` and errors as for `nbest`.
+        """
+        paths = self.nbest(n, budget=budget)
+        return self._lattice([path.labels for path in paths], [path.score for path in paths])
+
+    def sampled(self, n: int = 1000, *, seed: int = 0) -> AnyLattice:
+        """Return the lattice of n samples: every question, estimated from them.
+
+        The standard error of a probability p is √(p (1 − p) / n). Errors as for `sample`.
+        """
+        counts = Counter(self.sample(whole_number(n, "n", least=1, narrow=True), seed=seed))
+        return self._lattice(list(counts), [math.log(count / n) for count in counts.values()])
+
+    def _lattice(self, labels: Sequence[Any], scores: Sequence[float]) -> AnyLattice:
+        sets = dict(zip(self.tapes, self.labels, strict=True))
+        return Lattice(constructors.joint_paths(labels, scores, sets))
+
     def marginals(self, tape: str | None = None) -> Floats:
         """Return the probability of each label of the first tape at each token, float64 [T, L].
 
@@ -339,6 +361,6 @@ def lattice_of(composition: JointModel, sentence: SentenceLike) -> Lattice | Cha
 def _refuse(what: str, first: str, *asked: object, **options: object) -> NoReturn:
     del asked, options
     raise OptionError(
-        f"normalize='chain' is no transducer and has no {what}: estimate it from sample(n), ask "
-        f"for the first tape ({first!r}), or compose with normalize='product'"
+        f"normalize='chain' is no transducer and has no {what}: ask sampled(n) or pruned(n) of "
+        f"this lattice, its first tape ({first!r}), or compose with normalize='product'"
     )

@@ -59,6 +59,33 @@ def test_samples_marginals_and_log_z(case: str) -> None:
     assert lattice.log_partition() == 0.0
 
 
+@pytest.mark.parametrize("case", ["pair", "three in a row"])
+def test_its_n_best_and_samples_are_lattices(case: str) -> None:
+    """Of all labellings they answer what enumeration says; of samples within their errors."""
+    parts = taggers(case)
+    sentence = min(TEST, key=lambda s: abs(len(s["word"]) - 2))
+    truth, view = Truth(parts, sentence, normalize="chain"), chain_lattice(chained(parts), sentence)
+    every, drawn = view.pruned(100_000), view.sampled(4000, seed=5)
+    alive = {labels: score for labels, score in truth.scores.items() if score > -np.inf}
+    p = np.exp(list(alive.values()))
+    assert every.tapes == drawn.tapes == view.tapes
+    assert every.log_partition() == pytest.approx(0.0, abs=1e-9)
+    assert every.entropy() == pytest.approx(float(-(p * np.log(p)).sum()), abs=1e-9)
+    for k, tape in enumerate(view.tapes):
+        wanted = truth.marginals(k)
+        np.testing.assert_allclose(every.marginals(tape), wanted, atol=1e-9)
+        bound = 4.5 * np.sqrt(np.maximum(wanted * (1 - wanted), 1e-3) / 4000)
+        assert (np.abs(drawn.marginals(tape) - wanted) <= bound).all()
+    best = max(alive, key=alive.__getitem__)
+    assert every.best().labels == best == view.pruned(1).best().labels
+    assert every.probability(best) == pytest.approx(np.exp(alive[best]), abs=1e-9)
+    few = view.pruned(3)
+    assert [path.labels for path in few.nbest(9)] == [path.labels for path in view.nbest(3)]
+    assert few.log_partition() == pytest.approx(float(np.log(np.sort(p)[-3:].sum())), abs=1e-9)
+    empty = chain_lattice(chained(parts), {"word": []})
+    assert empty.pruned(3).log_partition() == empty.sampled(5).log_partition() == 0.0
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("case", ["pair", "three in a row", "conditioned arcs"])
 @pytest.mark.parametrize("budget", [1, 2, 3])
@@ -142,9 +169,9 @@ OTHER = {
 @pytest.mark.parametrize("name", OTHER)
 def test_everything_else_raises_and_names_sampling(name: str) -> None:
     lattice = chain_lattice(chained(taggers("pair")), TEST[0])
-    with pytest.raises(OptionError, match=r"sample\(n\)"):
+    with pytest.raises(OptionError, match=r"sampled\(n\) or pruned\(n\)"):
         getattr(lattice, name)(*OTHER[name])
-    with pytest.raises(OptionError, match=r"sample\(n\)"):
+    with pytest.raises(OptionError, match=r"sampled\(n\) or pruned\(n\)"):
         lattice.marginals("chunk")
     with pytest.raises(AttributeError, match="nothing"):
         getattr(lattice, "nothing")  # noqa: B009 (mypy knows that there is none)
