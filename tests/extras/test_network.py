@@ -74,7 +74,9 @@ def test_the_recipe_on_a_made_up_corpus(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(neural, "QUICK", (16,))
     monkeypatch.setattr(neural, "_QUICK_OPTIONS", {"rate": 0.01, "dropout": 0.1})
     monkeypatch.setattr(neural, "_PENALTIES", neural._PENALTIES[:2])
-    monkeypatch.setattr(neural, "NetworkOptions", lambda **given: replace(OPTIONS, **given), raising=True)
+    monkeypatch.setattr(
+        neural, "NetworkOptions", lambda **given: replace(OPTIONS, **given), raising=True
+    )
     said: list[str] = []
     setting = Setting(tmp_path, tmp_path / "report", say=said.append)
     report = run_recipe(neural.RECIPE, setting)

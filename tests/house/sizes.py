@@ -6,11 +6,13 @@ The core is ``fstcrf/`` without the ring (``ext``), the commands (``cli``) and t
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
 import tempfile
 import tomllib
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -171,6 +173,16 @@ def observed(model: Path) -> dict[str, int]:
         "modules of a lattice": _printed(f"import sys, fstcrf; {_LATTICE}; {_COUNT}"),
         "modules of a tagger": _printed(f"import sys, fstcrf; {_TAGGER}; {_COUNT}", str(model)),
     }
+
+
+def wheel_kilobytes(house: House) -> int:
+    """Return how large a wheel is, about: the package's files and its kernel, each packed."""
+    kernel = importlib.util.find_spec("fstcrf._kernel")
+    assert kernel is not None
+    assert kernel.origin is not None
+    sources = [house.root / name for name in house.files if name.startswith("fstcrf/")]
+    packed = (zlib.compress(path.read_bytes()) for path in [*sources, Path(kernel.origin)])
+    return sum(map(len, packed)) // 1000
 
 
 def demo_megabytes() -> int:

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 import fstcrf
-from tests.house.sizes import MOST_PARAMETERS, TABLE, House, demo_megabytes, observed, table
+from tests.house.sizes import (
+    MOST_PARAMETERS,
+    TABLE,
+    House,
+    demo_megabytes,
+    observed,
+    table,
+    wheel_kilobytes,
+)
 
 TABLED, DEMO = table(), "MB of the demo"
 
@@ -26,7 +34,8 @@ def sizes(house: House, tmp_path_factory: pytest.TempPathFactory) -> dict[str, i
     data = fstcrf.Corpus.from_sentences(sentences)
     path = tmp_path_factory.mktemp("house") / "pos.fstcrf"
     fstcrf.CRF.train(data, target="pos", template="U:%x[0,word]\nB").save(path)
-    return {**house.counted(), **observed(path)}
+    size = {"kB of a wheel": wheel_kilobytes(house)}
+    return {**house.counted(), **observed(path), **size}
 
 
 @pytest.mark.parametrize("name", sorted(TABLED.keys() - {DEMO}))
