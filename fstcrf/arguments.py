@@ -103,8 +103,8 @@ def truth_array(values: ArrayLike, name: str) -> Bools:
         return array
     wrong = [0] if array.dtype.kind not in _REAL else np.flatnonzero((array != 0) & (array != 1))
     if array.size and len(wrong):
-        found = array.item(int(wrong[0]))
-        raise ShapeError(f"{name} holds {_short(found)}, expected true and false, or 1 and 0")
+        value = array.item(int(wrong[0]))
+        raise ShapeError(f"{name} holds {_short(value)}, expected true and false, or 1 and 0")
     return array.astype(bool)
 
 

@@ -379,8 +379,8 @@ class EmissionRows:
             first, last, *rest = part
             return ask(first, last, where, *rest), int(where[0])
 
-        found = [one(parts[0])] if len(parts) == 1 else mapped(one, parts, self.threads)
-        for status, where in found:
+        results = [one(parts[0])] if len(parts) == 1 else mapped(one, parts, self.threads)
+        for status, where in results:
             if status == lib.FC_ENUMERIC:
                 raise NumericError(f"sentence {where}: a score is NaN, +inf or beyond 1e300")
             check(status, "scores: sentence", where)

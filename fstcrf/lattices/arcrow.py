@@ -352,7 +352,7 @@ class ArcRow:
             self.on[tape].labels,
         )
 
-    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk[Any]:
+    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk:
         """Return the path whose segments have the largest expected F.
 
         Dinkelbach's way: the best set under p − ratio / 2, until the ratio does not grow.

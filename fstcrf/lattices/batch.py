@@ -101,10 +101,10 @@ class Lattices(many.Batch[LatticeT]):
             Labels twice or with gaps; a tensor that is not on the CPU.
         """
         chain = transitions, initial, final
-        found: Lattices[TapeLattice] = arrays.array_lattices(
+        batch: Lattices[TapeLattice] = arrays.array_lattices(
             labels, scores, chain, lengths, mask, names, tape=tape
         )
-        return found
+        return batch
 
     def __repr__(self) -> str:
         return f"<Lattices of {len(self):,} sentences>"
@@ -116,7 +116,7 @@ class Lattices(many.Batch[LatticeT]):
 
     def nbest(
         self, n: int, *, tapes: Sequence[str] | None = None, **options: Any
-    ) -> Sequence[list[Path[Any]]]:
+    ) -> Sequence[list[Path]]:
         """Return the n best paths of each lattice, best first; of some tapes as `Lattice.nbest`."""
         if tapes is None:
             return many.nbest(self, n, **options)
@@ -201,13 +201,13 @@ class Lattices(many.Batch[LatticeT]):
 
         Parameters and errors as for `Lattice.minimum_risk`.
         """
-        found = []
+        risks = []
         for number, lattice in enumerate(self):
             try:
-                found.append(lattice.minimum_risk(loss, scheme=scheme))
+                risks.append(lattice.minimum_risk(loss, scheme=scheme))
             except NoPathError as error:
                 raise error.of_sentence(number) from None
-        return found
+        return risks
 
     # --- Other lattices ---------------------------------------------------------------------------
 

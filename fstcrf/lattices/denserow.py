@@ -146,7 +146,7 @@ class DenseRow(Taped):
     def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
         return span_answers.probable(self.engine, above, self.tapes[tape], scheme)[0]
 
-    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk[Any]:
+    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk:
         return span_answers.span_risk(self.engine, self.tapes[tape], scheme)
 
     def bounded_confidence(

@@ -15,7 +15,7 @@ algorithm; all else is in `fstcrf.lattices.questions`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 
@@ -217,7 +217,7 @@ class Row(Protocol):
     def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
         """Return the segments with a probability above a number, by their ends."""
 
-    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk[Any]:
+    def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk:
         """Return the segments with the largest ratio of expectations that F is."""
 
     def bounded_confidence(

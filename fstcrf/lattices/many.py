@@ -82,8 +82,8 @@ class Batch(Sequence[LatticeT]):
     @property
     def on(self) -> tuple[Tape, ...]:
         """The tapes of the first lattice."""
-        found: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
-        return found
+        tapes: tuple[Tape, ...] = getattr(self[0], "on", ()) if len(self) else ()
+        return tapes
 
     def groups(
         self, search: Search | None = None, *, clocked: bool = False, threads: int = 1
@@ -133,8 +133,8 @@ class Alone:
     def _runs(self, told: list[list[Any]], scores: list[float], some: tuple[Any, ...]) -> Runs:
         self._told = [one for own in told for one in own]
         numbers = np.arange(len(self._told) + 1)
-        found = np.fromiter(map(len, told), np.int64)
-        return Runs(found, np.array(scores), numbers, numbers[:-1].astype(np.int32), *some)
+        counts = np.fromiter(map(len, told), np.int64)
+        return Runs(counts, np.array(scores), numbers, numbers[:-1].astype(np.int32), *some)
 
     def told_of(self, runs: Runs) -> list[Any]:
         """Return the paths, or samples, that are the elements of runs."""
@@ -267,8 +267,8 @@ class Ranking(Sequence[list[Path[LabelsT_co]]], Generic[LabelsT_co]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         group, row, runs, own = self._places[range(len(self))[index]]
-        found = group.paths(row, runs.of_row(row, own.start, own.stop))
-        return cast("list[Path[LabelsT_co]]", found)
+        paths = group.paths(row, runs.of_row(row, own.start, own.stop))
+        return cast("list[Path[LabelsT_co]]", paths)
 
     @property
     def scores(self) -> list[Floats]:
@@ -454,10 +454,10 @@ def of_each(lattices: Sequence[Asked], ask: Callable[[Engine], Floats], threads:
     groups = answered(lattices, lambda group: ask(group.engine), threads)
     if len(groups) == 1:
         return groups[0][1].copy()
-    found = np.empty(len(lattices))
+    every = np.empty(len(lattices))
     for group, values in groups:
-        found[group.numbers] = values
-    return found
+        every[group.numbers] = values
+    return every
 
 
 def marginals(
@@ -580,25 +580,23 @@ def sample(
         generators = [np.random.default_rng([seed, number]) for number in group.numbers]
         return group.engine.sample(n, generators)
 
-    found: list[list[LabelsT_co]] = [[] for _ in range(len(lattices))]
+    drawn: list[list[LabelsT_co]] = [[] for _ in range(len(lattices))]
     for group, runs in answered(lattices, ask, threads):
         same = isinstance(group.engine, Dense)  # all rows have the same labels
         every = lattices[group.numbers[0]].drawn(group.engine, runs) if same else []
         own = zip(group.numbers, Ragged.from_lengths(runs.found).slices(), strict=True)
         for row, (number, paths) in enumerate(own):
-            found[number] = every[paths]
+            drawn[number] = every[paths]
             if not same:
                 mine = runs.of_row(row, paths.start, paths.stop)
-                found[number] = group.drawn(row, mine)
-    return found
+                drawn[number] = group.drawn(row, mine)
+    return drawn
 
 
 # --- One labelling --------------------------------------------------------------------------------
 
 
-def score(
-    lattices: Sequence[Questions[Any, object]], said: Sequence[Said], *, threads: int = 1
-) -> Floats:
+def score(lattices: Sequence[Questions], said: Sequence[Said], *, threads: int = 1) -> Floats:
     """Return the score of the best path of each lattice that says this and nothing else, [B].
 
     Parameters
@@ -617,16 +615,14 @@ def score(
     return _of_said(lattices, said, lambda engine: engine.best_scores, threads)
 
 
-def probability(
-    lattices: Sequence[Questions[Any, object]], said: Sequence[Said], *, threads: int = 1
-) -> Floats:
+def probability(lattices: Sequence[Questions], said: Sequence[Said], *, threads: int = 1) -> Floats:
     """Return the probability of all paths of each lattice that say this; raises as `score`."""
     own = _of_said(lattices, said, lambda engine: engine.log_z, threads)
     return shares(own, log_partition(lattices, threads=threads))
 
 
 def _of_said(
-    lattices: Sequence[Questions[Any, object]],
+    lattices: Sequence[Questions],
     said: Sequence[Said],
     ask: Callable[[Engine], Floats],
     threads: int,

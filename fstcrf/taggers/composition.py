@@ -183,5 +183,5 @@ def _segmental(
         option = "normalize='chain'" if normalize == "chain" else "search="
         raise OptionError(f"{option} is for taggers of tokens alone; one here is of segments")
     alone = len(parts) == 1 and weights is None and isinstance(parts[0], products.Product)
-    found: Product = parts[0] if alone else products.Product(parts, weights)
-    return found if grammar is None else found.constrained(grammar)
+    tagger: Product = parts[0] if alone else products.Product(parts, weights)
+    return tagger if grammar is None else tagger.constrained(grammar)

@@ -63,7 +63,7 @@ class Product(Composable[LabelsT, ArrayT]):
     ------
     OptionError
         Two tapes with one name, another number of weights or negative ones, a composition with
-        ``normalize="chain"``.
+        ``normalize="chain"``, a tagger that reads what another one decides.
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Product(Composable[LabelsT, ArrayT]):
         if twice:
             raise OptionError(f"two taggers of the tape {twice[0]!r}: each writes one of its own")
         for tagger in taggers:
+            _check_reads(tagger, set(self.tapes) - set(tagger.tapes))
             if getattr(tagger, "normalize", "product") == "chain":
                 raise OptionError(
                     f"{tagger!r} is no product of transducers, which alone goes with taggers of "
@@ -289,6 +290,17 @@ class Product(Composable[LabelsT, ArrayT]):
             The file cannot be written.
         """
         write_arrays(path, *encoded(self), kind=KIND, version=VERSION)
+
+
+def _check_reads(tagger: Composable, tapes: set[str]) -> None:
+    """Refuse a part that reads what another one decides: its lattices are of the text alone."""
+    parts = tagger.taggers if isinstance(tagger, Composition) else (tagger,)
+    reads = {tape.name for part in parts if isinstance(part, CRF) for tape in part.reads}
+    for tape in sorted(reads & tapes):
+        raise OptionError(
+            f"{tagger!r} reads the tape {tape!r}, which another tagger writes here: compose these "
+            "two first, by normalize='product'; a tagger of segments is read as a column"
+        )
 
 
 def _check(paths: Sequence[Sequence[Path]], lattices: Sequence[Lattice]) -> None:

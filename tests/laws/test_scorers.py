@@ -22,16 +22,19 @@ DATA = Corpus.from_sentences(
         {
             "word": ["she", "left", "New", "York"],
             "pos": ["N", "V", "J", "N"],
+            "kind": ["a", "b", "a", "a"],
             "tag": ["O", "O", "B-LOC", "I-LOC"],
         },
         {
             "word": ["New", "York", "is", "big"],
             "pos": ["J", "N", "V", "J"],
+            "kind": ["a", "a", "b", "a"],
             "tag": ["B-LOC", "I-LOC", "O", "O"],
         },
         {
             "word": ["Ann", "left", "Rio"],
             "pos": ["N", "V", "N"],
+            "kind": ["a", "b", "a"],
             "tag": ["B-PER", "O", "B-LOC"],
         },
     ]
@@ -46,6 +49,7 @@ TEMPLATE = "U0:%x[-1..1,word]\nU1"
 SEGMENTS = SegmentCRF.train(DATA, "tag", TEMPLATE, segments=["word"], l2=0.3, max_iterations=8)
 SINGLES = SegmentCRF.train(DATA, "tag", TEMPLATE, writes="bioes", l2=0.3, max_iterations=8)
 POS = CRF.train(DATA, "pos", f"{TEMPLATE}\nB", l2=0.3, max_iterations=8)
+READING = CRF.train(DATA, "kind", "U0:%y[0,pos]\nB", reads=[POS], max_iterations=3)
 ONE_PLACE = Grammar.from_text('export ONE = ("[O]" | "[PER]")* "[LOC]" ("[O]" | "[PER]")*;')
 NO_VERB_THERE = pairs(
     {("LOC", "N"), ("LOC", "J"), *((a, b) for a in ("O", "PER") for b in ("N", "V", "J"))},
@@ -77,6 +81,10 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "segments under a grammar": lambda: Kind(SEGMENTS & ONE_PLACE, (SEGMENTS,), (), one_place),
     "segments beside a CRF": lambda: Kind(SEGMENTS @ POS, (SEGMENTS, POS)),
     "a CRF beside segments": lambda: Kind(POS @ SEGMENTS, (POS, SEGMENTS)),
+    "beside a composition that reads": lambda: Kind(
+        fstcrf.compose(SEGMENTS, fstcrf.compose(POS, READING, normalize="product")),
+        (SEGMENTS, fstcrf.compose(POS, READING, normalize="product")),
+    ),
     "with weights": lambda: Kind(
         fstcrf.compose(SEGMENTS, POS, weights=[0.5, 2.0]), (SEGMENTS, POS), (0.5, 2.0)
     ),
@@ -124,24 +132,28 @@ def paths(kind: Kind, sentence: dict[str, list[str]], bias: Any = None) -> list[
         factor = kind.weights[k] if kind.weights else 1.0
         rows = []
         for path in part.lattice(sentence).nbest(100_000):
-            words, segments, tokens = list(path.labels), list(path.labels), list(path.labels)
+            several = path.labels if len(part.tapes) > 1 else (path.labels,)
+            words = {t: list(labels) for t, labels in zip(part.tapes, several, strict=True)}
+            segments, tokens = words, words
             if isinstance(part, SegmentCRF):
-                single = part.scheme == "bioes"
-                words = spelled(path.segments, length, single=single)
-                tokens = under(path.segments, length)
-            rows.append((part.tapes[0], words, segments, tokens, factor * path.score))
+                single, tape = part.scheme == "bioes", part.tape
+                words = {tape: spelled(path.segments, length, single=single)}
+                tokens = {tape: under(path.segments, length)}
+            rows.append((words, segments, tokens, factor * path.score))
         every.append(rows)
     found = []
     for combined in itertools.product(*every):
-        if kind.legal({t: s for t, _, s, _, _ in combined}, {t: u for t, _, _, u, _ in combined}):
-            labels = {tape: words for tape, words, _, _, _ in combined}
-            score = sum(row[-1] for row in combined)
-            for tape, added in (bias or {}).items():
-                factor = 1.0
-                if kind.weights:
-                    factor = kind.weights[[p.tapes[0] for p in kind.parts].index(tape)]
-                score += factor * sum(added.get(label, 0.0) for label in labels[tape])
-            found.append(One(labels, score))
+        words, segments, tokens = (
+            {tape: labels for row in combined for tape, labels in row[k].items()} for k in range(3)
+        )
+        if not kind.legal(segments, tokens):
+            continue
+        score = sum(row[-1] for row in combined)
+        for tape, added in (bias or {}).items():
+            number = next(k for k, part in enumerate(kind.parts) if tape in part.tapes)
+            factor = kind.weights[number] if kind.weights else 1.0
+            score += factor * sum(added.get(label, 0.0) for label in words[tape])
+        found.append(One(words, score))
     return sorted(found, key=lambda one: -one.score)
 
 
@@ -263,6 +275,7 @@ def test_grammars_that_refuse() -> None:
     ("ask", "error", "text"),
     [
         (lambda: SEGMENTS @ SINGLES, OptionError, "two taggers of the tape 'tag'"),
+        (lambda: fstcrf.compose(SEGMENTS, POS, READING), OptionError, "reads the tape 'pos'"),
         (lambda: SEGMENTS & Grammar.shipped("bio"), GrammarError, "the label of each segment"),
         (lambda: fstcrf.compose(SEGMENTS, POS, normalize="chain"), OptionError, "tokens alone"),
         (lambda: fstcrf.compose(SEGMENTS, POS, search="lazy"), OptionError, "search="),

@@ -155,9 +155,9 @@ def _moving(
         given = host_array(transitions[b], name)
         arcs = _checked(given if listed else given[:steps], name, (steps, size, size))
         rows.append(Lattice.from_arrays(labels, own, arcs, *ends, tape=tape))
-    found = Lattices(rows)
-    found.width = scores.width
-    return found
+    lattices = Lattices(rows)
+    lattices.width = scores.width
+    return lattices
 
 
 def _checked(values: Any, name: str, shape: tuple[int, ...]) -> Floats:
@@ -273,9 +273,9 @@ class ArrayLattices(Lattices[TapeLattice]):
     # --- Other lattices -----------------------------------------------------------------------
 
     def _with(self, scores: Scores) -> ArrayLattices:
-        found = copy(self)
-        found.scores, found.width = scores, scores.width
-        return found
+        batch = copy(self)
+        batch.scores, batch.width = scores, scores.width
+        return batch
 
     def select(self, which: Bools | Longs) -> ArrayLattices:
         """Return some of the lattices, by numbers or bool [B]."""
@@ -372,9 +372,9 @@ class Emitted(Dense):
             return super().decoded(n, budget)
         with self._named():
             path, score = self._read.best()
-        found, size = (score > -np.inf).astype(np.int64), len(score)
+        counts, size = (score > -np.inf).astype(np.int64), len(score)
         bound, popped = np.full(size, -np.inf), np.zeros(size, dtype=np.int64)
-        return kernel.SearchResult(found, found, score[:, None], path[None], bound, popped)
+        return kernel.SearchResult(counts, counts, score[:, None], path[None], bound, popped)
 
     def labels_found(self, found: kernel.SearchResult, tapes: int) -> list[Ints]:
         """Return the paths: the labels are their elements."""
@@ -463,12 +463,12 @@ class ArrayDistributions(Distributions):
             first, end = bounds[[group.numbers[0], group.numbers[-1] + 1]]
             return group.engine.path_spans(path[first:end])
 
-        found: list[Floats] = []
+        rows: list[Floats] = []
         for _, part in many.answered(self.batch, ask, self.threads):
             if part is None:
                 return super().span_probabilities(answer, k)
-            found += part
-        return found
+            rows += part
+        return rows
 
     def only(self, asked: Bools) -> ArrayDistributions:
         """Return that of some sentences alone."""
