@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Ints
+from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.engine import Runs, Told
@@ -22,6 +22,30 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.plans import Chain, Program, no_path_error
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
+
+
+class Gathered:
+    """Joint states of the paths of several rows, one path behind the other when they are asked for.
+
+    Parameters
+    ----------
+    path : int32 [n, N]
+    sizes : Ragged
+        Tokens of each path.
+    first : int64 [R]
+        Where each begins in the flat `path`.
+    """
+
+    def __init__(self, path: Ints, sizes: Ragged, first: Longs) -> None:
+        self._path, self._sizes, self._first = path, sizes, first
+
+    def __call__(self) -> Ints:
+        """Return them, int32."""
+        return self._elements
+
+    @cached_property
+    def _elements(self) -> Ints:
+        return self._path.ravel()[self._sizes.ranges(self._first)]
 
 
 class Dense:
@@ -113,11 +137,15 @@ class Dense:
             bounds = Ragged.from_lengths(self.rows.lengths[alive]).offsets
             path = found.path[0] if alive.all() else found.path[0][found.path[0] >= 0]
             return Runs(found.found, found.score[alive, 0], bounds, path, *some)
-        row, rank = np.nonzero(np.arange(found.score.shape[1]) < found.found[:, None])
-        sizes = Ragged.from_lengths(self.rows.lengths[row])
-        first = rank * found.path.shape[1] + self.rows.offsets[row]
-        elements = found.path.ravel()[sizes.ranges(first)]
-        return Runs(found.found, found.score[row, rank], sizes.offsets, elements, *some)
+        columns = found.score.shape[1]
+        sizes = Ragged.from_lengths(np.repeat(self.rows.lengths, found.found))
+        first = np.add.outer(self.rows.offsets[:-1], np.arange(columns) * found.path.shape[1])
+        if (found.found == columns).all():
+            score, first = found.score.ravel(), first.ravel()
+        else:
+            there = np.arange(columns) < found.found[:, None]
+            score, first = found.score[there], first[there]
+        return Runs(found.found, score, sizes.offsets, Gathered(found.path, sizes, first), *some)
 
     @property
     def best_scores(self) -> Floats:

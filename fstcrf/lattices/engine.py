@@ -65,6 +65,7 @@ class Runs(NamedTuple):
     found : int64 [B]; paths of each row.
     score : float64 [R].
     bounds : int64 [R + 1]; elements of path r are ``elements[bounds[r] : bounds[r + 1]]``.
+    path : int32 [bounds[R]]; the elements, or what gives them when they are looked at.
     proven : int64 [B]; the first so many paths of each row are the best ones; None: all.
     bound : float64 [B]; no path that is not among these scores more.
     popped : int64 [B]; states that a search took from its queue; None: nothing was searched.
@@ -73,10 +74,15 @@ class Runs(NamedTuple):
     found: Longs
     score: Floats
     bounds: Longs
-    elements: Ints
+    path: Ints | Callable[[], Ints]
     proven: Longs | None = None
     bound: Floats | None = None
     popped: Longs | None = None
+
+    @property
+    def elements(self) -> Ints:
+        """The elements of all paths, one path behind the other."""
+        return self.path() if callable(self.path) else self.path
 
     def of_row(self, row: int, first: int, end: int) -> Runs:
         """Return the paths of one row: from `first` on, before `end`."""

@@ -90,10 +90,13 @@ class Batch(Sequence[LatticeT]):
     ) -> list[Group]:
         """Sort the lattices by what the rows of an engine share, in runs of bounded size."""
         del threads
-        alike: dict[Hashable, list[int]] = {}
-        for number, lattice in enumerate(self):
+        every, alike = list(self), dict[Hashable, list[int]]()
+        for number, lattice in enumerate(every):
             alike.setdefault(_shared(lattice), []).append(number)
-        parts = (_groups(self, numbers, search, clocked=clocked) for numbers in alike.values())
+        parts = (
+            _groups([every[k] for k in numbers], numbers, search, clocked=clocked)
+            for numbers in alike.values()
+        )
         return [group for groups in parts for group in groups]
 
     def of_said(
@@ -195,9 +198,8 @@ def _shared(lattice: Any) -> Hashable:
 
 
 def _groups(
-    lattices: Sequence[Any], numbers: list[int], search: Search | None, *, clocked: bool
+    members: list[Any], numbers: list[int], search: Search | None, *, clocked: bool
 ) -> Iterator[Group]:
-    members = [lattices[k] for k in numbers]
     if not hasattr(members[0], "row"):
         yield Group(numbers, Batch(members), cast("Engine", Alone(members)))
         return
