@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations
+from itertools import accumulate, permutations
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +18,6 @@ from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import distinct_tapes, potentials
 from fstcrf.machines.plans import Search
-from fstcrf.ragged import Ragged
 
 LatticeT = TypeVar("LatticeT", bound=Questions)
 
@@ -64,17 +63,18 @@ def product(
         raise OptionError(
             "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
         )
-    first = Ragged.from_lengths(len(part.on) for part in parts).offsets.tolist()
+    ons = [part.on for part in parts]
+    first = [0, *accumulate(map(len, ons))]
     for key, table in coupling.items():
         if key not in permutations(range(len(parts)), 2):
             raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
-        if any(len(parts[k].on) > 1 for k in key):
+        if any(len(ons[k]) > 1 for k in key):
             raise OptionError(
                 f"coupling {key}: a lattice of several tapes; with_tokens(coupling=) names them"
             )
-        pair = parts[key[0]].on[0], parts[key[1]].on[0]
+        pair = ons[key[0]][0], ons[key[1]][0]
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
-    whole = composed(parts, tables)
+    whole = _beside(parts, tables)
     if isinstance(whole.row, DenseRow) and search is not None:
         return whole.with_row(whole.row.searching(search))
     refuse_options({"search": search})
@@ -84,6 +84,10 @@ def product(
 def composed(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
     """Return the composition of lattices; couplings by the numbers of two of all their tapes."""
     common_length(lattices)
+    return _beside(lattices, coupling)
+
+
+def _beside(lattices: Sequence[LatticeT], coupling: Mapping[tuple[int, int], Floats]) -> LatticeT:
     names = distinct_tapes([lattice.tapes for lattice in lattices])
     first, *others = lattices
     return first.with_row(first.row.beside([other.row for other in others], names, coupling))
