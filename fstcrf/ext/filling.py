@@ -38,6 +38,7 @@ __all__ = ["ColumnFiller", "ConlluFiller", "Filler", "KeptText", "fill_conllu"]
 _NOTHING = "_"
 _FEATS, _MISC = CONLLU.index("feats"), CONLLU.index("misc")
 _TAB, _LINE_END, _RETURN = ord("\t"), ord("\n"), ord("\r")
+_NEVER = np.zeros(1, dtype=bool)
 _OPENINGS = (b"# newdoc", b"# newpar", b"#newdoc", b"#newpar")
 
 
@@ -382,13 +383,15 @@ class ColumnFiller(Filler):
         if not len(tokens):
             return block.data[start:end]
         ends, text = block.ends[tokens], block.text
-        row_ends = ends - (text[ends - 1] == _LINE_END)
+        row_ends = ends - 1
+        row_ends[-1] += text[ends[-1] - 1] != _LINE_END  # of the last row of a file alone
         if self._between is None:
             first = block.data[block.starts[tokens[0]] : row_ends[0]]
             self._between = "\t" if b"\t" in first else " "
-        windows = text[row_ends - 1] == _RETURN
+        windows = text[row_ends - 1] == _RETURN if b"\r" in block.data else _NEVER
         cuts = block.starts[tokens] if self._replaced else row_ends - windows
-        places = np.append(start, np.stack([cuts, ends], axis=1)) - start  # kept and cut in turns
+        places = np.zeros(2 * len(tokens) + 1, dtype=np.int64)  # kept and cut in turns
+        places[1::2], places[2::2] = cuts - start, ends - start
         kept = np.arange(0, 2 * len(tokens), 2, dtype=np.int32)
         parts = [TextColumn(kept, text[start : ends[-1]], places)]
         for k, column in enumerate(columns):
@@ -501,9 +504,11 @@ class _Block:
         self.data = data
         self.text: Bytes = np.frombuffer(data, dtype=np.uint8)
         self.breaks: Longs = np.flatnonzero(self.text == _LINE_END)
-        starts = np.append(0, self.breaks + 1)
-        self.starts: Longs = starts[lines]
-        self.ends: Longs = np.append(starts[1:], len(data))[lines]  # behind the line end
+        bounds = np.empty(len(self.breaks) + 2, dtype=np.int64)
+        bounds[0], bounds[-1] = 0, len(data)
+        np.add(self.breaks, 1, out=bounds[1:-1])
+        self.starts: Longs = bounds[lines]
+        self.ends: Longs = bounds[lines + 1]  # behind the line end
 
     @cached_property
     def tabs(self) -> Longs:
