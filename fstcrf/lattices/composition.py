@@ -63,16 +63,16 @@ def product(
         raise OptionError(
             "coupling= is a mapping: {(0, 1): potentials of the labels of lattices 0 and 1}"
         )
-    ons = [part.on for part in parts]
-    first = [0, *accumulate(map(len, ons))]
+    tapes = [part.on for part in parts]
+    first = [0, *accumulate(map(len, tapes))]
     for key, table in coupling.items():
         if key not in permutations(range(len(parts)), 2):
             raise OptionError(f"coupling {key}: expected two positions below {len(parts)}")
-        if any(len(ons[k]) > 1 for k in key):
+        if any(len(tapes[k]) > 1 for k in key):
             raise OptionError(
                 f"coupling {key}: a lattice of several tapes; with_tokens(coupling=) names them"
             )
-        pair = ons[key[0]][0], ons[key[1]][0]
+        pair = tapes[key[0]][0], tapes[key[1]][0]
         tables[first[key[0]], first[key[1]]] = coupling_table(table, key, pair, length)
     whole = _beside(parts, tables)
     if isinstance(whole.row, DenseRow) and search is not None:
