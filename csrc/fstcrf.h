@@ -21,6 +21,7 @@
 #include "api/search.api.h"
 #include "api/acyclic.api.h"
 #include "api/paired.api.h"
+#include "api/transduce.api.h"
 #include "api/semimarkov.api.h"
 #include "api/counting.api.h"
 #include "api/emissions.api.h"

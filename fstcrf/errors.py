@@ -7,6 +7,7 @@
         SchemeError                       labels that break their tagging scheme
         TemplateError                     a feature template that cannot be read or applied
         GrammarError                      a grammar that cannot be read or bound to labels
+        EpsilonCycleError                 a transducer that may write for ever without reading
       OptionError (ValueError)            an argument outside what it may be
       ShapeError (ValueError)             arrays whose shapes or dtypes disagree
       LabelError (LookupError)            a label that the model or the scheme does not have
@@ -38,6 +39,7 @@ __all__ = [
     "ClusterError",
     "ContradictionError",
     "DataError",
+    "EpsilonCycleError",
     "FstcrfError",
     "GrammarError",
     "InexactWarning",
@@ -144,6 +146,10 @@ class SchemeError(DataError):
 
 class TemplateError(DataError):
     """A feature template that cannot be read, or that names what the data does not have."""
+
+
+class EpsilonCycleError(DataError):
+    """A transducer that goes in a circle without reading: its states are named."""
 
 
 class GrammarError(DataError):

@@ -309,6 +309,11 @@ class Paired:
         return PairedSums(arc, end, count)
 
     @cached_property
+    def slots(self) -> Longs:
+        """Node of each state of `explicit`, int64 [X + I]."""
+        return np.sort(np.concatenate([self.exit_node, self.entry_node]), kind="stable")
+
+    @cached_property
     def entry(self) -> Longs:
         """Entry slot of each arc, int64 [A]."""
         return Ragged(self.arc_row).rows()

@@ -38,6 +38,7 @@ def exactly(arcs: Arcs, tape: int, start: Longs, end: Longs, label: Longs) -> Ar
     wanted[start] = label
     reads = np.where(arcs.carries[:, tape], _CARRIED, arcs.label[:, tape])
     keep = reads == wanted[arcs.position[arcs.source]]
+    keep |= arcs.tokens == 0
     keep &= ~_crossed(arcs, np.concatenate([start, end]))
     if (np.cumsum(covered) > 1).any():
         keep[:] = False
@@ -82,13 +83,13 @@ def running(arcs: Arcs, start: int, end: int, label: int) -> Arcs:
     keep = np.where(place == start, reads == label, (place < start) | (place >= end))
     keep |= (place > start) & (place < end) & carries
     keep &= (place != end) | ~carries
-    return arcs.with_arcs(keep)
+    return arcs.with_arcs(keep | (arcs.tokens == 0))
 
 
 def bounded(arcs: Arcs, wanted: Longs) -> Arcs:
     """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
     here = wanted[arcs.position[arcs.source]]
-    inside = arcs.position[arcs.source] > 0
+    inside = (arcs.position[arcs.source] > 0) & (arcs.tokens > 0)
     keep = ~_crossed(arcs, np.flatnonzero(wanted == 1))
     keep &= ~(inside & np.where(arcs.carries[:, 0], here == 1, here == -1))
     none = np.flatnonzero(wanted[:-1] == -1)  # something goes on there: no path ends before
@@ -158,6 +159,7 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
         pairs=one.pairs.beside(two.pairs),
         per_position=one.per_position or two.per_position,
         end=np.column_stack([one.ends[a], two.ends[b]]),
+        moves=_moves_beside(one, two, a, b),
         **taped,
     ).trimmed()
 
@@ -232,9 +234,18 @@ def _pieces(arcs: Arcs) -> Arcs:
         ),
         score=behind("score", np.zeros(count)),
         origin=behind("origin", none[:, 0].astype(np.int64)),
+        moves=None
+        if arcs.moves is None
+        else behind("moves", np.full((count, arcs.moves.shape[1]), -1)),
         class_final=np.concatenate([arcs.class_final[:-1], [-np.inf], arcs.class_final[-1:]]),
         pairs=arcs.pairs.with_inner(),
     )
+
+
+def _moves_beside(one: Arcs, two: Arcs, a: Longs, b: Longs) -> Longs | None:
+    pairs = ((one.moves, a), (two.moves, b))
+    moves = [moves[arc] for moves, arc in pairs if moves is not None]
+    return np.column_stack(moves) if moves else None
 
 
 def _together(one: Longs, two: Longs) -> tuple[Longs, Longs]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -45,6 +45,9 @@ from fstcrf.machines.plans.chain import scaled_acceptor, silent_acceptor
 from fstcrf.machines.plans.program import AxisPlan
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
+
+if TYPE_CHECKING:
+    from fstcrf.machines.machine import Machine
 
 SEGMENT = "segment"
 """Name of the tape of segments."""
@@ -93,6 +96,8 @@ class ArcRow:
         The frames of a CTC lattice, in which strings are searched.
     dead : int, optional
         First token that no path passes, where it is known why there is none.
+    machines : tuple of Machine
+        The transducers that were composed, to whose arcs `Arcs.moves` leads.
     """
 
     free: Arcs
@@ -101,6 +106,7 @@ class ArcRow:
     rules: tuple[Rule, ...] = ()
     frames: Frames | None = None
     dead: int | None = None
+    machines: tuple[Machine, ...] = ()
 
     summable: ClassVar = True
     large: ClassVar = ""
@@ -186,18 +192,18 @@ class ArcRow:
         found = islice(best_sequences(machine, code), n)
         return [self._summed(numbers, known[list(x)], score) for x, score in found]
 
-    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
-        best = self.engine.told(self.engine.nbest(1).elements, 0).label.tolist()
+    def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+        best = self.engine.told(self.engine.nbest(1).elements, tape).label.tolist()
         if self._searched is not None:
             found = self._searched.search(budget, n, tuple(best))
         else:
-            machine, code, known = self._sequences([0])
+            machine, code, known = self._sequences([tape])
             place = {label: k for k, (label,) in enumerate(known.tolist())}
-            likely, score = tuple(place[k] for k in best), self._sum_of([0], [best])
+            likely, score = tuple(place[k] for k in best), self._sum_of([tape], [best])
             first = Found(likely, score, score, exact=False)
             every = probable_sequences(machine, code, budget, first)
             found = (one._replace(labels=tuple(known[list(one.labels), 0])) for one in every)
-        names = self.on[0].labels
+        names = self.on[tape].labels
         return [
             Path(
                 tuple(names[k] for k in one.labels),
@@ -205,7 +211,7 @@ class ArcRow:
                 share(one.score, log_z),
                 exact=one.exact,
                 bound=one.bound,
-                tapes=(self.on[0].name,),
+                tapes=(self.on[tape].name,),
             )
             for one in islice(found, n)
         ]
@@ -266,6 +272,15 @@ class ArcRow:
         total: Floats = found.astype(np.float64).reshape(size + 1, size)
         last = np.maximum(total.sum(axis=0) - total[1:].sum(axis=1), 0.0)
         return SegmentCounts(mine, total[1:], total[0], last)
+
+    def written(self, tape: int) -> Floats:
+        self.check_alive()
+        arcs, size = self.engine.clocked, len(self.on[tape].labels)
+        arc = np.flatnonzero(arcs.label[:, tape] >= 0)
+        cell = arcs.position[arcs.target[arc]] * size + arcs.label[arc, tape]
+        least = (self.length + 1) * size
+        found = np.bincount(cell, weights=arcs.posterior[arc], minlength=least)
+        return found.astype(np.float64).reshape(-1, size)
 
     def arc_probabilities(self) -> Floats:
         self.check_alive()
@@ -462,6 +477,12 @@ class ArcRow:
         for part in parts:
             tapes = tuple(names.index(tape) if tape else 0 for tape in part.tapes)
             read: Over = over or ("segments" if len(tapes) == 1 else "tokens")
+            away = next((self.on[k].name for k in tapes if self.on[k].written), None)
+            if away is not None and read == "tokens":
+                raise GrammarError(
+                    f"tape {away!r} has no label for each token: a grammar reads it alone, "
+                    'over="segments"'
+                )
             rules.append(Rule(part, tapes, read))
         return replace(self, rules=tuple(rules))
 
@@ -515,7 +536,9 @@ class ArcRow:
             arcs = arcproducts.beside(arcs, cast("Arcs", other.engine.clocked), tables)
         each = zip(parts, names, strict=True)
         on = [tape._replace(name=new[tape.name]) for part, new in each for tape in part.on]
-        return ArcRow(arcs, tuple(on), self.many)
+        written = cast("Sequence[ArcRow]", parts)
+        machines = tuple(machine for part in written for machine in part.machines)
+        return ArcRow(arcs, tuple(on), self.many, machines=machines)
 
     def beginning_where(self, begins: Callable[[str], bool]) -> Self:
         """Return the paths whose segments begin at tokens that begin one, and only there.

@@ -81,6 +81,9 @@ class Arcs:
         None: neighbours score nothing.
     per_position : bool
         The table of pairs of a node is that of its position, not the only one.
+    moves : int64 [A, M], optional
+        The arc of each transducer that was composed, and behind its arcs the state where a path
+        ends in it; −1: none.
     """
 
     texts: Ragged | None
@@ -100,6 +103,7 @@ class Arcs:
     class_final: Floats
     pairs: PairScores | None
     per_position: bool = False
+    moves: Longs | None = None
 
     @classmethod
     def of_row(
@@ -191,7 +195,12 @@ class Arcs:
     def with_arcs(self, keep: Bools | NDArray[np.integer]) -> Arcs:
         """Return some of the arcs."""
         parts = {name: getattr(self, name)[keep] for name in _OF_ARCS}
-        return replace(self, **parts, end=None if self.end is None else self.end[keep])
+        parts |= {name: None if v is None else v[keep] for name, v in self._optional.items()}
+        return replace(self, **parts)
+
+    @property
+    def _optional(self) -> dict[str, Longs | None]:
+        return {"end": self.end, "moves": self.moves}
 
     def in_order(self) -> Arcs:
         """Return the arcs in the order in which machines have them."""
@@ -249,7 +258,7 @@ class Arcs:
     def shared(self) -> Hashable:
         """What rows of one engine share."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
-        return *same, self.per_position, self.at is None, self.tapes
+        return *same, self.per_position, self.at is None, self.tapes, self.moves is None
 
     def forget(self) -> None:
         """Let go of nothing: the arcs are the lattice."""
@@ -415,7 +424,7 @@ class Arcs:
         """
         label, start = self.under[:, tape], self._place[self.source]
         end = start + 1 if self.at is None else self._place[self.target]
-        if self.at is not None or not (label < 0).any():  # tokens of a text all have labels
+        if not (label < 0).any():
             return Reading(slice(None), start, end, label, units=self.at is None)
         arc = np.flatnonzero(label >= 0)
         return Reading(arc, start[arc], end[arc], label[arc], units=self.at is None)
@@ -443,6 +452,7 @@ class Arcs:
         begins: Longs | None = None
         first, last = path, path
         if self.at is not None and (carries := self.carries[:, tape][path]).any():
+            carries &= ~self._first(path)  # what says nothing carries on, but not another path
             begins = np.flatnonzero(~carries)
             first, label = path[begins], label[begins]
             last = path[np.append(begins[1:], len(path)) - 1] if len(begins) else first
@@ -454,7 +464,25 @@ class Arcs:
             return Told(label, begins)
         origin = self.origin[first] if tape == 0 else np.full(len(label), -1)
         start, end = self.position[self.source[first]], self.position[self.target[last]]
+        if self.at is None:
+            read = self._read_along(path)
+            end = read if begins is None else read[begins]
         return Told(label, begins, start, end, origin)
+
+    def _first(self, path: Ints) -> Bools:
+        """Return which arcs of paths one behind the other are the first of one."""
+        source = self.source[path]
+        if len(self.begins) == 1:
+            return np.asarray(source == self.begins[0], dtype=bool)
+        return np.asarray(np.isin(source, self.begins), dtype=bool)
+
+    def _read_along(self, path: Ints) -> Longs:
+        """Return the labels of the first tape that paths one behind the other have read so far."""
+        count = np.cumsum(self.label[path, 0] >= 0)
+        first = np.flatnonzero(self._first(path))
+        before = np.append(0, count)[first]
+        read: Longs = count - np.repeat(before, np.diff(np.append(first, len(path))))
+        return read
 
     # --- Some of the paths --------------------------------------------------------------------
 
@@ -608,5 +636,6 @@ def joined(parts: Sequence[Arcs]) -> Arcs:
         pairs=first.pairs,
         per_position=first.per_position,
         end=None if plain else np.concatenate([p.ends for p in parts]),
+        moves=None if first.moves is None else np.concatenate([p.moves for p in parts]),
         **(found | {name: found[name] + moved for name in ("source", "target")}),
     )

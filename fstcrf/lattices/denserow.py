@@ -119,9 +119,9 @@ class DenseRow(Taped):
         one = [Questions(self)]
         return nbest.nbest_of_tapes(one, n, shown, search=search, budget=budget)[0]
 
-    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+    def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
         if len(self.tapes) > 1:
-            return self.arcs().strings(n, budget, log_z)
+            return self.arcs().strings(tape, n, budget, log_z)
         return Questions(self).nbest(n)  # a label sequence has one path
 
     def saying(self, said: Said) -> Self:

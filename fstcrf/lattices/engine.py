@@ -52,11 +52,16 @@ Segment: TypeAlias = tuple[int, int, str]
 
 
 class Tape(NamedTuple):
-    """A tape's name and labels; `segments`: they lie on stretches, not on each token."""
+    """A tape's name and labels.
+
+    `segments`: they lie on stretches, not on each token; `written`: the tape has a clock of its
+    own, they are written at boundaries.
+    """
 
     name: str
     labels: tuple[str, ...]
     segments: bool
+    written: bool = False
 
 
 class Runs(NamedTuple):
@@ -207,8 +212,8 @@ class Row(Protocol):
     ) -> list[Path]:
         """Return the n best labellings of some tapes."""
 
-    def strings(self, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
-        """Return the n most probable label sequences of the first tape, where there is a path."""
+    def strings(self, tape: int, n: int, budget: int, log_z: float) -> list[Path[tuple[str, ...]]]:
+        """Return the n most probable label sequences of a tape, where there is a path."""
 
     def saying(self, said: Said) -> Self:
         """Return the paths that say this and nothing else."""
@@ -302,6 +307,9 @@ class WrittenRow(Row, Protocol):
 
     def expectations(self) -> SegmentCounts:
         """Return what is expected of the lattice: the gradient of log Z."""
+
+    def written(self, tape: int) -> Floats:
+        """Return how often each label is expected to be written at each boundary, [T + 1, L]."""
 
     def arc_probabilities(self) -> Floats:
         """Return the probability of each arc that was given, float64 [E]."""

@@ -214,14 +214,18 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
             warn_unproven(int(runs.proven[0] < n and runs.bound[0] > -np.inf), 1)
         return self.paths(engine, runs, float(engine.usual_log_z[0]))
 
-    def strings(self, n: int = 1, *, budget: int = PREFIXES) -> list[Path[tuple[str, ...]]]:
+    def strings(
+        self, tape: str | None = None, n: int = 1, *, budget: int = PREFIXES
+    ) -> list[Path[tuple[str, ...]]]:
         """Return the n most probable label sequences, best first, the sum over all paths of each.
 
         By best-first search over prefixes; what bounds a prefix is the exact sum over all sequences
-        that begin with it. Of the first tape, where there are several.
+        that begin with it.
 
         Parameters
         ----------
+        tape : str, optional
+            The first tape when absent, where there are several.
         n : int
         budget : int
             Prefixes to look at. Where they do not suffice, what is found is not proven to be the
@@ -236,12 +240,13 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         Raises
         ------
         OptionError
-            n or a budget below 1.
+            n or a budget below 1, no such tape.
         """
+        number = 0 if tape is None else self.number(tape)
         if n < 1 or budget < 1:
             raise OptionError(f"n is {n} and budget {budget}, expected 1 or more")
         log_z = float(self.engine.log_z[0])
-        return self.row.strings(n, budget, log_z) if log_z > -np.inf else []
+        return self.row.strings(number, n, budget, log_z) if log_z > -np.inf else []
 
     def sample(self, n: int, *, seed: int = 0) -> list[LabelsT_co]:
         """Return n independent exact samples: labels, or paths where there are segments.
@@ -302,13 +307,15 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         if not len(runs.score):
             return [], []
         labels, places = (list(zip(*parts, strict=True)) for parts in zip(*each, strict=True))
-        return labels, places if self.segmented else [()] * len(labels)
+        placed = any(tape.segments or tape.written for tape in on)
+        return labels, places if placed else [()] * len(labels)
 
     def _column(
         self, engine: Engine, runs: Runs, number: int, tape: Tape
     ) -> tuple[list[Any], list[Any]]:
         """Return the labels of one tape on each path, and where they lie."""
-        told, bounds = engine.told(runs.elements, number, placed=tape.segments), runs.bounds
+        placed = tape.segments or tape.written
+        told, bounds = engine.told(runs.elements, number, placed=placed), runs.bounds
         names, several = tape.labels, len(self.on) > 1
         label = tuple([names[k] for k in told.label.tolist()])
         cuts = (bounds if told.at is None else np.searchsorted(told.at, bounds)).tolist()
@@ -317,5 +324,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         if told.start is None or told.end is None or told.origin is None:
             return labels, [None if several else ()] * len(labels)
         start, end, origin = tuple(told.start.tolist()), tuple(told.end.tolist()), told.origin
-        places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
+        if tape.written:
+            places = [Places(end[a:b], end[a:b], origin[a:b], written=True) for a, b in pairs]
+        else:
+            places = [Places(start[a:b], end[a:b], origin[a:b]) for a, b in pairs]
         return labels, places if several else [(place,) for place in places]

@@ -66,11 +66,14 @@ class Places:
         First token of each segment, and the one behind its last.
     arcs : int64 [k]
         Which of the given arcs the segments are; −1: none that was given.
+    written : bool
+        They are no segments, but written at boundaries: starts and ends are these.
     """
 
     starts: tuple[int, ...]
     ends: tuple[int, ...]
     arcs: Longs = field(compare=False)
+    written: bool = False
 
 
 def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
@@ -98,7 +101,8 @@ class Path(Generic[LabelsT_co]):
     bound : float
         No label sequence scores higher than this (natural log).
     places : tuple of (Places or None)
-        Of lattices with segments, where those of each tape lie; None: a label for each token.
+        Of lattices with segments, or with labels that are written at boundaries, where those of
+        each tape lie; None: a label for each token.
     tapes : tuple of str
         Names of the tapes.
     """
@@ -129,7 +133,7 @@ class Path(Generic[LabelsT_co]):
         """What the labels of the first tape of segments cover, ``type`` being the label."""
         labels: Labels = self.labels
         if labels and not isinstance(labels[0], str):
-            labels = labels[self.places.index(self._placed) if self.places else 0]
+            labels = labels[self.places.index(self._placed) if self._placed is not None else 0]
         if self._placed is None:
             return made_spans(range(len(labels)), range(1, len(labels) + 1), labels)
         return made_spans(self._placed.starts, self._placed.ends, labels)
@@ -141,10 +145,16 @@ class Path(Generic[LabelsT_co]):
 
     @property
     def _placed(self) -> Places | None:
-        return next((one for one in self.places if one is not None), None)
+        return next((p for p in self.places if p is not None and not p.written), None)
+
+    @property
+    def positions(self) -> dict[str, tuple[int, ...]]:
+        """The boundary, 0 to T, at which each label is written, of tapes with their own clock."""
+        both = zip(self.tapes, self.places, strict=bool(self.places))
+        return {tape: p.ends for tape, p in both if p is not None and p.written}
 
     def __repr__(self) -> str:
-        if self.places:
+        if self._placed is not None:
             listed = ", ".join(f"{s.start}:{s.end} {s.type}" for s in self.segments[:12])
             more = ", …" if len(self.segments) > 12 else ""
             return (

@@ -59,7 +59,8 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         Parameters
         ----------
         tape : str, optional
-            Of this tape; of all tapes a tuple when absent.
+            Of this tape; of all tapes a tuple when absent. Of those that a transducer writes,
+            `expected`.
 
         Raises
         ------
@@ -71,7 +72,25 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         tapes = range(len(self.on)) if tape is None else [self.number(tape)]
         found = self.engine.clocked.marginals(tapes, self.sizes)
         self.row.check_alive()
+        for k, number in enumerate(tapes):
+            if self.on[number].written:
+                found[k] = self.row.arcs().written(number)
         return self.each(found.__getitem__) if tape is None else found[0]
+
+    def expected(self, tape: str) -> Floats:
+        """Return how many of each label are expected at each place of a tape.
+
+        Of a tape that a transducer writes, float64 [T + 1, L]: how often each label is written at
+        each boundary, 0 to T; that may be more than 1. Of others, the `marginals`.
+
+        Raises
+        ------
+        OptionError
+            No such tape.
+        NoPathError
+            There is no path.
+        """
+        return self.marginals(tape)
 
     def max_marginals(self) -> ArrayT_co:
         """Return the score of the best path through each label, float64 [T, L]; −inf: none."""
@@ -290,7 +309,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         if not len(runs.score):
             raise self.row.no_path(runs)
         warn_unproven(int(runs.proven is not None and not runs.proven[0]), 1)
-        most = self.length * len(self.on)
+        most = self.length * sum(not tape.written for tape in self.on)
         expected = float(runs.score[0]) / most if most else 1.0
         return MinimumRisk(self.said(engine, runs.elements), expected)
 

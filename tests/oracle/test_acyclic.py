@@ -84,7 +84,7 @@ def test_label_sequences_within_a_budget(machine: Machine, budget: int, n: int) 
     """What is not proven says so: its bound is kept, and the best path's labels are among it."""
     lattice, paths = read(machine)
     summed = {named(labels): total for labels, total in totals(paths).items()}
-    found = lattice.strings(n, budget=budget)
+    found = lattice.strings(n=n, budget=budget)
     assert bool(found) == bool(paths)
     assert len({p.labels for p in found}) == len(found) <= n
     left = summed.keys() - {p.labels for p in found}

@@ -158,7 +158,7 @@ def test_strings_of_frames(
     close = 1e-11 * max(100.0, magnitude)
     assert lattice.log_partition() == pytest.approx(log_sum(np.asarray(list(total.values()))))
     alive = sorted((v for v in total.values() if v > NEVER), reverse=True)
-    found = lattice.strings(len(total) + 1)
+    found = lattice.strings(n=len(total) + 1)
     assert [path.score for path in found] == pytest.approx(alive, rel=1e-12, abs=close)
     for string_ in found:
         assert string_.score == pytest.approx(total[string_.labels], rel=1e-12, abs=close)

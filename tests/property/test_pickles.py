@@ -403,7 +403,7 @@ KINDS_OF_THINGS: dict[str, Kind] = {
     ),
     "CTC lattice": (
         lambda: Lattice.from_ctc(SCORES[0], 0),
-        lambda one: (one.best(), one.strings(2)),
+        lambda one: (one.best(), one.strings(n=2)),
     ),
     "acyclic lattice": (
         lambda: Lattice.from_machine(straight()),

@@ -49,7 +49,7 @@ def test_nothing(text: str) -> None:
         assert caught.value.position is None
     assert one.log_partition() == one.score(["x"]) == NEVER
     assert one.probability(["x"]) == 0.0
-    assert one.nbest(3) == one.nbest(3, tapes=["label"]) == one.strings(3) == []
+    assert one.nbest(3) == one.nbest(3, tapes=["label"]) == one.strings(n=3) == []
     assert one.lengths == (0, 0)
     assert one.scale(2.0).log_partition() == NEVER
 
@@ -138,7 +138,7 @@ def test_options() -> None:
             lattice().nbest(1, tapes=wrong)
     for n, budget in ((0, 9), (1, 0)):
         with pytest.raises(OptionError, match=f"n is {n} and budget {budget}, expected 1 or more"):
-            lattice().strings(n, budget=budget)
+            lattice().strings(n=n, budget=budget)
     for ask in (
         lambda: lattice().nbest(0),
         lambda: lattice().nbest(0, tapes=["label"]),

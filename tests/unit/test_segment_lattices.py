@@ -213,16 +213,16 @@ def test_bad_frames() -> None:
     with pytest.raises(LabelError, match="'z'"):
         one.string_log_partition(["z"])
     with pytest.raises(OptionError, match="n is 0"):
-        one.strings(0)
+        one.strings(n=0)
 
 
 def test_a_search_for_strings_that_gives_up_says_so() -> None:
     scores = np.random.default_rng(0).normal(size=(30, 6)) * 0.1
     one = Lattice.from_ctc(scores)
-    found = one.strings(2, budget=3)
+    found = one.strings(n=2, budget=3)
     assert not any(path.exact for path in found)
     assert all(path.bound >= path.score for path in found)
     peaked = Lattice.from_ctc(scores * 60)
-    found = peaked.strings(1, budget=3)
+    found = peaked.strings(n=1, budget=3)
     assert found[0].labels == peaked.best().labels
     assert found[0].score == pytest.approx(peaked.string_log_partition(found[0].labels))

@@ -235,7 +235,7 @@ class ArrayLattices(Lattices[TapeLattice]):
     @cached_property
     def program(self) -> Program:
         """The composition of all lattices."""
-        name, labels, _ = self.tape
+        name, labels, *_ = self.tape
         program, _ = array_lattice(labels, np.empty((0, len(labels))), *self.chain, name)
         return program if self.grammar is None else constrained(program, self.grammar.constraints)
 

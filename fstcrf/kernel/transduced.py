@@ -1,0 +1,207 @@
+"""Acyclic machines composed with a transducer: the arcs of the composition, written out.
+
+What is taken of the lattice and of the transducer stands at each arc, so that a posterior of the
+composition is one of either's by a count. Linear in the arcs that are met.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fstcrf.arrays import Bools, Bytes, Floats, Ints, Longs
+from fstcrf.errors import TooLargeError
+from fstcrf.kernel.acyclic import Acyclic
+from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle
+from fstcrf.lazy import given_state
+
+MOST_ARCS = 50_000_000
+"""Arcs that are met; of each 16 bytes are kept until those on no path are left out."""
+
+_ROOM, _GROWTH = 4096, 3
+_OF_STATES, _OF_ARCS = ("key", "next", "number", "place"), ("source", "target", "of", "by")
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """A transducer as the kernel reads it: moves sorted by state and input.
+
+    Parameters
+    ----------
+    labels : int
+        Labels it may read, L.
+    start : int
+    index : int32 [Q (L + 1) + 1]
+        The first move of each state with each input, that without input before all labels.
+    reads, target : int32 [E]
+        Label, −1: none, and state; above its own, of a move without input.
+    gain : float64 [E + Q]
+        Scores of moves, and of ending at states; −inf: no path ends there.
+    """
+
+    labels: int
+    start: int
+    index: Ints
+    reads: Ints
+    target: Ints
+    gain: Floats
+
+    def __post_init__(self) -> None:
+        settle(self, "index", "reads", "target")
+        where = ffi.new("int64_t *")
+        check(lib.fc_check_transducer(self.handle, where), "transducer", where[0])
+
+    __getstate__ = given_state
+
+    @property
+    def states(self) -> int:
+        """Number of states, Q."""
+        return len(self.gain) - len(self.target)
+
+    @cached_property
+    def ends(self) -> Bytes:
+        """1 for each state where a path may end, uint8 [Q]."""
+        return (self.gain[len(self.target) :] > -np.inf).astype(np.uint8)
+
+    @cached_property
+    def handle(self) -> Any:
+        """The transducer as the kernel's structure, for as long as this object lives."""
+        states, moves = self.states, len(self.target)
+        fields = {
+            "index": array_in(self.index, np.int32, (states * (self.labels + 1) + 1,), "index"),
+            "input": array_in(self.reads, np.int32, (moves,), "reads"),
+            "target": array_in(self.target, np.int32, (moves,), "target"),
+            "ends": array_in(self.ends, np.uint8, (states,), "ends"),
+        }
+        sizes = {"Q": states, "E": moves, "L": self.labels, "start": self.start}
+        return ffi.new("fc_transducer *", sizes | fields)
+
+
+class Transduced(NamedTuple):
+    """The arcs of a composition, sorted by source, states in topological order."""
+
+    place: Ints  # [S] state of the lattice
+    begins: Longs  # [B]
+    source: Ints  # [A]
+    target: Ints  # [A]
+    before: Ints  # [A] plain arc of the lattice that was joined with it; −1: none
+    of: Ints  # [A] arc of the lattice; −1: none
+    by: Ints  # [A] move of the transducer, E + q where a path ends at q; −1: none
+    score: Floats  # [A]
+
+
+class _Room:
+    """The arrays that the kernel writes to, enlarged when they are full."""
+
+    def __init__(self, lattice: Acyclic, moves: Moves) -> None:
+        states, self.width = len(lattice.final), 2 * (moves.states + 1)
+        self.made = ffi.new("fc_transduced *")
+        self.arrays: dict[str, Any] = {}
+        none = np.full(states, -1, dtype=np.int32)
+        self._put(slot=none, head=none.copy())
+        self._put(
+            here=np.empty(self.width, np.int32), first=np.empty(len(lattice.begins), np.int32)
+        )
+        self._more("arc_room", _OF_ARCS, _ROOM)
+        self._more("state_room", _OF_STATES, _ROOM)
+        self._more_tables(max(2, min(states, _ROOM // self.width)))
+
+    def _put(self, **arrays: Ints) -> None:
+        self.arrays |= arrays
+        for name, array in arrays.items():
+            setattr(self.made, name, array_out(array))
+
+    def _more(self, room: str, names: tuple[str, ...], size: int) -> None:
+        old = getattr(self.made, room)
+        for name in names:
+            array = np.empty(size, dtype=np.int32)
+            if old:
+                array[:old] = self.arrays[name]
+            self._put(**{name: array})
+        setattr(self.made, room, size)
+
+    def _more_tables(self, size: int) -> None:
+        old = self.made.tables
+        table = np.full(size * self.width, -1, dtype=np.int32)
+        spares = np.empty(size, dtype=np.int32)
+        if old:
+            table[: old * self.width] = self.arrays["table"]
+            spares[:old] = self.arrays["spares"]
+        spares[self.made.spare : self.made.spare + size - old] = np.arange(old, size)
+        self._put(table=table, spares=spares)
+        self.made.spare += size - old
+        self.made.tables = size
+
+    def grow(self, most: int) -> None:
+        """Give more room of what is full; TooLargeError where that is too much."""
+        made = self.made
+        if made.spare == 0:
+            self._more_tables(_GROWTH * made.tables)
+        elif made.states == made.state_room:
+            self._more("state_room", _OF_STATES, _GROWTH * made.state_room)
+        elif made.arc_room < most:
+            self._more("arc_room", _OF_ARCS, min(most, _GROWTH * made.arc_room))
+        else:
+            raise TooLargeError(self._too_many(most))
+
+    def _too_many(self, most: int) -> str:
+        states = len(self.arrays["slot"])
+        each = self.made.numbered / max(self.made.node, 1)
+        factor = "the transducer" if each > states else "the lattice"
+        return (
+            f"the composition has more than {most:,} arcs at state {self.made.node:,} of "
+            f"{states:,} of the lattice: {factor} is large, {each:,.0f} of the transducer's "
+            "states are met with each; restrict the lattice, or bound the transducer"
+        )
+
+
+def transduced(
+    lattice: Acyclic, label: Ints, plain: Bools, moves: Moves, most: int = MOST_ARCS
+) -> Transduced:
+    """Return the composition of a lattice and a transducer: arcs that lie on paths.
+
+    Parameters
+    ----------
+    lattice : Acyclic
+    label : int32 [A]
+        What the transducer reads with each of its arcs; −1: nothing.
+    plain : bool [A]
+        Arcs that say nothing: they are joined with those before or behind them where that makes
+        no more arcs.
+    moves : Moves
+    most : int
+        Arcs that may be met.
+
+    Raises
+    ------
+    TooLargeError
+        There are more.
+    """
+    states, arcs, room = len(lattice.final), len(lattice.target), _Room(lattice, moves)
+    ahead, only = np.empty(arcs, dtype=np.int32), np.empty(states, dtype=np.int32)
+    rises, given = np.empty(states, dtype=np.uint8), array_in(label, np.int32, (arcs,), "label")
+    look = array_out(ahead), array_out(only), array_out(rises)
+    check(lib.fc_look_ahead(lattice.handle, given, *look), "look ahead")
+    made, seen = room.made, (look[0], look[2])
+    while True:
+        status = lib.fc_transduce(lattice.handle, given, *seen, moves.handle, made)
+        if status != lib.FC_EFULL:
+            break
+        room.grow(most)
+    check(status, "composition")
+    work, count = np.empty(4 * made.numbered + 1, dtype=np.int32), np.empty(2, dtype=np.int64)
+    silent = array_in(plain.astype(np.uint8), np.uint8, (arcs,), "plain")
+    trimmed = array_out(work), array_out(count)
+    check(lib.fc_trim_transduced(moves.handle, silent, made, *trimmed), "composition")
+    size, left = count.tolist()
+    place, row = np.empty(size, dtype=np.int32), np.empty(size + 1, dtype=np.int64)
+    begins = np.empty(len(lattice.begins), dtype=np.int64)
+    source, target, before, of, by = np.empty((5, left), dtype=np.int32)
+    columns, score = (source, target, before, of, by), np.empty(left)
+    gain = array_in(moves.gain, np.float64, moves.gain.shape, "gain")
+    out = [array_out(part) for part in (place, begins, row, *columns, score)]
+    check(lib.fc_transduced_arcs(lattice.handle, gain, made, trimmed[0], *out), "composition")
+    return Transduced(place, begins, source, target, before, of, by, score)

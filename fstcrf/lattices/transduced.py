@@ -1,0 +1,246 @@
+"""A lattice composed with a transducer: its arcs, and what is written at boundaries.
+
+States / Start / Final / Arcs
+    A state of the lattice, one of the transducer, and whether the lattice has just moved without a
+    label; begins where both do; ends where both do, by an arc that has the transducer's final
+    score; an arc is one of the lattice, a move of the transducer, or one of each.
+
+All tapes of the lattice stay. The transducer's output is one more, with a clock of its own: each of
+its labels is written at a boundary, 0 to T, behind the token whose label made the transducer go
+there.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import EpsilonCycleError, LabelError
+from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.kernel.paired import Paired
+from fstcrf.kernel.transduced import Moves, transduced
+from fstcrf.lattices.arcrow import ArcRow, Rule
+from fstcrf.lattices.arcs import Arcs
+from fstcrf.lattices.denserow import DenseRow
+from fstcrf.lattices.engine import Row, Tape
+from fstcrf.lazy import memoised
+from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from fstcrf.machines.machine import Machine
+
+_NONE = np.zeros(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A transducer over the labels of a tape, without what lies on no path.
+
+    Parameters
+    ----------
+    moves : Moves
+    origin : int64 [E + Q]
+        The arc of the machine that each move is, and the number of its arcs + state for each end.
+    output : int32 [E + Q]
+        Label that is written; −1: none.
+    """
+
+    moves: Moves
+    origin: Longs
+    output: Ints
+
+
+@memoised(64)
+def compiled(machine: Machine, labels: tuple[str, ...]) -> Compiled:
+    """Return a transducer as it reads a tape with these labels.
+
+    Raises
+    ------
+    EpsilonCycleError
+        It moves in a circle without input, on a way to an end.
+    LabelError
+        It reads labels, none of which the tape has.
+    """
+    reads = _numbers(machine.input_symbols, labels)[machine.input]
+    there = (machine.score > -np.inf) & (reads > -2)
+    row, order = _by_source(machine.source, there, len(machine.final))
+    useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
+    useful[0] = True
+    there &= useful[machine.source] & useful[machine.target]
+    alone = there & (reads < 0)
+    row, order = _by_source(machine.source, alone, len(useful))
+    number, cycle = topological(row, machine.target[order])
+    if cycle >= 0:
+        raise EpsilonCycleError(_circle(row, machine.target[order], cycle))
+    states = np.flatnonzero(useful)
+    states = states[np.argsort(number[states], kind="stable")]
+    place = np.empty(len(useful), dtype=np.int32)
+    place[states] = np.arange(len(states))
+    width = len(labels) + 1
+    arcs = np.flatnonzero(there)
+    cell = place[machine.source[arcs]].astype(np.int64) * width + reads[arcs] + 1
+    order = np.argsort(cell, kind="stable")
+    arcs = arcs[order]
+    moves = Moves(
+        labels=len(labels),
+        start=int(place[0]),
+        index=Ragged.from_rows(cell, len(states) * width).offsets.astype(np.int32),
+        reads=reads[arcs],
+        target=place[machine.target[arcs]],
+        gain=np.concatenate([machine.score[arcs], machine.final[states]]),
+    )
+    origin = np.concatenate([arcs, len(machine.source) + states])
+    nothing = np.full(len(states), -1, dtype=np.int32)
+    return Compiled(moves, origin, np.concatenate([machine.output[arcs], nothing]))
+
+
+def _by_source(source: Ints, there: Any, states: int) -> tuple[Longs, Longs]:
+    """Return rows of states, and the arcs that are there in their order."""
+    arcs = np.flatnonzero(there)
+    order = arcs[np.argsort(source[arcs], kind="stable")]
+    return Ragged.from_rows(source[order], states).offsets, order
+
+
+def _numbers(symbols: tuple[str, ...], labels: tuple[str, ...]) -> Ints:
+    """Return the label of each symbol, −2: the tape has none; last, −1 for what reads nothing."""
+    index = {label: k for k, label in enumerate(labels)}
+    numbers = [index.get(symbol, -2) for symbol in symbols]
+    if symbols and max(numbers) < 0:
+        near = difflib.get_close_matches(symbols[0], labels, 1, 0.0)
+        nearest = f", the nearest is {near[0]!r}" if near else ""
+        raise LabelError(
+            f"the transducer reads {symbols[0]!r}, and nothing that the tape has{nearest}"
+        )
+    return np.asarray([*numbers, -1], dtype=np.int32)
+
+
+def _circle(row: Longs, target: Ints, state: int) -> str:
+    """Return the message about the states of a circle, of which one is known."""
+    came, line = {state: -1}, [state]
+    for s in line:
+        for t in target[row[s] : row[s + 1]].tolist():
+            if t == state:
+                way = [s]
+                while came[way[-1]] >= 0:
+                    way.append(came[way[-1]])
+                names = " → ".join(map(str, [*reversed(way), state]))
+                return (
+                    f"the transducer may go in a circle without reading: {names}; a path would "
+                    "have no end: bound the repetition"
+                )
+            if t not in came:
+                came[t] = s
+                line.append(t)
+    raise AssertionError(f"state {state} is on no circle")
+
+
+def composed(row: Row, machine: Machine, tape: int, name: str) -> ArcRow:
+    """Return a row composed with a transducer, which reads one of its tapes.
+
+    Its rules stay, as they are of tapes that stay: they are multiplied in behind it.
+
+    Parameters
+    ----------
+    row : Row
+    machine : Machine
+    tape : int
+        What it reads.
+    name : str
+        The tape that it writes.
+    """
+    base = _written(row)
+    made = compiled(machine, base.on[tape].labels)
+    arcs = arcs_composed(base.free, made, tape)
+    on = Tape(name, machine.output_symbols, segments=False, written=True)
+    return replace(
+        base,
+        free=arcs,
+        on=(*base.on, on),
+        frames=None,
+        machines=(*base.machines, machine),
+    )
+
+
+def _written(row: Row) -> ArcRow:
+    """Return a row as arcs, its grammar as rules."""
+    if not isinstance(row, DenseRow):
+        return cast("ArcRow", row.arcs())
+    names = [tape.name for tape in row.on]
+    rules = [
+        Rule(part, tuple(map(names.index, part.tapes)), "tokens") for part in row.program.conjuncts
+    ]
+    return replace(row.without_grammar().arcs(), rules=tuple(rules))
+
+
+def arcs_composed(arcs: Arcs, made: Compiled, tape: int) -> Arcs:
+    """Return arcs composed with a transducer, one tape more."""
+    flat, which = arcs.explicit
+    number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
+    label = np.append(arcs.label[:, tape], np.int32(-1))[number]
+    found = transduced(flat, label, number < 0, made.moves)
+    arc = np.append(number, np.int32(-1))[found.of]  # −1: nothing is said but by the transducer
+    output = np.append(made.output, np.int32(-1))[found.by]
+    at = arcs.at
+    if at is not None:
+        nodes = arcs.machine.slots if isinstance(arcs.machine, Paired) else np.arange(len(at))
+        at = at[nodes[found.place]]
+    ended = found.target[found.by >= len(made.moves.target)]
+    final = np.full(len(found.place), -np.inf)
+    final[ended] = flat.final[found.place[ended]]
+
+    def column(values: Any, nothing: Any, last: Any) -> Any:
+        behind = np.full((1, values.shape[1]), nothing, dtype=values.dtype)
+        return np.column_stack([np.concatenate([values, behind])[arc], last])
+
+    silent = np.zeros(len(arc), dtype=np.int32)
+    moved = np.append(made.origin, -1)[found.by]
+    ends = None
+    if arcs.end is not None:
+        assert at is not None  # noqa: S101 (where ends are known, so are positions)
+        ends = column(arcs.end, -1, np.where(output >= 0, at[found.target], -1))
+    return Arcs(
+        texts=arcs.texts,
+        begins=found.begins,
+        at=at,
+        final=final,
+        source=found.source,
+        target=found.target,
+        left=silent,  # without pairs there are no classes
+        right=silent,
+        score=found.score,
+        origin=np.append(arcs.origin, -1)[arc],
+        label=column(arcs.label, -1, output),
+        under=column(arcs.under, -1, silent - np.int32(1)),
+        end=ends,
+        carries=column(arcs.carries, True, silent > 0),  # noqa: FBT003
+        class_final=_NONE,
+        pairs=None,
+        moves=moved[:, None] if arcs.moves is None else column(arcs.moves, -1, moved),
+    )
+
+
+# --- What is asked of it ------------------------------------------------------------------------
+
+
+def expected_moves(row: ArcRow, number: int) -> Floats:
+    """Return how often each arc of a transducer is expected to be taken, and each end, [E + Q].
+
+    It is the gradient of log Z in its scores, arcs first.
+
+    Parameters
+    ----------
+    row : ArcRow
+    number : int
+        Which of the transducers, in the order in which they were composed.
+    """
+    row.check_alive()
+    arcs, machine = row.engine, row.machines[number]
+    assert arcs.moves is not None  # noqa: S101 (there is a machine)
+    taken = np.flatnonzero(arcs.moves[:, number] >= 0)
+    size = len(machine.source) + len(machine.final)
+    move, share = arcs.moves[taken, number], arcs.posterior[taken]
+    return np.bincount(move, weights=share, minlength=size).astype(np.float64)
