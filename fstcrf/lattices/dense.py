@@ -67,7 +67,11 @@ class Dense:
         parts: Sequence[tuple[Floats, ...]],
         numbers: Sequence[int] | None = None,
     ) -> None:
-        self.program, self._parts, self._numbers = program, parts, numbers
+        self._given, self._numbers = (program, parts), numbers
+        if program.pairs is not None:
+            program, pairs = program.pairs
+            parts = [pairs.values(values) for values in parts]
+        self.program, self._parts = program, parts
         if len(parts) == 1:
             self.rows = Ragged(np.array([0, len(parts[0][0])]))
         else:
@@ -109,12 +113,13 @@ class Dense:
 
     def no_path(self, k: int) -> NoPathError:
         """Return the error of the k-th row, which has no path, with the first dead token."""
-        position, values = None, self._parts[k]
+        program, parts = self._given
+        position, values = None, parts[k]
         if len(values[0]):
             whole = self.bound if self.program.summable else self.searched
             position = int(kernel.dead_tokens(whole)[k])
         number = None if self._numbers is None else self._numbers[k]
-        return no_path_error(self.program, values, position=position, sentence=number)
+        return no_path_error(program, values, position=position, sentence=number)
 
     # --- Paths --------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class DenseRow(Taped):
 
     @property
     def large(self) -> str:
-        if self.program.decoder.lazy:
+        if self.program.decoder.lazy and self.program.pairs is None:
             return "its paths are searched under a grammar: ask best()"
         cells = len(self) * float(np.prod(self.program.shape)) * max(self.program.shape)
         return "too large to draw here: ask best() or marginals()" if cells > _MOST_SHOWN else ""

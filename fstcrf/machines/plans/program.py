@@ -53,6 +53,7 @@ from fstcrf.machines.plans.folding import (
     multiplied,
     table_factor,
 )
+from fstcrf.machines.plans.pairs import Pairs, pairs_of
 
 __all__ = ["LAZY_FROM", "MAX_CELLS", "AxisPlan", "Plan", "Program", "plan_of", "searched"]
 
@@ -108,6 +109,7 @@ class Program:
             raise OptionError(f"search is {search!r}, expected 'auto', 'lazy' or 'expanded'")
         self.chains, self.couplings, self.search = tuple(chains), tuple(couplings), search
         self.conjuncts, self.budget = tuple(conjuncts), budget
+        self._empty: float | None = None
         self.tapes = tuple(chain.name for chain in self.chains)
         self.chain = dict(zip(self.tapes, self.chains, strict=True))
         if len(self.chain) < len(self.chains):
@@ -125,6 +127,8 @@ class Program:
         Its only labelling is the empty one. Potentials are of tokens and of labels, of which there
         are none, so that the grammar alone scores it, and taggers that were trained under one.
         """
+        if self._empty is not None:
+            return self._empty
         if not all(chain.topology.empty for chain in self.chains):
             return -np.inf
         return float(sum(acceptor.final[0] for acceptor in self.conjuncts))
@@ -133,6 +137,21 @@ class Program:
     def folding(self) -> Folding:
         """Where the conjuncts of the grammar went."""
         return fold(self.chains, self.conjuncts)
+
+    @made_once
+    def pairs(self) -> tuple[Program, Pairs] | None:
+        """The chain and its grammar as one chain of pairs; None where that costs more.
+
+        It is what answers where no search is asked for.
+        """
+        if self.search != "auto" or len(self.chains) != 1 or self.couplings:
+            return None
+        found = pairs_of(self.chains[0], self.folding)
+        if found is None:
+            return None
+        program = Program([found.chain])
+        program._empty = self.empty_score
+        return program, found
 
     @made_once
     def automaton(self) -> Acceptor | None:
@@ -170,7 +189,7 @@ class Program:
     @made_once
     def summable(self) -> bool:
         """Whether the product is so small that a path's probability is found along with it."""
-        if not self.decoder.lazy:
+        if not self.decoder.lazy or self.pairs is not None:
             return True
         try:
             small = self._multiplied(_SUMMED)
@@ -502,6 +521,12 @@ class Plan:
 
 def plan_of(program: Program) -> Plan:
     """Return the plan of a program."""
+    if program.pairs is not None:
+        names = program.folding.names
+        acceptor, *_ = program.folding.rest
+        went = f"folded into pairs of a label and one of its {acceptor.n_states} states"
+        own = tuple((n, went if n == acceptor.name else place) for n, place in names)
+        return replace(plan_of(program.pairs[0]), grammar=own)
     decoder = program.decoder
     machine, residual = decoder.machine, decoder.machine.n_residual
     cells = int(np.prod(machine.shape)) * residual

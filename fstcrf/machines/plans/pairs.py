@@ -1,0 +1,150 @@
+"""A chain and an automaton as one chain, whose states are pairs of theirs: the fold of a product.
+
+States / Start / Final / Arcs
+    A state of the chain and the state of the automaton behind its label, where both are met; begins
+    and ends where both do; an arc of the chain, where the automaton goes along.
+
+Where few states of the automaton are met with each label, as in language models of labels, in tries
+and in what counts, a token costs the arcs that there are, not all states of the automaton times all
+arcs of the chain; and nothing is searched. It is compiled once for all sentences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fstcrf.arrays import Floats, Ints, Longs, distinct
+from fstcrf.machines.grammar import Acceptor
+from fstcrf.machines.plans.chain import Chain
+from fstcrf.machines.plans.folding import Folded, Folding, arc_ends
+from fstcrf.machines.topology import Topology
+from fstcrf.ragged import Ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
+_MOST_ARCS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The chain of pairs.
+
+    Parameters
+    ----------
+    chain : Chain
+    state : int64 [P]
+        The state of the chain that each pair holds: its potentials are those of the pair.
+    """
+
+    chain: Chain
+    state: Longs
+
+    def values(self, parts: Sequence[Floats]) -> tuple[Floats, ...]:
+        """Return what a sentence brings, [T, S], for pairs, [T, P]."""
+        (node,) = parts
+        return (node.take(self.state, axis=1),)
+
+
+def pairs_of(chain: Chain, folding: Folding) -> Pairs | None:
+    """Return the chain of pairs; None: there is nothing to fold, or it costs more than it spares.
+
+    Parameters
+    ----------
+    chain : Chain
+        The only one.
+    folding : Folding
+        What of the grammar became part of the chain, and an automaton that is left.
+    """
+    plain = (chain.arc_context, chain.node_contexts, chain.tables) == ((), ((),), ())
+    if len(folding.rest) != 1 or folding.couplings or chain.arc is None or not plain:
+        return None
+    folded = folding.chains.get(chain.name)
+    states, size = chain.topology.n_states, folding.rest[0].n_states
+    return _paired(chain, folded, folding.rest[0], min(_MOST_ARCS, size * states**2 // _ADVANTAGE))
+
+
+def _paired(chain: Chain, folded: Folded | None, acceptor: Acceptor, most: int) -> Pairs | None:
+    """Return the chain of pairs where it has fewer arcs than so many."""
+    topology, size = chain.topology, acceptor.n_states
+    assert chain.arc is not None  # noqa: S101 (it has been looked at)
+    arc, first, last = chain.arc.reshape(-1), chain.initial, chain.final
+    if folded is not None:
+        arc, first, last = arc + folded.arc, first + folded.initial, last + folded.final
+    legal = np.zeros(chain.n_kernel_arcs, dtype=bool)
+    legal[topology.kernel_arcs()] = True
+    legal &= arc > -np.inf
+    source, target = (ends[legal] for ends in arc_ends(topology))
+    arc, label = arc[legal], topology.state_label
+    rows = Ragged.from_rows(source, topology.n_states)
+    gain = np.zeros(acceptor.target.shape) if acceptor.score is None else acceptor.score
+    begins = np.flatnonzero(topology.initial & (first > -np.inf))
+    begins = begins[acceptor.target[0, label[begins]] >= 0]
+    known = new = distinct(begins * size + acceptor.target[0, label[begins]])
+    found: list[tuple[Longs, Longs, Floats]] = []
+    count = 0
+    while len(new):
+        state, at = np.divmod(new, size)
+        ways = rows.select(state)
+        count += ways.total
+        if count >= most:
+            return None
+        way, before = ways.ranges(rows.offsets[state]), np.repeat(np.arange(len(new)), ways.lengths)
+        reads = label[target[way]]
+        after = acceptor.target[at[before], reads]
+        there = after >= 0
+        way, before, after = way[there], before[there], after[there]
+        goes = target[way] * size + after
+        found.append((new[before], goes, arc[way] + gain[at[before], label[target[way]]]))
+        met = distinct(goes)
+        new = np.setdiff1d(met, known, assume_unique=True)
+        known = distinct(known, new)
+    if not found or not len(known):
+        return None
+    source, target, score = (np.concatenate(column) for column in zip(*found, strict=True))
+    return _chain_of(chain, acceptor, known, source, target, score, (first, last), begins)
+
+
+def _chain_of(
+    chain: Chain,
+    acceptor: Acceptor,
+    known: Longs,
+    source: Longs,
+    target: Longs,
+    score: Floats,
+    ends: tuple[Floats, Floats],
+    begins: Longs,
+) -> Pairs:
+    """Return the chain of the pairs that are met, numbered as the states of the chain are."""
+    topology, size = chain.topology, acceptor.n_states
+    state, at = np.divmod(known, size)
+    order = np.lexsort((target, source))
+    first, last = np.full(len(known), -np.inf), ends[1][state] + acceptor.final[at]
+    reads = topology.state_label[begins]
+    begun = np.searchsorted(known, begins * size + acceptor.target[0, reads])
+    first[begun] = ends[0][begins] + (0.0 if acceptor.score is None else acceptor.score[0, reads])
+
+    def number(pairs: Longs) -> Ints:
+        return np.searchsorted(known, pairs[order]).astype(np.int32)
+
+    met = Topology(
+        labels=topology.labels,
+        state_names=tuple(topology.state_names[s] for s in state.tolist()),
+        state_label=topology.state_label[state],
+        node_slots=topology.node_slots[state],
+        node_slot_names=topology.node_slot_names,
+        source=number(source),
+        target=number(target),
+        arc_slot=np.full(len(order), -1, dtype=np.int32),
+        n_arc_slots=0,
+        initial=first > -np.inf,
+        final=topology.final[state] & (last > -np.inf),
+    )
+    kept = np.full(met.n_states**2 if met.dense else len(order), -np.inf)
+    kept[met.kernel_arcs()] = score[order]
+    last = np.where(met.final, last, -np.inf)
+    return Pairs(Chain(chain.name, met, first, last, kept), state)
