@@ -32,12 +32,14 @@ from fstcrf.machines.plans import Plan, Search
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import composition, constructors, drawings
+    from fstcrf.lattices import composition, constructors, drawings, transduced
     from fstcrf.machines import openfst
+    from fstcrf.machines.machine import Machine
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.lattices.composition")
     constructors = LazyModule("fstcrf.lattices.constructors")
     drawings = LazyModule("fstcrf.lattices.drawings")
+    transduced = LazyModule("fstcrf.lattices.transduced")
     openfst = LazyModule("fstcrf.machines.openfst")
 
 
@@ -454,6 +456,42 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             return NotImplemented
         parts: list[Lattice] = [self, other]
         return cast("JointLattice", composition.composed(parts, {}))
+
+    def transduced(
+        self, machine: Machine, *, tape: str | None = None, name: str = "output"
+    ) -> AnyLattice:
+        """Return the composition with a transducer, which reads a tape and writes another one.
+
+        All tapes stay. What is written is one tape more, with a clock of its own: each label is
+        written at a boundary, 0 to T, behind the label whose reading made the transducer go there.
+        A path is one of the lattice and a run of the transducer over what is on the tape; scores
+        add. `Path.positions` says where labels are written, `expected` how many are expected there.
+
+        Parameters
+        ----------
+        machine : Machine
+            Any transducer: it may read or write nothing with an arc, go several ways, and write
+            more or fewer labels than it reads.
+        tape : str, optional
+            What it reads; the last one when absent.
+        name : str
+            The tape that it writes.
+
+        Raises
+        ------
+        EpsilonCycleError
+            It may go in a circle without reading, on a way to an end.
+        LabelError
+            It reads labels, none of which the tape has.
+        OptionError
+            No such tape, or one with the name of what it writes.
+        TooLargeError
+            More than 50 million arcs.
+        """
+        if name in self.tapes:
+            raise OptionError(f"tape {name!r} is there already: name what the transducer writes")
+        number = len(self.on) - 1 if tape is None else self.number(tape)
+        return cast("AnyLattice", type(self)(transduced.composed(self.row, machine, number, name)))
 
     def with_tokens(
         self,

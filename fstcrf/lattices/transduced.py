@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
-from fstcrf.errors import EpsilonCycleError, LabelError
+from fstcrf.errors import EpsilonCycleError, LabelError, OptionError, TooLargeError
 from fstcrf.kernel.acyclic import connected, topological
 from fstcrf.kernel.paired import Paired
 from fstcrf.kernel.transduced import Moves, transduced
@@ -28,12 +28,11 @@ from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lazy import memoised
+from fstcrf.machines.machine import Machine
 from fstcrf.ragged import Ragged
 
-if TYPE_CHECKING:
-    from fstcrf.machines.machine import Machine
-
 _NONE = np.zeros(0)
+_MOST_CELLS = 100_000_000  # states times labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,11 @@ def compiled(machine: Machine, labels: tuple[str, ...]) -> Compiled:
     LabelError
         It reads labels, none of which the tape has.
     """
-    reads = _numbers(machine.input_symbols, labels)[machine.input]
+    return _compiled(machine, _numbers(machine.input_symbols, labels)[machine.input], len(labels))
+
+
+def _compiled(machine: Machine, reads: Ints, size: int) -> Compiled:
+    """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
     there = (machine.score > -np.inf) & (reads > -2)
     row, order = _by_source(machine.source, there, len(machine.final))
     useful = connected(row, machine.target[order], 0, machine.final > -np.inf)
@@ -80,13 +83,17 @@ def compiled(machine: Machine, labels: tuple[str, ...]) -> Compiled:
     states = states[np.argsort(number[states], kind="stable")]
     place = np.empty(len(useful), dtype=np.int32)
     place[states] = np.arange(len(states))
-    width = len(labels) + 1
+    width = size + 1
+    if len(states) * width > _MOST_CELLS:
+        raise TooLargeError(
+            f"a transducer of {len(states):,} states over {size:,} labels is too large to compose"
+        )
     arcs = np.flatnonzero(there)
     cell = place[machine.source[arcs]].astype(np.int64) * width + reads[arcs] + 1
     order = np.argsort(cell, kind="stable")
     arcs = arcs[order]
     moves = Moves(
-        labels=len(labels),
+        labels=size,
         start=int(place[0]),
         index=Ragged.from_rows(cell, len(states) * width).offsets.astype(np.int32),
         reads=reads[arcs],
@@ -154,7 +161,7 @@ def composed(row: Row, machine: Machine, tape: int, name: str) -> ArcRow:
     """
     base = _written(row)
     made = compiled(machine, base.on[tape].labels)
-    arcs = arcs_composed(base.free, made, tape)
+    arcs = arcs_composed(base.free, made, base.free.label[:, tape])
     on = Tape(name, machine.output_symbols, segments=False, written=True)
     return replace(
         base,
@@ -176,11 +183,85 @@ def _written(row: Row) -> ArcRow:
     return replace(row.without_grammar().arcs(), rules=tuple(rules))
 
 
-def arcs_composed(arcs: Arcs, made: Compiled, tape: int) -> Arcs:
-    """Return arcs composed with a transducer, one tape more."""
+def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
+    """Return a row in which what is written on a tape is scored as segments of the text.
+
+    Segment (s, e, x) of the scorer stands where "[x" is written at boundary s and then "x]" at
+    boundary e. What the scorer calls by a name without brackets, such as "O", is not written.
+
+    Parameters
+    ----------
+    row : Row
+    scorer : Row
+        A lattice of segments over the same text.
+    tape : int
+        A tape of the first, with brackets.
+    """
+    base, segments = _written(row), cast("ArcRow", scorer.arcs())
+    if not base.timed or not segments.timed or base.length != segments.length:
+        raise OptionError("segments are composed with what is written over the same text")
+    names, arcs = base.on[tape].labels, base.free
+    made = _compiled(*_brackets(segments, names), len(names) * (base.length + 1))
+    label = arcs.label[:, tape]
+    code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
+    return replace(base, free=arcs_composed(arcs, made, code.astype(np.int32), writes=False))
+
+
+def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Machine, Ints]:
+    """Return an acceptor of brackets that open and close segments, and what its arcs read.
+
+    That is a label and a boundary: label + labels · boundary.
+    """
+    number = {name: k for k, name in enumerate(names)}
+    pairs = [(number.get(f"[{x}", -1), number.get(f"{x}]", -1)) for x in segments.on[0].labels]
+    if not any(min(pair) >= 0 for pair in pairs):
+        first = segments.on[0].labels[0]
+        raise LabelError(f"nothing on the tape opens and closes {first!r}: write '[{first}', …")
+    arcs = segments.engine
+    flat, which = arcs.explicit
+    arc = np.arange(len(arcs.source)) if which is None else which.astype(np.int64)
+    opens, closes = np.asarray([*pairs, (-1, -1)]).T
+    label = np.append(arcs.label[:, 0], -1)[arc]
+    source, cut = Ragged(flat.row).rows(), np.flatnonzero(opens[label] >= 0)
+    states = len(flat.final)
+    inner, of = states + np.arange(len(cut)), arc[cut]
+    reads, target = np.full(len(source), -1), flat.target.astype(np.int64)
+    start, end = (arcs.position[ends[of]] for ends in (arcs.source, arcs.target))
+    reads[cut] = opens[label[cut]] + len(names) * start
+    closing = closes[label[cut]] + len(names) * end
+    ends = np.append(target, target[cut])
+    ends[cut] = inner
+    columns = np.append(source, inner), np.append(reads, closing), ends
+    source_, read_, target_ = (np.asarray(column, dtype=np.int32) for column in columns)
+    machine = Machine(
+        source=source_,
+        input=np.minimum(read_, 0),
+        output=np.full(len(source_), -1, dtype=np.int32),
+        target=target_,
+        score=np.append(flat.score, np.zeros(len(cut))),
+        final=np.append(flat.final, np.full(len(cut), -np.inf)),
+        input_symbols=("bracket",),
+        output_symbols=(),
+        semiring="log",
+    )
+    return machine, read_
+
+
+def arcs_composed(arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = True) -> Arcs:
+    """Return arcs composed with a transducer.
+
+    Parameters
+    ----------
+    arcs : Arcs
+    made : Compiled
+    reads : int32 [A]
+        What it reads with each arc; −1: nothing.
+    writes : bool
+        There is one tape more.
+    """
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
-    label = np.append(arcs.label[:, tape], np.int32(-1))[number]
+    label = np.append(reads, np.int32(-1))[number]
     found = transduced(flat, label, number < 0, made.moves)
     arc = np.append(number, np.int32(-1))[found.of]  # −1: nothing is said but by the transducer
     output = np.append(made.output, np.int32(-1))[found.by]
@@ -194,7 +275,8 @@ def arcs_composed(arcs: Arcs, made: Compiled, tape: int) -> Arcs:
 
     def column(values: Any, nothing: Any, last: Any) -> Any:
         behind = np.full((1, values.shape[1]), nothing, dtype=values.dtype)
-        return np.column_stack([np.concatenate([values, behind])[arc], last])
+        own = np.concatenate([values, behind])[arc]
+        return np.column_stack([own, last]) if writes else own
 
     silent = np.zeros(len(arc), dtype=np.int32)
     moved = np.append(made.origin, -1)[found.by]
@@ -219,7 +301,11 @@ def arcs_composed(arcs: Arcs, made: Compiled, tape: int) -> Arcs:
         carries=column(arcs.carries, True, silent > 0),  # noqa: FBT003
         class_final=_NONE,
         pairs=None,
-        moves=moved[:, None] if arcs.moves is None else column(arcs.moves, -1, moved),
+        moves=moved[:, None]
+        if arcs.moves is None and writes
+        else arcs.moves
+        if arcs.moves is None
+        else column(arcs.moves, -1, moved),
     )
 
 

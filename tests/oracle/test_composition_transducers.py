@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import fstcrf
 from fstcrf.errors import EpsilonCycleError, GrammarError, LabelError, NoPathError, TooLargeError
 from fstcrf.kernel import transduced as kernel
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
-from fstcrf.lattices.transduced import compiled, composed, expected_moves
+from fstcrf.lattices.transduced import compiled, composed, expected_moves, timed
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.machine import Machine
@@ -420,6 +421,62 @@ def test_without_the_filter_paths_would_be_counted_twice() -> None:
             total[p, q] = log_sum(np.asarray(ways))
         more += total[flat.begins[0], moves.start] > case.lattice.log_partition() + 1e-6
     assert more >= 10
+
+
+# --- Batches, and segments on a tape that is not tokens ----------------------------------------
+
+
+@seeds
+def test_batches_answer_what_each_answers(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    machine = transducer(rng, INPUT, OUTPUT, 3)
+    several = [chain(rng, n).transduced(machine) for n in (3, 0, 1)]
+    several = [one for one in several if one.log_partition() > -np.inf]
+    if not several:
+        return
+    close(fstcrf.log_partition(several), [one.log_partition() for one in several])
+    for one, path in zip(several, fstcrf.best(several), strict=True):
+        wanted = one.best()
+        assert path is not None
+        assert (path.labels, path.positions) == (wanted.labels, wanted.positions)
+
+
+IOB, BRACKETS = ("O", "B-p", "I-p", "B-q", "I-q"), ("[p", "[q", "p]", "q]")
+
+
+def bracketing() -> Machine:
+    """Return what writes brackets around the spans of tags: 0 outside, then x inside, x opened."""
+    outside = [(0, 0, -1, 0)]
+    for x in (0, 1):
+        outside += [(0, -1, x, 3 + x), (3 + x, 1 + 2 * x, -1, 1 + x), (1 + x, 2 + 2 * x, -1, 1 + x)]
+        outside += [(1 + x, -1, 2 + x, 5), (5, -1, x, 3 + x)]
+    outside.append((5, 0, -1, 0))
+    source, read, write, target = np.asarray(outside).T
+    final = [0.0, *[-np.inf] * 4, 0.0]
+    return machine_of(source, read, write, target, np.zeros(len(source)), final, IOB, BRACKETS)
+
+
+@seeds
+def test_segments_score_what_brackets_are_written_around(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    length = int(rng.integers(1, 5))
+    arrays = rng.normal(size=(length, 5)), rng.normal(size=(5, 5))
+    tags = Lattice.from_arrays(IOB, *arrays)
+    every = [(s, e, x) for s in range(length) for e in range(s + 1, length + 1) for x in "pq"]
+    scores = {one: float(rng.normal()) for one in every if rng.random() < 0.8}
+    spans_ = Lattice.from_spans(length, [(*one, v) for one, v in scores.items()], labels=("p", "q"))
+    written = tags.transduced(bracketing(), name="spans")
+    found = Lattice(timed(written.row, spans_.row, 1))
+    wanted = []
+    for path in written.nbest(10_000):
+        at, label = path.positions["spans"], path["spans"]
+        met = [(at[k], at[k + 1], label[k][1:]) for k in range(0, len(at), 2)]
+        if all(one in scores for one in met):
+            wanted.append(path.score + sum(scores[one] for one in met))
+    close(found.log_partition(), log_sum(np.asarray(wanted)))
+    assert found.tapes == ("label", "spans")
+    if wanted:
+        close(found.best().score, max(wanted))
 
 
 # --- What is refused ----------------------------------------------------------------------------
