@@ -350,6 +350,10 @@ class Emitted(Dense):
     def _parts(self) -> list[tuple[Floats, ...]]:  # type: ignore[override]
         return [(own,) for own in self.rows.split(self._batch.values)]
 
+    @property
+    def _given(self) -> tuple[Program, list[tuple[Floats, ...]]]:  # type: ignore[override]
+        return self.program, self._parts
+
     @cached_property
     def values(self) -> tuple[Floats, ...]:
         """What all rows bring, as the kernel wants it."""
