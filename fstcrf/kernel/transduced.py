@@ -99,7 +99,7 @@ class _Room:
     def __init__(self, lattice: Acyclic, moves: Moves) -> None:
         states, self.width = len(lattice.final), 2 * (moves.states + 1)
         self.made = ffi.new("fc_transduced *")
-        self.arrays: dict[str, Any] = {}
+        self.arrays: dict[str, Ints] = {}
         none = np.full(states, -1, dtype=np.int32)
         self._put(slot=none, head=none.copy())
         self._put(
@@ -182,12 +182,12 @@ def transduced(
     """
     states, arcs, room = len(lattice.final), len(lattice.target), _Room(lattice, moves)
     ahead, only = np.empty(arcs, dtype=np.int32), np.empty(states, dtype=np.int32)
-    rises, given = np.empty(states, dtype=np.uint8), array_in(label, np.int32, (arcs,), "label")
+    rises, read = np.empty(states, dtype=np.uint8), array_in(label, np.int32, (arcs,), "label")
     look = array_out(ahead), array_out(only), array_out(rises)
-    check(lib.fc_look_ahead(lattice.handle, given, *look), "look ahead")
+    check(lib.fc_look_ahead(lattice.handle, read, *look), "look ahead")
     made, seen = room.made, (look[0], look[2])
     while True:
-        status = lib.fc_transduce(lattice.handle, given, *seen, moves.handle, made)
+        status = lib.fc_transduce(lattice.handle, read, *seen, moves.handle, made)
         if status != lib.FC_EFULL:
             break
         room.grow(most)

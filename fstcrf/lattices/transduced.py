@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import EpsilonCycleError, LabelError, OptionError, TooLargeError
 from fstcrf.kernel.acyclic import connected, topological
 from fstcrf.kernel.paired import Paired
@@ -31,6 +32,7 @@ from fstcrf.lazy import memoised
 from fstcrf.machines.machine import Machine
 from fstcrf.ragged import Ragged
 
+_T = TypeVar("_T", bound=np.generic)
 _NONE = np.zeros(0)
 _MOST_CELLS = 100_000_000  # states times labels
 
@@ -105,7 +107,7 @@ def _compiled(machine: Machine, reads: Ints, size: int) -> Compiled:
     return Compiled(moves, origin, np.concatenate([machine.output[arcs], nothing]))
 
 
-def _by_source(source: Ints, there: Any, states: int) -> tuple[Longs, Longs]:
+def _by_source(source: Ints, there: Bools, states: int) -> tuple[Longs, Longs]:
     """Return rows of states, and the arcs that are there in their order."""
     arcs = np.flatnonzero(there)
     order = arcs[np.argsort(source[arcs], kind="stable")]
@@ -262,43 +264,43 @@ def arcs_composed(arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = Tru
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
     label = np.append(reads, np.int32(-1))[number]
-    found = transduced(flat, label, number < 0, made.moves)
-    arc = np.append(number, np.int32(-1))[found.of]  # −1: nothing is said but by the transducer
-    output = np.append(made.output, np.int32(-1))[found.by]
+    product = transduced(flat, label, number < 0, made.moves)
+    arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
+    output = np.append(made.output, np.int32(-1))[product.by]
     at = arcs.at
     if at is not None:
         nodes = arcs.machine.slots if isinstance(arcs.machine, Paired) else np.arange(len(at))
-        at = at[nodes[found.place]]
-    ended = found.target[found.by >= len(made.moves.target)]
-    final = np.full(len(found.place), -np.inf)
-    final[ended] = flat.final[found.place[ended]]
+        at = at[nodes[product.place]]
+    ended = product.target[product.by >= len(made.moves.target)]
+    final = np.full(len(product.place), -np.inf)
+    final[ended] = flat.final[product.place[ended]]
 
-    def column(values: Any, nothing: Any, last: Any) -> Any:
+    def column(values: NDArray[_T], nothing: int, last: NDArray[_T]) -> NDArray[_T]:
         behind = np.full((1, values.shape[1]), nothing, dtype=values.dtype)
-        own = np.concatenate([values, behind])[arc]
-        return np.column_stack([own, last]) if writes else own
+        taken = np.concatenate([values, behind])[arc]
+        return np.column_stack([taken, last]) if writes else taken
 
     silent = np.zeros(len(arc), dtype=np.int32)
-    moved = np.append(made.origin, -1)[found.by]
+    moved = np.append(made.origin, -1)[product.by]
     ends = None
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (where ends are known, so are positions)
-        ends = column(arcs.end, -1, np.where(output >= 0, at[found.target], -1))
+        ends = column(arcs.end, -1, np.where(output >= 0, at[product.target], -1))
     return Arcs(
         texts=arcs.texts,
-        begins=found.begins,
+        begins=product.begins,
         at=at,
         final=final,
-        source=found.source,
-        target=found.target,
+        source=product.source,
+        target=product.target,
         left=silent,  # without pairs there are no classes
         right=silent,
-        score=found.score,
+        score=product.score,
         origin=np.append(arcs.origin, -1)[arc],
         label=column(arcs.label, -1, output),
         under=column(arcs.under, -1, silent - np.int32(1)),
         end=ends,
-        carries=column(arcs.carries, True, silent > 0),  # noqa: FBT003
+        carries=column(arcs.carries, 1, silent > 0),
         class_final=_NONE,
         pairs=None,
         moves=moved[:, None]

@@ -84,8 +84,8 @@ def _paired(chain: Chain, folded: Folded | None, acceptor: Acceptor, most: int) 
     gain = np.zeros(acceptor.target.shape) if acceptor.score is None else acceptor.score
     begins = np.flatnonzero(topology.initial & (first > -np.inf))
     begins = begins[acceptor.target[0, label[begins]] >= 0]
-    known = new = distinct(begins * size + acceptor.target[0, label[begins]])
-    found: list[tuple[Longs, Longs, Floats]] = []
+    pairs = new = distinct(begins * size + acceptor.target[0, label[begins]])
+    parts: list[tuple[Longs, Longs, Floats]] = []
     count = 0
     while len(new):
         state, at = np.divmod(new, size)
@@ -99,20 +99,20 @@ def _paired(chain: Chain, folded: Folded | None, acceptor: Acceptor, most: int) 
         there = after >= 0
         way, before, after = way[there], before[there], after[there]
         goes = target[way] * size + after
-        found.append((new[before], goes, arc[way] + gain[at[before], label[target[way]]]))
-        met = distinct(goes)
-        new = np.setdiff1d(met, known, assume_unique=True)
-        known = distinct(known, new)
-    if not found or not len(known):
+        parts.append((new[before], goes, arc[way] + gain[at[before], label[target[way]]]))
+        reached = distinct(goes)
+        new = np.setdiff1d(reached, pairs, assume_unique=True)
+        pairs = distinct(pairs, new)
+    if not parts or not len(pairs):
         return None
-    source, target, score = (np.concatenate(column) for column in zip(*found, strict=True))
-    return _chain_of(chain, acceptor, known, source, target, score, (first, last), begins)
+    source, target, score = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return _chain_of(chain, acceptor, pairs, source, target, score, (first, last), begins)
 
 
 def _chain_of(
     chain: Chain,
     acceptor: Acceptor,
-    known: Longs,
+    pairs: Longs,
     source: Longs,
     target: Longs,
     score: Floats,
@@ -121,15 +121,15 @@ def _chain_of(
 ) -> Pairs:
     """Return the chain of the pairs that are met, numbered as the states of the chain are."""
     topology, size = chain.topology, acceptor.n_states
-    state, at = np.divmod(known, size)
+    state, at = np.divmod(pairs, size)
     order = np.lexsort((target, source))
-    first, last = np.full(len(known), -np.inf), ends[1][state] + acceptor.final[at]
+    first, last = np.full(len(pairs), -np.inf), ends[1][state] + acceptor.final[at]
     reads = topology.state_label[begins]
-    begun = np.searchsorted(known, begins * size + acceptor.target[0, reads])
+    begun = np.searchsorted(pairs, begins * size + acceptor.target[0, reads])
     first[begun] = ends[0][begins] + (0.0 if acceptor.score is None else acceptor.score[0, reads])
 
-    def number(pairs: Longs) -> Ints:
-        return np.searchsorted(known, pairs[order]).astype(np.int32)
+    def number(ends: Longs) -> Ints:
+        return np.searchsorted(pairs, ends[order]).astype(np.int32)
 
     met = Topology(
         labels=topology.labels,
