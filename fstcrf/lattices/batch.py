@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fstcrf.lattices.lattice import TapeLattice
     from fstcrf.lattices.many import Group
     from fstcrf.lattices.paths import Path
+    from fstcrf.machines.machine import Machine
 else:
     distributions = LazyModule("fstcrf.lattices.distributions")
 
@@ -241,6 +242,12 @@ class Lattices(many.Batch[LatticeT]):
     def constrained(self, grammar: Grammar, **options: Any) -> Lattices[LatticeT]:
         """Return the lattices of the paths that a grammar accepts; see `Lattice.constrained`."""
         return Lattices([one.constrained(grammar, **options) for one in self])
+
+    def transduced(
+        self, machine: Machine, *, tape: str | None = None, name: str = "output"
+    ) -> Lattices[Any]:
+        """Return each lattice composed with a transducer; see `Lattice.transduced`."""
+        return Lattices([one.transduced(machine, tape=tape, name=name) for one in self])
 
     def __and__(self, grammar: Grammar) -> Lattices[LatticeT]:
         """Return the lattices of the paths that a grammar accepts."""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 import fstcrf
 from fstcrf.errors import EpsilonCycleError, GrammarError, LabelError, NoPathError, TooLargeError
 from fstcrf.kernel import transduced as kernel
-from fstcrf.lattices import Lattice
+from fstcrf.lattices import Lattice, Lattices
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.lattices.transduced import compiled, composed, expected_moves, timed
@@ -430,9 +430,9 @@ def test_without_the_filter_paths_would_be_counted_twice() -> None:
 def test_batches_answer_what_each_answers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     machine = transducer(rng, INPUT, OUTPUT, 3)
-    several = [chain(rng, n).transduced(machine) for n in (3, 0, 1)]
-    several = [one for one in several if one.log_partition() > -np.inf]
-    if not several:
+    several = Lattices([chain(rng, n) for n in (3, 0, 1)]).transduced(machine)
+    several = Lattices([one for one in several if one.log_partition() > -np.inf])
+    if not len(several):
         return
     close(fstcrf.log_partition(several), [one.log_partition() for one in several])
     for one, path in zip(several, fstcrf.best(several), strict=True):
