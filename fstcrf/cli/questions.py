@@ -32,8 +32,7 @@ from fstcrf.cli.weights import weights_option
 from fstcrf.errors import TooLargeError
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers import CRF, Composition
-from fstcrf.taggers.tagger import OnNoPath, Tagger
-from fstcrf.taggers.taggers import Composable
+from fstcrf.taggers.tagger import Composable, OnNoPath, Tagger
 from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
 
 __all__ = ["Question", "files_read", "label_biases", "question", "shown_names", "tagging_options"]

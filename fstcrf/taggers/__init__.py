@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.composition import compose
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.tagger import Tagger
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "CRF",
     "WEIGHT_GRID",
-    "ChainLattice",
     "Composition",
     "JointExplanation",
     "Tagger",
@@ -31,7 +29,6 @@ __getattr__ = importer(
     __name__,
     {
         "CRF": "taggers",
-        "ChainLattice": "chainlattice",
         "Composition": "taggers",
         "JointExplanation": "explain",
         "Tagger": "tagger",

@@ -14,8 +14,8 @@ from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.jointmodel import JointModel, Normalize
 from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger
-from fstcrf.taggers.taggers import CRF, Composable, Composition
+from fstcrf.taggers.tagger import ArrayT, Composable, LabelsT, Tagger
+from fstcrf.taggers.taggers import CRF, Composition
 
 if TYPE_CHECKING:
     import pynini

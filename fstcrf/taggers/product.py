@@ -25,12 +25,12 @@ from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.storage import PRODUCT, SEGMENTS, read_arrays, write_arrays
 from fstcrf.taggers import jointmodel
-from fstcrf.taggers.known import Bias, Forced, Known, Request
+from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model import model as models
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.model.reading import Data
 from fstcrf.taggers.spelling import Spelling
-from fstcrf.taggers.tagger import ArrayT, LabelsT, selected
-from fstcrf.taggers.taggers import CRF, Composable, Composition
+from fstcrf.taggers.tagger import ArrayT, Composable, LabelsT, selected
+from fstcrf.taggers.taggers import CRF, Composition
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
@@ -181,14 +181,6 @@ class Product(Composable[LabelsT, ArrayT]):
             grammar = Grammar.from_acceptor(acceptor)
             rows = [row & grammar for row in rows]
         return rows
-
-    def lattice(
-        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
-    ) -> Lattice:
-        """Return one sentence's lattice over all tapes; arguments as for `tag`."""
-        each = None if forced is None else [forced]
-        asked = Request([sentence], forced=each, bias=bias)
-        return self.transducers(asked.sentences, self._known(asked))[0]
 
     def _searched(self, search: Search) -> Self:
         raise OptionError(f"search={search!r} is for taggers of tokens; segments are written out")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, Unpack, cast
@@ -10,23 +12,34 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, U
 import numpy as np
 
 from fstcrf import display
-from fstcrf.arguments import AS_GRAMMAR, one_of, refuse_fst, whole_number
-from fstcrf.errors import NoPathError, TooLargeError
+from fstcrf.arguments import AS_GRAMMAR, is_fst, one_of, refuse_fst, whole_number
+from fstcrf.arrays import Floats
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.lattices.answer import Answer, Change
 from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.jointmodel import JointModel, budget_of
-from fstcrf.taggers.known import Bias, Columns, Forced, Request, in_columns
+from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, in_columns
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
+    from fstcrf import lattices
     from fstcrf.kernel import Budget
+    from fstcrf.lattices import AnyLattice, Lattice, constructors, engine
+    from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
+    from fstcrf.taggers import composition
+    from fstcrf.taggers.product import Product
+    from fstcrf.taggers.spelling import Spelling
+    from fstcrf.taggers.taggers import Composition
 else:  # a tagger that is loaded does not wait for what few calls need
+    composition = LazyModule("fstcrf.taggers.composition")
+    lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
+    constructors = LazyModule("fstcrf.lattices.constructors")
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
 
 if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
@@ -39,6 +52,8 @@ else:
 
     LabelsT, ArrayT = TypeVar("LabelsT"), TypeVar("ArrayT")
 
+Labels: TypeAlias = Sequence[Any]
+"""The labels of a sentence, of several tapes those of each."""
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
 
@@ -342,6 +357,163 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         tables = [answer.marginals(tape) for tape in answer.tapes]
         found: Any = tables[0] if len(tables) == 1 else list(zip(*tables, strict=True))
         return cast("list[ArrayT]", found)
+
+
+# --- Taggers that score by lattices ---------------------------------------------------------------
+
+
+class Composable(Tagger[LabelsT, ArrayT]):
+    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``.
+
+    It scores sentences by lattices; everything else that is asked of it follows from these.
+    """
+
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes of its lattices."""
+        make = engine.Tape
+        return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
+
+    @abstractmethod
+    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
+        """Return the lattice of each sentence, with what is known of its labels put in."""
+
+    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
+        """Return how segments of a tape are written as labels of tokens; None: it has none."""
+        return None
+
+    def lattice(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        n: int | None = None,
+        samples: int | None = None,
+        seed: int = 0,
+        budget: int | Budget | None = None,
+    ) -> AnyLattice:
+        """Return one sentence's weighted transducer over all tapes, whole or some of its paths.
+
+        ``normalize="chain"`` is no product of transducers: ask for the lattice of its n best
+        labellings, or of samples.
+
+        Parameters
+        ----------
+        sentence, forced, bias : as for `tag`
+        n : int, optional
+            The lattice of the n best labellings: what holds among these alone. Its log Z is the log
+            of their mass.
+        samples : int, optional
+            The lattice of so many samples: every question is estimated from these.
+            `Lattice.standard_error` says how far a probability may be off.
+        seed : int
+            Of the samples.
+        budget : int or Budget, optional
+            Of the search for the n best, as for `decode`.
+
+        Raises
+        ------
+        OptionError
+            Both `n` and `samples`, or a tagger of segments, whose lattice is whole; neither, under
+            ``normalize="chain"``; samples of a chain with weights other than 1, a grammar, observed
+            labels or biases.
+        NoPathError
+            No labelling is legal, where its n best are asked for.
+        """
+        known = self.evidence(sentence, forced, bias)
+        if (n is not None or samples is not None) and any(map(self.spelling, self.tapes)):
+            raise OptionError(
+                "n= and samples= are for taggers of tokens; of segments all are there"
+            )
+        if n is not None and samples is not None:
+            raise OptionError("n= and samples= are two lattices: ask for one of them")
+        if n is not None:
+            each = None if forced is None else [forced]
+            (paths,) = self.nbest_all(
+                [sentence], n, budget=budget, forced=each, bias=bias, on_no_path="error"
+            )
+            return self._of_paths([p.labels for p in paths], [p.score for p in paths])
+        if samples is not None:
+            count = whole_number(samples, "samples", least=1, narrow=True)
+            rows = Counter(self.sample(sentence, count, seed=seed, forced=forced, bias=bias))
+            shares = [math.log(k / count) for k in rows.values()]
+            return self._of_paths(list(rows), shares, samples=count)
+        (lattice,) = self.transducers([sentence], known)
+        return lattice
+
+    def _of_paths(
+        self, labels: Labels, scores: Sequence[float], samples: int | None = None
+    ) -> AnyLattice:
+        several = labels if len(self.tapes) > 1 else [(one,) for one in labels]
+        row = constructors.joint_paths(several, scores, self.label_sets)
+        return lattices.Lattice(row, samples=samples)
+
+    def sample(
+        self,
+        sentence: SentenceLike,
+        n: int,
+        *,
+        seed: int = 0,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+    ) -> list[Labels]:
+        """Return n independent samples of the labels of a sentence, shaped as ``path.labels``.
+
+        Raises
+        ------
+        OptionError
+            A negative n or seed; of a chain as for `lattice`.
+        """
+        return self.lattice(sentence, forced=forced, bias=bias).sample(n, seed=seed)
+
+    def score(
+        self,
+        sentence: SentenceLike,
+        labels: Labels,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+    ) -> float:
+        """Return the score of labels of all tapes; under the chain rule a log probability.
+
+        Raises
+        ------
+        ShapeError
+            Another number of tapes, or of labels than tokens.
+        LabelError
+            A label that a tape does not have.
+        """
+        return self.lattice(sentence, forced=forced, bias=bias).score(labels)
+
+    def probability(self, sentence: SentenceLike, labels: Labels) -> float:
+        """Return the probability of labels of all tapes; raises as `score`.
+
+        Under the chain rule it is that of the taggers, without weights and grammar.
+        """
+        return self.lattice(sentence).probability(labels)
+
+    def evidence(
+        self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None
+    ) -> Known | None:
+        """Return what is known of the labels of one sentence; None: nothing."""
+        each = None if forced is None else [forced]
+        asked = Request([sentence], forced=each, bias=bias)
+        return None if asked.free else asked.known(self.tapes)
+
+    def __matmul__(
+        self, later: Composable
+    ) -> (
+        Composition[tuple[list[str], ...], tuple[Floats, ...]]
+        | Product[tuple[list[str], ...], tuple[Floats, ...]]
+    ):
+        """Return ``fstcrf.compose(self, later)``."""
+        if is_fst(later):
+            # Not left to the machine's own operator, which speaks of strings.
+            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
+        if not isinstance(later, Composable):
+            return NotImplemented
+        return composition.compose(self, later)
 
 
 # --- Why a sentence has no legal label sequence ---------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
@@ -11,7 +10,6 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from fstcrf import display
-from fstcrf.arguments import is_fst
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
@@ -28,7 +26,7 @@ from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
-from fstcrf.taggers.tagger import ArrayT, LabelsT, OnNoPath, Tagger, TagOptions
+from fstcrf.taggers.tagger import ArrayT, Composable, Labels, LabelsT, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
 
@@ -42,17 +40,14 @@ if TYPE_CHECKING:
         Lattice,
         TapeLattice,
         distributions,
-        engine,
     )
     from fstcrf.lattices.distributions import Distributions
-    from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import batches, chain, chainlattice, composition, explain, tuning
+    from fstcrf.taggers import batches, chain, composition, explain, tuning
     from fstcrf.taggers import product as products
-    from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.model import explain as model_explain
     from fstcrf.taggers.model import options as model_options
@@ -60,15 +55,14 @@ if TYPE_CHECKING:
     from fstcrf.taggers.model.explain import Explanation, Weight
     from fstcrf.taggers.product import Product
     from fstcrf.taggers.segmental import SegmentCRF
-    from fstcrf.taggers.spelling import Spelling
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chain, chainlattice, composition, explain, tuning = (
+    batches, chain, composition, explain, tuning = (
         LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chain", "chainlattice", "composition", "explain", "tuning")
+        for name in ("batches", "chain", "composition", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
-    lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
+    lattices = LazyModule("fstcrf.lattices")
     distributions = LazyModule("fstcrf.lattices.distributions")
     model_explain = LazyModule("fstcrf.taggers.model.explain")
     model_options = LazyModule("fstcrf.taggers.model.options")
@@ -78,41 +72,6 @@ else:  # a tagger that is loaded does not wait for what few calls need
 
 LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
-
-
-class Composable(Tagger[LabelsT, ArrayT]):
-    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``.
-
-    It scores sentences by lattices; everything else that is asked of it follows from these.
-    """
-
-    @property
-    def on(self) -> tuple[Tape, ...]:
-        """The tapes of its lattices."""
-        make = engine.Tape
-        return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
-
-    @abstractmethod
-    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
-        """Return the lattice of each sentence, with what is known of its labels put in."""
-
-    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
-        """Return how segments of a tape are written as labels of tokens; None: it has none."""
-        return None
-
-    def __matmul__(
-        self, later: Composable
-    ) -> (
-        Composition[tuple[list[str], ...], tuple[Floats, ...]]
-        | Product[tuple[list[str], ...], tuple[Floats, ...]]
-    ):
-        """Return ``fstcrf.compose(self, later)``."""
-        if is_fst(later):
-            # Not left to the machine's own operator, which speaks of strings.
-            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
-        if not isinstance(later, Composable):
-            return NotImplemented
-        return composition.compose(self, later)
 
 
 # --- One tagger -----------------------------------------------------------------------------------
@@ -317,8 +276,15 @@ class CRF(Model, Composable[list[str], Floats]):
         *,
         forced: JointForced | None = None,
         bias: JointBias | None = None,
+        n: int | None = None,
+        samples: int | None = None,
+        seed: int = 0,
+        budget: int | Budget | None = None,
     ) -> TapeLattice:
-        """Return one sentence's weighted transducer; arguments as for `tag`."""
+        """Return one sentence's weighted transducer; as for `Composable.lattice`."""
+        if n is not None or samples is not None:
+            options: Any = {"n": n, "samples": samples, "seed": seed, "budget": budget}
+            return super().lattice(sentence, forced=forced, bias=bias, **options)
         each = None if forced is None else [forced]
         known = self._known(Request([sentence], forced=each, bias=bias))
         rows, added = known.get("forced"), known.get("bias")
@@ -437,36 +403,42 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
     # --- One sentence -------------------------------------------------------------------------
 
-    @overload
-    def lattice(
-        self: Composition[tuple[list[str], ...], tuple[Floats, ...]],
-        sentence: SentenceLike,
-        *,
-        forced: JointForced | None = None,
-        bias: JointBias | None = None,
-    ) -> JointLattice | ChainLattice: ...
-    @overload
-    def lattice(
-        self: Composition[list[str], Floats],
-        sentence: SentenceLike,
-        *,
-        forced: JointForced | None = None,
-        bias: JointBias | None = None,
-    ) -> TapeLattice: ...
-    def lattice(
+    def sample(
         self,
         sentence: SentenceLike,
+        n: int,
+        *,
+        seed: int = 0,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> list[Labels]:
+        """Return n independent samples of the labels of a sentence; as for `Composable.sample`."""
+        if not self.conditional:
+            return super().sample(sentence, n, seed=seed, forced=forced, bias=bias)
+        known = self.evidence(sentence, forced, bias)
+        return chain.samples(self, sentence, n, seed=seed, known=known)
+
+    def score(
+        self,
+        sentence: SentenceLike,
+        labels: Labels,
         *,
         forced: JointForced | None = None,
         bias: JointBias | None = None,
-    ) -> Lattice | ChainLattice:
-        """Return one sentence's weighted transducer over all tapes; arguments as for `tag`."""
-        each = None if forced is None else [forced]
-        known = self._known(Request([sentence], forced=each, bias=bias))
-        if self.conditional:
-            mine = None if known is None else known.of_sentence(0)
-            return chainlattice.ChainLattice(self, sentence, mine)
-        return batches.lattices(self, [sentence], known)[0]
+    ) -> float:
+        """Return the score of labels of all tapes; under the chain rule a log probability."""
+        if not self.conditional:
+            return super().score(sentence, labels, forced=forced, bias=bias)
+        return chain.score(self, sentence, labels, self.evidence(sentence, forced, bias))
+
+    def probability(self, sentence: SentenceLike, labels: Labels) -> float:
+        """Return the probability of labels of all tapes.
+
+        Under the chain rule it is that of the taggers, without weights and grammar.
+        """
+        if not self.conditional:
+            return super().probability(sentence, labels)
+        return chain.probability(self, sentence, labels)
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much."""
@@ -492,7 +464,11 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
             ``normalize="chain"``, which is no transducer.
         """
         if self.conditional:
-            raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
+            raise OptionError(
+                "normalize='chain' is no product of transducers: ask lattice(sentence, n=50) of "
+                "its best labellings, lattice(sentence, samples=1000) of samples, or compose with "
+                "normalize='product'"
+            )
         return batches.lattices(self, sentences, known)
 
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
@@ -559,8 +535,8 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
         if self.conditional:
             raise OptionError(
-                f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
-                f"marginals({self.order[0]!r}), or estimate the others from its samples"
+                "normalize='chain' has no marginals in closed form: estimate them from samples, "
+                "lattice(sentence, samples=1000).marginals(tape)"
             )
         if on_no_path != "error":
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}

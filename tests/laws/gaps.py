@@ -73,32 +73,10 @@ def hold(gaps: Sequence[Gap], names: Sequence[str], check: Callable[[], None]) -
 
 # Of kinds, questions and states.
 QUESTIONS = _read("""
-chain rule | fstcrf.marginals, lattices.probable_spans | *
-    OptionError: sums over later tapes have no closed form
-chain rule | lattices.span_probabilities | *
-    AttributeError: there is no such call
-chain rule | fstcrf.sample, fstcrf.log_partition | ruled
-    OptionError: sums under a grammar have no closed form
 ctc | lattices.probable_spans | *
     OptionError: runs of frames are not listed
-chain rule | strings, expectations, confidence | *
-    AttributeError: of lattices of tokens and of arcs alone
 ctc | probable_spans, minimum_risk of spans | alive
     OptionError: runs of frames are not listed
-chain rule | probability, probabilities of paths, nbest of a tape | hard, soft
-    AssertionError: probabilities are of the model without its grammar
-chain rule | probability | dead, empty dead
-    AssertionError: probabilities are of the model without its grammar
-chain rule | sample, log_partition | ruled
-    OptionError: sums under a grammar have no closed form
-chain rule | entropy, marginals, max_marginals, arc_marginals, to_fst and back, plan | *
-    OptionError: sums over later tapes have no closed form
-chain rule | span_probability | alive, dead
-    OptionError: sums over later tapes have no closed form
-chain rule | restrict, restrict to boundaries, scale, weighted, probable_spans, risks | *
-    OptionError: it is no transducer
-chain rule | span_probabilities, without_grammar, to_att | *
-    AttributeError: there is no such call
 """)
 
 # Of kinds, kinds beside them, and operations.
@@ -107,12 +85,4 @@ acyclic | chain, second order, joint, arcs | *
     OptionError: it has arcs that read no token
 chain, second order, joint, arcs | acyclic | *
     OptionError: it has arcs that read no token
-* | chain rule | coupling, couplings
-    OptionError: scores of two labels at a token: of lattices of one tape
-chain rule | * | coupling, couplings
-    OptionError: scores of two labels at a token: of lattices of one tape
-* | chain rule | *
-    TypeError: stands beside nothing
-chain rule | * | *
-    TypeError: nothing stands beside it
 """)

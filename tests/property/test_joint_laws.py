@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fstcrf import CRF
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Acceptor, is_empty
-from fstcrf.taggers import ChainLattice, Composition
+from fstcrf.taggers import Composition
 from tests.support.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
 from tests.support.strategies import fewer
 
@@ -113,12 +113,10 @@ def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
         truth = replace(truth, sentence={"word": truth.sentence["word"][:2]})
     if contradictory(composition, truth):
         return
-    lattice = composition.lattice(truth.sentence)
-    assert isinstance(lattice, ChainLattice)
     (path,) = composition.paths_all([truth.sentence], budget=budget)
     assert (path is None) == (not truth.scores)
     if path is None:
-        assert lattice.nbest(2, budget=budget) == []
+        assert composition.nbest_all([truth.sentence], 2, budget=budget) == [[]]
         return
     assert close(truth.scores[path.labels], path.score)
     # A grammar takes labellings away and leaves probabilities, which are of the taggers as trained.
@@ -130,7 +128,7 @@ def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
         assert close(path.score, truth.best)
     if len(truth.taggers) > 2:
         return
-    ranked = lattice.nbest(4, budget=budget)
+    (ranked,) = composition.nbest_all([truth.sentence], 4, budget=budget)
     assert ranked
     for number, found in enumerate(ranked):
         assert close(truth.scores[found.labels], found.score)

@@ -7,8 +7,8 @@ from typing import Any, assert_type
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Path
 from fstcrf.arrays import Floats
-from fstcrf.lattices import Answer, JointLattice, TapeLattice
-from fstcrf.taggers import ChainLattice, Tagger
+from fstcrf.lattices import Answer, AnyLattice, JointLattice, TapeLattice
+from fstcrf.taggers import Tagger
 from fstcrf.text.corpus import Column
 from tests.support.joint_cases import TEST, tagger, taggers
 
@@ -35,7 +35,7 @@ def test_one_tape() -> None:
     assert_type(fstcrf.compose(crf, grammar=grammar), Composition[list[str], Floats])
     labels = assert_type(legal.tag(TEST[0]), list[str])
     assert_type(legal.tag(TEST[0], forced=[None] * len(labels), bias={}, budget=8), list[str])
-    assert_type(legal.lattice(TEST[0]), TapeLattice)
+    assert_type(legal.lattice(TEST[0]), AnyLattice)
     assert_type(legal.lattices(TEST), list[TapeLattice])
     assert_type(legal & grammar, Composition[list[str], Floats])
     assert labels == crf.tag(TEST[0])
@@ -51,7 +51,7 @@ def test_several_tapes(tmp_path: Any) -> None:
     assert_type(both @ tagger("last"), Composition[Lists, tuple[Floats, ...]])
     under = both & Grammar.from_text("tape pos; export E = any*;")
     assert_type(under, Composition[Lists, tuple[Floats, ...]])
-    assert_type(both.lattice(TEST[0]), JointLattice | ChainLattice)
+    assert_type(both.lattice(TEST[0], n=5), AnyLattice)
     product = assert_type(
         fstcrf.compose(pos, chunk, normalize="product"), Composition[Lists, tuple[Floats, ...]]
     )

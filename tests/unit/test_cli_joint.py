@@ -156,7 +156,7 @@ def test_the_n_best_stand_one_after_the_other(name: str) -> None:
             ),
         ]
         for sentence in data
-        for i, path in enumerate(model.lattice(sentence).nbest(3))
+        for i, path in enumerate(model.nbest_all([sentence], 3)[0])
     ]
     text = done("tag", name, "in.txt", "--nbest", 3)
     assert blocks(text) == wanted

@@ -71,7 +71,8 @@ def test_lattices_of_all_kinds() -> None:
     joint = TAG @ CHUNK
     assert joint.conditional
     product = fstcrf.compose(TAG, CHUNK, normalize="product")
-    for tagger in (joint, product, product & bio(tape="chunk"), TAG & at_most(1, "D")):
+    shown(joint)
+    for tagger in (product, product & bio(tape="chunk"), TAG & at_most(1, "D")):
         Checked(tagger.lattice(SENTENCES[0])._repr_html_())
         shown(tagger)
     found = shown(product.lattice(SENTENCES[0]))

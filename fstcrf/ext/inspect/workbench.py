@@ -289,12 +289,12 @@ class Workbench:
         mine = found[0]
         if isinstance(mine, FstcrfError):
             raise mine
-        lattice = self._variant(question).lattice(self._sentence(question))
+        tagger, sentence = self._variant(question), self._sentence(question)
 
         def score(best: Mapping[str, Ints]) -> float:
             sets = self.composition.label_sets
-            labels = [[sets[tape][k] for k in best[tape].tolist()] for tape in lattice.tapes]
-            return lattice.score(labels)
+            labels = [[sets[tape][k] for k in best[tape].tolist()] for tape in tagger.tapes]
+            return tagger.score(sentence, labels)
 
         return [
             _compared(way, mine, one, window, score) for way, one in zip(ways, found, strict=True)
