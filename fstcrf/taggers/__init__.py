@@ -9,14 +9,15 @@ from fstcrf.lazy import importer
 if TYPE_CHECKING:
     from fstcrf.taggers.composition import compose
     from fstcrf.taggers.explain import JointExplanation
-    from fstcrf.taggers.tagger import Tagger
-    from fstcrf.taggers.taggers import CRF, Composition, load
+    from fstcrf.taggers.tagger import Composition, Tagger
+    from fstcrf.taggers.taggers import CRF, JointCRF, load
     from fstcrf.taggers.tuning import WEIGHT_GRID, WeightTrial, tune_weights
 
 __all__ = [
     "CRF",
     "WEIGHT_GRID",
     "Composition",
+    "JointCRF",
     "JointExplanation",
     "Tagger",
     "WeightTrial",
@@ -29,7 +30,8 @@ __getattr__ = importer(
     __name__,
     {
         "CRF": "taggers",
-        "Composition": "taggers",
+        "Composition": "tagger",
+        "JointCRF": "taggers",
         "JointExplanation": "explain",
         "Tagger": "tagger",
         "WEIGHT_GRID": "tuning",

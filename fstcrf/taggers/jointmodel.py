@@ -124,25 +124,6 @@ class JointModel:
         """Names of the tapes that it writes: in the order of the taggers, then those of maps."""
         return tuple(self.label_sets)
 
-    @property
-    def tape(self) -> str:
-        """Name of the only tape.
-
-        Raises
-        ------
-        OptionError
-            There are several.
-        """
-        if len(self.tapes) > 1:
-            raise OptionError(f"there are several tapes: {', '.join(self.tapes)}")
-        return self.tapes[0]
-
-    @property
-    def labels(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The labels; of several tapes, a tuple of them."""
-        sets = tuple(self.label_sets.values())
-        return sets if len(sets) > 1 else sets[0]
-
     @cached_property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of each tape."""

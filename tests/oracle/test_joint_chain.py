@@ -16,7 +16,7 @@ from fstcrf.constraints import pairs
 from fstcrf.errors import InexactWarning, NoPathError, OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Path
-from fstcrf.taggers import Composition
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import best
 from fstcrf.taggers.jointmodel import BUDGET
@@ -37,13 +37,13 @@ from tests.support.joint_cases import (
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
 
-def chained(parts: list[CRF], **options: object) -> Composition:
+def chained(parts: list[CRF], **options: object) -> JointCRF:
     composition = compose(*parts, normalize="chain", **options)  # type: ignore[call-overload]
-    assert isinstance(composition, Composition)
+    assert isinstance(composition, JointCRF)
     return composition
 
 
-def ranked(composition: Composition, sentence: Any, n: int = 1, **options: Any) -> list[Path]:
+def ranked(composition: JointCRF, sentence: Any, n: int = 1, **options: Any) -> list[Path]:
     (paths,) = composition.nbest_all([sentence], n, **options)
     return paths
 
@@ -185,7 +185,7 @@ def test_sums_need_probabilities() -> None:
 
 
 def counted_looks(
-    monkeypatch: pytest.MonkeyPatch, composition: Composition, budget: int | Budget | None
+    monkeypatch: pytest.MonkeyPatch, composition: JointCRF, budget: int | Budget | None
 ) -> int:
     """Return how many labellings of the earlier tapes the last tagger is asked about."""
     looks = 1  # the cascade's

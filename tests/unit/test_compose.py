@@ -11,6 +11,7 @@ import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, ShapeError
+from fstcrf.taggers import JointCRF
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
 
 BOTH = ["product", "chain"]
@@ -311,10 +312,10 @@ def test_conjuncts_of_other_labels_are_refused() -> None:
     pos = tagger("pos")
     (acceptor,) = at_most(1, label("X")).bind({"pos": ["X", "Y"]})
     with pytest.raises(LabelError, match="bound to other labels than the tape 'pos' has"):
-        Composition((pos,), (1.0,), (acceptor,))
+        JointCRF((pos,), (1.0,), (acceptor,))
     (acceptor,) = at_most(1, label("X")).bind({"chunk": ["X", "Y"]})
     with pytest.raises(LabelError, match="reads the tape 'chunk'; there is 'pos'"):
-        Composition((pos,), (1.0,), (acceptor,))
+        JointCRF((pos,), (1.0,), (acceptor,))
 
 
 # --- Looking at it ------------------------------------------------------------------------------

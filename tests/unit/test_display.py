@@ -105,7 +105,7 @@ def test_lattices_that_cannot_be_drawn_say_so() -> None:
     empty = fstcrf.Lattice.from_arrays(["A", "B"], np.zeros((0, 2)))
     shown(empty)
     shown(empty.best())
-    searched = fstcrf.compose(TAG.lattice(SENTENCES[0]), grammar=at_most(1, "D"), search="lazy")
+    searched = TAG.lattice(SENTENCES[0]).constrained(at_most(1, "D"), search="lazy")
     assert any("searched" in text for text in shown(searched).texts)
 
 

@@ -63,7 +63,7 @@ _CAP = 8
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentCRF(Composable[list[str], Floats]):
+class SegmentCRF(Composable[list[str]]):
     """A tagger of segments: every stretch of tokens may be one, with features of its own.
 
     Made by `train` and `load`.
@@ -285,16 +285,16 @@ class SegmentCRF(Composable[list[str], Floats]):
 
     if TYPE_CHECKING:
 
-        def __and__(self, grammar: Grammar) -> Product[list[str], Floats]: ...
+        def __and__(self, grammar: Grammar) -> Product[list[str]]: ...
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> Product[list[str], Floats]:
+    ) -> Product[list[str]]:
         """Return the tagger under a grammar, which reads the label of each segment.
 
         As for `CRF.constrained`; nothing is searched: segments are written out.
         """
-        return Product[list[str], Floats]((self,), (1.0,)).constrained(
+        return Product[list[str]]((self,), (1.0,)).constrained(
             grammar, search=search, budget=budget
         )
 
