@@ -415,7 +415,7 @@ class Arcs:
         """
         label, start = self.under[:, tape], self._place[self.source]
         end = start + 1 if self.at is None else self._place[self.target]
-        if self.at is not None or not (label < 0).any():  # tokens of a text all have labels
+        if not (label < 0).any():
             return Reading(slice(None), start, end, label, units=self.at is None)
         arc = np.flatnonzero(label >= 0)
         return Reading(arc, start[arc], end[arc], label[arc], units=self.at is None)

@@ -61,7 +61,7 @@ _UNTUNED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointModel:
     """Models composed, as data; `fstcrf.Composition` is one that tags.
 
@@ -108,10 +108,6 @@ class JointModel:
 
     def __post_init__(self) -> None:
         _check(self)
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
-        return f"<{type(self).__name__}: {sizes}; {self.normalize}>"
 
     def __getstate__(self) -> dict[str, object]:
         """Return what it is made of: what was computed from that stays here."""

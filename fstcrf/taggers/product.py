@@ -92,10 +92,6 @@ class Product(Composition[LabelsT]):
                     "segments: compose its taggers with normalize='product'"
                 )
 
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
-        return f"<Product: {sizes}>"
-
     @property
     def tapes(self) -> tuple[str, ...]:
         """Names of the tapes that it writes."""

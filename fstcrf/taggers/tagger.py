@@ -542,6 +542,10 @@ class Composition(Composable[LabelsT]):
         ) -> tuple[Column, ...]: ...
         def with_weights(self, *weights: float) -> Self: ...  # noqa: D102
 
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
+        return f"<Composition: {sizes}; {self.normalize}>"
+
     @property
     def tape(self) -> str:
         """Name of the only tape.
