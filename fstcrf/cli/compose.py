@@ -23,7 +23,7 @@ from fstcrf.cli.progress import progress_option
 from fstcrf.cli.reporting import say, tell
 from fstcrf.cli.weights import tuned, tuning_options, weights_option, weights_text
 from fstcrf.errors import OptionError
-from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers import compose as composed
 from fstcrf.training.interruption import undisturbed
 
@@ -81,15 +81,15 @@ def compose(
     kind = normalize or ("product" if tune is not None and not any(map(is_chain, parts)) else None)
     joint = constrained(composed(*parts, weights=weights, normalize=kind), grammar)
     warn_of_columns(taggers(joint))
-    if tune is not None and not isinstance(joint, Composition):
+    if tune is not None and not isinstance(joint, JointCRF):
         raise click.UsageError("--tune is for taggers of tokens; one here is of segments")
-    if tune is not None and isinstance(joint, Composition):
+    if tune is not None and isinstance(joint, JointCRF):
         how = {"columns": columns, "kind": kind, "separator": separator}
         joint = tuned(joint, tune, how, metric=metric, target=target, threads=threads)
     tell(plan_text(joint))
     with undisturbed():
         save(joint, output)
-    multiplied = joint.normalize if isinstance(joint, Composition) else "product"
+    multiplied = joint.normalize if isinstance(joint, JointCRF) else "product"
     say(f"{output}: {', '.join(joint.tapes)}; normalize {multiplied}; {weights_text(joint)}")
 
 

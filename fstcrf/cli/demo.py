@@ -16,7 +16,8 @@ from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.files import atomic_write
 from fstcrf.machines.grammar import Grammar
-from fstcrf.taggers import CRF, Composition, compose
+from fstcrf.taggers import CRF, JointCRF
+from fstcrf.taggers.composition import joint
 from fstcrf.taggers.model.training import MethodName
 from fstcrf.text.corpus import Column, Corpus, Sentence, read_columns, spans
 
@@ -73,7 +74,7 @@ def demo(folder: str | None, method: MethodName) -> None:
     for number in _interesting(field, tagged):
         _show(pos, field, test[number], tagged[number])
     _heading("5  The two, deciding together")
-    chain = show_composed(compose(pos, field, normalize="product"), dev, test)
+    chain = show_composed(joint([pos, field], normalize="product"), dev, test)
     _heading("6  A grammar")
     grammar = grammar_path()
     show_grammar(chain, Grammar.from_file(grammar), grammar.read_text("utf-8"), test)
@@ -243,7 +244,7 @@ def _together(decision: _Decision) -> list[list[str]]:
 _HEAD = f"  {'':<30}" + "".join(f"{name:>11}" for name in ("pos", "field F", "both", "sentences"))
 
 
-def show_composed(joint: Composition, dev: Corpus, test: Corpus) -> Composition:
+def show_composed(joint: JointCRF, dev: Corpus, test: Corpus) -> JointCRF:
     """Show what a tagger and one that reads it say apart, and together; return their chain."""
     tuned, chain = joint.tune_weights(dev), replace(joint, normalize="chain")
     gold = _Decision.gold(test)
@@ -278,7 +279,7 @@ def show_composed(joint: Composition, dev: Corpus, test: Corpus) -> Composition:
     return chain
 
 
-def show_grammar(chain: Composition, grammar: Grammar, text: str, test: Corpus) -> None:
+def show_grammar(chain: JointCRF, grammar: Grammar, text: str, test: Corpus) -> None:
     """Show what a grammar, and its file's text, does to the answers of a composition."""
     gold = _Decision.gold(test)
     legal = chain.constrained(grammar)

@@ -19,7 +19,7 @@ from fstcrf.cli.tagging import PLAIN_TOKENS, joined, placed, tagged
 from fstcrf.errors import DataError, NoPathError
 from fstcrf.evaluate import SpanReport, TokenReport, evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import LEAST, counted, label_share, unseen, written_alike
-from fstcrf.taggers import Composition
+from fstcrf.taggers import JointCRF
 from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.corpus.batches import batches
 from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
@@ -223,7 +223,7 @@ def _of_model(
     if not joint and len(labels) == 1:
         raise click.UsageError("--cascade is for compositions: the model has one tape")
     if not joint:
-        if not isinstance(model, Composition):
+        if not isinstance(model, JointCRF):
             raise click.UsageError("--cascade is for taggers of tokens; one here is of segments")
         _ = model.apart  # a grammar that no cascade obeys, before the file
     asked = {} if target is None else tape_columns("--target", target, list(labels))
@@ -239,7 +239,7 @@ def _of_model(
     if joint:
         decided = tagged(model, data, threads=threads)
     else:
-        decided = _cascaded(cast("Composition", model), data, threads)
+        decided = _cascaded(cast("JointCRF", model), data, threads)
     found = dict(zip(labels, decided, strict=False))
     pairs = {
         tape: _Labels(sentences, data.with_interned("%", found[tape]).column_lists("%"))
@@ -248,7 +248,7 @@ def _of_model(
     return pairs if len(labels) > 1 else {"": next(iter(pairs.values()))}
 
 
-def _cascaded(model: Composition, data: Corpus, threads: int) -> tuple[Column, ...]:
+def _cascaded(model: JointCRF, data: Corpus, threads: int) -> tuple[Column, ...]:
     """Return what a cascade says of a corpus."""
     parts = []
     with progress("deciding", total=len(data)) as meter:

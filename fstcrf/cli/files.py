@@ -16,7 +16,7 @@ from fstcrf.cli.weights import weighted
 from fstcrf.ext.arrow.command import is_parquet, tag_table
 from fstcrf.ext.documents.command import check_alone, tag_documents
 from fstcrf.lazy import LazyModule
-from fstcrf.taggers import CRF, Composition, Tagger
+from fstcrf.taggers import CRF, Composition, JointCRF, Tagger
 from fstcrf.taggers.jointmodel import Normalize
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class FileTagger:
 
     Parameters
     ----------
-    model : CRF or Composition
+    model : CRF or JointCRF
         Under the grammars of the options, with their weights.
     options : mapping of str to value
         Those of ``fstcrf tag``.
@@ -78,7 +78,7 @@ class FileTagger:
             return self.model
         if isinstance(self.model, CRF) or len(self.model.tapes) == 1:
             raise click.UsageError(f"{self.flag} is for compositions: the model has one tape")
-        if not isinstance(self.model, Composition):
+        if not isinstance(self.model, JointCRF):
             raise click.UsageError(f"{self.flag} is for taggers of tokens; one here is of segments")
         return pipelines.TrainedPipeline(self.model, self.decode)
 
@@ -100,7 +100,7 @@ def _changed(model: Model, options: Mapping[str, Any], decode: str | None) -> Mo
     """
     one_by_one = decode in ("cascade", "marginals")
     if options["weights"] is not None:
-        if not isinstance(model, Composition | product.Product) or one_by_one:
+        if not isinstance(model, Composition) or one_by_one:
             raise click.UsageError("--weights is for taggers that decide together")
         model = weighted(model, options["weights"])
     if options["normalize"] is not None:
@@ -120,7 +120,7 @@ def _normalized(model: Model, normalize: Normalize, decode: str | None) -> Model
     """
     if isinstance(model, CRF) or len(model.tapes) == 1:
         raise click.UsageError("--normalize is for compositions: the model has one tape")
-    if not isinstance(model, Composition):
+    if not isinstance(model, JointCRF):
         raise click.UsageError("--normalize is for taggers of tokens; one here is of segments")
     if decode not in (None, "joint"):
         raise click.UsageError(f"--normalize cannot go with --decode {decode}")

@@ -13,7 +13,7 @@ from fstcrf.cli.models import load_decoder, load_model, plan_text, token_model
 from fstcrf.cli.options import input_options
 from fstcrf.cli.sources import InputFile, model_input
 from fstcrf.errors import OptionError
-from fstcrf.taggers import CRF, Composition, Tagger
+from fstcrf.taggers import CRF, JointCRF, Tagger
 from fstcrf.text.corpus import Sentence
 from fstcrf.text.features import FeatureIndex
 
@@ -46,7 +46,7 @@ def info(model_path: str, *, top: int, as_json: bool) -> None:
         click.echo(json.dumps(told, ensure_ascii=False) if as_json else plain)
         return
     model = load_model(model_path)
-    if not isinstance(model, CRF | Composition):
+    if not isinstance(model, CRF | JointCRF):
         _tell_facts(model_path, model, as_json=as_json)
         return
     facts = _tagger_facts(model, top) if isinstance(model, CRF) else _composition_facts(model, top)
@@ -122,7 +122,7 @@ def _decoder_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
 # --- Compositions ---------------------------------------------------------------------------------
 
 
-def _composition_facts(model: Composition, top: int) -> dict[str, Any]:
+def _composition_facts(model: JointCRF, top: int) -> dict[str, Any]:
     return {
         "tapes": [{"tape": tape, "labels": known} for tape, known in model.label_sets.items()],
         "normalize": model.normalize,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast, overload
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import click
 
@@ -16,7 +16,7 @@ from fstcrf.errors import DataError, FstcrfError
 from fstcrf.ext import foreign
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import file_kind, is_native, read_head
-from fstcrf.taggers import CRF, Composition, compose, pipelines
+from fstcrf.taggers import CRF, Composition, JointCRF, compose, pipelines
 from fstcrf.text.features import FeatureIndex
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from fstcrf.ext import tokens
     from fstcrf.taggers import loading, product, segmental
     from fstcrf.taggers.model.model import TrainingRecord
-    from fstcrf.taggers.product import Product
     from fstcrf.taggers.segmental import SegmentCRF
     from fstcrf.training import loop
 else:  # a tagger that is loaded does not wait for training, nor for decoders
@@ -34,7 +33,7 @@ else:  # a tagger that is loaded does not wait for training, nor for decoders
     product = LazyModule("fstcrf.taggers.product")
     segmental = LazyModule("fstcrf.taggers.segmental")
 
-Model: TypeAlias = "CRF | Composition | SegmentCRF | Product"
+Model: TypeAlias = "CRF | SegmentCRF | Composition"
 Part: TypeAlias = "CRF | SegmentCRF"
 """What writes one tape."""
 
@@ -96,22 +95,18 @@ def tagger(path: str) -> CRF:
     return model
 
 
-def token_model(path: str) -> CRF | Composition:
+def token_model(path: str) -> CRF | JointCRF:
     """Load a tagger of tokens or a composition of such; a tagger of segments is a DataError."""
     model = load_model(path)
-    if not isinstance(model, CRF | Composition):
+    if not isinstance(model, CRF | JointCRF):
         raise DataError(f"{model!r} is of segments, expected taggers of tokens", path=path)
     return model
 
 
 def taggers(model: Model) -> tuple[Part, ...]:
     """Return the taggers of a model."""
-    if isinstance(model, CRF):
-        return (model,)
     if isinstance(model, Composition):
-        return model.taggers
-    if isinstance(model, product.Product):
-        return tuple(part for one in model.taggers for part in taggers(cast("Model", one)))
+        return tuple(part for one in model.taggers for part in taggers(one))
     return (model,)
 
 
@@ -129,13 +124,9 @@ def columns_read(tagger: Part) -> set[str]:
     return set(tagger.index.columns) if isinstance(tagger.index, FeatureIndex) else set()
 
 
-@overload
-def constrained(model: CRF | Composition, grammars: Sequence[str]) -> Composition: ...
-@overload
-def constrained(model: Model, grammars: Sequence[str]) -> Composition | Product: ...
-def constrained(model: Model, grammars: Sequence[str]) -> Composition | Product:
+def constrained(model: Model, grammars: Sequence[str]) -> Composition:
     """Return a model under grammars: ``FILE``, ``TAPE=FILE``, or a name of one that is shipped."""
-    composition: Composition | Product = compose(model)
+    composition: Composition = compose(model)
     for given in grammars:
         tape, _, name = given.rpartition("=")
         known = tape in composition.tapes
@@ -159,12 +150,12 @@ def _grammar(name: str) -> fstcrf.Grammar:
 
 def is_chain(model: Model) -> bool:
     """Tell whether the tapes of a model are normalised one by one: it is no transducer then."""
-    return isinstance(model, Composition) and model.conditional
+    return isinstance(model, JointCRF) and model.conditional
 
 
-def plan_text(model: Composition | Product) -> str:
+def plan_text(model: Composition) -> str:
     """Return what a composition compiles to and what it costs; of a chain, its factors."""
-    if not isinstance(model, Composition):
+    if not isinstance(model, JointCRF):
         sizes = [f"{tape} ({len(labels)})" for tape, labels in model.label_sets.items()]
         return f"product of lattices of arcs, written out for each sentence: {', '.join(sizes)}"
     if not model.conditional:

@@ -31,9 +31,8 @@ from fstcrf.cli.progress import progress_option
 from fstcrf.cli.weights import weights_option
 from fstcrf.errors import TooLargeError
 from fstcrf.lazy import LazyModule
-from fstcrf.taggers import CRF, Composition
-from fstcrf.taggers.tagger import OnNoPath, Tagger
-from fstcrf.taggers.taggers import Composable
+from fstcrf.taggers import CRF, JointCRF
+from fstcrf.taggers.tagger import Composable, OnNoPath, Tagger
 from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
 
 __all__ = ["Question", "files_read", "label_biases", "question", "shown_names", "tagging_options"]
@@ -329,7 +328,7 @@ def _check(tagger: Tagger, given: Mapping[str, Any]) -> None:
                     f"{_flag(name)} needs a transducer, and a joint decision by normalize = "
                     '"chain" is none: --decode product has it'
                 )
-    if isinstance(tagger, Composable) and not isinstance(tagger, CRF | Composition):
+    if isinstance(tagger, Composable) and not isinstance(tagger, CRF | JointCRF):
         for name in ("search", "max_states", "max_seconds"):
             if given[name] is not None:
                 raise click.UsageError(f"{_flag(name)} is for taggers of tokens alone")

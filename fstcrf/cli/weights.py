@@ -15,11 +15,10 @@ from fstcrf.cli.progress import progress
 from fstcrf.cli.reporting import tell
 from fstcrf.cli.sources import check_columns, model_input
 from fstcrf.errors import DataError
-from fstcrf.taggers import Composition
+from fstcrf.taggers import Composition, JointCRF
 from fstcrf.text.corpus import Corpus
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.product import Product
     from fstcrf.taggers.tuning import WeightTrial
 
 _TUNING = (
@@ -51,14 +50,10 @@ def tuning_options(command: Command) -> Command:
 
 
 @overload
-def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition: ...
+def weighted(composition: JointCRF, weights: Sequence[float] | None) -> JointCRF: ...
 @overload
-def weighted(
-    composition: Composition | Product, weights: Sequence[float] | None
-) -> Composition | Product: ...
-def weighted(
-    composition: Composition | Product, weights: Sequence[float] | None
-) -> Composition | Product:
+def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition: ...
+def weighted(composition: Composition, weights: Sequence[float] | None) -> Composition:
     """Return a composition with other weights; with its own where none are given."""
     if weights is None:
         return composition
@@ -71,14 +66,14 @@ def weighted(
 
 
 def tuned(
-    joint: Composition,
+    joint: JointCRF,
     path: str,
     how: dict[str, Any],
     *,
     metric: str,
     target: str | None,
     threads: int,
-) -> Composition:
+) -> JointCRF:
     """Return a composition with weights chosen on held-out data; each trial is told."""
     names = [tagger.tape for tagger in joint.taggers]
     if len(names) == 1:
@@ -86,7 +81,7 @@ def tuned(
     if joint.literal:
         raise click.UsageError(
             "weights are chosen for models over columns; these read lists of attributes: give "
-            "--weights, or choose them from Python, by Composition.tune_weights"
+            "--weights, or choose them from Python, by JointCRF.tune_weights"
         )
     columns = {tape: tape for tape in names}
     if target is not None:
@@ -137,7 +132,7 @@ def _trials(taggers: int) -> int:
     return 1 + line * (taggers - 1) * (1 if taggers == 2 else 2)
 
 
-def weights_text(joint: Composition | Product) -> str:
+def weights_text(joint: Composition) -> str:
     """Return the weights of the taggers in words."""
     pairs = zip(joint.taggers, joint.weights, strict=True)
     return "weights " + ", ".join(f"{'+'.join(t.tapes)} {weight:g}" for t, weight in pairs)

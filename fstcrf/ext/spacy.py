@@ -31,7 +31,7 @@ from fstcrf.text.features import LiteralIndex
 
 __all__ = ["TaggerComponent", "make_component"]
 
-Model: TypeAlias = Tagger[Any, Any] | TokenDecoder
+Model: TypeAlias = Tagger[Any] | TokenDecoder
 _Found: TypeAlias = list[tuple[int, int, str, float]]
 """Spans of tokens of a Doc, with probabilities."""
 
@@ -205,7 +205,7 @@ class TaggerComponent:
                 spans.append((span.start, span.end, kind, p))
             self._write(doc, spans)
 
-    def _tag(self, tagger: Tagger[Any, Any], docs: list[Any]) -> None:
+    def _tag(self, tagger: Tagger[Any], docs: list[Any]) -> None:
         several = [_sentences(doc) for doc in docs]
         sentences = [self._sentence(tagger, one) for sents in several for one in sents]
         answer = tagger.decode(sentences, threads=self.threads)
@@ -232,7 +232,7 @@ class TaggerComponent:
         pairs = zip(spans, np.minimum(p, 1.0).tolist(), strict=True)
         return [(first + s.start, first + s.end, s.type, chance) for s, chance in pairs]
 
-    def _sentence(self, tagger: Tagger[Any, Any], sentence: Any) -> Any:
+    def _sentence(self, tagger: Tagger[Any], sentence: Any) -> Any:
         """Return a sentence as the tagger takes it."""
         if self.features is not None:
             return self.features(sentence)
@@ -259,7 +259,7 @@ class TaggerComponent:
             columns[name] = [str(getattr(token, attribute)) for token in sentence]
         return columns
 
-    def _tape(self, tagger: Tagger[Any, Any]) -> str | None:
+    def _tape(self, tagger: Tagger[Any]) -> str | None:
         """Return the tape whose spans are written; None: there is none, and labels are."""
         sets = tagger.label_sets
         if self.tape is not None:
@@ -366,7 +366,7 @@ class TaggerComponent:
 # --- What models read -----------------------------------------------------------------------------
 
 
-def _parts(tagger: Tagger[Any, Any]) -> Sequence[CRF]:
+def _parts(tagger: Tagger[Any]) -> Sequence[CRF]:
     """Return the taggers that a tagger is made of."""
     if isinstance(tagger, CRF):
         return (tagger,)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Array, Bools, Longs
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
 from fstcrf.errors import OptionError
 from fstcrf.kernel.paired import PairScores
 from fstcrf.lattices.arcs import TAPED, Arcs, check_size
@@ -76,16 +77,6 @@ def spelling(arcs: Arcs, tape: int, labels: Sequence[int]) -> Arcs:
     ).in_order()
 
 
-def running(arcs: Arcs, start: int, end: int, label: int) -> Arcs:
-    """Return the paths of the only row on which a run on the first tape is just there."""
-    place, carries = arcs.position[arcs.source], arcs.carries[:, 0]
-    reads = np.where(carries, _CARRIED, arcs.label[:, 0])
-    keep = np.where(place == start, reads == label, (place < start) | (place >= end))
-    keep |= (place > start) & (place < end) & carries
-    keep &= (place != end) | ~carries
-    return arcs.with_arcs(keep | (arcs.tokens == 0))
-
-
 def bounded(arcs: Arcs, wanted: Longs) -> Arcs:
     """Return the paths of the only row by boundaries: 1 must, −1 must not be one, [T + 1]."""
     here = wanted[arcs.position[arcs.source]]
@@ -120,7 +111,12 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
     coupling : mapping of (int, int) to float64 [L1, L2] or [T, L1, L2]
         Potentials of labels at a token, of an only row at each, by the numbers of two tapes.
     """
-    one, two = _pieces(_paired(left)), _pieces(_paired(right))
+    if all(arcs.pairs is None and (arcs.tokens <= 1).all() for arcs in (left, right)):
+        return _plain(left, right, coupling)
+    one, two = (
+        _pieces(_paired(own, empty=_may_be_empty(other)))
+        for own, other in ((left, right), (right, left))
+    )
     assert one.pairs is not None  # noqa: S101
     assert two.pairs is not None  # noqa: S101
     (tables, r1, l1), (more, r2, l2) = one.pairs.pair.shape, two.pairs.pair.shape
@@ -164,18 +160,156 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
     ).trimmed()
 
 
-def _paired(arcs: Arcs) -> Arcs:
-    """Return the same with pairs, which score nothing where there were none."""
+def _plain(one: Arcs, two: Arcs, coupling: Coupling) -> Arcs:
+    """Return the pairs of paths of lattices without pairs; arcs of either may read nothing.
+
+    Between two tokens the first goes through all such arcs of its own before the second does, so
+    that two paths are one pair: a node is where both are, and whether the second has begun to.
+    """
+    first, second = _together(one.boundary, two.boundary)
+    width = len(two.final)
+    node = np.repeat(first * width + second, 2)
+    node[:] = 2 * node + np.tile([0, 1], len(first))  # ascending
+
+    def number(x: NDArray[np.integer], y: NDArray[np.integer], begun: NDArray[Any]) -> Ints:
+        wanted = 2 * (x.astype(np.int64) * width + y) + begun
+        found: Ints = np.searchsorted(node, wanted).astype(np.int32)
+        return found
+
+    silent = [np.flatnonzero(arcs.tokens < 1) for arcs in (one, two)]
+    loud = [np.flatnonzero(arcs.tokens > 0) for arcs in (one, two)]
+    a, b = _together(one.boundary[one.source[loud[0]]], two.boundary[two.source[loud[1]]])
+    a, b = np.tile(loud[0][a], 2), np.tile(loud[1][b], 2)
+    begun = np.repeat([0, 1], len(a) // 2)
+    c, at = _together(one.boundary[one.source[silent[0]]], two.boundary)
+    d, by = _together(two.boundary[two.source[silent[1]]], one.boundary)
+    c, d, by = silent[0][c], np.tile(silent[1][d], 2), np.tile(by, 2)
+    before = np.repeat([0, 1], len(d) // 2)
+    left, zero = np.concatenate([a, c]), np.zeros(len(c), dtype=np.int64)
+    score = np.concatenate([one.score[a] + two.score[b], one.score[c], two.score[d]])
+    token = one.position[one.source[a]]
+    for (x, y), table in coupling.items():
+        above, below = one.under[a, x], two.under[b, y - one.tapes]
+        place = (above, below) if table.ndim == 2 else (token, above, below)
+        score[: len(a)] += np.where((above >= 0) & (below >= 0), table[place], 0.0)
+
+    def taped(name: str, nothing: int) -> NDArray[Any]:
+        mine, its = getattr(one, name), getattr(two, name)
+        none = np.full((len(d), mine.shape[1]), nothing, dtype=mine.dtype)
+        rest = np.full((len(c), its.shape[1]), nothing, dtype=its.dtype)
+        above = np.concatenate([mine[left], none])
+        return np.column_stack([above, np.concatenate([its[b], rest, its[d]])])
+
+    count = len(score)
+    texts = one.texts if one.texts is not None else two.texts
+    return Arcs(
+        texts=texts,
+        begins=number(one.begins, two.begins, np.zeros(1, dtype=np.int64)).astype(np.int64),
+        at=None if texts is None else np.repeat(one.position[first], 2),
+        final=np.repeat(one.final[first] + two.final[second], 2),
+        source=np.concatenate(
+            [
+                number(one.source[a], two.source[b], begun),
+                number(one.source[c], at, zero),
+                number(by, two.source[d], before),
+            ]
+        ),
+        target=np.concatenate(
+            [
+                number(one.target[a], two.target[b], begun * 0),
+                number(one.target[c], at, zero),
+                number(by, two.target[d], before * 0 + 1),
+            ]
+        ),
+        left=np.zeros(count, dtype=np.int32),
+        right=np.zeros(count, dtype=np.int32),
+        score=score,
+        origin=np.concatenate([one.origin[left], np.full(len(d), -1)]),
+        label=taped("label", -1),
+        under=taped("under", -1),
+        end=np.column_stack(
+            [
+                np.concatenate([one.ends[left], np.full((len(d), one.tapes), -1)]),
+                np.concatenate([two.ends[b], np.full((len(c), two.tapes), -1), two.ends[d]]),
+            ]
+        ),
+        carries=taped("carries", 0),
+        moves=_moves(one, two, left, b, c, d),
+        class_final=one.class_final,
+        pairs=None,
+    ).trimmed()
+
+
+def _may_be_empty(arcs: Arcs) -> bool:
+    """Tell whether a path may read nothing."""
+    return bool((arcs.final[arcs.begins] > -np.inf).any() or (arcs.tokens < 1).any())
+
+
+def _paired(arcs: Arcs, *, empty: bool) -> Arcs:
+    """Return the same with pairs, which score nothing where there were none.
+
+    Of paths that read nothing, where none of these stands beside an `empty` one, there may be many.
+    """
     if arcs.pairs is not None:
         return arcs
-    if (arcs.tokens < 1).any():
-        raise OptionError(
-            "an arc that reads no token stands beside nothing: remove epsilons from the Fst "
-            "first, pynini's rmepsilon does"
-        )
+    arcs = _reading(arcs, empty=empty)
     none = np.zeros(len(arcs.source), dtype=np.int32)
     pairs = PairScores(np.zeros((1, 2, 1)))
     return replace(arcs, left=none, right=none, class_final=np.zeros(2), pairs=pairs).in_order()
+
+
+def _reading(arcs: Arcs, *, empty: bool) -> Arcs:
+    """Return the same paths by arcs that all read: each goes on through those that read nothing.
+
+    An arc of a row's start goes through such arcs before it, too. Nothing else does: a path through
+    them has then one place, whatever stands beside it.
+    """
+    silent = arcs.tokens < 1
+    if not silent.any():
+        return arcs
+    origin, end, score = _silent_ways(arcs, np.flatnonzero(silent))
+    start = np.zeros(len(arcs.final), dtype=bool)
+    start[arcs.begins] = True
+    ends = start[origin] & (origin != end) & (arcs.final[end] > -np.inf)
+    several = np.bincount(origin[ends], minlength=len(start)) + (arcs.final > -np.inf)
+    if empty and (several[arcs.begins] > 1).any():
+        raise OptionError(
+            "two paths that read nothing stand beside nothing: remove epsilons from the Fst first, "
+            "pynini's rmepsilon does"
+        )
+    final = arcs.final.copy()
+    final[origin[ends]] = arcs.final[end[ends]] + score[ends]
+    arc = np.flatnonzero(~silent)
+    before, way = _together(arcs.source[arc].astype(np.int64), np.where(start[origin], end, -1))
+    keep = origin[way] != end[way]
+    first = np.concatenate([np.arange(len(arc)), before[keep]])
+    source = np.concatenate([arcs.source[arc], origin[way][keep].astype(np.int32)])
+    more = np.concatenate([np.zeros(len(arc)), score[way][keep]])
+    moved, after = _together(arcs.target[arc[first]].astype(np.int64), origin)
+    chosen = arc[first[moved]]
+    return replace(
+        arcs.with_arcs(chosen),
+        source=source[moved],
+        target=end[after].astype(np.int32),
+        score=arcs.score[chosen] + more[moved] + score[after],
+        final=final,
+        moves=None,  # an arc may have gone through several
+    ).trimmed()
+
+
+def _silent_ways(arcs: Arcs, silent: Longs) -> tuple[Longs, Longs, Floats]:
+    """Return the ways through arcs that read nothing, the empty ones too: start, end and score."""
+    nodes = np.arange(len(arcs.final))
+    source, target = arcs.source[silent].astype(np.int64), arcs.target[silent].astype(np.int64)
+    origin, end, score = nodes, nodes, np.zeros(len(nodes))
+    parts = [(origin, end, score)]
+    while len(end):
+        way, arc = _together(end, source)
+        origin, end, score = origin[way], target[arc], score[way] + arcs.score[silent[arc]]
+        parts.append((origin, end, score))
+        check_size(sum(len(part[0]) for part in parts), "the composition")
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return columns[0], columns[1], columns[2]
 
 
 def _pieces(arcs: Arcs) -> Arcs:
@@ -240,6 +374,20 @@ def _pieces(arcs: Arcs) -> Arcs:
         class_final=np.concatenate([arcs.class_final[:-1], [-np.inf], arcs.class_final[-1:]]),
         pairs=arcs.pairs.with_inner(),
     )
+
+
+def _moves(
+    one: Arcs, two: Arcs, left: Longs, b: Longs, alone: Longs, silent: Longs
+) -> Longs | None:
+    """Return the moves of pairs of arcs, of arcs of the first alone, and of the second alone."""
+    parts = []
+    if one.moves is not None:
+        none = np.full((len(silent), one.moves.shape[1]), -1)
+        parts.append(np.concatenate([one.moves[left], none]))
+    if two.moves is not None:
+        none = np.full((len(alone), two.moves.shape[1]), -1)
+        parts.append(np.concatenate([two.moves[b], none, two.moves[silent]]))
+    return np.column_stack(parts) if parts else None
 
 
 def _moves_beside(one: Arcs, two: Arcs, a: Longs, b: Longs) -> Longs | None:

@@ -35,16 +35,23 @@ from fstcrf.lattices.machines import joint_arrays
 from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.paths import Path, share
 from fstcrf.lattices.questions import Questions
+from fstcrf.lattices.reading import Reading
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.lattices.tapes import Taped
-from fstcrf.lazy import given_state
+from fstcrf.lazy import LazyModule, given_state
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.plans import Plan, Search
 from fstcrf.machines.plans.chain import scaled_acceptor, silent_acceptor
 from fstcrf.machines.plans.program import AxisPlan
 from fstcrf.ragged import Ragged
-from fstcrf.text.corpus import Scheme
+from fstcrf.text.corpus import Scheme, named_scheme
+from fstcrf.text.corpus.schemes import OUTSIDE, split_label
+
+if TYPE_CHECKING:
+    from fstcrf.lattices import runs, spans
+else:  # who asks for no spans does not wait for them
+    runs, spans = LazyModule("fstcrf.lattices.runs"), LazyModule("fstcrf.lattices.spans")
 
 if TYPE_CHECKING:
     from fstcrf.machines.machine import Machine
@@ -296,7 +303,11 @@ class ArcRow:
     def saying(self, said: Said) -> Self:
         if self.segmented and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
-            found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, tape))
+            found = arcproducts.exactly(
+                self.engine.clocked,
+                tape,
+                *self._checked(spans, {label: k for k, label in enumerate(self.on[tape].labels)}),
+            )
         else:
             several = len(self.on) > 1 and said and not isinstance(said[0], str)
             found = self.engine
@@ -317,46 +328,76 @@ class ArcRow:
     def _of_segments(self) -> int:
         return next((k for k, one in enumerate(self.on) if one.segments), 0)
 
-    def _checked(self, spans: Sequence[Segment], tape: int) -> tuple[Longs, Longs, Longs]:
+    def _checked(
+        self, spans: Sequence[Segment], index: Mapping[str, int]
+    ) -> tuple[Longs, Longs, Longs]:
         """Return the columns of spans that may be there."""
-        index = {label: k for k, label in enumerate(self.on[tape].labels)}
         if any(len(span) != 3 for span in spans):
             raise OptionError("segments are tuples: start, end (exclusive) and label")
         for start, end, label in spans:
             if not 0 <= start < end <= self.length:
                 raise OptionError(f"no span {start}:{end} in a text of {self.length} tokens")
             if label not in index:
-                raise LabelError(unknown_label(label, self.on[tape].labels))
+                raise LabelError(unknown_label(label, tuple(index)))
         rows = [(start, end, index[label]) for start, end, label in spans]
         columns = np.asarray(rows, dtype=np.int64).reshape(-1, 3).T
         return columns[0], columns[1], columns[2]
 
     # --- Spans: those that begin with arcs are listed -----------------------------------------
 
+    @cached_property
+    def _spanned(self) -> dict[tuple[int, Scheme | None], tuple[Arcs, int, tuple[str, ...]]]:
+        return {}
+
+    def _spans_of(
+        self, tape: int, scheme: str | Scheme | None
+    ) -> tuple[Arcs, int, tuple[str, ...]]:
+        """Return arcs that say where spans begin and end, the tape that has these, their types.
+
+        Labels of tokens that a scheme reads are read by it, "conlleval" where none is named. Other
+        labels stand for themselves, as segments do.
+        """
+        arcs, labels = self.engine.clocked, self.on[tape].labels
+        chosen = named_scheme(scheme or "conlleval")
+        spelled = any(split_label(one, chosen)[0] not in (OUTSIDE, "?") for one in labels)
+        if self.on[tape].segments or not spelled:
+            _refuse_scheme(scheme)
+            if arcs.begun(tape) is not None:
+                return arcs, tape, labels
+            return self._kept((tape, None), lambda: (runs.with_ends(arcs, tape), tape, labels))
+
+        def read() -> tuple[Arcs, int, tuple[str, ...]]:
+            typed = runs.reading(arcs, tape, labels, chosen)
+            return typed, typed.tapes - 1, spans.span_reading(labels, chosen).types
+
+        return self._kept((tape, chosen), read)
+
+    def _kept(
+        self,
+        key: tuple[int, Scheme | None],
+        make: Callable[[], tuple[Arcs, int, tuple[str, ...]]],
+    ) -> tuple[Arcs, int, tuple[str, ...]]:
+        if key not in self._spanned:
+            self._spanned[key] = make()
+        return self._spanned[key]
+
     def span_probabilities(
-        self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
+        self, asked: Sequence[Segment], tape: int, scheme: str | Scheme | None
     ) -> Floats:
-        _refuse_scheme(scheme)
         self.check_alive()
-        listed = self._listed(tape)
-        start, end, label = self._checked(spans, tape)
-        if listed is None:
-            log_z = float(self.engine.log_z[0])
-            runs = zip(start.tolist(), end.tolist(), label.tolist(), strict=True)
-            found = [float(arcproducts.running(self.engine, *run).log_z[0]) for run in runs]
-            return np.asarray([share(z, log_z) for z in found])
-        key = self._key(start, end, label, tape)
+        arcs, number, types = self._spans_of(tape, scheme)
+        listed, index = self._listed(arcs, number, types), {t: k for k, t in enumerate(types)}
+        start, end, label = self._checked(asked, index)
+        key = self._key(start, end, label, types)
         place = np.minimum(np.searchsorted(listed.key, key), max(len(listed.key) - 1, 0))
         if not len(listed.key):
-            return np.zeros(len(spans))
+            return np.zeros(len(asked))
         return np.where(listed.key[place] == key, listed.share[place], 0.0)
 
     def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
-        _refuse_scheme(scheme)
         self.check_alive()
-        listed = self._listed(tape)
-        if listed is None:
-            raise OptionError("runs of frames are not listed: ask span_probabilities() of some")
+        arcs, number, types = self._spans_of(tape, scheme)
+        listed = self._listed(arcs, number, types)
         kept = np.flatnonzero(listed.share > above)
         kept = kept[np.lexsort((listed.label[kept], listed.start[kept], listed.end[kept]))]
         return ProbableSpans(
@@ -364,51 +405,48 @@ class ArcRow:
             listed.end[kept].astype(np.int32),
             listed.label[kept].astype(np.int32),
             listed.share[kept],
-            self.on[tape].labels,
+            types,
         )
 
     def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk:
-        """Return the path whose segments have the largest expected F.
+        """Return the path whose spans have the largest expected F.
 
         Dinkelbach's way: the best set under p − ratio / 2, until the ratio does not grow.
         """
-        _refuse_scheme(scheme)
         self.check_alive()
-        listed, begun = self._listed(tape), self.engine.clocked.begun(tape)
-        if listed is None or begun is None:
-            raise OptionError('runs of frames are not listed: ask minimum_risk("token")')
-        begins, place = np.zeros((2, self.engine.clocked.n_elements))
+        arcs, number, types = self._spans_of(tape, scheme)
+        listed, begun = self._listed(arcs, number, types), _begun(arcs, number)
+        begins, place = np.zeros((2, arcs.n_elements))
         begins[begun.element], place[begun.element] = 1.0, listed.share[listed.of]
-        true = float(self.engine.clocked.posterior[begun.element].sum())
+        true = float(arcs.posterior[begun.element].sum())
         ratio, chosen = -1.0, np.zeros(0, dtype=np.int32)
         while True:
             value = place - begins * (max(ratio, 0.0) / 2)
-            path = self.engine.clocked.reweight(value).nbest(1).elements
+            path = arcs.reweight(value).nbest(1).elements
             size = float(begins[path].sum()) + true
             better = 2.0 * float(place[path].sum()) / size if size > 0.0 else 1.0
             if better <= ratio + 1e-15:
-                return MinimumRisk(
-                    Questions(self).said(self.engine.clocked, chosen), min(1.0, ratio)
-                )
+                break
             ratio, chosen = better, path
+        if number == tape:
+            return MinimumRisk(Questions(self).said(arcs, chosen), min(1.0, ratio))
+        names = self.on[tape].labels
+        said = tuple([names[k] for k in arcs.told(chosen, tape).label.tolist()])
+        return MinimumRisk(said, min(1.0, ratio))
 
     def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
         raise OptionError(f"method={method!r} is for lattices of tokens; those of arcs are exact")
 
-    def _key(self, start: Longs, end: Longs, label: Longs, tape: int) -> Longs:
-        return (start * (self.length + 1) + end) * len(self.on[tape].labels) + label
+    def _key(self, start: Longs, end: Longs, label: Longs, types: Sequence[str]) -> Longs:
+        return (start * (self.length + 1) + end) * max(len(types), 1) + label
 
-    def _listed(self, tape: int) -> _Listed | None:
-        """Return the segments of a tape; None where arcs do not say where they end."""
-        begun = self.engine.clocked.begun(tape)
-        if begun is None:
-            return None
-        key = self._key(begun.start, begun.end, begun.label.astype(np.int64), tape)
+    def _listed(self, arcs: Arcs, tape: int, types: Sequence[str]) -> _Listed:
+        """Return the spans of a tape, each with its probability."""
+        begun = _begun(arcs, tape)
+        key = self._key(begun.start, begun.end, begun.label.astype(np.int64), types)
         keys, first, of = np.unique(key, return_index=True, return_inverse=True)
         of = of.reshape(-1)
-        share_ = np.bincount(
-            of, weights=self.engine.clocked.posterior[begun.element], minlength=len(keys)
-        )
+        share_ = np.bincount(of, weights=arcs.posterior[begun.element], minlength=len(keys))
         columns = (begun.start[first], begun.end[first], begun.label[first].astype(np.int64))
         return _Listed(keys, of, *columns, np.minimum(share_.astype(np.float64), 1.0))
 
@@ -587,6 +625,12 @@ class ArcRow:
         grammar = tuple((rule.acceptor.name, f"arcs, of {rule.over}") for rule in self.rules)
         each = -(-arcs // tokens)
         return Plan(tuple(axes), grammar, 1, 0, -(-nodes // tokens), each, each)
+
+
+def _begun(arcs: Arcs, tape: int) -> Reading:
+    begun = arcs.begun(tape)
+    assert begun is not None  # noqa: S101 (ends are known here)
+    return begun
 
 
 def _refuse_scheme(scheme: str | Scheme | None) -> None:

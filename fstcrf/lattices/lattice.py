@@ -53,6 +53,8 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
     ----------
     row : DenseRow or ArcRow
         What answers: a row of one of the engines.
+    samples : int, optional
+        How many samples of a tagger the paths are, where they are that.
     """
 
     @classmethod
@@ -280,7 +282,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return self.row
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Lattice, (self.row,)
+        return Lattice, (self.row, self.samples)
 
     def __repr__(self) -> str:
         sizes = " × ".join(f"{len(tape.labels)} {tape.name}" for tape in self.on)

@@ -13,9 +13,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fstcrf.arguments import whole_number
-from fstcrf.arrays import Ints
+from fstcrf.arguments import real_array, whole_number
+from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.engine import Runs, Tape
@@ -51,12 +52,33 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
     of several gives a tuple of them.
     """
 
-    def __init__(self, row: Row) -> None:
-        self.row = row
+    def __init__(self, row: Row, samples: int | None = None) -> None:
+        self.row, self.samples = row, samples
 
     def with_row(self, row: Row) -> Self:
         """Return the lattice of another row."""
         return type(self)(row)
+
+    def standard_error(self, probability: ArrayLike) -> Floats:
+        """Return by how much probabilities of a lattice of samples may be off: √(p (1 − p) / n).
+
+        Parameters
+        ----------
+        probability : float or array of float
+            What the lattice answered.
+
+        Raises
+        ------
+        OptionError
+            It is not made of samples, or was changed since: a grammar leaves another number.
+        """
+        if self.samples is None:
+            raise OptionError(
+                "only a lattice as tagger.lattice(sentence, samples=1000) made it has standard "
+                "errors; the answers of others are exact"
+            )
+        p = real_array(probability, "probability")
+        return np.sqrt(p * (1 - p) / self.samples)
 
     def __len__(self) -> int:
         """Tokens; raises ShapeError where paths differ."""

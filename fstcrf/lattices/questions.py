@@ -196,7 +196,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             The tape, where there are several; the first of segments when absent.
         scheme : str or Scheme, optional
             How labels of tokens are read as spans, "conlleval" when absent; one that allows none is
-            a GrammarError. Segments, and labels on arcs, are read as they stand.
+            a GrammarError. Segments, and labels of arcs that write none, are read as they stand.
 
         Raises
         ------
@@ -241,7 +241,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         Raises
         ------
         OptionError
-            Another number, no such tape or scheme; frames, whose runs are not listed.
+            Another number, no such tape or scheme.
         NoPathError
             There is no path.
         TooLargeError
@@ -293,7 +293,7 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         Raises
         ------
         OptionError
-            Another loss; "span" of frames, whose runs are not listed.
+            Another loss.
         NoPathError
             There is no path.
         """

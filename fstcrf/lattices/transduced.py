@@ -244,7 +244,6 @@ def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Machine, Ints]:
         final=np.append(flat.final, np.full(len(cut), -np.inf)),
         input_symbols=("bracket",),
         output_symbols=(),
-        semiring="log",
     )
     return machine, read_
 

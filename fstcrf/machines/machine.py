@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from fstcrf.arrays import Floats, Ints
 
@@ -11,6 +10,8 @@ from fstcrf.arrays import Floats, Ints
 @dataclass(frozen=True, eq=False)
 class Machine:
     """A weighted transducer; a path begins in state 0.
+
+    Several runs over the same strings add up, as in the log semiring; the best is the best run.
 
     Parameters
     ----------
@@ -21,8 +22,6 @@ class Machine:
     final : float64 [Q]
         −inf: no path ends there.
     input_symbols, output_symbols : tuple of str
-    semiring : {"tropical", "log"}
-        What several runs over the same strings are together.
     """
 
     source: Ints
@@ -33,4 +32,3 @@ class Machine:
     final: Floats
     input_symbols: tuple[str, ...]
     output_symbols: tuple[str, ...]
-    semiring: Literal["tropical", "log"] = "tropical"

@@ -34,7 +34,7 @@ from fstcrf.recipes.report import (
     prose,
     table,
 )
-from fstcrf.taggers import CRF, compose
+from fstcrf.taggers import CRF
 from fstcrf.taggers.batches import lattices
 from fstcrf.text.corpus import Corpus, convert_column
 
@@ -359,7 +359,7 @@ class SolvedDocument(msgspec.Struct, frozen=True):
 def _solved_all(
     tagger: CRF, model: Consistency, small: Sequence[Document], setting: Setting
 ) -> list[SolvedDocument]:
-    found, whole = [], compose(tagger)
+    found, whole = [], tagger.as_transducer()
     for document in small:
         setting.say(f"consistency: exact answer, document of {len(document)} tokens")
         full = [k for k, size in enumerate(np.diff(document.corpus.offsets).tolist()) if size]

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from fstcrf.arrays import Floats
 from fstcrf.evaluate import compare
 from fstcrf.evaluate.significance import span_counts
 from fstcrf.ext.rules import learn_rules, train_with_rules
@@ -59,7 +58,7 @@ class Chunker:
         self._setting, self.name, self._template, self._train = setting, name, template, train
         self._known: dict[str, tuple[CRF, LearnedFacts]] = {}
 
-    def constrained(self, system: str, settings: Settings) -> Tagger[list[str], Floats]:
+    def constrained(self, system: str, settings: Settings) -> Tagger[list[str]]:
         tagger, facts = self.trained(system, settings)
         return tagger & Grammar.from_text(facts.grammar)
 

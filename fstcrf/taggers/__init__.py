@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.composition import compose
     from fstcrf.taggers.explain import JointExplanation
-    from fstcrf.taggers.tagger import Tagger
-    from fstcrf.taggers.taggers import CRF, Composition, load
+    from fstcrf.taggers.tagger import Composition, Tagger
+    from fstcrf.taggers.taggers import CRF, JointCRF, load
     from fstcrf.taggers.tuning import WEIGHT_GRID, WeightTrial, tune_weights
 
 __all__ = [
     "CRF",
     "WEIGHT_GRID",
-    "ChainLattice",
     "Composition",
+    "JointCRF",
     "JointExplanation",
     "Tagger",
     "WeightTrial",
@@ -31,8 +30,8 @@ __getattr__ = importer(
     __name__,
     {
         "CRF": "taggers",
-        "ChainLattice": "chainlattice",
-        "Composition": "taggers",
+        "Composition": "tagger",
+        "JointCRF": "taggers",
         "JointExplanation": "explain",
         "Tagger": "tagger",
         "WEIGHT_GRID": "tuning",

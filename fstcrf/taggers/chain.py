@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf import kernel
-from fstcrf.arrays import Floats, Longs
-from fstcrf.errors import NoPathError, TooLargeError
+from fstcrf.arguments import whole_number
+from fstcrf.arrays import Floats, Ints, Longs
+from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
 from fstcrf.lattices import Answer
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import batches
@@ -33,12 +34,12 @@ from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model.reading import Data, Run, answered, runs_of
+from fstcrf.taggers.model.reading import Data, Run, SentenceLike, answered, runs_of
 from fstcrf.taggers.search import ChainRule, Search
-from fstcrf.taggers.stages import possible_lengths, repeated
+from fstcrf.taggers.stages import possible_lengths, repeated, with_tape
 from fstcrf.text.corpus import Corpus
 
-__all__ = ["best", "decode", "no_path", "with_evidence"]
+__all__ = ["best", "decode", "no_path", "probability", "samples", "score"]
 
 
 _T = TypeVar("_T", bound=np.generic)
@@ -64,7 +65,7 @@ def decode(composition: JointModel, asked: Request, evidence: Known | None = Non
     """
     tapes = asked.tapes or composition.tapes
     rule = ChainRule(composition, asked.budget, evidence, asked.n, tapes, scored=asked.scores)
-    corpus = with_evidence(composition, asked.sentences, evidence)
+    corpus = _with_evidence(composition, asked.sentences, evidence)
 
     def solved(run: Run) -> tuple[Corpus, Incumbents]:
         whole = run.end - run.first == len(corpus)
@@ -127,7 +128,7 @@ def no_path(rule: ChainRule, bound: float, sentence: int | None) -> NoPathError:
     )
 
 
-def with_evidence(composition: JointModel, sentences: Data, evidence: Known | None) -> Corpus:
+def _with_evidence(composition: JointModel, sentences: Data, evidence: Known | None) -> Corpus:
     """Return sentences as a corpus, observed labels being columns."""
     corpus = as_corpus(composition, sentences)
     if evidence is None or not evidence.forced:
@@ -189,3 +190,81 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
         score = rule.score(corpus.select(legal), ids)
         found.put(legal, score, [ids[rule.order[k]] for k in rule.shown])
     return found
+
+
+# --- Other questions about one sentence -----------------------------------------------------------
+
+
+def score(
+    composition: JointModel,
+    sentence: SentenceLike,
+    labels: Sequence[Sequence[str]],
+    known: Known | None,
+) -> float:
+    """Return the log probability of a labelling, times weights, plus scores of the grammar."""
+    corpus = _with_evidence(composition, [sentence], known)
+    ids = _numbered(composition, labels, corpus.n_tokens)
+    if not corpus.n_tokens:
+        return composition.program.empty_score
+    return float(ChainRule(composition, evidence=known).score(corpus, ids)[0])
+
+
+def probability(
+    composition: JointModel, sentence: SentenceLike, labels: Sequence[Sequence[str]]
+) -> float:
+    """Return the probability of a labelling, without weights and grammar."""
+    corpus = as_corpus(composition, [sentence])
+    ids = _numbered(composition, labels, corpus.n_tokens)
+    if not corpus.n_tokens:
+        return float(all(tagger.topology.empty for tagger in composition.taggers))
+    log_p = ChainRule(composition).score(corpus, ids, plain=True)[0]
+    return float(min(1.0, np.exp(log_p)))
+
+
+def samples(
+    composition: JointModel, sentence: SentenceLike, n: int, *, seed: int, known: Known | None
+) -> list[Sequence[Sequence[str]]]:
+    """Return n exact samples: labels of the first tape, of the second given it, and so on.
+
+    Raises
+    ------
+    OptionError
+        Weights other than 1, a grammar, observed labels or biases; a negative n or seed.
+    """
+    n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
+    if known is not None or composition.conjuncts or any(w != 1.0 for w in composition.weights):
+        raise OptionError(
+            "samples of normalize='chain' need weights of 1 and no grammar (nor known labels or "
+            "biases): labellings do not sum to one otherwise. normalize='product' has them, "
+            "lattice(sentence, n=50) is of the n best"
+        )
+    corpus, ids = as_corpus(composition, [sentence]), {}
+    size, rng = corpus.n_tokens, np.random.default_rng(seed)
+    if not n or not size:
+        return [((),) * len(composition.taggers)] * n
+    corpus = corpus.select([0] * n)
+    for stage in composition.stages:
+        bound = stage.free_bound(stage.given(corpus))
+        path = kernel.sample_paths(bound, rng.random((1, n * size)))[0]
+        ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]
+        corpus = with_tape(corpus, stage.tagger, ids[stage.tagger.tape])
+    rows = [
+        np.asarray(tagger.labels, dtype=object)[ids[tagger.tape]].reshape(n, size).tolist()
+        for tagger in composition.taggers
+    ]
+    return [tuple(map(tuple, row)) for row in zip(*rows, strict=True)]
+
+
+def _numbered(
+    composition: JointModel, labels: Sequence[Sequence[str]], length: int
+) -> dict[str, Ints]:
+    tapes = composition.tapes
+    if len(labels) != len(tapes) or any(len(part) != length for part in labels):
+        raise ShapeError(
+            f"labels of {len(labels)} tapes, {[len(p) for p in labels]} long; expected "
+            f"{len(tapes)} of {length} tokens"
+        )
+    return {
+        tagger.tape: tagger.topology.label_ids(part)
+        for tagger, part in zip(composition.taggers, labels, strict=True)
+    }

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import TRANSDUCED, is_fst, refuse_fst
-from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.jointmodel import JointModel, Normalize
 from fstcrf.taggers.model.model import Model
-from fstcrf.taggers.tagger import ArrayT, LabelsT, Tagger
-from fstcrf.taggers.taggers import CRF, Composable, Composition
+from fstcrf.taggers.tagger import Composable, Composition, LabelsT, Tagger
+from fstcrf.taggers.taggers import CRF, JointCRF
 
 if TYPE_CHECKING:
     import pynini
@@ -34,19 +33,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
     grammars = LazyModule("fstcrf.machines.grammar")
     lattices = LazyModule("fstcrf.lattices")
 
-LatticeT = TypeVar("LatticeT", bound="Lattice")
 
-
-@overload
-def compose(
-    part: LatticeT,
-    /,
-    *,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> LatticeT: ...
 @overload
 def compose(
     first: Lattice,
@@ -60,41 +47,46 @@ def compose(
 ) -> JointLattice: ...
 @overload
 def compose(
-    *parts: Lattice,
-    grammar: Grammar | None = None,
-    weights: Sequence[float] | None = None,
-    coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
-    search: Search | None = None,
-) -> Lattice: ...
-@overload
-def compose(
-    only: Tagger[LabelsT, ArrayT],
+    only: CRF | JointCRF,
     /,
     *,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     search: Search | None = None,
-) -> Composition[LabelsT, ArrayT]: ...
+) -> JointCRF: ...
 @overload
 def compose(
-    *parts: CRF | Composition | pynini.Fst,
+    only: Tagger[LabelsT],
+    /,
+    *,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     search: Search | None = None,
-) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
+) -> Composition[LabelsT]: ...
 @overload
 def compose(
-    *parts: Tagger | pynini.Fst,
+    first: CRF | JointCRF,
+    second: CRF | JointCRF | pynini.Fst,
+    /,
+    *more: CRF | JointCRF | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     search: Search | None = None,
-) -> (
-    Composition[tuple[list[str], ...], tuple[Floats, ...]]
-    | Product[tuple[list[str], ...], tuple[Floats, ...]]
-): ...
+) -> JointCRF[tuple[list[str], ...]]: ...
+@overload
+def compose(
+    first: Tagger,
+    second: Tagger | pynini.Fst,
+    /,
+    *more: Tagger | pynini.Fst,
+    grammar: Grammar | None = None,
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    search: Search | None = None,
+) -> Composition[tuple[list[str], ...]]: ...
 def compose(
     *parts: Lattice | Tagger | pynini.Fst,
     grammar: Grammar | None = None,
@@ -102,7 +94,7 @@ def compose(
     normalize: Normalize | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
     search: Search | None = None,
-) -> Lattice | Composition | Product:
+) -> Lattice | Composition:
     """Compose taggers that were trained separately, or lattices of one sentence.
 
     Parameters
@@ -129,7 +121,7 @@ def compose(
     Returns
     -------
     Composition or Lattice
-        A tagger again, or a lattice again; of taggers of which one is of segments a `Product`.
+        A tagger again, or a lattice again.
 
     Raises
     ------
@@ -159,7 +151,18 @@ def compose(
         isinstance(part, Composable) and not isinstance(part, JointModel | Model) for part in parts
     ):
         return _segmental(parts, weights, normalize, search, grammar)
-    composition: Composition = Composition.of(composing.joined(parts, weights, normalize))
+    return joint(parts, weights, normalize, search, grammar)
+
+
+def joint(
+    parts: Sequence[object],
+    weights: Sequence[float] | None = None,
+    normalize: Normalize | None = None,
+    search: Search | None = None,
+    grammar: Grammar | None = None,
+) -> JointCRF:
+    """Return taggers of tokens composed, and maps between them; as for `compose`."""
+    composition: JointCRF = JointCRF.of(composing.joined(parts, weights, normalize))
     composition = composition if search is None else replace(composition, search=search)
     if grammar is not None:
         composition = composition.constrained(grammar)

@@ -15,10 +15,11 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError
+from fstcrf.taggers import batches, chain
 from fstcrf.taggers.batches import as_corpus, marginals
-from fstcrf.taggers.chainlattice import lattice_of
 from fstcrf.taggers.component import Component, as_read
 from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.known import Request
 from fstcrf.taggers.model.decoding import marginals_all
 from fstcrf.taggers.model.explain import attributes_at, pushes_of
 from fstcrf.taggers.model.reading import Data, SentenceLike
@@ -113,13 +114,11 @@ class JointExplanation:
 
 def explain(composition: JointModel, sentence: SentenceLike, token: int) -> JointExplanation:
     """Return which features of which tagger pushed which label at a token, and by how much."""
-    lattice = lattice_of(composition, sentence)
-    if not 0 <= token < len(lattice):
-        raise OptionError(f"token {token} of a sentence of {len(lattice)}")
-    path = lattice.best().labels
-    labels = path if len(lattice.tapes) > 1 else (path,)
-    every = dict(zip(lattice.tapes, labels, strict=True))  # tapes that are given, too
-    best = {tape: every[tape] for tape in composition.tapes}
+    decide = chain.decode if composition.conditional else batches.decode
+    answer = decide(composition, Request([sentence]), None)
+    if not 0 <= token < answer.offsets[-1]:
+        raise OptionError(f"token {token} of a sentence of {answer.offsets[-1]}")
+    best = {tape: tuple(answer[tape].labels(0)[0]) for tape in composition.tapes}
     case = _Case(composition, sentence, best, token)
     pushes: dict[str, list[JointPush]] = {tape: [] for tape in composition.tapes}
     for component in composition.components:

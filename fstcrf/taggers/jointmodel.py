@@ -61,7 +61,7 @@ _UNTUNED = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class JointModel:
     """Models composed, as data; `fstcrf.Composition` is one that tags.
 
@@ -109,10 +109,6 @@ class JointModel:
     def __post_init__(self) -> None:
         _check(self)
 
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
-        return f"<{type(self).__name__}: {sizes}; {self.normalize}>"
-
     def __getstate__(self) -> dict[str, object]:
         """Return what it is made of: what was computed from that stays here."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -123,25 +119,6 @@ class JointModel:
     def tapes(self) -> tuple[str, ...]:
         """Names of the tapes that it writes: in the order of the taggers, then those of maps."""
         return tuple(self.label_sets)
-
-    @property
-    def tape(self) -> str:
-        """Name of the only tape.
-
-        Raises
-        ------
-        OptionError
-            There are several.
-        """
-        if len(self.tapes) > 1:
-            raise OptionError(f"there are several tapes: {', '.join(self.tapes)}")
-        return self.tapes[0]
-
-    @property
-    def labels(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
-        """The labels; of several tapes, a tuple of them."""
-        sets = tuple(self.label_sets.values())
-        return sets if len(sets) > 1 else sets[0]
 
     @cached_property
     def label_sets(self) -> dict[str, tuple[str, ...]]:

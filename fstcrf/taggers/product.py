@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import msgspec
 import numpy as np
 
-from fstcrf import display
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import FstcrfError, GrammarError, ModelFileError, OptionError
@@ -25,16 +24,18 @@ from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.storage import PRODUCT, SEGMENTS, read_arrays, write_arrays
 from fstcrf.taggers import jointmodel
+from fstcrf.taggers.infeasible import selected
 from fstcrf.taggers.known import Bias, Forced, Known, Request
 from fstcrf.taggers.model import model as models
-from fstcrf.taggers.model.reading import Data, SentenceLike
+from fstcrf.taggers.model.reading import Data
 from fstcrf.taggers.spelling import Spelling
-from fstcrf.taggers.tagger import ArrayT, LabelsT, selected
-from fstcrf.taggers.taggers import CRF, Composable, Composition
+from fstcrf.taggers.tagger import Composable, Composition, LabelsT
+from fstcrf.taggers.taggers import CRF, JointCRF
 
 if TYPE_CHECKING:
     from fstcrf.kernel import Budget
     from fstcrf.machines.plans import Search
+    from fstcrf.text.corpus import Column
 
 segmental: Any = LazyModule("fstcrf.taggers.segmental")  # it stands on this
 
@@ -44,7 +45,7 @@ _MOST = 10_000
 """Paths that are looked at for labellings that differ in some tapes."""
 
 
-class Product(Composable[LabelsT, ArrayT]):
+class Product(Composition[LabelsT]):
     """Taggers of any kinds that decide together; made by `fstcrf.compose`.
 
     A path is one of each tagger's lattice; scores add. Tapes of segments are written as labels of
@@ -74,6 +75,7 @@ class Product(Composable[LabelsT, ArrayT]):
     ) -> None:
         factors = [1.0] * len(taggers) if weights is None else list(weights)
         self.taggers, self.conjuncts = tuple(taggers), tuple(conjuncts)
+        self.normalize = "product"
         self.weights = tuple(real_number(factor, "a weight") for factor in factors)
         if len(factors) != len(taggers) or any(not 0 <= f < np.inf for f in self.weights):
             raise OptionError(
@@ -89,10 +91,6 @@ class Product(Composable[LabelsT, ArrayT]):
                     f"{tagger!r} is no product of transducers, which alone goes with taggers of "
                     "segments: compose its taggers with normalize='product'"
                 )
-
-    def __repr__(self) -> str:
-        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
-        return f"<Product: {sizes}>"
 
     @property
     def tapes(self) -> tuple[str, ...]:
@@ -117,19 +115,7 @@ class Product(Composable[LabelsT, ArrayT]):
         """Return the same taggers with other factors of their scores."""
         return type(self)(self.taggers, weights, self.conjuncts)
 
-    def facts(self) -> dict[str, display.Cell]:
-        """Return who decides together, and under what."""
-        return {
-            "taggers": display.listed([repr(tagger) for tagger in self.taggers]),
-            "weights": display.listed([f"{weight:g}" for weight in self.weights]),
-            "grammar": display.listed([part.name for part in self.conjuncts]) or None,
-        }
-
     # --- Grammars -----------------------------------------------------------------------------
-
-    if TYPE_CHECKING:
-
-        def __and__(self, grammar: Grammar) -> Self: ...
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
@@ -164,6 +150,34 @@ class Product(Composable[LabelsT, ArrayT]):
             ) from None
         return type(self)(self.taggers, self.weights, (*self.conjuncts, *added))
 
+    def cascade(
+        self,
+        sentences: Data,
+        *,
+        threads: int = 1,
+        forced: Sequence[Forced | None] | None = None,
+        bias: Bias | None = None,
+    ) -> tuple[Column, ...]:
+        """Return what the taggers say one by one, each under the grammar of its tapes.
+
+        Raises
+        ------
+        OptionError
+            A part of the grammar is over tapes of several taggers, which no cascade can obey.
+        """
+        parts = [set(tagger.tapes) for tagger in self.taggers]
+        for rule in self.conjuncts:
+            if not any(tapes.issuperset(rule.tapes) for tapes in parts):
+                raise OptionError(f"the grammar {rule.name!r} is over several taggers: no cascade")
+        asked = Request(sentences, forced=forced, bias=bias, threads=threads)
+        known = asked.known(self.tapes)
+        columns: list[Column] = []
+        for tagger, tapes in zip(self.taggers, parts, strict=True):
+            one = Product[Any]((tagger,), None, [c for c in self.conjuncts if tapes >= {*c.tapes}])
+            answer = one._decoded(asked, known.of_tapes(tagger.tapes))
+            columns += [answer[tape].column() for tape in tagger.tapes]
+        return tuple(columns)
+
     def without_grammar(self) -> Self | None:
         """Return the same taggers without a grammar; None where there is none."""
         return type(self)(self.taggers, self.weights) if self.conjuncts else None
@@ -182,14 +196,6 @@ class Product(Composable[LabelsT, ArrayT]):
             rows = [row & grammar for row in rows]
         return rows
 
-    def lattice(
-        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
-    ) -> Lattice:
-        """Return one sentence's lattice over all tapes; arguments as for `tag`."""
-        each = None if forced is None else [forced]
-        asked = Request([sentence], forced=each, bias=bias)
-        return self.transducers(asked.sentences, self._known(asked))[0]
-
     def _searched(self, search: Search) -> Self:
         raise OptionError(f"search={search!r} is for taggers of tokens; segments are written out")
 
@@ -200,9 +206,12 @@ class Product(Composable[LabelsT, ArrayT]):
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
+        return self._decoded(asked, self._known(asked))
+
+    def _decoded(self, asked: Request, known: Known | None) -> Answer:
         if asked.budget is not None:
             raise OptionError("budget= is for taggers of tokens; segments are written out")
-        lattices = self.transducers(asked.sentences, self._known(asked))
+        lattices = self.transducers(asked.sentences, known)
         shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
         if len(shown) == len(self.tapes):
             paths = [self._spelled(one, self.tapes) for one in self._ranked(lattices, asked)]
@@ -294,7 +303,7 @@ class Product(Composable[LabelsT, ArrayT]):
 
 def _check_reads(tagger: Composable, tapes: set[str]) -> None:
     """Refuse a part that reads what another one decides: its lattices are of the text alone."""
-    parts = tagger.taggers if isinstance(tagger, Composition) else (tagger,)
+    parts = tagger.taggers if isinstance(tagger, JointCRF) else (tagger,)
     reads = {tape.name for part in parts if isinstance(part, CRF) for tape in part.reads}
     for tape in sorted(reads & tapes):
         raise OptionError(
@@ -373,7 +382,7 @@ def _encoded_part(
 ) -> tuple[str, tuple[dict[str, Array], dict[str, str]]]:
     if isinstance(part, CRF):
         return models.KIND, models.encoded(part)
-    if isinstance(part, Composition):
+    if isinstance(part, JointCRF):
         return jointmodel.KIND, jointmodel.encoded(part)
     if isinstance(part, Product):
         return KIND, encoded(part)
@@ -422,7 +431,7 @@ def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Compos
     if part.kind == models.KIND:
         return CRF.of(models.decoded(arrays, part.metadata, name))
     if part.kind == jointmodel.KIND:
-        return Composition.of(jointmodel.decoded(arrays, part.metadata, name))
+        return JointCRF.of(jointmodel.decoded(arrays, part.metadata, name))
     if part.kind == KIND:
         return _decoded(arrays, part.metadata, name)
     if part.kind == SEGMENTS:

@@ -2,43 +2,56 @@
 
 from __future__ import annotations
 
+import math
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypedDict, Unpack, cast
-
-import numpy as np
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 
 from fstcrf import display
-from fstcrf.arguments import AS_GRAMMAR, one_of, refuse_fst, whole_number
-from fstcrf.errors import NoPathError, TooLargeError
-from fstcrf.lattices.answer import Answer, Change
+from fstcrf.arguments import AS_GRAMMAR, is_fst, one_of, refuse_fst, whole_number
+from fstcrf.errors import NoPathError, OptionError
+from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
-from fstcrf.taggers.jointmodel import JointModel, budget_of
-from fstcrf.taggers.known import Bias, Columns, Forced, Request, in_columns
+from fstcrf.ragged import Ragged
+from fstcrf.taggers.jointmodel import JointModel, Normalize, budget_of
+from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, in_columns
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
+    from fstcrf import lattices
     from fstcrf.kernel import Budget
+    from fstcrf.lattices import AnyLattice, Lattice, constructors, engine
+    from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import plans
-    from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.plans import Search
+    from fstcrf.machines.grammar import Acceptor, Grammar
+    from fstcrf.machines.plans import Plan, Search
+    from fstcrf.taggers import composition, infeasible
+    from fstcrf.taggers.explain import JointExplanation
+    from fstcrf.taggers.spelling import Spelling
+    from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
+    composition = LazyModule("fstcrf.taggers.composition")
+    infeasible = LazyModule("fstcrf.taggers.infeasible")
+    lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
+    constructors = LazyModule("fstcrf.lattices.constructors")
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
 
 if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
     from typing_extensions import TypeVar
 
     LabelsT = TypeVar("LabelsT", default=Any)
-    ArrayT = TypeVar("ArrayT", default=Any)
 else:
     from typing import TypeVar
 
-    LabelsT, ArrayT = TypeVar("LabelsT"), TypeVar("ArrayT")
+    LabelsT = TypeVar("LabelsT")
 
+Labels: TypeAlias = Sequence[Any]
+"""The labels of a sentence, of several tapes those of each."""
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
 
@@ -60,11 +73,11 @@ class DecodeOptions(TagOptions, total=False):
     n: int
 
 
-class Tagger(ABC, Generic[LabelsT, ArrayT]):
+class Tagger(ABC, Generic[LabelsT]):
     """What tags sentences.
 
     The labels of a sentence are a list of str, its marginals an array; of several tapes, a tuple
-    of one for each.
+    of one for each. The parameter of its type is what `tag` answers.
     """
 
     @property
@@ -198,9 +211,9 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             try:
                 answer = tagger.decoded(asked)
             except NoPathError as error:
-                raise _explained(error, tagger, asked, named) from None
+                raise infeasible.explained(error, tagger, asked, named) from None
             if on_no_path == "relax" and answer.dead.any():
-                answer = _with_relaxed(answer, tagger, asked)
+                answer = infeasible.relaxed(answer, tagger, asked)
             plans.warn_unproven(tagger.unproven(answer), len(answer))
         return answer
 
@@ -211,22 +224,22 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
     @abstractmethod
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> Tagger[LabelsT, ArrayT]:
+    ) -> Tagger[LabelsT]:
         """Return the tagger under one more grammar; ``tagger & grammar`` for short."""
 
-    def __and__(self, grammar: Grammar) -> Tagger[LabelsT, ArrayT]:
+    def __and__(self, grammar: Grammar) -> Tagger[LabelsT]:
         """Return ``self.constrained(grammar)``: only what the grammar accepts."""
         refuse_fst(grammar, AS_GRAMMAR)
         if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
-    def _searched(self, search: Search) -> Tagger[LabelsT, ArrayT]:
+    def _searched(self, search: Search) -> Tagger[LabelsT]:
         """Return the tagger with another way of searching; one without a grammar has none."""
         del search
         return self
 
-    def without_grammar(self) -> Tagger[LabelsT, ArrayT] | None:
+    def without_grammar(self) -> Tagger[LabelsT] | None:
         """Return the tagger without its grammar; None where it has none."""
         return None
 
@@ -318,7 +331,7 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
         bias: Bias | None = None,
         threads: int = 1,
         on_no_path: OnNoPath = "error",
-    ) -> list[ArrayT]:
+    ) -> list[Any]:
         """Return the probability of each label at each token, float64 [T, L], of each sentence.
 
         Of several tapes, a tuple of arrays for each sentence.
@@ -340,118 +353,289 @@ class Tagger(ABC, Generic[LabelsT, ArrayT]):
             sentences, forced=forced, bias=bias, threads=threads, on_no_path=on_no_path
         )
         tables = [answer.marginals(tape) for tape in answer.tapes]
-        found: Any = tables[0] if len(tables) == 1 else list(zip(*tables, strict=True))
-        return cast("list[ArrayT]", found)
+        return tables[0] if len(tables) == 1 else list(zip(*tables, strict=True))
 
 
-# --- Why a sentence has no legal label sequence ---------------------------------------------------
+# --- Taggers that score by lattices ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A sentence without a legal label sequence: what decides it, and what is known of it."""
+class Composable(Tagger[LabelsT]):
+    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``.
 
-    tagger: Tagger
-    sentence: Data
-    forced: Mapping[str, Any] | None
-    budget: Budget | None
-    columns: Mapping[str, str] = field(default_factory=dict)
+    It scores sentences by lattices; everything else that is asked of it follows from these.
+    """
 
-    def death(self, *, grammar: bool = True, tapes: Sequence[str] | None = None) -> Any:
-        """Return how label sequences die; None where one is legal, or nobody knows.
+    @property
+    def on(self) -> tuple[Tape, ...]:
+        """The tapes of its lattices."""
+        make = engine.Tape
+        return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
 
-        Without the grammar, or with the labels known of some tapes alone, where that is asked.
-        """
-        tagger = self.tagger if grammar else self.tagger.without_grammar() or self.tagger
-        known = self.forced
-        if known is not None and tapes is not None:
-            known = {tape: labels for tape, labels in known.items() if tape in tapes} or None
-        forced = [known] if known is not None else None
-        try:
-            whole = tagger.as_transducer()
-            whole.decoded(Request(self.sentence, forced=forced, budget=self.budget))
-        except NoPathError as error:
-            return error
-        except TooLargeError:  # a chain is not expanded
-            return None
+    @abstractmethod
+    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
+        """Return the lattice of each sentence, with what is known of its labels put in."""
+
+    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
+        """Return how segments of a tape are written as labels of tokens; None: it has none."""
         return None
 
-    def blamed(self) -> tuple[NoPathError | None, str]:
-        """Return how what dies by itself already does so, and words for it."""
-        if self.forced is None:
-            return self.death(), ""
-        ruled = self.tagger.without_grammar() is not None
-        rules = "the grammar" if ruled else "the scheme of the tagger"
-        labels_die, grammar_dies = self.death(grammar=False), self.death(tapes=())
-        if labels_die and grammar_dies and ruled:
-            words = f"{self._labels(grammar=False)} and {rules} are to blame, each by itself"
-            return self.death(), words
-        if grammar_dies:
-            return grammar_dies, f"{rules} alone is to blame, whatever is forced"
-        if labels_die:
-            words = f"{self._labels(grammar=False)} alone, which the scheme of the tagger forbids"
-            return labels_die, words
-        words = f"{self._labels(grammar=True)} and {rules} are to blame, but only together"
-        return self.death(), words
+    def lattice(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+        n: int | None = None,
+        samples: int | None = None,
+        seed: int = 0,
+        budget: int | Budget | None = None,
+    ) -> AnyLattice:
+        """Return one sentence's weighted transducer over all tapes, whole or some of its paths.
 
-    def _labels(self, *, grammar: bool) -> str:
-        """Name the forced labels; of several tapes those that by themselves leave no path."""
-        tapes = list(self.forced or ())
-        alone = [t for t in tapes if self.death(grammar=grammar, tapes=[t])]
-        named = alone if len(tapes) > 1 and alone else tapes
-        what, names = ("column", self.columns) if self.columns else ("tape", {})
-        plural = "s" if len(named) > 1 else ""
-        shown = " and ".join(repr(names.get(tape, tape)) for tape in named)
-        return f"the labels forced by {what}{plural} {shown}"
+        ``normalize="chain"`` is no product of transducers: ask for the lattice of its n best
+        labellings, or of samples.
+
+        Parameters
+        ----------
+        sentence, forced, bias : as for `tag`
+        n : int, optional
+            The lattice of the n best labellings: what holds among these alone. Its log Z is the log
+            of their mass.
+        samples : int, optional
+            The lattice of so many samples: every question is estimated from these.
+            `Lattice.standard_error` says how far a probability may be off.
+        seed : int
+            Of the samples.
+        budget : int or Budget, optional
+            Of the search for the n best, as for `decode`.
+
+        Raises
+        ------
+        OptionError
+            Both `n` and `samples`, or a tagger of segments, whose lattice is whole; neither, under
+            ``normalize="chain"``; samples of a chain with weights other than 1, a grammar, observed
+            labels or biases.
+        NoPathError
+            No labelling is legal, where its n best are asked for.
+        """
+        known = self.evidence(sentence, forced, bias)
+        if (n is not None or samples is not None) and any(map(self.spelling, self.tapes)):
+            raise OptionError(
+                "n= and samples= are for taggers of tokens; of segments all are there"
+            )
+        if n is not None and samples is not None:
+            raise OptionError("n= and samples= are two lattices: ask for one of them")
+        if n is not None:
+            each = None if forced is None else [forced]
+            (paths,) = self.nbest_all(
+                [sentence], n, budget=budget, forced=each, bias=bias, on_no_path="error"
+            )
+            return self._of_paths([p.labels for p in paths], [p.score for p in paths])
+        if samples is not None:
+            count = whole_number(samples, "samples", least=1, narrow=True)
+            rows = Counter(self.sample(sentence, count, seed=seed, forced=forced, bias=bias))
+            shares = [math.log(k / count) for k in rows.values()]
+            return self._of_paths(list(rows), shares, samples=count)
+        (lattice,) = self.transducers([sentence], known)
+        return lattice
+
+    def _of_paths(
+        self, labels: Labels, scores: Sequence[float], samples: int | None = None
+    ) -> AnyLattice:
+        several = labels if len(self.tapes) > 1 else [(one,) for one in labels]
+        row = constructors.joint_paths(several, scores, self.label_sets)
+        return lattices.Lattice(row, samples=samples)
+
+    def sample(
+        self,
+        sentence: SentenceLike,
+        n: int,
+        *,
+        seed: int = 0,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+    ) -> list[Labels]:
+        """Return n independent samples of the labels of a sentence, shaped as ``path.labels``.
+
+        Raises
+        ------
+        OptionError
+            A negative n or seed; of a chain as for `lattice`.
+        """
+        return self.lattice(sentence, forced=forced, bias=bias).sample(n, seed=seed)
+
+    def score(
+        self,
+        sentence: SentenceLike,
+        labels: Labels,
+        *,
+        forced: Forced | None = None,
+        bias: Bias | None = None,
+    ) -> float:
+        """Return the score of labels of all tapes; under the chain rule a log probability.
+
+        Raises
+        ------
+        ShapeError
+            Another number of tapes, or of labels than tokens.
+        LabelError
+            A label that a tape does not have.
+        """
+        return self.lattice(sentence, forced=forced, bias=bias).score(labels)
+
+    def probability(self, sentence: SentenceLike, labels: Labels) -> float:
+        """Return the probability of labels of all tapes; raises as `score`.
+
+        Under the chain rule it is that of the taggers, without weights and grammar.
+        """
+        return self.lattice(sentence).probability(labels)
+
+    def evidence(
+        self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None
+    ) -> Known | None:
+        """Return what is known of the labels of one sentence; None: nothing."""
+        each = None if forced is None else [forced]
+        asked = Request([sentence], forced=each, bias=bias)
+        return None if asked.free else asked.known(self.tapes)
+
+    def __matmul__(self, later: Composable) -> Composition[tuple[list[str], ...]]:
+        """Return ``fstcrf.compose(self, later)``."""
+        if is_fst(later):
+            # Not left to the machine's own operator, which speaks of strings.
+            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
+        if not isinstance(later, Composable):
+            return NotImplemented
+        return composition.compose(self, later)
 
 
-def _explained(
-    error: NoPathError, tagger: Tagger, asked: Request, columns: Mapping[str, str]
-) -> NoPathError:
-    """Return the error with the token where all has died, and with what is to blame for it."""
-    if error.sentence is None:
-        return error
-    known: Any = None if asked.forced is None else asked.forced[error.sentence]
-    if known is not None and not isinstance(known, Mapping):
-        known = {tagger.tapes[0]: known}
-    one = selected(asked.sentences, np.asarray([error.sentence]))
-    death, blame = _Case(tagger, one, known, asked.budget, columns).blamed()
-    why = error if death is None else death
-    return NoPathError(
-        why.reason,
-        position=why.position,
-        sentence=error.sentence,
-        constraints=why.constraints,
-        blame="" if death is None or death.position is None else blame,
-    )
+class Composition(Composable[LabelsT]):
+    """Taggers that decide together; made by `fstcrf.compose`.
 
+    Taggers of tokens are a `fstcrf.taggers.JointCRF`, others a product of their lattices.
+    """
 
-def _with_relaxed(answer: Answer, tagger: Tagger[Any, Any], asked: Request) -> Answer:
-    """Return an answer in which sentences without a path are asked about again, with less known."""
-    for other, known, change in _relaxed(tagger, asked.forced):
-        where = np.flatnonzero(answer.dead)
-        some = selected(asked.sentences, where)
-        mine = None if known is None else [known[i] for i in where.tolist()]
-        part = other.decoded(replace(asked, sentences=some, forced=mine, probabilities=False))
-        answer = answer.with_part(where, part, change)
-    return answer
+    if TYPE_CHECKING:
+        taggers: tuple[Any, ...]  # each writes tapes of its own
+        weights: tuple[float, ...]  # factors of their scores
+        conjuncts: tuple[Acceptor, ...]  # the grammar
+        normalize: Normalize
 
+        # Abstract for nobody who checks types: `fstcrf.load(path, Composition)` names the class.
+        @property
+        def tapes(self) -> tuple[str, ...]: ...  # noqa: D102
+        @property
+        def label_sets(self) -> dict[str, tuple[str, ...]]: ...  # noqa: D102
+        def decoded(self, asked: Request) -> Answer: ...  # noqa: D102
+        def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]: ...  # noqa: D102
+        def __and__(self, grammar: Grammar) -> Self: ...
+        def save(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102
+        def constrained(  # noqa: D102
+            self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
+        ) -> Self: ...
+        def cascade(  # noqa: D102
+            self,
+            sentences: Data,
+            *,
+            threads: int = 1,
+            forced: Sequence[Forced | None] | None = None,
+            bias: Bias | None = None,
+        ) -> tuple[Column, ...]: ...
+        def with_weights(self, *weights: float) -> Self: ...  # noqa: D102
 
-def _relaxed(
-    tagger: Tagger, forced: Sequence[Forced | None] | None
-) -> Iterator[tuple[Tagger[Any, Any], Sequence[Forced | None] | None, Change]]:
-    """Yield a tagger and what is known, with less and less of it."""
-    free = tagger.without_grammar()
-    if free is not None:
-        yield free, forced, "grammar"
-    if forced is not None:
-        yield tagger, None, "forced"
-    if free is not None and forced is not None:
-        yield free, None, "both"
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{tape} ({len(labels)})" for tape, labels in self.label_sets.items())
+        return f"<Composition: {sizes}; {self.normalize}>"
 
+    @property
+    def tape(self) -> str:
+        """Name of the only tape.
 
-def selected(sentences: Data, where: np.ndarray[Any, np.dtype[np.int64]]) -> Data:
-    """Return some sentences, by their numbers."""
-    if isinstance(sentences, Corpus):
-        return sentences.select(where)
-    return [cast("SentenceLike", sentences[i]) for i in where.tolist()]
+        Raises
+        ------
+        OptionError
+            There are several.
+        """
+        if len(self.tapes) > 1:
+            raise OptionError(f"there are several tapes: {', '.join(self.tapes)}")
+        return self.tapes[0]
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """The labels; of several tapes, a tuple of them."""
+        sets = tuple(self.label_sets.values())
+        return sets if len(sets) > 1 else sets[0]
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The tapes as they are decided, where one is before another."""
+        return self.tapes
+
+    @property
+    def conditional(self) -> bool:
+        """Whether the tapes are normalised one by one, by the chain rule."""
+        return False
+
+    def facts(self) -> dict[str, display.Cell]:
+        """Return how the taggers decide together, and under what."""
+        rules = [acceptor.name for acceptor in self.conjuncts]
+        return {
+            "taggers": display.listed([repr(tagger) for tagger in self.taggers]),
+            "decide by": self.normalize,
+            "weights": display.listed([f"{weight:g}" for weight in self.weights]),
+            "grammar": display.listed(rules) or None,
+        }
+
+    def plan(self) -> Plan:
+        """Return what is run: the machine, and what it costs.
+
+        Raises
+        ------
+        OptionError
+            A tagger of segments is among them: lattices of arcs are written out.
+        """
+        raise OptionError("lattices of arcs are written out: lattice(sentence).plan() tells of one")
+
+    def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
+        """Return which features of which tagger pushed which label at a token, and by how much.
+
+        Raises
+        ------
+        OptionError
+            A tagger of segments is among them.
+        """
+        del sentence, token
+        raise OptionError("a tagger of segments is here: explain() is of taggers of tokens")
+
+    def tune_weights(self, dev: Data, **options: Unpack[TuningOptions]) -> Self:
+        """Return the composition with weights chosen on held-out data.
+
+        Options as for `fstcrf.taggers.tuning.tune_weights`.
+
+        Raises
+        ------
+        OptionError
+            A tagger of segments is among them.
+        """
+        del dev, options
+        raise OptionError("a tagger of segments is here: try weights by with_weights()")
+
+    def lattices(self, sentences: Data) -> Sequence[AnyLattice]:
+        """Return the weighted transducer of each sentence, over all tapes.
+
+        Raises
+        ------
+        OptionError
+            ``normalize="chain"``, which is no transducer.
+        """
+        return self.transducers(sentences, None)
+
+    def decide(
+        self, sentences: Data, **options: Unpack[TagOptions]
+    ) -> tuple[list[int], tuple[Column, ...], int]:
+        """Return lengths, a column of labels for each tape, and how many answers are not proven.
+
+        Options and errors as for `decode`.
+        """
+        answer = self._answer(sentences, scores=False, **options)
+        columns = tuple(answer[tape].column() for tape in answer.tapes)
+        return Ragged(answer.offsets).lengths.tolist(), columns, int((~answer.exact).sum())

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, Unpack, cast
 
 from fstcrf import display
-from fstcrf.arguments import is_fst
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
 from fstcrf.machines.topology import topology_machine
-from fstcrf.ragged import Ragged
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Bias as JointBias
@@ -28,7 +25,7 @@ from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
-from fstcrf.taggers.tagger import ArrayT, LabelsT, OnNoPath, Tagger, TagOptions
+from fstcrf.taggers.tagger import Composable, Composition, Labels, LabelsT, OnNoPath
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
 
@@ -38,37 +35,30 @@ if TYPE_CHECKING:
     from fstcrf import lattices
     from fstcrf.kernel import Budget
     from fstcrf.lattices import (
-        JointLattice,
         Lattice,
         TapeLattice,
         distributions,
-        engine,
     )
     from fstcrf.lattices.distributions import Distributions
-    from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import openfst, plans
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-    from fstcrf.taggers import batches, chain, chainlattice, composition, explain, tuning
+    from fstcrf.taggers import batches, chain, composition, explain, tuning
     from fstcrf.taggers import product as products
-    from fstcrf.taggers.chainlattice import ChainLattice
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.model import explain as model_explain
     from fstcrf.taggers.model import options as model_options
     from fstcrf.taggers.model import potentials, training
     from fstcrf.taggers.model.explain import Explanation, Weight
-    from fstcrf.taggers.product import Product
-    from fstcrf.taggers.segmental import SegmentCRF
-    from fstcrf.taggers.spelling import Spelling
     from fstcrf.taggers.tuning import TuningOptions
 else:  # a tagger that is loaded does not wait for what few calls need
-    batches, chain, chainlattice, composition, explain, tuning = (
+    batches, chain, composition, explain, tuning = (
         LazyModule(f"fstcrf.taggers.{name}")
-        for name in ("batches", "chain", "chainlattice", "composition", "explain", "tuning")
+        for name in ("batches", "chain", "composition", "explain", "tuning")
     )
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
-    lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
+    lattices = LazyModule("fstcrf.lattices")
     distributions = LazyModule("fstcrf.lattices.distributions")
     model_explain = LazyModule("fstcrf.taggers.model.explain")
     model_options = LazyModule("fstcrf.taggers.model.options")
@@ -76,43 +66,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
     potentials = LazyModule("fstcrf.taggers.model.potentials")
     products = LazyModule("fstcrf.taggers.product")
 
-LatticeT = TypeVar("LatticeT", bound="Lattice")
 P = ParamSpec("P")
-
-
-class Composable(Tagger[LabelsT, ArrayT]):
-    """What composes: ``a @ b``, and what a grammar constrains: ``a & grammar``.
-
-    It scores sentences by lattices; everything else that is asked of it follows from these.
-    """
-
-    @property
-    def on(self) -> tuple[Tape, ...]:
-        """The tapes of its lattices."""
-        make = engine.Tape
-        return tuple(make(t, labels, segments=False) for t, labels in self.label_sets.items())
-
-    @abstractmethod
-    def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
-        """Return the lattice of each sentence, with what is known of its labels put in."""
-
-    def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
-        """Return how segments of a tape are written as labels of tokens; None: it has none."""
-        return None
-
-    def __matmul__(
-        self, later: Composable
-    ) -> (
-        Composition[tuple[list[str], ...], tuple[Floats, ...]]
-        | Product[tuple[list[str], ...], tuple[Floats, ...]]
-    ):
-        """Return ``fstcrf.compose(self, later)``."""
-        if is_fst(later):
-            # Not left to the machine's own operator, which speaks of strings.
-            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
-        if not isinstance(later, Composable):
-            return NotImplemented
-        return composition.compose(self, later)
 
 
 # --- One tagger -----------------------------------------------------------------------------------
@@ -140,7 +94,7 @@ def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
     return trained
 
 
-class CRF(Model, Composable[list[str], Floats]):
+class CRF(Model, Composable[list[str]]):
     """A conditional random field: a `Model` that tags, with the same parameters.
 
     Made by `CRF.train` or `fstcrf.load`.
@@ -213,7 +167,7 @@ class CRF(Model, Composable[list[str], Floats]):
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> Composition[list[str], Floats]:
+    ) -> JointCRF[list[str]]:
         """Return the tagger under a grammar.
 
         Parameters
@@ -233,17 +187,7 @@ class CRF(Model, Composable[list[str], Floats]):
 
     if TYPE_CHECKING:
 
-        def __and__(self, grammar: Grammar) -> Composition[list[str], Floats]: ...
-
-        @overload  # type: ignore[override]
-        def __matmul__(
-            self, later: CRF | Composition
-        ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
-        @overload
-        def __matmul__(
-            self, later: SegmentCRF | Product
-        ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
-        def __matmul__(self, later: Any) -> Any: ...
+        def __and__(self, grammar: Grammar) -> JointCRF[list[str]]: ...
 
     # --- Tagging ------------------------------------------------------------------------------
 
@@ -267,7 +211,7 @@ class CRF(Model, Composable[list[str], Floats]):
         )
         return found.with_posterior(lambda: whole().posterior(asked, known))
 
-    def as_transducer(self) -> Composition[list[str], Floats]:
+    def as_transducer(self) -> JointCRF[list[str]]:
         """Return the composition of this tagger alone."""
         return self._composed
 
@@ -278,8 +222,8 @@ class CRF(Model, Composable[list[str], Floats]):
         return {"forced": known.forced.get(self.tape), "bias": known.bias.get(self.tape)}
 
     @made_once
-    def _composed(self) -> Composition[list[str], Floats]:
-        return Composition((self,), (1.0,))
+    def _composed(self) -> JointCRF[list[str]]:
+        return JointCRF((self,), (1.0,))
 
     def tag(
         self,
@@ -317,8 +261,15 @@ class CRF(Model, Composable[list[str], Floats]):
         *,
         forced: JointForced | None = None,
         bias: JointBias | None = None,
+        n: int | None = None,
+        samples: int | None = None,
+        seed: int = 0,
+        budget: int | Budget | None = None,
     ) -> TapeLattice:
-        """Return one sentence's weighted transducer; arguments as for `tag`."""
+        """Return one sentence's weighted transducer; as for `Composable.lattice`."""
+        if n is not None or samples is not None:
+            options: Any = {"n": n, "samples": samples, "seed": seed, "budget": budget}
+            return super().lattice(sentence, forced=forced, bias=bias, **options)
         each = None if forced is None else [forced]
         known = self._known(Request([sentence], forced=each, bias=bias))
         rows, added = known.get("forced"), known.get("bias")
@@ -378,8 +329,8 @@ class CRF(Model, Composable[list[str], Floats]):
 # --- Several taggers ------------------------------------------------------------------------------
 
 
-class Composition(JointModel, Composable[LabelsT, ArrayT]):
-    """Taggers that decide together; made by `fstcrf.compose`.
+class JointCRF(JointModel, Composition[LabelsT]):
+    """CRFs that decide together; made by `fstcrf.compose`.
 
     Parameters, and errors where they do not go together, are those of
     `fstcrf.taggers.jointmodel.JointModel`; its taggers are CRFs.
@@ -388,7 +339,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
     taggers: tuple[CRF, ...]
 
     @classmethod
-    def of(cls, model: JointModel) -> Composition[LabelsT, ArrayT]:
+    def of(cls, model: JointModel) -> JointCRF[LabelsT]:
         """Return a tagger of models composed."""
         parts = {field.name: getattr(model, field.name) for field in fields(JointModel)}
         taggers = tuple(t if isinstance(t, CRF) else CRF.of(t) for t in model.taggers)
@@ -406,67 +357,53 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> Composition[LabelsT, ArrayT]:
+    ) -> JointCRF[LabelsT]:
         """Return the composition under one more grammar; as for `CRF.constrained`."""
         whole = replace(self, search=search or self.search, budget=budget or self.budget)
         return whole.under(grammar)
 
     if TYPE_CHECKING:
 
-        def __and__(self, grammar: Grammar) -> Composition[LabelsT, ArrayT]: ...
-
-        @overload  # type: ignore[override]
-        def __matmul__(
-            self, later: CRF | Composition
-        ) -> Composition[tuple[list[str], ...], tuple[Floats, ...]]: ...
-        @overload
-        def __matmul__(
-            self, later: SegmentCRF | Product
-        ) -> Product[tuple[list[str], ...], tuple[Floats, ...]]: ...
-        def __matmul__(self, later: Any) -> Any: ...
-
-    def facts(self) -> dict[str, display.Cell]:
-        """Return how the taggers decide together, and under what."""
-        rules = [acceptor.name for acceptor in self.conjuncts]
-        return {
-            "taggers": display.listed([repr(tagger) for tagger in self.taggers]),
-            "decide by": self.normalize,
-            "weights": display.listed([f"{weight:g}" for weight in self.weights]),
-            "grammar": display.listed(rules) or None,
-        }
+        def __and__(self, grammar: Grammar) -> JointCRF[LabelsT]: ...
 
     # --- One sentence -------------------------------------------------------------------------
 
-    @overload
-    def lattice(
-        self: Composition[tuple[list[str], ...], tuple[Floats, ...]],
-        sentence: SentenceLike,
-        *,
-        forced: JointForced | None = None,
-        bias: JointBias | None = None,
-    ) -> JointLattice | ChainLattice: ...
-    @overload
-    def lattice(
-        self: Composition[list[str], Floats],
-        sentence: SentenceLike,
-        *,
-        forced: JointForced | None = None,
-        bias: JointBias | None = None,
-    ) -> TapeLattice: ...
-    def lattice(
+    def sample(
         self,
         sentence: SentenceLike,
+        n: int,
+        *,
+        seed: int = 0,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+    ) -> list[Labels]:
+        """Return n independent samples of the labels of a sentence; as for `Composable.sample`."""
+        if not self.conditional:
+            return super().sample(sentence, n, seed=seed, forced=forced, bias=bias)
+        known = self.evidence(sentence, forced, bias)
+        return chain.samples(self, sentence, n, seed=seed, known=known)
+
+    def score(
+        self,
+        sentence: SentenceLike,
+        labels: Labels,
         *,
         forced: JointForced | None = None,
         bias: JointBias | None = None,
-    ) -> Lattice | ChainLattice:
-        """Return one sentence's weighted transducer over all tapes; arguments as for `tag`."""
-        each = None if forced is None else [forced]
-        known = self._known(Request([sentence], forced=each, bias=bias))
-        if self.conditional:
-            mine = None if known is None else known.of_sentence(0)
-            return chainlattice.ChainLattice(self, sentence, mine)
-        return batches.lattices(self, [sentence], known)[0]
+    ) -> float:
+        """Return the score of labels of all tapes; under the chain rule a log probability."""
+        if not self.conditional:
+            return super().score(sentence, labels, forced=forced, bias=bias)
+        return chain.score(self, sentence, labels, self.evidence(sentence, forced, bias))
+
+    def probability(self, sentence: SentenceLike, labels: Labels) -> float:
+        """Return the probability of labels of all tapes.
+
+        Under the chain rule it is that of the taggers, without weights and grammar.
+        """
+        if not self.conditional:
+            return super().probability(sentence, labels)
+        return chain.probability(self, sentence, labels)
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much."""
@@ -492,7 +429,11 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
             ``normalize="chain"``, which is no transducer.
         """
         if self.conditional:
-            raise OptionError("normalize='chain' is no product of transducers: ask lattice()")
+            raise OptionError(
+                "normalize='chain' is no product of transducers: ask lattice(sentence, n=50) of "
+                "its best labellings, lattice(sentence, samples=1000) of samples, or compose with "
+                "normalize='product'"
+            )
         return batches.lattices(self, sentences, known)
 
     def posterior(self, asked: Request, known: Known | None) -> Distributions:
@@ -502,50 +443,23 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
             dict.fromkeys(self.tapes, several), asked.budget, asked.threads
         )
 
-    def decision(self) -> Composition[LabelsT, ArrayT]:
+    def decision(self) -> JointCRF[LabelsT]:
         """Return itself: it decides all tapes together."""
         return self
 
-    def as_transducer(self) -> Composition[LabelsT, ArrayT]:
+    def as_transducer(self) -> JointCRF[LabelsT]:
         """Return the composition with ``normalize="product"``: the same labellings are legal."""
         return replace(self, normalize="product") if self.conditional else self
 
     def _known(self, asked: Request) -> Known | None:
         return None if asked.free else asked.known(self.tapes)
 
-    def _searched(self, search: Search) -> Composition[LabelsT, ArrayT]:
+    def _searched(self, search: Search) -> JointCRF[LabelsT]:
         return self if search == self.search else replace(self, search=search)
 
-    def without_grammar(self) -> Composition[LabelsT, ArrayT] | None:
+    def without_grammar(self) -> JointCRF[LabelsT] | None:
         """Return the same taggers without a grammar; None where there is none."""
         return replace(self, conjuncts=()) if self.conjuncts else None
-
-    def decide(
-        self, sentences: Data, **options: Unpack[TagOptions]
-    ) -> tuple[list[int], tuple[Column, ...], int]:
-        """Return lengths, a column of labels for each tape, and how many answers are not proven.
-
-        Options and errors as for `decode`.
-        """
-        answer = self._answer(sentences, scores=False, **options)
-        columns = tuple(answer[tape].column() for tape in answer.tapes)
-        return Ragged(answer.offsets).lengths.tolist(), columns, int((~answer.exact).sum())
-
-    @overload
-    def lattices(
-        self: Composition[tuple[list[str], ...], tuple[Floats, ...]], sentences: Data
-    ) -> list[JointLattice]: ...
-    @overload
-    def lattices(self: Composition[list[str], Floats], sentences: Data) -> list[TapeLattice]: ...
-    def lattices(self, sentences: Data) -> Sequence[Lattice]:
-        """Return the weighted transducer of each sentence, over all tapes.
-
-        Raises
-        ------
-        OptionError
-            ``normalize="chain"``, which is no transducer.
-        """
-        return self.transducers(sentences)
 
     def marginals_all(
         self,
@@ -555,18 +469,18 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         bias: JointBias | None = None,
         threads: int = 1,
         on_no_path: OnNoPath = "error",
-    ) -> list[ArrayT]:
+    ) -> list[Any]:
         """Return the probability of each label at each token; as for `Tagger.marginals_all`."""
         if self.conditional:
             raise OptionError(
-                f"normalize='chain' has marginals of its first tape alone: ask lattice(sentence)."
-                f"marginals({self.order[0]!r}), or estimate the others from its samples"
+                "normalize='chain' has no marginals in closed form: estimate them from samples, "
+                "lattice(sentence, samples=1000).marginals(tape)"
             )
         if on_no_path != "error":
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}
             return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
         known = self._known(Request(sentences, forced=forced, bias=bias))
-        return cast("list[ArrayT]", batches.marginals(self, sentences, threads, known))
+        return cast("list[Any]", batches.marginals(self, sentences, threads, known))
 
     def cascade(
         self,
@@ -592,9 +506,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
         with plans.gathered():
             return batches.cascade(self, sentences, known=known, threads=threads)
 
-    def tune_weights(
-        self, dev: Data, **options: Unpack[TuningOptions]
-    ) -> Composition[LabelsT, ArrayT]:
+    def tune_weights(self, dev: Data, **options: Unpack[TuningOptions]) -> JointCRF[LabelsT]:
         """Return the composition with weights chosen on held-out data.
 
         Options as for `fstcrf.taggers.tuning.tune_weights`.
@@ -603,7 +515,7 @@ class Composition(JointModel, Composable[LabelsT, ArrayT]):
             return tuning.tune_weights(self, dev, **options)
 
 
-def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Composition:
+def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | JointCRF:
     """Read a model file of fstcrf's own: a tagger or a composition of taggers.
 
     `mmap` maps it, as `fstcrf.load` says.
@@ -616,4 +528,4 @@ def load(path: str | os.PathLike[str], *, mmap: bool | None = None) -> CRF | Com
         The file cannot be opened.
     """
     model = jointmodel.read(path, mapped=mmap)
-    return CRF.of(model) if isinstance(model, Model) else Composition.of(model)
+    return CRF.of(model) if isinstance(model, Model) else JointCRF.of(model)

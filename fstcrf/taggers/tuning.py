@@ -80,7 +80,7 @@ def tune_weights(
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointCRF
         Its own weights are forgotten.
     dev : Corpus or sequence of sentences
         Sentences that no tagger was trained on, with gold labels of the tapes.

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from fstcrf import Composition, compose
+from fstcrf import compose
 from fstcrf.ext.inspect import Access, Workbench, server
+from fstcrf.taggers import JointCRF
 from tests.benchmarks.chained import chained, held_out
 from tests.benchmarks.work import answer
 
@@ -34,7 +35,7 @@ _CLIENT = "from tests.benchmarks.inspected import client; client()"
 
 def serve(data: str, models: str, rounds: int, *, quick: bool) -> dict[str, Any]:
     """Return milliseconds of the medians: of single questions, and of 50 that come at once."""
-    joint: Composition = compose(*chained(Path(data), Path(models), quick=quick))
+    joint: JointCRF = compose(*chained(Path(data), Path(models), quick=quick))
     bench = Workbench(joint, "three")
     listening = server.bound("127.0.0.1", 0)
     threading.Thread(target=server.serve, args=(bench, listening, Access()), daemon=True).start()

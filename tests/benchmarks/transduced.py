@@ -35,7 +35,7 @@ def machine_of(moves: Sequence[Move], final: Sequence[float], sizes: tuple[int, 
     source, read, write, target = (np.asarray(c, dtype=np.int32) for c in columns[:4])
     names = [tuple(map(str, range(size))) for size in sizes]
     ends = np.asarray(final, dtype=np.float64)
-    return Machine(source, read, write, target, columns[4], ends, names[0], names[1], "log")
+    return Machine(source, read, write, target, columns[4], ends, names[0], names[1])
 
 
 def spans(labels: int) -> Machine:

@@ -257,7 +257,7 @@ def second_order(rng: Any, tokens: int) -> Case:
 
 
 def chain_rule(rng: Any, tokens: int) -> Case:
-    """Two taggers, the second of which reads the labels of the first."""
+    """The labellings of two taggers, the second of which reads the labels of the first."""
     first = _tagger("label", "U:%x[0,word]\nB\n")
     second = _tagger("z", "U:%x[0,word]\nU2:%y[0,label]\nB\n", reads=(first,))
     words = rng.choice([*"abc"], tokens).tolist()
@@ -272,7 +272,8 @@ def chain_rule(rng: Any, tokens: int) -> Case:
         rows = [[f"U:{word}", f"U2:{label}"] for word, label in zip(words, y, strict=True)]
         for z, its in shares(second, rows):
             ways.append(Way(own + its, {"label": units(y), "z": units(z)}))
-    lattice = fstcrf.compose(first, second, normalize="chain").lattice({"word": words})
+    chain = fstcrf.compose(first, second, normalize="chain")
+    lattice = chain.lattice({"word": words}, n=len(ways), budget=10**6)
     tapes = {"label": Tape(first.labels), "z": Tape(second.labels)}
     return _case(lattice, tokens, tapes, ways)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 
 import fstcrf
 from fstcrf import Grammar
-from tests.laws import gaps
 from tests.laws.asking import differs, marginals
 from tests.laws.kinds import KINDS, RULES, Case, Facts, Rule, log_sum, units
 
@@ -106,7 +104,8 @@ def wanted(operation: str, a: Case, b: Case) -> Any:
     if operation.startswith("coupling"):
         one, two = a.under(a.first), b.under(b.first)
         table = np.broadcast_to(_scores(a, b, operation), (a.tokens, len(a.labels), len(b.labels)))
-        total += table[np.arange(a.tokens), one[:, None], two[None]].sum(axis=-1)
+        met = table[np.arange(a.tokens), one[:, None], two[None]]
+        total += np.where((one[:, None] >= 0) & (two >= 0), met, 0.0).sum(axis=-1)
     log_z, flat = log_sum(total.ravel()), total.ravel()
     order = np.argsort(-flat, kind="stable")[:_N]
     best, shares = divmod(int(order[0]), len(b.ways)), np.exp(total - log_z)
@@ -129,8 +128,25 @@ def check(left: str, right: str, operation: str, *, wrong: bool = False) -> None
 @pytest.mark.parametrize("left", BESIDE)
 def test_two_lattices_are_the_pairs_of_their_ways(left: str, right: str) -> None:
     for operation in OPERATIONS:
-        cell = left, right, operation
-        gaps.hold(gaps.ALGEBRA, cell, partial(check, *cell))
+        check(left, right, operation)
+
+
+@pytest.mark.parametrize("right", ["segments", "words"])
+@pytest.mark.parametrize("left", ["chain", "second order", "chain rule"])
+def test_spans_of_labels_are_those_that_they_were_alone(left: str, right: str) -> None:
+    """A scheme reads the labels of tokens, whatever stands beside them."""
+    a, b = made(left, 3, 1), made(right, 3, 2)
+    both = a.lattice @ b.lattice
+    for scheme in (None, "iob2", "iob1"):
+        alone = dict(a.lattice.probable_spans(0.0, tape=a.first, scheme=scheme))
+        beside = dict(both.probable_spans(0.0, tape=a.first, scheme=scheme))
+        assert beside == pytest.approx(alone)
+        assert len(beside) > 3
+        shares = both.span_probabilities([tuple(one) for one in alone], tape=a.first, scheme=scheme)
+        assert shares == pytest.approx(list(alone.values()))
+    assert both.minimum_risk("span", tape=a.first).expected == pytest.approx(
+        a.lattice.minimum_risk("span", tape=a.first).expected
+    )
 
 
 # --- The laws notice ------------------------------------------------------------------------------
@@ -153,8 +169,3 @@ def test_couplings_and_grammars_that_are_ignored_are_noticed(
         monkeypatch.setitem(OPERATIONS, operation, (plain, *OPERATIONS[operation][1:]))
         with pytest.raises(AssertionError):
             check(left, "chain", operation)
-
-
-def test_every_gap_is_a_gap() -> None:
-    cells = {gaps.gap_of(gaps.ALGEBRA, *cell) for cell in product(BESIDE, BESIDE, OPERATIONS)}
-    assert cells == {None, *gaps.ALGEBRA}

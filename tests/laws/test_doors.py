@@ -8,10 +8,11 @@ from functools import cache
 
 import pytest
 
-from fstcrf import CRF, Composition
+from fstcrf import CRF
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.lattices.emissions import batch
 from fstcrf.lattices.emissions.structure import structure
+from fstcrf.taggers import JointCRF
 from tests.laws.doors import DOORS, Door
 from tests.laws.questions import QUESTIONS, Answer, Question, Told, truth
 
@@ -127,7 +128,7 @@ def test_the_law_notices_arrays_without_their_grammar(monkeypatch: pytest.Monkey
 
 
 def test_the_law_notices_pipelines_without_their_grammar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Composition, "constrained", lambda self, *_, **__: self)
+    monkeypatch.setattr(JointCRF, "constrained", lambda self, *_, **__: self)
     for door in ("joint pipeline", "loaded pipeline", "composition"):
         check(DOORS[door], "plain")
         with pytest.raises(AssertionError):

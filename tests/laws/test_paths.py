@@ -18,6 +18,7 @@ from fstcrf.ext.feedback import FeedbackLearner
 from fstcrf.ext.filling import fill_conllu
 from fstcrf.ext.report.history import History
 from fstcrf.ext.rules import learn_rules
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.pipelines.trained import TrainedPipeline
 from fstcrf.text.corpus import read_items
 from fstcrf.text.corpus.collection import CorpusFiles
@@ -69,7 +70,7 @@ WRITERS: Doors = {
     "TokenDecoder.save": TokenDecoder(["O", "B-A", "I-A"]).save,
     "Lexicon.write": Lexicon.from_words(["a"]).write,
     "Consistency.save": Consistency([Violation("same", ("A", "B"), -1.0)]).save,
-    "pipeline.save": TrainedPipeline(fstcrf.Composition((TAGGER,), (1.0,))).save,
+    "pipeline.save": TrainedPipeline(JointCRF((TAGGER,), (1.0,))).save,
     "FeedbackLearner.create": lambda path: FeedbackLearner.create(path, TAGGER),
     "write_columns": lambda path: fstcrf.write_columns(DATA, path),
     "fill_conllu, to": lambda path: fill_conllu(io.BytesIO(ROW), path, {}),

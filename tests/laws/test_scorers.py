@@ -13,7 +13,7 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus, Grammar, SegmentCRF
-from fstcrf.constraints import pairs
+from fstcrf.constraints import at_most, pairs
 from fstcrf.errors import GrammarError, LabelError, ModelFileError, NoPathError, OptionError
 from fstcrf.taggers.product import Product
 
@@ -271,9 +271,29 @@ def test_grammars_that_refuse() -> None:
     assert free.tag_all(ASKED) == SEGMENTS.tag_all(ASKED)
 
 
+def test_a_cascade_of_taggers_that_read_none_of_each_other() -> None:
+    """They decide alone, each under what the grammar says of its tapes, and what is known."""
+    once = at_most(1, "LOC", tape="tag")
+    joint = (SEGMENTS @ POS) & once
+    bias = {"tag": {"B-LOC": 0.5}}
+    columns = joint.cascade(ASKED, bias=bias)
+    assert [c.strings() for c in columns] == [
+        [label for labels in one.tag_all(ASKED, bias=said) for label in labels]
+        for one, said in ((SEGMENTS & once, bias["tag"]), (POS, None))
+    ]
+    assert [c.strings() for c in joint.decide(ASKED)[1]] == [
+        [label for row in joint.tag_all(ASKED) for label in row[k]] for k in range(2)
+    ]
+
+
 @pytest.mark.parametrize(
     ("ask", "error", "text"),
     [
+        (lambda: ((SEGMENTS @ POS) & NO_VERB_THERE).cascade(ASKED), OptionError, "no cascade"),
+        ((SEGMENTS @ POS).plan, OptionError, "written out"),
+        (lambda: (SEGMENTS @ POS).explain(ASKED[0], 0), OptionError, "explain() is of"),
+        (lambda: (SEGMENTS @ POS).tune_weights(DATA), OptionError, "with_weights()"),
+        (lambda: SEGMENTS.lattice(ASKED[0], n=2), OptionError, "of segments all are there"),
         (lambda: SEGMENTS @ SINGLES, OptionError, "two taggers of the tape 'tag'"),
         (lambda: fstcrf.compose(SEGMENTS, POS, READING), OptionError, "reads the tape 'pos'"),
         (lambda: SEGMENTS & Grammar.shipped("bio"), GrammarError, "the label of each segment"),

@@ -77,7 +77,6 @@ def machine_of(
         final=np.asarray(final, dtype=np.float64),
         input_symbols=tuple(reads),
         output_symbols=tuple(writes),
-        semiring="log",
     )
 
 

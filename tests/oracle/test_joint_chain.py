@@ -5,6 +5,8 @@ Its answers: `tests/property/test_joint_laws.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,8 @@ from fstcrf.arrays import Floats
 from fstcrf.constraints import pairs
 from fstcrf.errors import InexactWarning, NoPathError, OptionError
 from fstcrf.kernel import Budget
-from fstcrf.taggers import ChainLattice, Composition
+from fstcrf.lattices import Path
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.chain import best
 from fstcrf.taggers.jointmodel import BUDGET
@@ -34,29 +37,30 @@ from tests.support.joint_cases import (
 pytestmark = pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
 
 
-def chained(parts: list[CRF], **options: object) -> Composition:
+def chained(parts: list[CRF], **options: object) -> JointCRF:
     composition = compose(*parts, normalize="chain", **options)  # type: ignore[call-overload]
-    assert isinstance(composition, Composition)
+    assert isinstance(composition, JointCRF)
     return composition
 
 
-def chain_lattice(composition: Composition, sentence: object) -> ChainLattice:
-    lattice = composition.lattice(sentence)  # type: ignore[call-overload]
-    assert isinstance(lattice, ChainLattice)
-    return lattice
+def ranked(composition: JointCRF, sentence: Any, n: int = 1, **options: Any) -> list[Path]:
+    (paths,) = composition.nbest_all([sentence], n, **options)
+    return paths
 
 
 @pytest.mark.parametrize("case", ["pair", "three in a row", "order 2", "conditioned arcs"])
-def test_samples_marginals_and_log_z(case: str) -> None:
+def test_samples(case: str) -> None:
     parts = taggers(case)
     sentence = min(TEST, key=lambda s: abs(len(s["word"]) - 2))
     truth = Truth(parts, sentence, normalize="chain")
-    lattice = chain_lattice(chained(parts), sentence)
-    assert_frequencies(lattice.sample(4000, seed=3), truth)
-    assert lattice.sample(3, seed=3) == lattice.sample(3, seed=3)
-    assert lattice.sample(0) == []
-    np.testing.assert_allclose(lattice.marginals("pos"), truth.marginals(0), rtol=1e-9, atol=1e-12)
-    assert lattice.log_partition() == 0.0
+    composition = chained(parts)
+    drawn: list[Any] = composition.sample(sentence, 4000, seed=3)
+    assert_frequencies(drawn, truth)
+    assert composition.sample(sentence, 3, seed=3) == composition.sample(sentence, 3, seed=3)
+    assert composition.sample(sentence, 0) == []
+    for labels, score in list(truth.scores.items())[:50]:
+        assert close(composition.score(sentence, labels), score)
+        assert close(composition.probability(sentence, labels), float(np.exp(score)))
 
 
 @pytest.mark.parametrize("case", ["pair", "three in a row"])
@@ -64,8 +68,9 @@ def test_its_n_best_and_samples_are_lattices(case: str) -> None:
     """Of all labellings they answer what enumeration says; of samples within their errors."""
     parts = taggers(case)
     sentence = min(TEST, key=lambda s: abs(len(s["word"]) - 2))
-    truth, view = Truth(parts, sentence, normalize="chain"), chain_lattice(chained(parts), sentence)
-    every, drawn = view.pruned(100_000), view.sampled(4000, seed=5)
+    truth, view = Truth(parts, sentence, normalize="chain"), chained(parts)
+    every = view.lattice(sentence, n=100_000)
+    drawn = view.lattice(sentence, samples=4000, seed=5)
     alive = {labels: score for labels, score in truth.scores.items() if score > -np.inf}
     p = np.exp(list(alive.values()))
     assert every.tapes == drawn.tapes == view.tapes
@@ -74,16 +79,21 @@ def test_its_n_best_and_samples_are_lattices(case: str) -> None:
     for k, tape in enumerate(view.tapes):
         wanted = truth.marginals(k)
         np.testing.assert_allclose(every.marginals(tape), wanted, atol=1e-9)
-        bound = 4.5 * np.sqrt(np.maximum(wanted * (1 - wanted), 1e-3) / 4000)
+        bound = 4.5 * drawn.standard_error(np.clip(wanted, 1e-3, 1 - 1e-3))
         assert (np.abs(drawn.marginals(tape) - wanted) <= bound).all()
     best = max(alive, key=alive.__getitem__)
-    assert every.best().labels == best == view.pruned(1).best().labels
+    assert every.best().labels == best == view.lattice(sentence, n=1).best().labels
     assert every.probability(best) == pytest.approx(np.exp(alive[best]), abs=1e-9)
-    few = view.pruned(3)
-    assert [path.labels for path in few.nbest(9)] == [path.labels for path in view.nbest(3)]
+    few, best_three = view.lattice(sentence, n=3), ranked(view, sentence, 3)
+    assert [path.labels for path in few.nbest(9)] == [path.labels for path in best_three]
     assert few.log_partition() == pytest.approx(float(np.log(np.sort(p)[-3:].sum())), abs=1e-9)
-    empty = chain_lattice(chained(parts), {"word": []})
-    assert empty.pruned(3).log_partition() == empty.sampled(5).log_partition() == 0.0
+    some: Any
+    for some in ({"n": 3}, {"samples": 5}):
+        assert view.lattice({"word": []}, **some).log_partition() == 0.0
+    with pytest.raises(OptionError, match="only a lattice as"):
+        every.standard_error(0.5)
+    with pytest.raises(OptionError, match="ask for one of them"):
+        view.lattice(sentence, n=1, samples=1)
 
 
 @pytest.mark.thorough
@@ -98,7 +108,7 @@ def test_a_budget_gives_a_bound(case: str, budget: int) -> None:
         truth = Truth(parts, sentence, composition.weights, normalize="chain")
         (batch,) = composition.paths_all([sentence], budget=budget)
         assert batch is not None
-        for path in (batch, chain_lattice(composition, sentence).best(budget=budget)):
+        for path in (batch, *ranked(composition, sentence, 2, budget=budget)[:1]):
             assert close(truth.scores[path.labels], path.score)
             assert path.bound >= truth.best - 1e-9
             assert path.bound >= path.score
@@ -119,8 +129,7 @@ def test_where_the_budget_finds_nothing_legal_something_legal_is_given(budget: i
     for sentence in TEST:
         truth = Truth(parts, sentence, (), composition.conjuncts, "chain")
         (path,) = composition.paths_all([sentence], budget=budget)
-        single = chain_lattice(composition, sentence).best(budget=budget)
-        for found in (path, single):
+        for found in (path, *ranked(composition, sentence, 2, budget=budget)[:1]):
             assert found is not None
             assert close(found.score, truth.scores[found.labels])
             assert found.bound >= truth.best - 1e-9
@@ -148,33 +157,18 @@ def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
     assert [path is None for path in found] == [False, True, False, True]
     for sentence in (data[1], data[3]):
         with pytest.raises(NoPathError):
-            chain_lattice(composition, sentence).best()
+            composition.tag(sentence)
 
 
-OTHER = {
-    "entropy": (),
-    "arc_marginals": (),
-    "max_marginals": (),
-    "restrict": (None,),
-    "scale": (0.5,),
-    "weighted": (0.5,),
-    "span_probability": (0, 1, "X"),
-    "probable_spans": (),
-    "minimum_risk": (),
-    "to_fst": (),
-    "plan": (),
-}
-
-
-@pytest.mark.parametrize("name", OTHER)
-def test_everything_else_raises_and_names_sampling(name: str) -> None:
-    lattice = chain_lattice(chained(taggers("pair")), TEST[0])
-    with pytest.raises(OptionError, match=r"sampled\(n\) or pruned\(n\)"):
-        getattr(lattice, name)(*OTHER[name])
-    with pytest.raises(OptionError, match=r"sampled\(n\) or pruned\(n\)"):
-        lattice.marginals("chunk")
-    with pytest.raises(AttributeError, match="nothing"):
-        getattr(lattice, "nothing")  # noqa: B009 (mypy knows that there is none)
+def test_everything_else_is_asked_of_samples_or_of_the_n_best() -> None:
+    composition = chained(taggers("pair"))
+    for ask in (
+        lambda: composition.lattice(TEST[0]),
+        lambda: composition.lattices(TEST),
+        lambda: composition.marginals_all(TEST),
+    ):
+        with pytest.raises(OptionError, match=r"lattice\(sentence, samples=1000\)"):
+            ask()
 
 
 def test_sums_need_probabilities() -> None:
@@ -183,23 +177,15 @@ def test_sums_need_probabilities() -> None:
         chained(parts, weights=(1.0, 0.5)),
         chained(parts, grammar=GRAMMARS["first tape"]()),
     ):
-        lattice = chain_lattice(composition, TEST[0])
-        for ask in (
-            lattice.log_partition,
-            lambda lattice=lattice: lattice.sample(1),
-            lambda lattice=lattice: lattice.marginals("pos"),
-        ):
-            with pytest.raises(OptionError, match="weights of 1 and no grammar"):
-                ask()
-        with pytest.raises(OptionError, match="first tape"):
-            composition.marginals_all(TEST)
+        with pytest.raises(OptionError, match="weights of 1 and no grammar"):
+            composition.lattice(TEST[0], samples=1)
 
 
 # --- Budgets ------------------------------------------------------------------------------------
 
 
 def counted_looks(
-    monkeypatch: pytest.MonkeyPatch, composition: Composition, budget: int | Budget | None
+    monkeypatch: pytest.MonkeyPatch, composition: JointCRF, budget: int | Budget | None
 ) -> int:
     """Return how many labellings of the earlier tapes the last tagger is asked about."""
     looks = 1  # the cascade's
@@ -247,8 +233,7 @@ def test_time_ends_a_search(case: str) -> None:
         assert path is not None
         assert path.score == first.score
         truth = Truth(parts, sentence, composition.weights, normalize="chain")
-        lattice = chain_lattice(composition, sentence)
-        for found in (path, lattice.best(budget=over), *lattice.nbest(2, budget=over)[:1]):
+        for found in (path, *ranked(composition, sentence, 2, budget=over)[:1]):
             assert close(truth.scores[found.labels], found.score)
             assert found.bound >= truth.best - 1e-9
     assert composition.decide(data, budget=over)[2] == sum(
@@ -272,14 +257,12 @@ def test_time_is_looked_at_inside_a_long_sentence(monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_not_proven_is_warned_of_once_a_call() -> None:
     composition = chained(taggers("pair"), weights=(0.01, 0.01))
-    lattice = chain_lattice(composition, LONG)
     for ask in (
         lambda: composition.tag_all([LONG, LONG]),
         lambda: composition.tag(LONG),
         lambda: composition.decide([LONG]),
         lambda: composition.paths_all([LONG]),
-        lattice.best,
-        lambda: lattice.nbest(3),
+        lambda: composition.lattice(LONG, n=3),
     ):
         with pytest.warns(InexactWarning, match="not proven to be the best") as caught:
             ask()

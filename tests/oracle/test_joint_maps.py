@@ -123,7 +123,7 @@ def check(composition: Composition, truth: Truth) -> None:
     assert path is not None
     assert close(path.score, truth.best)
     assert close(truth.scores[path.labels], truth.best)
-    ranked = composition.lattice(truth.sentence).nbest(10)
+    (ranked,) = composition.nbest_all([truth.sentence], 10)
     assert all(
         close(p.score, score) for p, (score, _) in zip(ranked, truth.ranking[:10], strict=True)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_chain(case: str, grammar: str | None) -> None:
         truth = Truth(parts, sentence, (), composition.conjuncts, "chain")
         plain = Truth(parts, sentence, (), (), "chain")
         for tapes in subsets(composition.tapes):
-            paths = composition.lattice(sentence).nbest(N, tapes=tapes)
+            (paths,) = composition.nbest_all([sentence], N, tapes=tapes)
             check(paths, truth, tapes)
             sums = {labels: total for _, total, labels in grouped(plain, tapes)}
             first = set(composition.order[: len(tapes)]) == set(tapes)
@@ -104,7 +105,7 @@ def chained(normalize: str) -> Composition:
 
 @pytest.mark.parametrize("normalize", ["product", "chain"])
 def test_tapes_that_there_are_not(normalize: str) -> None:
-    lattice = chained(normalize).lattice(TEST[0])
+    ask = partial(chained(normalize).decode, [TEST[0]])
     for tapes, message in (
         (["x"], "no tape 'x': there is pos, chunk"),
         ([], "expected names of tapes"),
@@ -112,6 +113,6 @@ def test_tapes_that_there_are_not(normalize: str) -> None:
         (["pos", "pos"], "each once"),
     ):
         with pytest.raises(OptionError, match=message):
-            lattice.nbest(2, tapes=tapes)
+            ask(n=2, tapes=tapes)
     with pytest.raises(OptionError, match="n is 0"):
-        lattice.nbest(0, tapes=["pos"])
+        ask(n=0, tapes=["pos"])

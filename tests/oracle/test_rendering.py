@@ -224,7 +224,7 @@ def test_other_taggers_are_named() -> None:
         converted(literal, "wapiti")
     tagger = trained("U:%x[0,a]\nB")
     ruled: Any = tagger & fstcrf.constraints.never("W")
-    with pytest.raises(OptionError, match="Composition is several taggers or a grammar"):
+    with pytest.raises(OptionError, match="a composition is several taggers or a grammar"):
         converted(ruled, "crfpp")
     spans = [[("x", "B-X"), ("y", "I-X"), ("x", "O")]]
     corpus = fstcrf.Corpus.from_sentences(spans, ("a", "c"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fstcrf.constraints import at_most, pairs
-from fstcrf.errors import NoPathError, OptionError
+from fstcrf.errors import NoPathError
 from fstcrf.lattices import Lattice
 from tests.laws.kinds import log_sum, segments
 
@@ -122,7 +122,8 @@ def test_runs_of_frames_under_labels_of_tokens() -> None:
         wanted = sum(share for facts, share in shares.items() if one in facts)
         assert lattice.span_probability(*one) == pytest.approx(wanted)
     assert lattice.score([(0, 1, "a"), (1, 2, "a")]) == -np.inf  # that is one run
-    with pytest.raises(OptionError, match="not listed: ask span_probabilities"):
-        lattice.probable_spans()
-    with pytest.raises(OptionError, match="not listed: ask minimum_risk"):
-        lattice.minimum_risk()
+    listed = {(s.start, s.end, s.type): p for s, p in lattice.probable_spans(0.0)}
+    assert listed == pytest.approx({s: lattice.span_probability(*s) for s in listed})
+    true = sum(listed.values())
+    best = max(2 * sum(listed[run] for run in facts) / (len(facts) + true) for facts in ways)
+    assert lattice.minimum_risk().expected == pytest.approx(best)

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fstcrf import Composition, Corpus, Grammar, compose
+from fstcrf import Corpus, Grammar, compose
 from fstcrf.constraints import at_least, at_most, exactly
 from fstcrf.errors import NoPathError, OptionError
 from fstcrf.ext.foreign.crfsuite import load_crfsuite, write_model
 from fstcrf.machines.grammar import Acceptor
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.model.reads import lattices_given
 from fstcrf.taggers.pipelines import TrainedPipeline, load_pipeline
 from tests.support.command import done, failure
@@ -54,7 +55,7 @@ one_by_one = pytest.mark.parametrize("way", ONE_BY_ONE)
 
 
 @cache
-def whole(normalize: Any = "product") -> Composition:
+def whole(normalize: Any = "product") -> JointCRF:
     return compose(tagger("pos"), tagger("chunk"), tagger("last"), normalize=normalize)
 
 
@@ -72,7 +73,7 @@ def accepted(conjuncts: tuple[Acceptor, ...], labels: Mapping[str, Any]) -> floa
     return sum(a.walk(*(labels[t] for t in a.tapes)) for a in conjuncts)
 
 
-def cascade(composition: Composition, sentence: Mapping[str, Any]) -> tuple[list[str], ...]:
+def cascade(composition: JointCRF, sentence: Mapping[str, Any]) -> tuple[list[str], ...]:
     """The labels of a cascade, by enumeration."""
     given_tapes = {tape.tape: tape for tape in composition.given}
     found: dict[str, Any] = {t: tape.read(sentence[t]) for t, tape in given_tapes.items()}

@@ -182,21 +182,21 @@ def test_the_chain_rule_beside_all_labellings(tagger: CRF, late: CRF, name: str)
     texts = [*sentences(11, 8, 4), {"word": ["a", "b"], "pos": ["new", "N"]}]
     answer = joint.decode(texts, on_no_path="skip", budget=2_000)
     for b, sentence in enumerate(texts):
-        lattice, size = free.lattice(sentence), len(sentence["word"])
+        size = len(sentence["word"])
         known = [p if p in POS else OTHER for p in sentence["pos"]]
         best = -math.inf
         for tags in itertools.product(LABELS, repeat=size):
             for lasts in itertools.product(late.labels, repeat=size):
                 given = {"tag": tags, "last": lasts, "pos": known}
                 if all(a.walk(*(given[t] for t in a.tapes)) > -math.inf for a in rule.bind(sets)):
-                    best = max(best, lattice.score((tags, lasts)))
+                    best = max(best, free.score(sentence, (tags, lasts)))
         if best == -math.inf:
             assert answer.dead[b]
             continue
         (path,) = answer.paths(b)
         assert path.exact
         assert path.score == pytest.approx(best, abs=1e-9)
-        assert lattice.score(path.labels) == pytest.approx(best, abs=1e-9)
+        assert free.score(sentence, path.labels) == pytest.approx(best, abs=1e-9)
 
 
 def test_in_the_shell(tagger: CRF, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from fstcrf import CRF
 from fstcrf.errors import GrammarError
 from fstcrf.machines.grammar import Acceptor, is_empty
-from fstcrf.taggers import ChainLattice, Composition
+from fstcrf.taggers import JointCRF
 from tests.support.joint_cases import CASES, WORDS, Truth, close, shaped, taggers
 from tests.support.strategies import fewer
 
@@ -50,7 +50,7 @@ def random_acceptor(rng: np.random.Generator, tapes: dict[str, tuple[str, ...]])
 @st.composite
 def worlds(
     draw: st.DrawFn, cases: list[str], normalize: Literal["product", "chain"]
-) -> tuple[Composition, Truth]:
+) -> tuple[JointCRF, Truth]:
     case, sentence = draw(st.sampled_from(cases)), draw(SENTENCES)
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     size = draw(st.sampled_from([0.3, 1.0, 4.0]))
@@ -58,11 +58,11 @@ def worlds(
     weights = tuple(draw(WEIGHTS) for _ in parts)
     tapes = {t.tape: t.labels for t in parts}
     conjuncts = tuple(random_acceptor(rng, tapes) for _ in range(draw(st.integers(0, 2))))
-    composition = Composition(tuple(parts), weights, conjuncts, normalize=normalize)
+    composition = JointCRF(tuple(parts), weights, conjuncts, normalize=normalize)
     return composition, Truth(parts, sentence, weights, conjuncts, normalize)
 
 
-def contradictory(composition: Composition, truth: Truth) -> bool:
+def contradictory(composition: JointCRF, truth: Truth) -> bool:
     """Whether the grammar says that its parts accept nothing together; then they do not."""
     try:
         for program in (composition.program, composition.skeleton):
@@ -77,7 +77,7 @@ def contradictory(composition: Composition, truth: Truth) -> bool:
 @pytest.mark.thorough
 @fewer(2)
 @given(worlds(list(CASES), "product"))
-def test_products(world: tuple[Composition, Truth]) -> None:
+def test_products(world: tuple[JointCRF, Truth]) -> None:
     composition, truth = world
     if len(truth.taggers) > 2:
         truth = replace(truth, sentence={"word": truth.sentence["word"][:2]})
@@ -107,18 +107,16 @@ def test_products(world: tuple[Composition, Truth]) -> None:
 @pytest.mark.thorough
 @fewer(2)
 @given(worlds([*PAIRS, *THREE], "chain"), st.sampled_from([1, 2, 3, 5, 1024]))
-def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
+def test_chains(world: tuple[JointCRF, Truth], budget: int) -> None:
     composition, truth = world
     if len(truth.taggers) > 2:
         truth = replace(truth, sentence={"word": truth.sentence["word"][:2]})
     if contradictory(composition, truth):
         return
-    lattice = composition.lattice(truth.sentence)
-    assert isinstance(lattice, ChainLattice)
     (path,) = composition.paths_all([truth.sentence], budget=budget)
     assert (path is None) == (not truth.scores)
     if path is None:
-        assert lattice.nbest(2, budget=budget) == []
+        assert composition.nbest_all([truth.sentence], 2, budget=budget) == [[]]
         return
     assert close(truth.scores[path.labels], path.score)
     # A grammar takes labellings away and leaves probabilities, which are of the taggers as trained.
@@ -130,7 +128,7 @@ def test_chains(world: tuple[Composition, Truth], budget: int) -> None:
         assert close(path.score, truth.best)
     if len(truth.taggers) > 2:
         return
-    ranked = lattice.nbest(4, budget=budget)
+    (ranked,) = composition.nbest_all([truth.sentence], 4, budget=budget)
     assert ranked
     for number, found in enumerate(ranked):
         assert close(truth.scores[found.labels], found.score)
@@ -152,7 +150,7 @@ def test_labels_are_found_where_the_cascade_has_none(case: str, budget: int) -> 
     )
     for seed in range(4):
         parts = [with_random_weights(t, np.random.default_rng(seed), 0.3) for t in taggers(case)]
-        composition = Composition(tuple(parts), (1.0,) * 3, (acceptor,), normalize="chain")
+        composition = JointCRF(tuple(parts), (1.0,) * 3, (acceptor,), normalize="chain")
         for sentence in ({"word": ["a"]}, {"word": ["a", "b"]}):
             truth = Truth(parts, sentence, (1.0,) * 3, (acceptor,), "chain")
             (path,) = composition.paths_all([sentence], budget=budget)
@@ -170,6 +168,6 @@ def test_sentences_do_not_see_each_other(
     parts = [with_random_weights(t, rng, 1.0) for t in taggers("pair")]
     acceptor = random_acceptor(rng, {t.tape: t.labels for t in parts})
     normalize: Any = "chain" if chain else "product"
-    composition = Composition(tuple(parts), (1.0, 1.0), (acceptor,), normalize=normalize)
+    composition = JointCRF(tuple(parts), (1.0, 1.0), (acceptor,), normalize=normalize)
     together = composition.paths_all(data)
     assert together == [composition.paths_all([sentence])[0] for sentence in data], "to the bit"

@@ -18,11 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fstcrf
-from fstcrf import CRF, Composition, Corpus, Grammar, compose
+from fstcrf import CRF, Corpus, Grammar, compose
 from fstcrf.constraints import at_most, label
 from fstcrf.errors import DataError, OptionError, TemplateError
 from fstcrf.ext.documents import Annealing, Consistency, Document, DocumentTagger, Violation
 from fstcrf.ext.foreign.crfsuite import load_crfsuite, write_model
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.pipelines import TrainedPipeline, load_pipeline
 from tests.support.crfsuite_models import random_model
 from tests.support.joint_cases import WORDS, tagger, trained
@@ -66,11 +67,11 @@ def _imported() -> CRF:
     return load_crfsuite(write_model(random_model(3)))
 
 
-def _product() -> Composition:
+def _product() -> JointCRF:
     return compose(tagger("pos"), tagger("chunk"), tagger("last"), normalize="product")
 
 
-def _chain() -> Composition:
+def _chain() -> JointCRF:
     return compose(tagger("pos"), tagger("chunk"), normalize="chain")
 
 

@@ -59,7 +59,6 @@ def test_lattices_made_of_it_are_of_one_tape() -> None:
     assert_type(lattice.scale(0.5), TapeLattice)
     assert_type(lattice.weighted(2.0), TapeLattice)
     assert_type(lattice.without_grammar(), TapeLattice)
-    assert_type(fstcrf.compose(lattice, grammar=grammar), TapeLattice)
     assert (lattice & grammar).labels == tuple(LABELS)
 
 

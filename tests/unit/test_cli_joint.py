@@ -11,7 +11,7 @@ import pytest
 
 import fstcrf
 from fstcrf.demo import COLUMNS, corpus_path, grammar_path, template_path
-from fstcrf.taggers import CRF, Composition, Tagger, load
+from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.pipelines import TrainedPipeline
 from tests.support.command import done, failure, into_folder_with, run
 
@@ -63,8 +63,8 @@ def current(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     Path("long.grm").write_text("tape field;\nexport LONG = any{4,};\n")
 
 
-def composed(name: str) -> Composition:
-    return fstcrf.load(name, Composition)
+def composed(name: str) -> JointCRF:
+    return fstcrf.load(name, JointCRF)
 
 
 def corpus() -> fstcrf.Corpus:
@@ -156,7 +156,7 @@ def test_the_n_best_stand_one_after_the_other(name: str) -> None:
             ),
         ]
         for sentence in data
-        for i, path in enumerate(model.lattice(sentence).nbest(3))
+        for i, path in enumerate(model.nbest_all([sentence], 3)[0])
     ]
     text = done("tag", name, "in.txt", "--nbest", 3)
     assert blocks(text) == wanted

@@ -11,7 +11,7 @@ import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
 from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, ShapeError
-from fstcrf.taggers import ChainLattice
+from fstcrf.taggers import JointCRF
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
 
 BOTH = ["product", "chain"]
@@ -312,32 +312,28 @@ def test_conjuncts_of_other_labels_are_refused() -> None:
     pos = tagger("pos")
     (acceptor,) = at_most(1, label("X")).bind({"pos": ["X", "Y"]})
     with pytest.raises(LabelError, match="bound to other labels than the tape 'pos' has"):
-        Composition((pos,), (1.0,), (acceptor,))
+        JointCRF((pos,), (1.0,), (acceptor,))
     (acceptor,) = at_most(1, label("X")).bind({"chunk": ["X", "Y"]})
     with pytest.raises(LabelError, match="reads the tape 'chunk'; there is 'pos'"):
-        Composition((pos,), (1.0,), (acceptor,))
+        JointCRF((pos,), (1.0,), (acceptor,))
 
 
 # --- Looking at it ------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
-def test_a_chain_lattice_under_one_more_grammar() -> None:
+def test_one_sentence_of_a_chain() -> None:
     chain = compose(*taggers("pair"), normalize="chain")
-    lattice = chain.lattice(TEST[1])
-    assert isinstance(lattice, ChainLattice)
-    assert lattice.tapes == ("pos", "chunk")
-    assert lattice.labels == chain.labels
-    under = lattice & GRAMMAR
-    assert under.best() == (chain & GRAMMAR).lattice(TEST[1]).best()
     with pytest.raises(ShapeError, match="labels of 1 tapes"):
-        lattice.score((("P0",),))
+        chain.score(TEST[1], (("P0",),))
+    size = len(TEST[1]["word"])
     with pytest.raises(LabelError, match="'Q'"):
-        lattice.score((("Q",) * len(lattice), ("B",) * len(lattice)))
+        chain.score(TEST[1], (("Q",) * size, ("B",) * size))
     for ask in (
-        lambda: lattice.nbest(0),
-        lambda: lattice.best(budget=0),
-        lambda: lattice.sample(-1),
+        lambda: chain.lattice(TEST[1], n=0),
+        lambda: chain.lattice(TEST[1], n=1, budget=0),
+        lambda: chain.lattice(TEST[1], samples=0),
+        lambda: chain.sample(TEST[1], -1),
     ):
         with pytest.raises(OptionError, match="expected at least"):
             ask()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fstcrf import CRF, Budget, Composition, Corpus, Lattice, compose
+from fstcrf import CRF, Budget, Composition, Corpus, compose
 from fstcrf.constraints import at_most, label
 from fstcrf.errors import (
     DataError,
@@ -42,10 +42,10 @@ def scored(tagger: Any, sentence: Any) -> Scored:
     """Every labelling with its score, by asking the lattice for each."""
     key = id(tagger), id(sentence)
     if key not in _SCORED:
-        lattice: Lattice = tagger.lattice(sentence)
-        sets = [itertools.product(a, repeat=len(lattice)) for a in tagger.label_sets.values()]
+        size = len(sentence["word"])
+        sets = [itertools.product(a, repeat=size) for a in tagger.label_sets.values()]
         found = [
-            (lattice.score(tapes if len(tapes) > 1 else tapes[0]), tapes)
+            (tagger.score(sentence, tapes if len(tapes) > 1 else tapes[0]), tapes)
             for tapes in itertools.product(*sets)
         ]
         _SCORED[key] = tagger, sentence, found
@@ -121,7 +121,7 @@ def test_a_chain_with_known_labels_and_biases(weights: Any, grammar: Any) -> Non
                     s == pytest.approx(score, abs=1e-9) and t == path.labels for s, t in wanted
                 )
                 if sentence["word"]:
-                    plain = chain.lattice(sentence).probability(path.labels)
+                    plain = chain.probability(sentence, path.labels)
                     assert path.probability == pytest.approx(plain, abs=1e-9)
 
 

@@ -71,7 +71,8 @@ def test_lattices_of_all_kinds() -> None:
     joint = TAG @ CHUNK
     assert joint.conditional
     product = fstcrf.compose(TAG, CHUNK, normalize="product")
-    for tagger in (joint, product, product & bio(tape="chunk"), TAG & at_most(1, "D")):
+    shown(joint)
+    for tagger in (product, product & bio(tape="chunk"), TAG & at_most(1, "D")):
         Checked(tagger.lattice(SENTENCES[0])._repr_html_())
         shown(tagger)
     found = shown(product.lattice(SENTENCES[0]))
@@ -104,7 +105,7 @@ def test_lattices_that_cannot_be_drawn_say_so() -> None:
     empty = fstcrf.Lattice.from_arrays(["A", "B"], np.zeros((0, 2)))
     shown(empty)
     shown(empty.best())
-    searched = fstcrf.compose(TAG.lattice(SENTENCES[0]), grammar=at_most(1, "D"), search="lazy")
+    searched = TAG.lattice(SENTENCES[0]).constrained(at_most(1, "D"), search="lazy")
     assert any("searched" in text for text in shown(searched).texts)
 
 

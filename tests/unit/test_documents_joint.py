@@ -14,6 +14,7 @@ from fstcrf.errors import NoPathError, OptionError, TooLargeError
 from fstcrf.ext.documents import Annealing, Consistency, DocumentTagger, Violation
 from fstcrf.lattices import Lattice
 from fstcrf.lattices import machines as export
+from fstcrf.taggers import JointCRF
 from fstcrf.text.corpus import Corpus
 
 WORDS = ["Rotor", "won", "in", "Kazan", "and", "Rotor", "lost", "at", "home"]
@@ -30,7 +31,7 @@ def corpus() -> Corpus:
 
 
 @pytest.fixture
-def joint(corpus: Corpus) -> fstcrf.Composition:
+def joint(corpus: Corpus) -> JointCRF:
     tagger = fstcrf.CRF.train(corpus, "tag", TEMPLATE, l2=0.1)
     reading = TEMPLATE + "\nU2:%y[0,tag]"
     names = fstcrf.CRF.train(corpus, "ner", reading, reads=[tagger], l2=0.1, scheme="iob2")
@@ -38,7 +39,7 @@ def joint(corpus: Corpus) -> fstcrf.Composition:
 
 
 def test_arcs_are_needed_once_not_at_every_token(
-    corpus: Corpus, joint: fstcrf.Composition, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, joint: JointCRF, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lattice = joint.lattice(corpus[0])
     assert isinstance(lattice, Lattice)
@@ -52,7 +53,7 @@ def test_arcs_are_needed_once_not_at_every_token(
         assert tagger.tag_all(corpus) == joint.tag_all(corpus)
 
 
-def test_nodes_alone_are_those_of_the_whole(corpus: Corpus, joint: fstcrf.Composition) -> None:
+def test_nodes_alone_are_those_of_the_whole(corpus: Corpus, joint: JointCRF) -> None:
     for tagger in (joint, joint & at_most(1, "ORG", tape="ner")):
         for sentence in corpus:
             lattice = tagger.lattice(sentence)
@@ -62,7 +63,7 @@ def test_nodes_alone_are_those_of_the_whole(corpus: Corpus, joint: fstcrf.Compos
 
 
 def test_even_once_may_be_too_much(
-    corpus: Corpus, joint: fstcrf.Composition, monkeypatch: pytest.MonkeyPatch
+    corpus: Corpus, joint: JointCRF, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "_MAX_ARCS", 10)
     with pytest.raises(TooLargeError, match="too many to write out"):
@@ -75,7 +76,7 @@ def test_even_once_may_be_too_much(
 @pytest.mark.parametrize("take", ["best", "last"])
 @pytest.mark.parametrize("alone", [True, False])
 def test_scores_are_those_of_the_local_model(
-    corpus: Corpus, joint: fstcrf.Composition, alone: bool, take: Any
+    corpus: Corpus, joint: JointCRF, alone: bool, take: Any
 ) -> None:
     """Asked of the lattice of each sentence; forced labels, biases and the grammar count."""
     local: Any = joint.taggers[0] if alone else joint & at_most(1, "ORG", tape="ner")
@@ -103,7 +104,7 @@ def test_scores_are_those_of_the_local_model(
         assert np.array_equal(some["ner"].flat, answer["ner"].flat)
 
 
-def test_sentences_of_documents_without_a_path(corpus: Corpus, joint: fstcrf.Composition) -> None:
+def test_sentences_of_documents_without_a_path(corpus: Corpus, joint: JointCRF) -> None:
     local = joint & at_most(1, "ORG", tape="ner")
     documents = DocumentTagger(local, annealing=Annealing(5))
     forced: Any = [None, {"ner": ["B-ORG", "B-ORG", *["_"] * (len(corpus[1]) - 2)]}, None]
@@ -118,7 +119,7 @@ def test_sentences_of_documents_without_a_path(corpus: Corpus, joint: fstcrf.Com
     assert relaxed.scores[1] == pytest.approx(joint.decode(corpus, forced=forced).scores[1])
 
 
-def test_what_documents_do_not_have(corpus: Corpus, joint: fstcrf.Composition) -> None:
+def test_what_documents_do_not_have(corpus: Corpus, joint: JointCRF) -> None:
     documents = DocumentTagger(joint)
     with pytest.raises(OptionError, match="n is 2: a document has the one labelling"):
         documents.decode(corpus, n=2)

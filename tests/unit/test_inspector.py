@@ -26,7 +26,7 @@ import httpx2
 import uvicorn
 from starlette.testclient import TestClient
 
-from fstcrf import CRF, Composition, Corpus, Sentence, compose
+from fstcrf import CRF, Corpus, Sentence, compose
 from fstcrf.constraints import at_most, label, never, pairs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.ext.inspect import Access, Workbench, application, server
@@ -40,6 +40,7 @@ from fstcrf.ext.inspect.questions import (
     LatticeQuestion,
     Shown,
 )
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
 from tests.support import command
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers
@@ -49,7 +50,7 @@ GIVEN = Corpus.from_sentences([Sentence(s) for s in TRAIN])
 RULES = at_most(1, label("B"), tape="chunk") & never(label("P1"), tape="pos")
 
 
-def three() -> Composition:
+def three() -> JointCRF:
     a, b, c = taggers("three in a row")
     return compose(a, b, c)
 
@@ -62,7 +63,7 @@ def asked(sentence: dict[str, list[str]], bench: Workbench, **options: Any) -> A
     return Asked(LatticeQuestion(rows(sentence, bench), **options))
 
 
-def answered(composition: Composition, sentence: dict[str, list[str]], **options: Any) -> Shown:
+def answered(composition: JointCRF, sentence: dict[str, list[str]], **options: Any) -> Shown:
     bench = Workbench(composition)
     return bench.answer(asked(sentence, bench, **options))
 
@@ -95,8 +96,7 @@ def test_later_tapes_of_a_chain_take_the_best_labels_before_as_given() -> None:
     composition, sentence = compose(pos, chunk, normalize="chain"), long_sentence()
     found = answered(composition, sentence)
     first, second = found.tapes
-    lattice: Any = composition.lattice(sentence)
-    np.testing.assert_allclose(first.marginals, lattice.marginals("pos"), atol=1e-4)
+    np.testing.assert_allclose(first.marginals, pos.marginals_all([sentence])[0], atol=1e-4)
     best = composition.tag(sentence)[0]
     given = chunk.marginals_all([{**sentence, "pos": best}])[0]
     np.testing.assert_allclose(second.marginals, given, atol=1e-4)
@@ -273,7 +273,7 @@ def test_ways_to_decide_are_scored_in_one_unit(normalize: Any, force: bool) -> N
                 for way in ways:
                     sets = [composition.label_sets[tape] for tape in composition.tapes]
                     names = [[s[i] for i in row] for s, row in zip(sets, way.labels, strict=True)]
-                    exact = composition.lattice(sentence).score(names)
+                    exact = composition.score(sentence, names)
                     assert way.score == pytest.approx(exact)
                     assert way.score <= whole.scores[0] + 1e-9
                     below += way.score < whole.scores[0] - 1e-9
@@ -449,7 +449,9 @@ def test_what_should_not_happen_is_said(bench: Workbench) -> None:
 
 def test_one_tagger_is_composed_first(bench: Workbench) -> None:
     one: Any = bench.composition.taggers[0]
-    with pytest.raises(OptionError, match=r"a workbench of CRF, expected a Composition; of one"):
+    with pytest.raises(
+        OptionError, match=r"a workbench of CRF, expected a composition of CRFs, such as"
+    ):
         Workbench(one)
 
 

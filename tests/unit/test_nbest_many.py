@@ -53,7 +53,7 @@ DOORS: dict[str, tuple[Callable[[int], Any], int]] = {
     "acyclic": (lambda n: Lattice.from_machine(ACYCLIC, ["A", "B"]).nbest(n), 2),
     "segments": (SPANS.nbest, 4),
     "a chain": (lambda n: CHAIN.nbest_all([SENTENCE], n)[0], 256),
-    "a chain's lattice": (lambda n: CHAIN.lattice(SENTENCE).nbest(n), 256),
+    "a chain's lattice": (lambda n: CHAIN.lattice(SENTENCE, n=n).nbest(n), 256),
     "words": (lambda n: WORDS.lattice("ab").nbest(n), 5),
     "CTC": (lambda n: Lattice.from_ctc(SCORES).nbest(n), 16),
 }  # fmt: skip

@@ -14,7 +14,7 @@ from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.lazy import optional
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.model.reading import Data
 from fstcrf.taggers.pipelines import TrainedPipeline
 from fstcrf.taggers.tagger import Tagger
@@ -53,7 +53,7 @@ def columns_read(tagger: Tagger) -> tuple[str, ...]:
     """Return the columns of text that a tagger reads; none where it reads attributes."""
     if isinstance(tagger, CRF):
         parts: tuple[CRF, ...] = (tagger,)
-    elif isinstance(tagger, Composition | TrainedPipeline):
+    elif isinstance(tagger, JointCRF | TrainedPipeline):
         parts = tagger.taggers
     else:
         raise OptionError(f"{tagger!r} does not tag sentence by sentence, which batches need")

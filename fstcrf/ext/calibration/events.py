@@ -139,7 +139,7 @@ class Events:
 
 
 def lattices_of(
-    tagger: Tagger[Any, Any], sentences: Data, *, tape: str | None = None, threads: int = 1
+    tagger: Tagger[Any], sentences: Data, *, tape: str | None = None, threads: int = 1
 ) -> list[Lattice]:
     """Return the lattice of each sentence under a tagger.
 

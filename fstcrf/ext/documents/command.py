@@ -34,7 +34,7 @@ from fstcrf.cli.tagging import (
 from fstcrf.errors import DataError, NoPathError, SchemeError
 from fstcrf.ext import documents as library
 from fstcrf.files import Source
-from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers import CRF, JointCRF
 from fstcrf.text.corpus import Column, Corpus, named_scheme, spans
 from fstcrf.text.corpus.batches import whole_documents
 
@@ -126,7 +126,7 @@ def tag_documents(
             flag = "cascade" if name == "joint" else name.replace("_", "-")
             if (name, given[name]) not in (("joint", True), ("decode", "joint")):
                 raise click.UsageError(f"--{flag} cannot go with --document-consistency")
-    if not isinstance(model, CRF | Composition):
+    if not isinstance(model, CRF | JointCRF):
         raise click.UsageError("--document-consistency is for taggers of tokens, not of segments")
     tagger = library.DocumentTagger(
         model,

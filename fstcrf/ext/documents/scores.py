@@ -32,7 +32,7 @@ from fstcrf.ext.documents.kernel import (
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.machines import JointArrays, joint_arrays, joint_nodes
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import CRF, Composition, compose
+from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.batches import lattices as known_lattices
 from fstcrf.taggers.known import Known
 
@@ -72,9 +72,9 @@ class LocalScores:
 class LocalModel:
     """The local model of documents: a tagger, or a composition with all multiplied out."""
 
-    def __init__(self, tagger: CRF | Composition) -> None:
+    def __init__(self, tagger: CRF | JointCRF) -> None:
         self.tagger = tagger
-        self.composition = tagger if isinstance(tagger, Composition) else compose(tagger)
+        self.composition = tagger if isinstance(tagger, JointCRF) else tagger.as_transducer()
         if self.composition.conditional:
             raise OptionError(
                 "normalize='chain' is no product of transducers: documents need "

@@ -21,7 +21,7 @@ from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import CRF, Composition, Tagger
+from fstcrf.taggers import CRF, JointCRF, Tagger
 from fstcrf.taggers.batches import check_empty
 from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model.reading import Data
@@ -38,7 +38,7 @@ class DocumentTagger(Tagger):
 
     Parameters
     ----------
-    tagger : CRF, Composition or TrainedPipeline
+    tagger : CRF, JointCRF or TrainedPipeline
         The local model: it scores sentences. A pipeline decides jointly here, whatever its
         ``decode``, as its `composition` does.
     models : sequence of ViolationModel
@@ -72,7 +72,7 @@ class DocumentTagger(Tagger):
     >>> DocumentTagger(tagger, [model]).tag_all(test)  # doctest: +SKIP
     """
 
-    tagger: CRF | Composition | TrainedPipeline
+    tagger: CRF | JointCRF | TrainedPipeline
     models: Sequence[ViolationModel] = ()
     annealing: Annealing = field(default_factory=Annealing)
     sweeps: Sweeps = "mixed"
@@ -125,11 +125,11 @@ class DocumentTagger(Tagger):
         free = self.local.composition.without_grammar()
         return None if free is None else replace(self, tagger=free)
 
-    def decision(self) -> Composition:
+    def decision(self) -> JointCRF:
         """Return the local model."""
         return self.local.composition
 
-    def as_transducer(self) -> Composition:
+    def as_transducer(self) -> JointCRF:
         """Return the local model, which says where labellings have died."""
         return self.local.composition
 

@@ -156,7 +156,7 @@ def _sayable(crf: CRF, dialect: Dialect) -> FeatureIndex:
     """Return the index of a tagger whose structure the program has, too."""
     if not isinstance(crf, CRF):
         raise dialect.refused(
-            f"{type(crf).__name__} is several taggers or a grammar; convert one of the taggers, "
+            "a composition is several taggers or a grammar; convert one of the taggers, "
             "such as model.taggers[0]"
         )
     topology, index = crf.topology, crf.index

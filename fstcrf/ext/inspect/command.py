@@ -6,7 +6,7 @@ import webbrowser
 from functools import reduce
 from operator import matmul
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -79,7 +79,7 @@ def inspect(
         if len(model_paths) > 1
         else token_model(model_paths[0])
     )
-    composition = constrained(model, grammar) if grammar else compose(model)
+    composition: Any = constrained(model, grammar) if grammar else compose(model)
     warn_of_columns(composition.taggers)
     corpus = None
     if data is not None:

@@ -11,7 +11,7 @@ from fstcrf.arrays import Ints
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.lattices import Answer
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import Composition
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE
@@ -33,7 +33,7 @@ class LabelledText:
     A column called like a tape has its gold labels.
     """
 
-    composition: Composition
+    composition: JointCRF
     decode: Decode
     corpus: Corpus
 

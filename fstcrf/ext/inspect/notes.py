@@ -7,7 +7,7 @@ from typing import Protocol
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
-from fstcrf.taggers import Composition
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.pipelines.trained import Decode
 
 _CASCADE = "a cascade decides without the weights"
@@ -32,7 +32,7 @@ class Answered(Protocol):
     def given(self) -> Mapping[str, list[str]]: ...  # noqa: D102
 
 
-def note(way: Decode, composition: Composition, answer: Answered) -> str:
+def note(way: Decode, composition: JointCRF, answer: Answered) -> str:
     """Return the notes of an answer, "" where there is nothing to note."""
     notes = []
     if way in ("cascade", "marginals") and set(composition.weights) != {1}:
@@ -46,7 +46,7 @@ def note(way: Decode, composition: Composition, answer: Answered) -> str:
     return "; ".join(notes)
 
 
-def connected(composition: Composition) -> bool:
+def connected(composition: JointCRF) -> bool:
     """Return whether a part of the grammar is over several tapes."""
     try:
         _ = composition.apart

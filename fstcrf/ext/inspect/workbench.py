@@ -40,7 +40,7 @@ from fstcrf.ext.inspect.questions import (
 )
 from fstcrf.lattices import Answer
 from fstcrf.machines.grammar.acceptor import Acceptor
-from fstcrf.taggers import Composition
+from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.explain import JointPush
 from fstcrf.taggers.known import Forced, Request
@@ -105,7 +105,7 @@ class Workbench:
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointCRF
         Its grammar's rules can be switched off one by one, its weights changed. Of one tagger:
         ``compose(tagger)``.
     name : str
@@ -119,17 +119,17 @@ class Workbench:
         Something else than a composition.
     """
 
-    composition: Composition
+    composition: JointCRF
     name: str = "model"
     corpus: Corpus | None = None
-    _variants: Recent[Composition] = field(default_factory=lambda: Recent(_VARIANTS), repr=False)
+    _variants: Recent[JointCRF] = field(default_factory=lambda: Recent(_VARIANTS), repr=False)
     _decided: Recent[_Decided] = field(default_factory=lambda: Recent(_KEPT), repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.composition, Composition):
+        if not isinstance(self.composition, JointCRF):
             raise OptionError(
-                f"a workbench of {type(self.composition).__name__}, expected a Composition; of one "
-                "tagger it is fstcrf.compose(tagger)"
+                f"a workbench of {type(self.composition).__name__}, expected a composition of "
+                "CRFs, such as fstcrf.compose(tagger)"
             )
 
     # --- What there is ------------------------------------------------------------------------
@@ -289,12 +289,12 @@ class Workbench:
         mine = found[0]
         if isinstance(mine, FstcrfError):
             raise mine
-        lattice = self._variant(question).lattice(self._sentence(question))
+        tagger, sentence = self._variant(question), self._sentence(question)
 
         def score(best: Mapping[str, Ints]) -> float:
             sets = self.composition.label_sets
-            labels = [[sets[tape][k] for k in best[tape].tolist()] for tape in lattice.tapes]
-            return lattice.score(labels)
+            labels = [[sets[tape][k] for k in best[tape].tolist()] for tape in tagger.tapes]
+            return tagger.score(sentence, labels)
 
         return [
             _compared(way, mine, one, window, score) for way, one in zip(ways, found, strict=True)
@@ -338,7 +338,7 @@ class Workbench:
 
     # --- How they are found -------------------------------------------------------------------
 
-    def _variant(self, question: LatticeQuestion) -> Composition:
+    def _variant(self, question: LatticeQuestion) -> JointCRF:
         """Return the composition with the weights and rules of a question."""
         if question.weights is not None and len(question.weights) != len(self.composition.weights):
             raise OptionError(
@@ -441,7 +441,7 @@ class Workbench:
         sentences = [case.sentence for case in cases]
         return sentences if self.composition.literal else as_corpus(self.composition, sentences)
 
-    def _dead(self, composition: Composition, case: _Case, way: Decode) -> _Decided:
+    def _dead(self, composition: JointCRF, case: _Case, way: Decode) -> _Decided:
         """Return why a sentence has no path."""
         tokens = len(case.question.rows)
         best = {t: np.full(tokens, -1, dtype=np.int32) for t in composition.tapes}
@@ -455,7 +455,7 @@ class Workbench:
 
     def _ask(
         self,
-        composition: Composition,
+        composition: JointCRF,
         cases: Sequence[_Case],
         way: Decode,
         paths: int,
@@ -470,7 +470,7 @@ class Workbench:
             on_no_path="error" if strict else "skip",
         )
 
-    def _given(self, composition: Composition) -> dict[str, list[str]]:
+    def _given(self, composition: JointCRF) -> dict[str, list[str]]:
         return {
             component.tagger.tape: sorted({r.tape for r in component.readings.values()})
             for component in composition.components

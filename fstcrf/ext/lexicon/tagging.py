@@ -57,7 +57,7 @@ class LexiconTagger:
     Parameters
     ----------
     lexicon : Lexicon
-    tagger : CRF or Composition of one tape
+    tagger : CRF or JointCRF of one tape
         Its tokens are characters.
     agree : bool
         Words begin where labels begin: at ``B-``, ``S-``, ``U-`` or plain ``B``, ``S``, ``U``, and

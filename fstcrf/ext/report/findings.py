@@ -14,7 +14,7 @@ from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import written_alike
 from fstcrf.evaluate.significance import bootstrapped_f, span_counts
 from fstcrf.ext.calibration import Events, label_events, lattices_of, span_events
-from fstcrf.taggers import CRF, Tagger, compose
+from fstcrf.taggers import CRF, Tagger
 from fstcrf.taggers.batches import surrounded
 from fstcrf.text.corpus import Corpus, Span, spans
 from fstcrf.text.corpus.batches import batches
@@ -159,7 +159,7 @@ class Analysis:
 
 
 def analyse(
-    tagger: Tagger[Any, Any],
+    tagger: Tagger[Any],
     corpus: Corpus,
     gold: str | Sequence[Sequence[str]],
     *,
@@ -255,7 +255,7 @@ _Key = tuple[int, int, int, str]  # sentence, start, end, type or label
 
 
 def _decided(
-    tagger: Tagger[Any, Any],
+    tagger: Tagger[Any],
     corpus: Corpus,
     tape: str,
     threads: int,
@@ -265,7 +265,7 @@ def _decided(
 
     labels: list[list[str]] = []
     unproven = 0
-    whole = compose(tagger) if isinstance(tagger, CRF) else tagger.decision()
+    whole = tagger.as_transducer() if isinstance(tagger, CRF) else tagger.decision()
     corpus = corpus if whole is None else surrounded(whole, corpus)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InexactWarning)  # they are counted
@@ -282,7 +282,7 @@ def _decided(
 
 
 def _probabilities(
-    tagger: Tagger[Any, Any],
+    tagger: Tagger[Any],
     corpus: Corpus,
     tape: str,
     gold: Sequence[Sequence[str]],
@@ -380,7 +380,7 @@ def _wilson(correct: int, tried: int) -> tuple[float, float]:
 
 
 def _repaired(
-    tagger: Tagger[Any, Any],
+    tagger: Tagger[Any],
     corpus: Corpus,
     tape: str,
     gold: Sequence[Sequence[str]],

@@ -134,7 +134,7 @@ def learn_rules(
 
     Parameters
     ----------
-    tagger : CRF, or Composition of one
+    tagger : CRF, or JointCRF of one
         It may stand under a grammar: ``tagger & hard``.
     data : Corpus or sequence of sentences
         With the columns that the tagger and the rules read, and the gold labels.

@@ -98,7 +98,7 @@ def train_with_rules(
 
     Parameters
     ----------
-    tagger : CRF, or Composition of one
+    tagger : CRF, or JointCRF of one
         It may stand under a grammar, ``tagger & hard``, which then holds in training.
     data : Corpus or sequence of sentences
         With the columns that the tagger and the rules read, and the gold labels, all of them known.

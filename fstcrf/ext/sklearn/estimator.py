@@ -31,7 +31,7 @@ from fstcrf.ext.sklearn.reading import (
 )
 from fstcrf.lazy import optional
 from fstcrf.machines.grammar import Grammar
-from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.model.options import DEFAULTS, not_there
 from fstcrf.text.corpus import Corpus, Span
 from fstcrf.text.corpus.schemes import has_spans
@@ -132,7 +132,7 @@ class CRFTagger(_Classifier, _Estimator):
         Columns of `predict_proba`.
     crf_ : CRF
         What was trained.
-    tagger_ : CRF or Composition
+    tagger_ : CRF or JointCRF
         What decides: `crf_` under the grammar.
     n_iter_ : int
         Iterations of training.
@@ -152,7 +152,7 @@ class CRFTagger(_Classifier, _Estimator):
 
     classes_: NDArray[Any]
     crf_: CRF
-    tagger_: CRF | Composition
+    tagger_: CRF | JointCRF
     n_iter_: int
     n_features_in_: int
     feature_names_in_: NDArray[Any]

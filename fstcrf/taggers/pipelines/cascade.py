@@ -16,7 +16,7 @@ from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.many import ranked
 from fstcrf.machines.plans import Program
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import CRF, Composition
+from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.component import as_read
 from fstcrf.taggers.jointmodel import JointModel
@@ -36,7 +36,7 @@ _LEAST = 1e-300
 class _Question:
     """What is asked of the taggers: n paths of the last one, given what is known."""
 
-    composition: Composition
+    composition: JointCRF
     request: Request  # without what is known
     evidence: Known
     soft: bool
@@ -50,7 +50,7 @@ class _Step:
     lattices: Callable[[], list[Lattice]]
 
 
-def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answer:
+def cascaded(composition: JointCRF, request: Request, *, soft: bool) -> Answer:
     """Run the taggers of a composition one after the other; its weights are left out.
 
     Each tagger obeys what the grammar says of its tape. The last one ranks its own labellings,
@@ -83,7 +83,7 @@ def cascaded(composition: Composition, request: Request, *, soft: bool) -> Answe
     return _joined(question, steps, ids).with_posterior(posterior)
 
 
-def given_best(composition: Composition, request: Request, answer: Answer) -> Distributions:
+def given_best(composition: JointCRF, request: Request, answer: Answer) -> Distributions:
     """Return the distributions of tapes given the best labels of the tapes that they read.
 
     Each tape has that of its own tagger, without its weight, under what the grammar says of this
@@ -91,7 +91,7 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointCRF
         Without maps, and not over attributes.
     request : Request
     answer : Answer
@@ -118,9 +118,9 @@ def given_best(composition: Composition, request: Request, answer: Answer) -> Di
     return Distributions(each, request.budget, request.threads).only(~answer.dead)
 
 
-def _as_tagger(model: Model | JointModel) -> CRF | Composition:
+def _as_tagger(model: Model | JointModel) -> CRF | JointCRF:
     if isinstance(model, JointModel):
-        return model if isinstance(model, Composition) else Composition.of(model)
+        return model if isinstance(model, JointCRF) else JointCRF.of(model)
     return model if isinstance(model, CRF) else CRF.of(model)
 
 
@@ -170,7 +170,7 @@ def _hard(question: _Question, model: Model | JointModel, sentences: Data, n: in
         forced=evidence.forced.get(tape),
         bias=evidence.bias.get(tape),
         tapes=None,
-        probabilities=question.request.probabilities or isinstance(tagger, Composition),
+        probabilities=question.request.probabilities or isinstance(tagger, JointCRF),
     )
     try:
         answer = tagger.decoded(request)

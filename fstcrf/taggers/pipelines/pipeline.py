@@ -11,7 +11,8 @@ from typing import Any
 from fstcrf.arguments import one_of
 from fstcrf.errors import OptionError
 from fstcrf.machines.grammar import Grammar
-from fstcrf.taggers import CRF, compose
+from fstcrf.taggers import CRF
+from fstcrf.taggers.composition import joint
 from fstcrf.taggers.jointmodel import Normalize
 from fstcrf.taggers.model.reads import FoldProgress
 from fstcrf.taggers.model.structure import fingerprint
@@ -113,7 +114,7 @@ class Pipeline:
                 done[task.name] = _trained(task, done, place, threads, report, tell)
         weights = tuple(t.weight if isinstance(t, Task) else 1.0 for t in self.tasks)
         told_weights = weights if set(weights) != {1.0} else None
-        composition = compose(*done.values(), weights=told_weights, normalize=self.normalize)
+        composition = joint([*done.values()], told_weights, self.normalize)
         if self.grammar is not None:
             composition = composition.constrained(self.grammar)
         trained = TrainedPipeline(composition, self.decode)

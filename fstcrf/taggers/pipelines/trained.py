@@ -37,7 +37,7 @@ from fstcrf.lattices.findings import Confidence
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.plans import Search, gathered
 from fstcrf.ragged import Ragged
-from fstcrf.taggers import CRF, Composition, Tagger, load
+from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.known import Bias, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
@@ -130,7 +130,7 @@ class Folder:
         self._write(found)
         self._forget(name)
 
-    def finish(self, composition: Composition, decode: Decode | None) -> None:
+    def finish(self, composition: JointCRF, decode: Decode | None) -> None:
         """Write the whole pipeline."""
         self.path.mkdir(parents=True, exist_ok=True)
         composition.save(self.path / COMPOSITION)
@@ -159,7 +159,7 @@ class TrainedPipeline(Tagger):
 
     Parameters
     ----------
-    composition : Composition
+    composition : JointCRF
         The taggers, with what a joint decision needs: weights, kind, grammar.
     decoder : {"cascade", "marginals", "joint", "product", "chain"}, optional
         How it tags unless it is asked otherwise. cascade: one tagger after the other, by the best
@@ -172,7 +172,7 @@ class TrainedPipeline(Tagger):
     restricts the tagger of this tape; one over several tapes is an `OptionError`.
     """
 
-    composition: Composition
+    composition: JointCRF
     decoder: Decode | None = None
 
     def __post_init__(self) -> None:
@@ -263,7 +263,7 @@ class TrainedPipeline(Tagger):
         return self.way not in ("cascade", "marginals")
 
     @cached_property
-    def joint(self) -> Composition:
+    def joint(self) -> JointCRF:
         """The composition by which all tasks are decided together.
 
         Raises
@@ -278,7 +278,7 @@ class TrainedPipeline(Tagger):
             _ = composition.program.decoder  # what is too large is said before anything is read
         return composition
 
-    def decision(self) -> Composition | None:
+    def decision(self) -> JointCRF | None:
         """Return the composition that decides all tasks together; None where each decides.
 
         Raises
@@ -515,5 +515,5 @@ def load_pipeline(path: str | os.PathLike[str]) -> TrainedPipeline:
         decode, place = manifest.decode, place / COMPOSITION
     model = load(place)
     if isinstance(model, CRF):
-        model = Composition((model,), (1.0,))
+        model = JointCRF((model,), (1.0,))
     return TrainedPipeline(model, decode)

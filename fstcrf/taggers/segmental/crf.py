@@ -26,7 +26,7 @@ from fstcrf.lattices.many import log_partition
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
 from fstcrf.storage import write_arrays
-from fstcrf.taggers.known import Bias, Forced, Known, Request
+from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.product import Product
@@ -46,7 +46,7 @@ from fstcrf.taggers.segmental.likelihood import (
 )
 from fstcrf.taggers.segmental.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.taggers.spelling import Spelling
-from fstcrf.taggers.taggers import Composable
+from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
@@ -63,7 +63,7 @@ _CAP = 8
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentCRF(Composable[list[str], Floats]):
+class SegmentCRF(Composable[list[str]]):
     """A tagger of segments: every stretch of tokens may be one, with features of its own.
 
     Made by `train` and `load`.
@@ -285,16 +285,16 @@ class SegmentCRF(Composable[list[str], Floats]):
 
     if TYPE_CHECKING:
 
-        def __and__(self, grammar: Grammar) -> Product[list[str], Floats]: ...
+        def __and__(self, grammar: Grammar) -> Product[list[str]]: ...
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
-    ) -> Product[list[str], Floats]:
+    ) -> Product[list[str]]:
         """Return the tagger under a grammar, which reads the label of each segment.
 
         As for `CRF.constrained`; nothing is searched: segments are written out.
         """
-        return Product[list[str], Floats]((self,), (1.0,)).constrained(
+        return Product[list[str]]((self,), (1.0,)).constrained(
             grammar, search=search, budget=budget
         )
 
@@ -322,19 +322,11 @@ class SegmentCRF(Composable[list[str], Floats]):
         """Return the best segments of a sentence, without what is outside."""
         return self.decode([sentence]).spans(self.scheme)[0]
 
-    def lattice(
-        self, sentence: SentenceLike, *, forced: Forced | None = None, bias: Bias | None = None
-    ) -> Lattice:
-        """Return the lattice of a sentence's segments; arguments as for `tag`.
+    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
+        """Return the lattice of each sentence, with what is known put in.
 
         Long segments stand in it as segments of their own, up to the whole sentence.
         """
-        each = None if forced is None else [forced]
-        asked = Request([sentence], forced=each, bias=bias)
-        return self.transducers(asked.sentences, None if asked.free else asked.known(self.tapes))[0]
-
-    def transducers(self, sentences: Data, known: Known | None) -> list[Lattice]:
-        """Return the lattice of each sentence, with what is known put in."""
         corpus = self._read(sentences)
         return [self._transducer(corpus, number, known) for number in range(len(corpus))]
 
