@@ -54,7 +54,7 @@ else:  # who asks for no spans does not wait for them
     runs, spans = LazyModule("fstcrf.lattices.runs"), LazyModule("fstcrf.lattices.spans")
 
 if TYPE_CHECKING:
-    from fstcrf.machines.machine import Machine
+    from fstcrf.machines.transducer import Transducer
 
 SEGMENT = "segment"
 """Name of the tape of segments."""
@@ -103,7 +103,7 @@ class ArcRow:
         The frames of a CTC lattice, in which strings are searched.
     dead : int, optional
         First token that no path passes, where it is known why there is none.
-    machines : tuple of Machine
+    machines : tuple of Transducer
         The transducers that were composed, to whose arcs `Arcs.moves` leads.
     """
 
@@ -113,7 +113,7 @@ class ArcRow:
     rules: tuple[Rule, ...] = ()
     frames: Frames | None = None
     dead: int | None = None
-    machines: tuple[Machine, ...] = ()
+    machines: tuple[Transducer, ...] = ()
 
     summable: ClassVar = True
     large: ClassVar = ""

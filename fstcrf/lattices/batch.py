@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fstcrf.lattices.lattice import TapeLattice
     from fstcrf.lattices.many import Group
     from fstcrf.lattices.paths import Path
-    from fstcrf.machines.machine import Machine
+    from fstcrf.machines.transducer import Transducer
 else:
     distributions = LazyModule("fstcrf.lattices.distributions")
 
@@ -244,7 +244,7 @@ class Lattices(many.Batch[LatticeT]):
         return Lattices([one.constrained(grammar, **options) for one in self])
 
     def transduced(
-        self, machine: Machine, *, tape: str | None = None, name: str = "output"
+        self, machine: Transducer, *, tape: str | None = None, name: str = "output"
     ) -> Lattices[Any]:
         """Return each lattice composed with a transducer; see `Lattice.transduced`."""
         return Lattices([one.transduced(machine, tape=tape, name=name) for one in self])

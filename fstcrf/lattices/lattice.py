@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from fstcrf.lattices import composition, constructors, drawings, transduced
     from fstcrf.machines import openfst
-    from fstcrf.machines.machine import Machine
+    from fstcrf.machines.transducer import Transducer
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.lattices.composition")
     constructors = LazyModule("fstcrf.lattices.constructors")
@@ -460,7 +460,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         return cast("JointLattice", composition.composed(parts, {}))
 
     def transduced(
-        self, machine: Machine, *, tape: str | None = None, name: str = "output"
+        self, machine: Transducer, *, tape: str | None = None, name: str = "output"
     ) -> AnyLattice:
         """Return the composition with a transducer, which reads a tape and writes another one.
 
@@ -471,7 +471,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
 
         Parameters
         ----------
-        machine : Machine
+        machine : Transducer
             Any transducer: it may read or write nothing with an arc, go several ways, and write
             more or fewer labels than it reads.
         tape : str, optional

@@ -29,7 +29,7 @@ from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lazy import memoised
-from fstcrf.machines.machine import Machine
+from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
@@ -56,7 +56,7 @@ class Compiled:
 
 
 @memoised(64)
-def compiled(machine: Machine, labels: tuple[str, ...]) -> Compiled:
+def compiled(machine: Transducer, labels: tuple[str, ...]) -> Compiled:
     """Return a transducer as it reads a tape with these labels.
 
     Raises
@@ -69,7 +69,7 @@ def compiled(machine: Machine, labels: tuple[str, ...]) -> Compiled:
     return _compiled(machine, _numbers(machine.input_symbols, labels)[machine.input], len(labels))
 
 
-def _compiled(machine: Machine, reads: Ints, size: int) -> Compiled:
+def _compiled(machine: Transducer, reads: Ints, size: int) -> Compiled:
     """Return a transducer whose arcs read labels below a number; −2: one that there is not."""
     there = (machine.score > -np.inf) & (reads > -2)
     row, order = _by_source(machine.source, there, len(machine.final))
@@ -147,7 +147,7 @@ def _circle(row: Longs, target: Ints, state: int) -> str:
     raise AssertionError(f"state {state} is on no circle")
 
 
-def composed(row: Row, machine: Machine, tape: int, name: str) -> ArcRow:
+def composed(row: Row, machine: Transducer, tape: int, name: str) -> ArcRow:
     """Return a row composed with a transducer, which reads one of its tapes.
 
     Its rules stay, as they are of tapes that stay: they are multiplied in behind it.
@@ -155,7 +155,7 @@ def composed(row: Row, machine: Machine, tape: int, name: str) -> ArcRow:
     Parameters
     ----------
     row : Row
-    machine : Machine
+    machine : Transducer
     tape : int
         What it reads.
     name : str
@@ -209,7 +209,7 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     return replace(base, free=arcs_composed(arcs, made, code.astype(np.int32), writes=False))
 
 
-def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Machine, Ints]:
+def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
     """Return an acceptor of brackets that open and close segments, and what its arcs read.
 
     That is a label and a boundary: label + labels · boundary.
@@ -235,7 +235,7 @@ def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Machine, Ints]:
     ends[cut] = inner
     columns = np.append(source, inner), np.append(reads, closing), ends
     source_, read_, target_ = (np.asarray(column, dtype=np.int32) for column in columns)
-    machine = Machine(
+    machine = Transducer(
         source=source_,
         input=np.minimum(read_, 0),
         output=np.full(len(source_), -1, dtype=np.int32),

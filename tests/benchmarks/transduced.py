@@ -22,7 +22,7 @@ from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.lattice import TapeLattice
 from fstcrf.lattices.transduced import arcs_composed, compiled
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.machine import Machine
+from fstcrf.machines.transducer import Transducer
 from tests.benchmarks.work import seconds_of
 
 pynini: Any = imported
@@ -30,15 +30,15 @@ Move = tuple[int, int, int, int, float]
 SIZES = ((24, 9), (100, 22), (512, 33))
 
 
-def machine_of(moves: Sequence[Move], final: Sequence[float], sizes: tuple[int, int]) -> Machine:
+def machine_of(moves: Sequence[Move], final: Sequence[float], sizes: tuple[int, int]) -> Transducer:
     columns = np.asarray(moves).T
     source, read, write, target = (np.asarray(c, dtype=np.int32) for c in columns[:4])
     names = [tuple(map(str, range(size))) for size in sizes]
     ends = np.asarray(final, dtype=np.float64)
-    return Machine(source, read, write, target, columns[4], ends, names[0], names[1])
+    return Transducer(source, read, write, target, columns[4], ends, names[0], names[1])
 
 
-def spans(labels: int) -> Machine:
+def spans(labels: int) -> Transducer:
     """Tags O, B-0, I-0, B-1, … to types, each written where its span ends."""
     types = (labels - 1) // 2
     moves: list[Move] = [(0, 0, -1, 0, 0.0)]
@@ -49,7 +49,7 @@ def spans(labels: int) -> Machine:
     return machine_of(moves, [0.0, *[-np.inf] * types, 0.0], (labels, types))
 
 
-def edits(labels: int) -> Machine:
+def edits(labels: int) -> Transducer:
     """Labels to those of their group of three, left out, or, once, put in."""
     moves: list[Move] = []
     for x in range(labels):
@@ -59,7 +59,7 @@ def edits(labels: int) -> Machine:
     return machine_of(moves, [0.0, 0.0], (labels, labels))
 
 
-def lexicon(labels: int, states: int = 2000) -> Machine:
+def lexicon(labels: int, states: int = 2000) -> Transducer:
     """Words of two to five labels, in any order; each is written where it ends."""
     rng, moves, children, words = np.random.default_rng(0), [], dict[tuple[int, int], int](), 0
     while len(children) < states:
@@ -75,7 +75,7 @@ def lexicon(labels: int, states: int = 2000) -> Machine:
     return machine_of(moves, [0.0, *[-np.inf] * len(children)], (labels, words))
 
 
-def fst_of(machine: Machine, arc_type: str) -> Any:
+def fst_of(machine: Transducer, arc_type: str) -> Any:
     weight = partial(pynini.Weight, "tropical" if arc_type == "standard" else arc_type)
     fst = pynini.Fst(arc_type)
     fst.add_states(len(machine.final))

@@ -19,7 +19,7 @@ from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.lattices.transduced import compiled, composed, expected_moves, timed
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.machine import Machine
+from fstcrf.machines.transducer import Transducer
 from tests.support.fsts import pynini_or_skip
 from tests.support.oracles import log_sum
 
@@ -46,7 +46,7 @@ class Full(NamedTuple):
 
 def transducer(
     rng: np.random.Generator, reads: Sequence[str], writes: Sequence[str], states: int
-) -> Machine:
+) -> Transducer:
     """Return a machine whose moves without input lead upwards; a way to an end is likely."""
     count = int(rng.integers(states, 5 * states + 2))
     source, target = rng.integers(states, size=(2, count))
@@ -67,8 +67,8 @@ def machine_of(
     final: Any,
     reads: Sequence[str],
     writes: Sequence[str],
-) -> Machine:
-    return Machine(
+) -> Transducer:
+    return Transducer(
         source=np.asarray(source, dtype=np.int32),
         input=np.asarray(read, dtype=np.int32),
         output=np.asarray(write, dtype=np.int32),
@@ -81,7 +81,7 @@ def machine_of(
 
 
 def runs(
-    machine: Machine, steps: Sequence[Step]
+    machine: Transducer, steps: Sequence[Step]
 ) -> list[tuple[float, tuple[Step, ...], list[int]]]:
     """List the runs over a tape: score, what is written where, and arcs."""
     found: list[tuple[float, tuple[Step, ...], list[int]]] = []
@@ -121,7 +121,7 @@ def known_paths(lattice: AnyLattice) -> list[Full]:
     return found
 
 
-def product(paths: Sequence[Full], machine: Machine, tape: int = -1) -> list[Full]:
+def product(paths: Sequence[Full], machine: Transducer, tape: int = -1) -> list[Full]:
     return [
         Full(path.score + score, (*path.tapes, wrote))
         for path in paths
@@ -189,7 +189,7 @@ class Case(NamedTuple):
 
     rng: np.random.Generator
     base: AnyLattice
-    machines: tuple[Machine, ...]
+    machines: tuple[Transducer, ...]
     lattice: AnyLattice
     paths: list[Full]
 
@@ -443,7 +443,7 @@ def test_batches_answer_what_each_answers(seed: int) -> None:
 IOB, BRACKETS = ("O", "B-p", "I-p", "B-q", "I-q"), ("[p", "[q", "p]", "q]")
 
 
-def bracketing() -> Machine:
+def bracketing() -> Transducer:
     """Return what writes brackets around the spans of tags: 0 outside, then x inside, x opened."""
     outside = [(0, 0, -1, 0)]
     for x in (0, 1):
@@ -481,7 +481,7 @@ def test_segments_score_what_brackets_are_written_around(seed: int) -> None:
 # --- What is refused ----------------------------------------------------------------------------
 
 
-def loop(final: float) -> Machine:
+def loop(final: float) -> Transducer:
     """A circle without input at states 1 and 2, from which a path may end in state 3 alone."""
     columns = [0, 1, 2, 2], [0, -1, -1, 0], [0, 0, 1, 0], [1, 2, 1, 3]
     return machine_of(*columns, np.zeros(4), [0.0, -np.inf, -np.inf, final], INPUT, OUTPUT)

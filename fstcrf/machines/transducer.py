@@ -8,7 +8,7 @@ from fstcrf.arrays import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
-class Machine:
+class Transducer:
     """A weighted transducer; a path begins in state 0.
 
     Several runs over the same strings add up, as in the log semiring; the best is the best run.
