@@ -101,8 +101,8 @@ and in Python:
 
   import fstcrf
   joint = fstcrf.load("joint.fstcrf")
-  lattice = joint.lattice({"word": ["Concert", "at", "noon"]})
-  lattice.best(), lattice.nbest(3)
+  sentence = {"word": ["Concert", "at", "noon"]}
+  joint.tag(sentence), joint.lattice(sentence, n=3).nbest(3)
 """
 
 

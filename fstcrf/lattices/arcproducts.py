@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from fstcrf.lattices.arcs import TAPED, Arcs, check_size
 from fstcrf.lattices.engine import Coupling
 from fstcrf.ragged import Ragged
 
+_T = TypeVar("_T", bound=np.generic)
 _FREE, _CARRIED = -1, -2
 """In place of a label: the arc begins nothing, or carries something on."""
 
@@ -155,7 +156,7 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
         pairs=one.pairs.beside(two.pairs),
         per_position=one.per_position or two.per_position,
         end=np.column_stack([one.ends[a], two.ends[b]]),
-        moves=_moves_beside(one, two, a, b),
+        moves=_moves(one, two, a, b),
         **taped,
     ).trimmed()
 
@@ -167,74 +168,60 @@ def _plain(one: Arcs, two: Arcs, coupling: Coupling) -> Arcs:
     that two paths are one pair: a node is where both are, and whether the second has begun to.
     """
     first, second = _together(one.boundary, two.boundary)
-    width = len(two.final)
-    node = np.repeat(first * width + second, 2)
-    node[:] = 2 * node + np.tile([0, 1], len(first))  # ascending
+    silent = [np.flatnonzero(arcs.tokens < 1) for arcs in (one, two)]
+    loud = [np.flatnonzero(arcs.tokens > 0) for arcs in (one, two)]
+    begun = np.arange(2 if len(silent[1]) else 1)
+    width, states = len(two.final), len(begun)
+    node = np.add.outer((first * width + second) * states, begun).reshape(-1)  # ascending
 
-    def number(x: NDArray[np.integer], y: NDArray[np.integer], begun: NDArray[Any]) -> Ints:
-        wanted = 2 * (x.astype(np.int64) * width + y) + begun
+    def number(x: Longs, y: Longs, state: Longs) -> Ints:
+        wanted = (x * width + y) * states + state
         found: Ints = np.searchsorted(node, wanted).astype(np.int32)
         return found
 
-    silent = [np.flatnonzero(arcs.tokens < 1) for arcs in (one, two)]
-    loud = [np.flatnonzero(arcs.tokens > 0) for arcs in (one, two)]
     a, b = _together(one.boundary[one.source[loud[0]]], two.boundary[two.source[loud[1]]])
-    a, b = np.tile(loud[0][a], 2), np.tile(loud[1][b], 2)
-    begun = np.repeat([0, 1], len(a) // 2)
+    a, b = np.tile(loud[0][a], states), np.tile(loud[1][b], states)
     c, at = _together(one.boundary[one.source[silent[0]]], two.boundary)
     d, by = _together(two.boundary[two.source[silent[1]]], one.boundary)
-    c, d, by = silent[0][c], np.tile(silent[1][d], 2), np.tile(by, 2)
-    before = np.repeat([0, 1], len(d) // 2)
-    left, zero = np.concatenate([a, c]), np.zeros(len(c), dtype=np.int64)
+    c, d, by = silent[0][c], np.tile(silent[1][d], states), np.tile(by, states)
+    above = np.concatenate([a, c, np.full(len(d), -1)])  # the arc of each; −1: it stays
+    below = np.concatenate([b, np.full(len(c), -1), d])
     score = np.concatenate([one.score[a] + two.score[b], one.score[c], two.score[d]])
     token = one.position[one.source[a]]
     for (x, y), table in coupling.items():
-        above, below = one.under[a, x], two.under[b, y - one.tapes]
-        place = (above, below) if table.ndim == 2 else (token, above, below)
-        score[: len(a)] += np.where((above >= 0) & (below >= 0), table[place], 0.0)
+        over, under = one.under[a, x], two.under[b, y - one.tapes]
+        place = (over, under) if table.ndim == 2 else (token, over, under)
+        score[: len(a)] += np.where((over >= 0) & (under >= 0), table[place], 0.0)
+
+    def ends(name: str, state: Longs, later: int) -> Ints:
+        mine, its = getattr(one, name), getattr(two, name)
+        x = np.concatenate([mine[a], mine[c], by]).astype(np.int64)
+        y = np.concatenate([its[b], at, its[d]]).astype(np.int64)
+        rest = np.full(len(d), 1) if later else np.repeat(begun, len(d) // states)
+        return number(x, y, np.concatenate([state, np.zeros(len(c), dtype=np.int64), rest]))
 
     def taped(name: str, nothing: int) -> NDArray[Any]:
-        mine, its = getattr(one, name), getattr(two, name)
-        none = np.full((len(d), mine.shape[1]), nothing, dtype=mine.dtype)
-        rest = np.full((len(c), its.shape[1]), nothing, dtype=its.dtype)
-        above = np.concatenate([mine[left], none])
-        return np.column_stack([above, np.concatenate([its[b], rest, its[d]])])
+        both = ((one, above), (two, below))
+        return np.column_stack([_at(getattr(own, name), arc, nothing) for own, arc in both])
 
-    count = len(score)
     texts = one.texts if one.texts is not None else two.texts
+    classes, before = np.zeros(len(score), dtype=np.int32), np.repeat(begun, len(a) // states)
     return Arcs(
         texts=texts,
-        begins=number(one.begins, two.begins, np.zeros(1, dtype=np.int64)).astype(np.int64),
-        at=None if texts is None else np.repeat(one.position[first], 2),
-        final=np.repeat(one.final[first] + two.final[second], 2),
-        source=np.concatenate(
-            [
-                number(one.source[a], two.source[b], begun),
-                number(one.source[c], at, zero),
-                number(by, two.source[d], before),
-            ]
-        ),
-        target=np.concatenate(
-            [
-                number(one.target[a], two.target[b], begun * 0),
-                number(one.target[c], at, zero),
-                number(by, two.target[d], before * 0 + 1),
-            ]
-        ),
-        left=np.zeros(count, dtype=np.int32),
-        right=np.zeros(count, dtype=np.int32),
+        begins=number(one.begins, two.begins, begun[:1]).astype(np.int64),
+        at=None if texts is None else np.repeat(one.position[first], states),
+        final=np.repeat(one.final[first] + two.final[second], states),
+        source=ends("source", before, 0),
+        target=ends("target", np.zeros_like(before), 1),
+        left=classes,
+        right=classes,
         score=score,
-        origin=np.concatenate([one.origin[left], np.full(len(d), -1)]),
+        origin=np.append(one.origin, -1)[above],
         label=taped("label", -1),
         under=taped("under", -1),
-        end=np.column_stack(
-            [
-                np.concatenate([one.ends[left], np.full((len(d), one.tapes), -1)]),
-                np.concatenate([two.ends[b], np.full((len(c), two.tapes), -1), two.ends[d]]),
-            ]
-        ),
+        end=taped("ends", -1),
         carries=taped("carries", 0),
-        moves=_moves(one, two, left, b, c, d),
+        moves=_moves(one, two, above, below),
         class_final=one.class_final,
         pairs=None,
     ).trimmed()
@@ -376,24 +363,16 @@ def _pieces(arcs: Arcs) -> Arcs:
     )
 
 
-def _moves(
-    one: Arcs, two: Arcs, left: Longs, b: Longs, alone: Longs, silent: Longs
-) -> Longs | None:
-    """Return the moves of pairs of arcs, of arcs of the first alone, and of the second alone."""
-    parts = []
-    if one.moves is not None:
-        none = np.full((len(silent), one.moves.shape[1]), -1)
-        parts.append(np.concatenate([one.moves[left], none]))
-    if two.moves is not None:
-        none = np.full((len(alone), two.moves.shape[1]), -1)
-        parts.append(np.concatenate([two.moves[b], none, two.moves[silent]]))
+def _moves(one: Arcs, two: Arcs, above: Longs, below: Longs) -> Longs | None:
+    """Return the moves of pairs of arcs; −1 is the arc of one that does not move."""
+    pairs = ((one.moves, above), (two.moves, below))
+    parts = [_at(moves, arc, -1) for moves, arc in pairs if moves is not None]
     return np.column_stack(parts) if parts else None
 
 
-def _moves_beside(one: Arcs, two: Arcs, a: Longs, b: Longs) -> Longs | None:
-    pairs = ((one.moves, a), (two.moves, b))
-    moves = [moves[arc] for moves, arc in pairs if moves is not None]
-    return np.column_stack(moves) if moves else None
+def _at(values: NDArray[_T], arc: Longs, nothing: int) -> NDArray[_T]:
+    """Return what arcs have, [A, K]; of arc −1 nothing."""
+    return np.concatenate([values, np.full((1, values.shape[1]), nothing, values.dtype)])[arc]
 
 
 def _together(one: Longs, two: Longs) -> tuple[Longs, Longs]:

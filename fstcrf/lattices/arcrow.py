@@ -35,7 +35,6 @@ from fstcrf.lattices.machines import joint_arrays
 from fstcrf.lattices.pathquestions import refuse_options
 from fstcrf.lattices.paths import Path, share
 from fstcrf.lattices.questions import Questions
-from fstcrf.lattices.reading import Reading
 from fstcrf.lattices.sequences import Found, best_sequences, probable_sequences
 from fstcrf.lattices.tapes import Taped
 from fstcrf.lazy import LazyModule, given_state
@@ -49,12 +48,11 @@ from fstcrf.text.corpus import Scheme, named_scheme
 from fstcrf.text.corpus.schemes import OUTSIDE, split_label
 
 if TYPE_CHECKING:
-    from fstcrf.lattices import runs, spans
-else:  # who asks for no spans does not wait for them
-    runs, spans = LazyModule("fstcrf.lattices.runs"), LazyModule("fstcrf.lattices.spans")
-
-if TYPE_CHECKING:
+    from fstcrf.lattices import runs
+    from fstcrf.lattices.runs import SpanRuns
     from fstcrf.machines.transducer import Transducer
+else:  # who asks for no spans does not wait for them
+    runs = LazyModule("fstcrf.lattices.runs")
 
 SEGMENT = "segment"
 """Name of the tape of segments."""
@@ -66,18 +64,6 @@ class Rule(NamedTuple):
     acceptor: Acceptor
     tapes: tuple[int, ...]
     over: Over
-
-
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """The distinct segments that begin with arcs, and what each has of their probabilities."""
-
-    key: Longs  # ascending
-    of: Longs  # which of them each fact is
-    start: Longs
-    end: Longs
-    label: Longs
-    share: Floats
 
 
 def unknown_label(label: str, labels: Sequence[str]) -> str:
@@ -303,11 +289,8 @@ class ArcRow:
     def saying(self, said: Said) -> Self:
         if self.segmented and not (said and isinstance(said[0], str)):
             tape, spans = self._of_segments, cast("Sequence[Segment]", said)
-            found = arcproducts.exactly(
-                self.engine.clocked,
-                tape,
-                *self._checked(spans, {label: k for k, label in enumerate(self.on[tape].labels)}),
-            )
+            index = {label: k for k, label in enumerate(self.on[tape].labels)}
+            found = arcproducts.exactly(self.engine.clocked, tape, *self._checked(spans, index))
         else:
             several = len(self.on) > 1 and said and not isinstance(said[0], str)
             found = self.engine
@@ -346,109 +329,48 @@ class ArcRow:
     # --- Spans: those that begin with arcs are listed -----------------------------------------
 
     @cached_property
-    def _spanned(self) -> dict[tuple[int, Scheme | None], tuple[Arcs, int, tuple[str, ...]]]:
+    def _runs(self) -> dict[tuple[int, Scheme], SpanRuns]:
         return {}
 
-    def _spans_of(
-        self, tape: int, scheme: str | Scheme | None
-    ) -> tuple[Arcs, int, tuple[str, ...]]:
-        """Return arcs that say where spans begin and end, the tape that has these, their types.
+    def _runs_of(self, tape: int, scheme: str | Scheme | None) -> SpanRuns:
+        """Return the spans of a tape as runs of arcs.
 
         Labels of tokens that a scheme reads are read by it, "conlleval" where none is named. Other
         labels stand for themselves, as segments do.
         """
-        arcs, labels = self.engine.clocked, self.on[tape].labels
-        chosen = named_scheme(scheme or "conlleval")
-        spelled = any(split_label(one, chosen)[0] not in (OUTSIDE, "?") for one in labels)
-        if self.on[tape].segments or not spelled:
-            _refuse_scheme(scheme)
-            if arcs.begun(tape) is not None:
-                return arcs, tape, labels
-            return self._kept((tape, None), lambda: (runs.with_ends(arcs, tape), tape, labels))
-
-        def read() -> tuple[Arcs, int, tuple[str, ...]]:
-            typed = runs.reading(arcs, tape, labels, chosen)
-            return typed, typed.tapes - 1, spans.span_reading(labels, chosen).types
-
-        return self._kept((tape, chosen), read)
-
-    def _kept(
-        self,
-        key: tuple[int, Scheme | None],
-        make: Callable[[], tuple[Arcs, int, tuple[str, ...]]],
-    ) -> tuple[Arcs, int, tuple[str, ...]]:
-        if key not in self._spanned:
-            self._spanned[key] = make()
-        return self._spanned[key]
+        self.check_alive()
+        on, chosen = self.on[tape], named_scheme(scheme or "conlleval")
+        spelled = any(split_label(one, chosen)[0] not in (OUTSIDE, "?") for one in on.labels)
+        stands = on.segments or on.written or not spelled
+        if stands and scheme is not None:
+            raise OptionError(
+                "scheme= is for labels of tokens; those of arcs are read as they stand"
+            )
+        if (tape, chosen) not in self._runs:
+            arcs, read = self.engine.clocked, None if stands else chosen
+            self._runs[tape, chosen] = runs.SpanRuns.of(arcs, tape, on.labels, read)
+        return self._runs[tape, chosen]
 
     def span_probabilities(
-        self, asked: Sequence[Segment], tape: int, scheme: str | Scheme | None
+        self, spans: Sequence[Segment], tape: int, scheme: str | Scheme | None
     ) -> Floats:
-        self.check_alive()
-        arcs, number, types = self._spans_of(tape, scheme)
-        listed, index = self._listed(arcs, number, types), {t: k for k, t in enumerate(types)}
-        start, end, label = self._checked(asked, index)
-        key = self._key(start, end, label, types)
-        place = np.minimum(np.searchsorted(listed.key, key), max(len(listed.key) - 1, 0))
-        if not len(listed.key):
-            return np.zeros(len(asked))
-        return np.where(listed.key[place] == key, listed.share[place], 0.0)
+        there = self._runs_of(tape, scheme)
+        index = {name: k for k, name in enumerate(there.types)}
+        return there.probabilities(*self._checked(spans, index))
 
     def probable_spans(self, above: float, tape: int, scheme: str | Scheme | None) -> ProbableSpans:
-        self.check_alive()
-        arcs, number, types = self._spans_of(tape, scheme)
-        listed = self._listed(arcs, number, types)
-        kept = np.flatnonzero(listed.share > above)
-        kept = kept[np.lexsort((listed.label[kept], listed.start[kept], listed.end[kept]))]
-        return ProbableSpans(
-            listed.start[kept].astype(np.int32),
-            listed.end[kept].astype(np.int32),
-            listed.label[kept].astype(np.int32),
-            listed.share[kept],
-            types,
-        )
+        return self._runs_of(tape, scheme).probable(above)
 
     def span_risk(self, tape: int, scheme: str | Scheme | None) -> MinimumRisk:
-        """Return the path whose spans have the largest expected F.
-
-        Dinkelbach's way: the best set under p − ratio / 2, until the ratio does not grow.
-        """
-        self.check_alive()
-        arcs, number, types = self._spans_of(tape, scheme)
-        listed, begun = self._listed(arcs, number, types), _begun(arcs, number)
-        begins, place = np.zeros((2, arcs.n_elements))
-        begins[begun.element], place[begun.element] = 1.0, listed.share[listed.of]
-        true = float(arcs.posterior[begun.element].sum())
-        ratio, chosen = -1.0, np.zeros(0, dtype=np.int32)
-        while True:
-            value = place - begins * (max(ratio, 0.0) / 2)
-            path = arcs.reweight(value).nbest(1).elements
-            size = float(begins[path].sum()) + true
-            better = 2.0 * float(place[path].sum()) / size if size > 0.0 else 1.0
-            if better <= ratio + 1e-15:
-                break
-            ratio, chosen = better, path
-        if number == tape:
-            return MinimumRisk(Questions(self).said(arcs, chosen), min(1.0, ratio))
-        names = self.on[tape].labels
-        said = tuple([names[k] for k in arcs.told(chosen, tape).label.tolist()])
-        return MinimumRisk(said, min(1.0, ratio))
+        there = self._runs_of(tape, scheme)
+        path, expected = there.best()
+        if there.tape == tape:
+            return MinimumRisk(Questions(self).said(there.ended, path), expected)
+        names, told = self.on[tape].labels, there.ended.told(path, tape)
+        return MinimumRisk(tuple([names[k] for k in told.label.tolist()]), expected)
 
     def bounded_confidence(self, method: Method, *_options: object) -> Confidence:
         raise OptionError(f"method={method!r} is for lattices of tokens; those of arcs are exact")
-
-    def _key(self, start: Longs, end: Longs, label: Longs, types: Sequence[str]) -> Longs:
-        return (start * (self.length + 1) + end) * max(len(types), 1) + label
-
-    def _listed(self, arcs: Arcs, tape: int, types: Sequence[str]) -> _Listed:
-        """Return the spans of a tape, each with its probability."""
-        begun = _begun(arcs, tape)
-        key = self._key(begun.start, begun.end, begun.label.astype(np.int64), types)
-        keys, first, of = np.unique(key, return_index=True, return_inverse=True)
-        of = of.reshape(-1)
-        share_ = np.bincount(of, weights=arcs.posterior[begun.element], minlength=len(keys))
-        columns = (begun.start[first], begun.end[first], begun.label[first].astype(np.int64))
-        return _Listed(keys, of, *columns, np.minimum(share_.astype(np.float64), 1.0))
 
     # --- Changes ------------------------------------------------------------------------------
 
@@ -625,14 +547,3 @@ class ArcRow:
         grammar = tuple((rule.acceptor.name, f"arcs, of {rule.over}") for rule in self.rules)
         each = -(-arcs // tokens)
         return Plan(tuple(axes), grammar, 1, 0, -(-nodes // tokens), each, each)
-
-
-def _begun(arcs: Arcs, tape: int) -> Reading:
-    begun = arcs.begun(tape)
-    assert begun is not None  # noqa: S101 (ends are known here)
-    return begun
-
-
-def _refuse_scheme(scheme: str | Scheme | None) -> None:
-    if scheme is not None:
-        raise OptionError("scheme= is for labels of tokens; those of arcs are read as they stand")

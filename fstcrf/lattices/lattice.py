@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from fstcrf.lattices import composition, constructors, drawings, transduced
     from fstcrf.machines import openfst
+    from fstcrf.machines import transducer as transducers
     from fstcrf.machines.transducer import Transducer
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.lattices.composition")
@@ -41,6 +42,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
     drawings = LazyModule("fstcrf.lattices.drawings")
     transduced = LazyModule("fstcrf.lattices.transduced")
     openfst = LazyModule("fstcrf.machines.openfst")
+    transducers = LazyModule("fstcrf.machines.transducer")
 
 
 class Lattice(Questions[LabelsT_co, ArrayT_co]):
@@ -486,10 +488,12 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         LabelError
             It reads labels, none of which the tape has.
         OptionError
-            No such tape, or one with the name of what it writes.
+            No transducer; no such tape, or one with the name of what it writes.
         TooLargeError
             More than 50 million arcs.
         """
+        if not isinstance(machine, transducers.Transducer):
+            raise OptionError(f"transduced() takes a Transducer, not {type(machine).__name__}")
         if name in self.tapes:
             raise OptionError(f"tape {name!r} is there already: name what the transducer writes")
         number = len(self.on) - 1 if tape is None else self.number(tape)

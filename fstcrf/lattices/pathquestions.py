@@ -70,7 +70,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
         Raises
         ------
         OptionError
-            It is not made of samples, or was changed since: a grammar leaves another number.
+            It is not made of samples, or was changed since: a grammar leaves another number. What
+            is no probability.
         """
         if self.samples is None:
             raise OptionError(
@@ -78,6 +79,8 @@ class PathQuestions(Generic[LabelsT_co, ArrayT_co]):
                 "errors; the answers of others are exact"
             )
         p = real_array(probability, "probability")
+        if not ((p >= 0) & (p <= 1)).all():
+            raise OptionError("probability has numbers outside [0, 1]")
         return np.sqrt(p * (1 - p) / self.samples)
 
     def __len__(self) -> int:

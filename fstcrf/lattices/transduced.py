@@ -281,6 +281,11 @@ def arcs_composed(arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = Tru
 
     silent = np.zeros(len(arc), dtype=np.int32)
     moved = np.append(made.origin, -1)[product.by]
+    moves = arcs.moves
+    if moves is not None:
+        moves = column(moves, -1, moved)
+    elif writes:
+        moves = moved[:, None]
     ends = None
     if arcs.end is not None:
         assert at is not None  # noqa: S101 (where ends are known, so are positions)
@@ -302,11 +307,7 @@ def arcs_composed(arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = Tru
         carries=column(arcs.carries, 1, silent > 0),
         class_final=_NONE,
         pairs=None,
-        moves=moved[:, None]
-        if arcs.moves is None and writes
-        else arcs.moves
-        if arcs.moves is None
-        else column(arcs.moves, -1, moved),
+        moves=moves,
     )
 
 

@@ -17,7 +17,7 @@ composition](../measurements/benchmarks-composition.md).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -39,7 +39,7 @@ from fstcrf.taggers.search import ChainRule, Search
 from fstcrf.taggers.stages import possible_lengths, repeated, with_tape
 from fstcrf.text.corpus import Corpus
 
-__all__ = ["best", "decode", "no_path", "probability", "samples", "score"]
+__all__ = ["ChainSentence", "best", "decode", "no_path"]
 
 
 _T = TypeVar("_T", bound=np.generic)
@@ -195,76 +195,65 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
 # --- Other questions about one sentence -----------------------------------------------------------
 
 
-def score(
-    composition: JointModel,
-    sentence: SentenceLike,
-    labels: Sequence[Sequence[str]],
-    known: Known | None,
-) -> float:
-    """Return the log probability of a labelling, times weights, plus scores of the grammar."""
-    corpus = _with_evidence(composition, [sentence], known)
-    ids = _numbered(composition, labels, corpus.n_tokens)
-    if not corpus.n_tokens:
-        return composition.program.empty_score
-    return float(ChainRule(composition, evidence=known).score(corpus, ids)[0])
+@dataclass(frozen=True)
+class ChainSentence:
+    """A sentence under the chain rule: samples, scores and probabilities of its labellings."""
 
+    composition: JointModel
+    sentence: SentenceLike
+    known: Known | None
 
-def probability(
-    composition: JointModel, sentence: SentenceLike, labels: Sequence[Sequence[str]]
-) -> float:
-    """Return the probability of a labelling, without weights and grammar."""
-    corpus = as_corpus(composition, [sentence])
-    ids = _numbered(composition, labels, corpus.n_tokens)
-    if not corpus.n_tokens:
-        return float(all(tagger.topology.empty for tagger in composition.taggers))
-    log_p = ChainRule(composition).score(corpus, ids, plain=True)[0]
-    return float(min(1.0, np.exp(log_p)))
+    def score(self, labels: Sequence[Sequence[str]]) -> float:
+        """Return the log probability of a labelling, times weights, plus scores of the grammar."""
+        corpus = _with_evidence(self.composition, [self.sentence], self.known)
+        ids = self._numbered(labels, corpus.n_tokens)
+        if not corpus.n_tokens:
+            return self.composition.program.empty_score
+        return float(ChainRule(self.composition, evidence=self.known).score(corpus, ids)[0])
 
+    def probability(self, labels: Sequence[Sequence[str]]) -> float:
+        """Return the probability of a labelling, without weights and grammar."""
+        corpus = as_corpus(self.composition, [self.sentence])
+        ids = self._numbered(labels, corpus.n_tokens)
+        if not corpus.n_tokens:
+            return float(all(tagger.topology.empty for tagger in self.composition.taggers))
+        log_p = ChainRule(self.composition).score(corpus, ids, plain=True)[0]
+        return float(min(1.0, np.exp(log_p)))
 
-def samples(
-    composition: JointModel, sentence: SentenceLike, n: int, *, seed: int, known: Known | None
-) -> list[Sequence[Sequence[str]]]:
-    """Return n exact samples: labels of the first tape, of the second given it, and so on.
+    def sample(self, n: int, *, seed: int = 0) -> list[Sequence[Sequence[str]]]:
+        """Return n exact samples: labels of the first tape, of the second given it, and so on."""
+        n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
+        whole = self.composition
+        if self.known is not None or whole.conjuncts or any(w != 1.0 for w in whole.weights):
+            raise OptionError(
+                "samples of normalize='chain' need weights of 1 and no grammar (nor known labels "
+                "or biases): labellings do not sum to one otherwise. normalize='product' has them, "
+                "lattice(sentence, n=50) is of the n best"
+            )
+        corpus, ids = as_corpus(whole, [self.sentence]), {}
+        size, rng = corpus.n_tokens, np.random.default_rng(seed)
+        if not n or not size:
+            return [((),) * len(whole.taggers)] * n
+        corpus = corpus.select([0] * n)
+        for stage in whole.stages:
+            bound = stage.free_bound(stage.given(corpus))
+            path = kernel.sample_paths(bound, rng.random((1, n * size)))[0]
+            ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]
+            corpus = with_tape(corpus, stage.tagger, ids[stage.tagger.tape])
+        rows = [
+            np.asarray(tagger.labels, dtype=object)[ids[tagger.tape]].reshape(n, size).tolist()
+            for tagger in whole.taggers
+        ]
+        return [tuple(map(tuple, row)) for row in zip(*rows, strict=True)]
 
-    Raises
-    ------
-    OptionError
-        Weights other than 1, a grammar, observed labels or biases; a negative n or seed.
-    """
-    n, seed = whole_number(n, "n", narrow=True), whole_number(seed, "seed")
-    if known is not None or composition.conjuncts or any(w != 1.0 for w in composition.weights):
-        raise OptionError(
-            "samples of normalize='chain' need weights of 1 and no grammar (nor known labels or "
-            "biases): labellings do not sum to one otherwise. normalize='product' has them, "
-            "lattice(sentence, n=50) is of the n best"
-        )
-    corpus, ids = as_corpus(composition, [sentence]), {}
-    size, rng = corpus.n_tokens, np.random.default_rng(seed)
-    if not n or not size:
-        return [((),) * len(composition.taggers)] * n
-    corpus = corpus.select([0] * n)
-    for stage in composition.stages:
-        bound = stage.free_bound(stage.given(corpus))
-        path = kernel.sample_paths(bound, rng.random((1, n * size)))[0]
-        ids[stage.tagger.tape] = stage.tagger.topology.state_label[path]
-        corpus = with_tape(corpus, stage.tagger, ids[stage.tagger.tape])
-    rows = [
-        np.asarray(tagger.labels, dtype=object)[ids[tagger.tape]].reshape(n, size).tolist()
-        for tagger in composition.taggers
-    ]
-    return [tuple(map(tuple, row)) for row in zip(*rows, strict=True)]
-
-
-def _numbered(
-    composition: JointModel, labels: Sequence[Sequence[str]], length: int
-) -> dict[str, Ints]:
-    tapes = composition.tapes
-    if len(labels) != len(tapes) or any(len(part) != length for part in labels):
-        raise ShapeError(
-            f"labels of {len(labels)} tapes, {[len(p) for p in labels]} long; expected "
-            f"{len(tapes)} of {length} tokens"
-        )
-    return {
-        tagger.tape: tagger.topology.label_ids(part)
-        for tagger, part in zip(composition.taggers, labels, strict=True)
-    }
+    def _numbered(self, labels: Sequence[Sequence[str]], length: int) -> dict[str, Ints]:
+        tapes = self.composition.tapes
+        if len(labels) != len(tapes) or any(len(part) != length for part in labels):
+            raise ShapeError(
+                f"labels of {len(labels)} tapes, {[len(p) for p in labels]} long; expected "
+                f"{len(tapes)} of {length} tokens"
+            )
+        return {
+            tagger.tape: tagger.topology.label_ids(part)
+            for tagger, part in zip(self.composition.taggers, labels, strict=True)
+        }

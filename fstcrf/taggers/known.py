@@ -214,6 +214,10 @@ class Request:
         """Return what is known of the labels, of the tapes of a tagger."""
         return Known.of(tapes, len(self.sentences), self.forced, self.bias)
 
+    def evidence(self, tapes: Sequence[str]) -> Known | None:
+        """Return what is known of the labels of some tapes; None: nothing."""
+        return None if self.free else self.known(tapes)
+
     @property
     def free(self) -> bool:
         """Whether nothing is known of the labels."""

@@ -199,14 +199,11 @@ class Product(Composition[LabelsT]):
     def _searched(self, search: Search) -> Self:
         raise OptionError(f"search={search!r} is for taggers of tokens; segments are written out")
 
-    def _known(self, asked: Request) -> Known | None:
-        return None if asked.free else asked.known(self.tapes)
-
     # --- Tagging ------------------------------------------------------------------------------
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        return self._decoded(asked, self._known(asked))
+        return self._decoded(asked, asked.evidence(self.tapes))
 
     def _decoded(self, asked: Request, known: Known | None) -> Answer:
         if asked.budget is not None:
@@ -267,7 +264,7 @@ class Product(Composition[LabelsT]):
         number = [b for b, paths in enumerate(ranked) for _ in paths]
         labels = [path.labels for paths in ranked for path in paths]
         rows = [one if len(shown) > 1 else (one,) for one in labels]
-        evidence = self._known(asked) or Known({}, {})
+        evidence = asked.evidence(self.tapes) or Known({}, {})
         forced = {tape: [labels[b] for b in number] for tape, labels in evidence.forced.items()}
         forced |= {tape: [list(row[k]) for row in rows] for k, tape in enumerate(shown)}
         some = selected(asked.sentences, np.asarray(number, dtype=np.int64))

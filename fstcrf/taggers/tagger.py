@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Acceptor, Grammar
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.taggers import composition, infeasible
+    from fstcrf.taggers.chain import ChainSentence
     from fstcrf.taggers.explain import JointExplanation
     from fstcrf.taggers.spelling import Spelling
     from fstcrf.taggers.tuning import TuningOptions
@@ -52,6 +53,7 @@ else:
 
 Labels: TypeAlias = Sequence[Any]
 """The labels of a sentence, of several tapes those of each."""
+Scored: TypeAlias = "AnyLattice | ChainSentence"
 OnNoPath: TypeAlias = Literal["error", "skip", "relax"]
 
 
@@ -418,7 +420,7 @@ class Composable(Tagger[LabelsT]):
         NoPathError
             No labelling is legal, where its n best are asked for.
         """
-        known = self.evidence(sentence, forced, bias)
+        each = None if forced is None else [forced]
         if (n is not None or samples is not None) and any(map(self.spelling, self.tapes)):
             raise OptionError(
                 "n= and samples= are for taggers of tokens; of segments all are there"
@@ -426,7 +428,6 @@ class Composable(Tagger[LabelsT]):
         if n is not None and samples is not None:
             raise OptionError("n= and samples= are two lattices: ask for one of them")
         if n is not None:
-            each = None if forced is None else [forced]
             (paths,) = self.nbest_all(
                 [sentence], n, budget=budget, forced=each, bias=bias, on_no_path="error"
             )
@@ -436,8 +437,8 @@ class Composable(Tagger[LabelsT]):
             rows = Counter(self.sample(sentence, count, seed=seed, forced=forced, bias=bias))
             shares = [math.log(k / count) for k in rows.values()]
             return self._of_paths(list(rows), shares, samples=count)
-        (lattice,) = self.transducers([sentence], known)
-        return lattice
+        asked = Request([sentence], forced=each, bias=bias)
+        return self.transducers([sentence], asked.evidence(self.tapes))[0]
 
     def _of_paths(
         self, labels: Labels, scores: Sequence[float], samples: int | None = None
@@ -445,6 +446,10 @@ class Composable(Tagger[LabelsT]):
         several = labels if len(self.tapes) > 1 else [(one,) for one in labels]
         row = constructors.joint_paths(several, scores, self.label_sets)
         return lattices.Lattice(row, samples=samples)
+
+    def scored(self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None) -> Scored:
+        """Return what scores and samples labels of a sentence: its lattice."""
+        return self.lattice(sentence, forced=forced, bias=bias)
 
     def sample(
         self,
@@ -462,7 +467,7 @@ class Composable(Tagger[LabelsT]):
         OptionError
             A negative n or seed; of a chain as for `lattice`.
         """
-        return self.lattice(sentence, forced=forced, bias=bias).sample(n, seed=seed)
+        return self.scored(sentence, forced, bias).sample(n, seed=seed)
 
     def score(
         self,
@@ -481,22 +486,14 @@ class Composable(Tagger[LabelsT]):
         LabelError
             A label that a tape does not have.
         """
-        return self.lattice(sentence, forced=forced, bias=bias).score(labels)
+        return self.scored(sentence, forced, bias).score(labels)
 
     def probability(self, sentence: SentenceLike, labels: Labels) -> float:
         """Return the probability of labels of all tapes; raises as `score`.
 
         Under the chain rule it is that of the taggers, without weights and grammar.
         """
-        return self.lattice(sentence).probability(labels)
-
-    def evidence(
-        self, sentence: SentenceLike, forced: Forced | None, bias: Bias | None
-    ) -> Known | None:
-        """Return what is known of the labels of one sentence; None: nothing."""
-        each = None if forced is None else [forced]
-        asked = Request([sentence], forced=each, bias=bias)
-        return None if asked.free else asked.known(self.tapes)
+        return self.scored(sentence, None, None).probability(labels)
 
     def __matmul__(self, later: Composable) -> Composition[tuple[list[str], ...]]:
         """Return ``fstcrf.compose(self, later)``."""

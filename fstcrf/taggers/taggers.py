@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, Unpack, cast
 
 from fstcrf import display
 from fstcrf.arrays import Floats
@@ -25,7 +25,7 @@ from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.decoding import Bias, Forced
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
-from fstcrf.taggers.tagger import Composable, Composition, Labels, LabelsT, OnNoPath
+from fstcrf.taggers.tagger import Composable, Composition, LabelsT, OnNoPath, Scored
 from fstcrf.text.corpus import Column
 from fstcrf.text.features import LiteralIndex
 
@@ -70,11 +70,6 @@ P = ParamSpec("P")
 
 
 # --- One tagger -----------------------------------------------------------------------------------
-
-
-class _Known(TypedDict, total=False):
-    forced: Sequence[Forced | None] | None
-    bias: Bias | None
 
 
 def _of_crf(train: Callable[P, Model]) -> Callable[P, CRF]:
@@ -200,14 +195,15 @@ class CRF(Model, Composable[list[str]]):
         whole = self.as_transducer
         if asked.n > 1:
             return whole().decoded(asked)
-        known = asked.known(self.tapes)
+        known, (forced, bias) = asked.known(self.tapes), self._said(asked)
         found = decoding.decode(
             self,
             asked.sentences,
             threads=asked.threads,
             strict=asked.strict,
             probabilities=asked.probabilities,
-            **self._known(asked),
+            forced=forced,
+            bias=bias,
         )
         return found.with_posterior(lambda: whole().posterior(asked, known))
 
@@ -215,11 +211,12 @@ class CRF(Model, Composable[list[str]]):
         """Return the composition of this tagger alone."""
         return self._composed
 
-    def _known(self, asked: Request) -> _Known:
+    def _said(self, asked: Request) -> tuple[Sequence[Forced | None] | None, Bias | None]:
+        """Return the observed labels of the only tape, and its biases."""
         if asked.free:
-            return {}
+            return None, None
         known = asked.known(self.tapes)
-        return {"forced": known.forced.get(self.tape), "bias": known.bias.get(self.tape)}
+        return known.forced.get(self.tape), known.bias.get(self.tape)
 
     @made_once
     def _composed(self) -> JointCRF[list[str]]:
@@ -252,8 +249,8 @@ class CRF(Model, Composable[list[str]]):
         if on_no_path != "error":
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}
             return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
-        known = self._known(Request(sentences, forced=forced, bias=bias))
-        return decoding.marginals_all(self, sentences, threads=threads, **known)
+        rows, added = self._said(Request(sentences, forced=forced, bias=bias))
+        return decoding.marginals_all(self, sentences, threads=threads, forced=rows, bias=added)
 
     def lattice(
         self,
@@ -271,8 +268,7 @@ class CRF(Model, Composable[list[str]]):
             options: Any = {"n": n, "samples": samples, "seed": seed, "budget": budget}
             return super().lattice(sentence, forced=forced, bias=bias, **options)
         each = None if forced is None else [forced]
-        known = self._known(Request([sentence], forced=each, bias=bias))
-        rows, added = known.get("forced"), known.get("bias")
+        rows, added = self._said(Request([sentence], forced=each, bias=bias))
         return decoding.lattice(self, sentence, forced=rows[0] if rows else None, bias=added)
 
     # --- Looking inside -----------------------------------------------------------------------
@@ -368,42 +364,14 @@ class JointCRF(JointModel, Composition[LabelsT]):
 
     # --- One sentence -------------------------------------------------------------------------
 
-    def sample(
-        self,
-        sentence: SentenceLike,
-        n: int,
-        *,
-        seed: int = 0,
-        forced: JointForced | None = None,
-        bias: JointBias | None = None,
-    ) -> list[Labels]:
-        """Return n independent samples of the labels of a sentence; as for `Composable.sample`."""
+    def scored(
+        self, sentence: SentenceLike, forced: JointForced | None, bias: JointBias | None
+    ) -> Scored:
+        """Return what scores and samples labels; a chain does without a lattice."""
         if not self.conditional:
-            return super().sample(sentence, n, seed=seed, forced=forced, bias=bias)
-        known = self.evidence(sentence, forced, bias)
-        return chain.samples(self, sentence, n, seed=seed, known=known)
-
-    def score(
-        self,
-        sentence: SentenceLike,
-        labels: Labels,
-        *,
-        forced: JointForced | None = None,
-        bias: JointBias | None = None,
-    ) -> float:
-        """Return the score of labels of all tapes; under the chain rule a log probability."""
-        if not self.conditional:
-            return super().score(sentence, labels, forced=forced, bias=bias)
-        return chain.score(self, sentence, labels, self.evidence(sentence, forced, bias))
-
-    def probability(self, sentence: SentenceLike, labels: Labels) -> float:
-        """Return the probability of labels of all tapes.
-
-        Under the chain rule it is that of the taggers, without weights and grammar.
-        """
-        if not self.conditional:
-            return super().probability(sentence, labels)
-        return chain.probability(self, sentence, labels)
+            return super().scored(sentence, forced, bias)
+        asked = Request([sentence], forced=None if forced is None else [forced], bias=bias)
+        return chain.ChainSentence(self, sentence, asked.evidence(self.tapes))
 
     def explain(self, sentence: SentenceLike, token: int) -> JointExplanation:
         """Return which features of which tagger pushed which label at a token, and by how much."""
@@ -413,7 +381,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        known = self._known(asked)
+        known = asked.evidence(self.tapes)
         if self.conditional:
             return chain.decode(self, asked, known)
         one = asked.tapes is None or len(self.tapes) == 1
@@ -451,9 +419,6 @@ class JointCRF(JointModel, Composition[LabelsT]):
         """Return the composition with ``normalize="product"``: the same labellings are legal."""
         return replace(self, normalize="product") if self.conditional else self
 
-    def _known(self, asked: Request) -> Known | None:
-        return None if asked.free else asked.known(self.tapes)
-
     def _searched(self, search: Search) -> JointCRF[LabelsT]:
         return self if search == self.search else replace(self, search=search)
 
@@ -479,7 +444,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
         if on_no_path != "error":
             asked: Any = {"forced": forced, "bias": bias, "threads": threads}
             return super().marginals_all(sentences, **asked, on_no_path=on_no_path)
-        known = self._known(Request(sentences, forced=forced, bias=bias))
+        known = Request(sentences, forced=forced, bias=bias).evidence(self.tapes)
         return cast("list[Any]", batches.marginals(self, sentences, threads, known))
 
     def cascade(
@@ -502,7 +467,7 @@ class JointCRF(JointModel, Composition[LabelsT]):
         OptionError
             A part of the grammar is over several tapes, which no cascade can obey.
         """
-        known = self._known(Request(sentences, forced=forced, bias=bias))
+        known = Request(sentences, forced=forced, bias=bias).evidence(self.tapes)
         with plans.gathered():
             return batches.cascade(self, sentences, known=known, threads=threads)
 

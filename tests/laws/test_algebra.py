@@ -144,6 +144,8 @@ def test_spans_of_labels_are_those_that_they_were_alone(left: str, right: str) -
         assert len(beside) > 3
         shares = both.span_probabilities([tuple(one) for one in alone], tape=a.first, scheme=scheme)
         assert shares == pytest.approx(list(alone.values()))
+        ask = partial((a.lattice @ b.lattice).span_probability, tape=a.first, scheme=scheme)
+        assert [ask(*span) for span in alone] == pytest.approx(list(alone.values()))
     assert both.minimum_risk("span", tape=a.first).expected == pytest.approx(
         a.lattice.minimum_risk("span", tape=a.first).expected
     )

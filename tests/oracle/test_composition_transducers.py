@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import hypothesis.strategies as st
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 import fstcrf
+from fstcrf import errors
 from fstcrf.errors import EpsilonCycleError, GrammarError, LabelError, NoPathError, TooLargeError
 from fstcrf.kernel import transduced as kernel
 from fstcrf.lattices import Lattice, Lattices
@@ -198,18 +200,16 @@ class Case(NamedTuple):
         return log_sum(np.asarray([path.score for path in self.paths]))
 
     def shares(self) -> list[tuple[float, Full]]:
-        return [(float(np.exp(path.score - self.log_z)), path) for path in self.paths]
+        log_z = self.log_z
+        return [(float(np.exp(path.score - log_z)), path) for path in self.paths]
 
 
 def case_of(kind: Callable[..., AnyLattice], seed: int, *, tapes: int = 2) -> Case:
     rng = np.random.default_rng(seed)
     base = kind(rng, int(rng.integers(0, most(6, 4))))
     first = transducer(rng, INPUT, OUTPUT, int(rng.integers(1, most(8, 4))))
-    row, paths, machines = (
-        composed(base.row, first, 0, "out"),
-        product(known_paths(base), first),
-        [first],
-    )
+    row, machines = composed(base.row, first, 0, "out"), [first]
+    paths = product(known_paths(base), first)
     if tapes == 3:
         second = transducer(rng, OUTPUT, FURTHER, int(rng.integers(1, 4)))
         row, paths = composed(row, second, 1, "further"), product(paths, second)
@@ -338,13 +338,13 @@ def test_expected_moves_are_the_gradient_of_log_z(
     case = case_of(kind, seed, tapes=3)
     if not case.paths:
         return
-    found = expected_moves(cast("ArcRow", case.lattice.row), 0)
+    found, log_z = expected_moves(cast("ArcRow", case.lattice.row), 0), case.log_z
     wanted = np.zeros(len(found))
     for path in known_paths(case.base):
         for score, wrote, arcs in runs(case.machines[0], path.tapes[0]):
             behind = [s for s, _, _ in runs(case.machines[1], wrote)]
             total = path.score + score + log_sum(np.asarray(behind))
-            np.add.at(wanted, arcs, float(np.exp(total - case.log_z)))
+            np.add.at(wanted, arcs, float(np.exp(total - log_z)))
     close(found, wanted)
     first = case.machines[0]
     if len(first.source):
@@ -492,6 +492,21 @@ def test_circles_without_input_are_refused_where_a_path_may_take_them() -> None:
     with pytest.raises(EpsilonCycleError, match=r"1 → 2 → 1|2 → 1 → 2"):
         composed(base.row, loop(0.0), 0, "out")
     assert Lattice(composed(base.row, loop(-np.inf), 0, "out")).log_partition() == -np.inf
+
+
+def test_transducers_that_are_none() -> None:
+    one, none = np.zeros(1, dtype=np.int32), np.zeros(1)
+    sound = Transducer(one, one, one, one, none, none, ("a",), ("b",))
+    bad: Any
+    for bad, text in (
+        ({"target": one + 7}, "target holds numbers outside"),
+        ({"input": one - 2}, "input holds numbers outside"),
+        ({"output": none}, "output is float64"),
+        ({"score": none * np.nan}, "score has NaN"),
+        ({"final": none[:0]}, "final is empty"),
+    ):
+        with pytest.raises(errors.FstcrfError, match=text):
+            replace(sound, **bad)
 
 
 def test_labels_and_sizes_that_go_with_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from fstcrf import CRF, Grammar, compose
 from fstcrf.arrays import Floats
 from fstcrf.constraints import pairs
-from fstcrf.errors import InexactWarning, NoPathError, OptionError
+from fstcrf.errors import InexactWarning, LabelError, NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Path
 from fstcrf.taggers import JointCRF
@@ -90,10 +90,6 @@ def test_its_n_best_and_samples_are_lattices(case: str) -> None:
     some: Any
     for some in ({"n": 3}, {"samples": 5}):
         assert view.lattice({"word": []}, **some).log_partition() == 0.0
-    with pytest.raises(OptionError, match="only a lattice as"):
-        every.standard_error(0.5)
-    with pytest.raises(OptionError, match="ask for one of them"):
-        view.lattice(sentence, n=1, samples=1)
 
 
 @pytest.mark.thorough
@@ -160,14 +156,24 @@ def test_an_illegal_sentence_is_named_and_others_are_answered() -> None:
             composition.tag(sentence)
 
 
-def test_everything_else_is_asked_of_samples_or_of_the_n_best() -> None:
-    composition = chained(taggers("pair"))
-    for ask in (
-        lambda: composition.lattice(TEST[0]),
-        lambda: composition.lattices(TEST),
-        lambda: composition.marginals_all(TEST),
+def test_refusals_say_what_to_ask_instead() -> None:
+    whole, one, size = chained(taggers("pair")), TEST[0], len(TEST[0]["word"])
+    other = (("Q",) * size, ("B",) * size)
+    for ask, error, text in (
+        (lambda: whole.lattice(one), OptionError, "sentence, samples=1000"),
+        (lambda: whole.lattices(TEST), OptionError, "sentence, samples=1000"),
+        (lambda: whole.marginals_all(TEST), OptionError, "sentence, samples=1000"),
+        (lambda: whole.lattice(one, n=0), OptionError, "expected at least"),
+        (lambda: whole.lattice(one, n=1, budget=0), OptionError, "expected at least"),
+        (lambda: whole.lattice(one, samples=0), OptionError, "expected at least"),
+        (lambda: whole.lattice(one, n=1, samples=1), OptionError, "ask for one of them"),
+        (lambda: whole.lattice(one, n=1).standard_error(0.5), OptionError, "only a lattice"),
+        (lambda: whole.lattice(one, samples=1).standard_error(2), OptionError, "outside"),
+        (lambda: whole.sample(one, -1), OptionError, "expected at least"),
+        (lambda: whole.score(one, (("P0",),)), ShapeError, "labels of 1 tapes"),
+        (lambda: whole.score(one, other), LabelError, "'Q'"),
     ):
-        with pytest.raises(OptionError, match=r"lattice\(sentence, samples=1000\)"):
+        with pytest.raises(error, match=text):
             ask()
 
 

@@ -10,7 +10,7 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Composition, Corpus, Grammar, Lattice, compose
 from fstcrf.constraints import at_most, label, never, pairs, transitions
-from fstcrf.errors import DataError, GrammarError, LabelError, OptionError, ShapeError
+from fstcrf.errors import DataError, GrammarError, LabelError, OptionError
 from fstcrf.taggers import JointCRF
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers, trained
 
@@ -316,26 +316,3 @@ def test_conjuncts_of_other_labels_are_refused() -> None:
     (acceptor,) = at_most(1, label("X")).bind({"chunk": ["X", "Y"]})
     with pytest.raises(LabelError, match="reads the tape 'chunk'; there is 'pos'"):
         JointCRF((pos,), (1.0,), (acceptor,))
-
-
-# --- Looking at it ------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore::fstcrf.errors.InexactWarning")
-def test_one_sentence_of_a_chain() -> None:
-    chain = compose(*taggers("pair"), normalize="chain")
-    with pytest.raises(ShapeError, match="labels of 1 tapes"):
-        chain.score(TEST[1], (("P0",),))
-    size = len(TEST[1]["word"])
-    with pytest.raises(LabelError, match="'Q'"):
-        chain.score(TEST[1], (("Q",) * size, ("B",) * size))
-    for ask in (
-        lambda: chain.lattice(TEST[1], n=0),
-        lambda: chain.lattice(TEST[1], n=1, budget=0),
-        lambda: chain.lattice(TEST[1], samples=0),
-        lambda: chain.sample(TEST[1], -1),
-    ):
-        with pytest.raises(OptionError, match="expected at least"):
-            ask()
-    with pytest.raises(OptionError, match="no product of transducers"):
-        chain.lattices(TEST)

@@ -20,13 +20,13 @@ from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     DataError,
     LabelError,
-    NumericError,
     OptionError,
     ShapeError,
     TooLargeError,
 )
 from fstcrf.kernel import acyclic
 from fstcrf.machines import pictures
+from fstcrf.machines.transducer import check_array, check_range, check_scores
 from fstcrf.ragged import Ragged
 
 EPSILON = "<eps>"
@@ -76,24 +76,21 @@ class Machine:
 
     def __post_init__(self) -> None:
         for name in ("source", "target", "ilabel", "olabel"):
-            _check_array(self, name, np.int32, len(self.source))
-        _check_array(self, "score", np.float64, len(self.source))
-        _check_array(self, "final", np.float64, len(self.final))
+            check_array("machine", name, getattr(self, name), np.int32, len(self.source))
+        check_array("machine", "score", self.score, np.float64, len(self.source))
+        check_array("machine", "final", self.final, np.float64, len(self.final))
         states = len(self.final)
         if not -1 <= self.start < max(states, 1) or (self.start == 0 and not states):
             raise ShapeError(f"machine: start is {self.start}, expected -1 or one of {states}")
-        _check_range(self.source, "source", states)
-        _check_range(self.target, "target", states)
+        check_range("machine", "source", self.source, states)
+        check_range("machine", "target", self.target, states)
         if (np.diff(self.source) < 0).any():
             raise ShapeError("machine: arcs are not sorted by source")
         for name, table in (("ilabel", self.isymbols), ("olabel", self.osymbols)):
             limit = 2**31 if table is None else len(table)
-            _check_range(getattr(self, name), name, limit)
+            check_range("machine", name, getattr(self, name), limit)
         for name in ("score", "final"):
-            array = getattr(self, name)
-            if not (array < np.inf).all():
-                place = int(np.flatnonzero(~(array < np.inf))[0])
-                raise NumericError(f"machine: {name} has NaN or +inf at {place}; -inf forbids")
+            check_scores("machine", name, getattr(self, name))
 
     def __repr__(self) -> str:
         return f"<Machine: {self.n_states:,} states, {self.n_arcs:,} arcs>"
@@ -158,18 +155,6 @@ def connect(machine: Machine) -> Machine:
         score=machine.score[taken],
         final=machine.final[keep],
     )
-
-
-def _check_array(machine: Machine, name: str, dtype: type[np.generic], size: int) -> None:
-    array = getattr(machine, name)
-    if array.dtype != dtype or array.shape != (size,):
-        actual = f"{array.dtype} {list(array.shape)}"
-        raise ShapeError(f"machine: {name} is {actual}, expected {np.dtype(dtype)} [{size}]")
-
-
-def _check_range(array: Ints, name: str, limit: int) -> None:
-    if array.size and (int(array.min()) < 0 or int(array.max()) >= limit):
-        raise ShapeError(f"machine: {name} holds numbers outside [0, {limit})")
 
 
 # --- A chain lattice: one copy of its states for each token ---------------------------------------
