@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,8 +15,6 @@ from fstcrf.errors import NumericError, ShapeError
 class Transducer:
     """A weighted transducer; a path begins in state 0.
 
-    Several runs over the same strings add up, as in the log semiring; the best is the best run.
-
     Parameters
     ----------
     source, input, output, target : int32 [A]
@@ -25,6 +24,10 @@ class Transducer:
     final : float64 [Q]
         −inf: no path ends there.
     input_symbols, output_symbols : tuple of str
+    semiring : {"log", "tropical"}
+        What several runs over the same strings are together: their sum, or the best of them.
+    tape : str
+        The tape that it writes.
 
     Raises
     ------
@@ -42,6 +45,8 @@ class Transducer:
     final: Floats
     input_symbols: tuple[str, ...]
     output_symbols: tuple[str, ...]
+    semiring: Literal["log", "tropical"] = "log"
+    tape: str = "output"
 
     def __post_init__(self) -> None:
         if not len(self.final):
