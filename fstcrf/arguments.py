@@ -153,13 +153,6 @@ AS_GRAMMAR = (
 )
 """What to do with a machine that stands where a grammar is expected."""
 
-TRANSDUCED = (
-    "a lattice composes with lattices, not with machines of pynini: of an acceptor make a grammar, "
-    "lattice & Grammar.from_fst(fst); let pynini compose with a transducer, Lattice.from_fst("
-    'pynini.compose(lattice.to_fst(fst.arc_type()), fst).project("output"), labels)'
-)
-"""What to do with a machine that stands where a lattice is expected."""
-
 
 def refuse_fst(part: object, advice: str) -> None:
     """Raise OptionError for a machine of pynini, whose own operators speak of strings."""

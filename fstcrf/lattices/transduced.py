@@ -212,7 +212,7 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
         raise ShapeError("what is written is scored over the same text: of as many tokens")
     names, arcs = base.on[tape].labels, base.free
     if not other.on[0].segments:
-        _check_lengths(base, tape)
+        check_lengths(next(m for m in base.machines if m.tape == base.on[tape].name))
     parts = _brackets if other.on[0].segments else _units
     made = _compiled(*parts(other, names), len(names) * (base.length + 1))
     label = arcs.label[:, tape]
@@ -221,17 +221,15 @@ def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
     return replace(base, free=scored)
 
 
-def _check_lengths(base: ArcRow, tape: int) -> None:
-    """Refuse a transducer that does not write a label for each that it reads."""
-    name = base.on[tape].name
-    machine = next(machine for machine in base.machines if machine.tape == name)
+def check_lengths(machine: Transducer) -> None:
+    """Refuse a transducer that does not write a label for each that it reads; ShapeError."""
     odd = np.flatnonzero((machine.input >= 0) != (machine.output >= 0))
     if len(odd):
         state, reads = machine.source[odd[0]], machine.input[odd[0]] >= 0
         what = "reads a label and writes none" if reads else "writes a label and reads none"
         raise ShapeError(
-            f"{name!r} has one label a token, and the transducer {what} in state {state}: compose "
-            "a tagger of segments, or write a label, such as O, for every token"
+            f"{machine.tape!r} has one label a token, and the transducer {what} in state {state}: "
+            "compose a tagger of segments, or write a label, such as O, for every token"
         )
 
 

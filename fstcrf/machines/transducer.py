@@ -119,6 +119,12 @@ class Transducer:
         same = self.input is self.output or bool(np.array_equal(self.input, self.output))
         return same and self.input_symbols == self.output_symbols
 
+    def __matmul__(self, other: object) -> Self:
+        raise OptionError(
+            f"{self!r} is composed with what stands before it: lattice @ transducer, "
+            "tagger @ transducer"
+        )
+
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
         return replace(self, reads=tape, tape=self.tape if writes is None else writes)
