@@ -27,14 +27,15 @@ from fstcrf.errors import (
     ShapeError,
     TooLargeError,
 )
-from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.kernel.acyclic import Acyclic, connected, topological
 from fstcrf.kernel.paired import Paired
-from fstcrf.kernel.transduced import Moves, transduced
+from fstcrf.kernel.transduced import Moves, Transduced, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lazy import memoised
+from fstcrf.machines import ambiguity
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
@@ -173,9 +174,11 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
         )
     tape = len(names) - 1 if machine.reads is None else names.index(machine.reads)
     base = _written(row)
+    machine, problem = ambiguity.single(machine)
     made = compiled(machine, base.on[tape].labels)
     writes = machine.tape is not None
-    arcs = arcs_composed(base.free, made, base.free.label[:, tape], writes=writes)
+    reads = base.free.label[:, tape]
+    arcs = arcs_composed(base.free, made, reads, writes=writes, problem=problem)
     on = base.on
     if machine.tape is not None:
         on += (Tape(machine.tape, machine.output_symbols, segments=False, written=True),)
@@ -302,7 +305,13 @@ def _acceptor(
 
 
 def arcs_composed(
-    arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = True, traced: bool = True
+    arcs: Arcs,
+    made: Compiled,
+    reads: Ints,
+    *,
+    writes: bool = True,
+    traced: bool = True,
+    problem: str = "",
 ) -> Arcs:
     """Return arcs composed with a transducer.
 
@@ -316,20 +325,26 @@ def arcs_composed(
         There is one tape more.
     traced : bool
         It is kept which move of the transducer each arc is.
+    problem : str
+        Why only the best of several runs may be taken, where there are such.
     """
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
     label = np.append(reads, np.int32(-1))[number]
     product = transduced(flat, label, number < 0, made.moves)
-    arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
     output = np.append(made.output, np.int32(-1))[product.by]
+    ended = product.target[product.by >= len(made.moves.target)]
+    final = np.full(len(product.place), -np.inf)
+    final[ended] = flat.final[product.place[ended]]
+    if problem:
+        one_run = _single(flat, product, output, final) if len(output) else (product, output, final)
+        problem = problem if one_run is None else ""
+        product, output, final = one_run or (product, output, final)
+    arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
     at = arcs.at
     if at is not None:
         nodes = arcs.machine.slots if isinstance(arcs.machine, Paired) else np.arange(len(at))
         at = at[nodes[product.place]]
-    ended = product.target[product.by >= len(made.moves.target)]
-    final = np.full(len(product.place), -np.inf)
-    final[ended] = flat.final[product.place[ended]]
 
     def column(
         values: NDArray[_T], nothing: int, last: NDArray[_T], *, more: bool = writes
@@ -367,7 +382,39 @@ def arcs_composed(
         class_final=_NONE,
         pairs=None,
         moves=moves,
+        ambiguous=arcs.ambiguous or problem,
     )
+
+
+def _single(
+    flat: Acyclic, product: Transduced, output: Ints, final: Floats
+) -> tuple[Transduced, Ints, Floats] | None:
+    """Return a composition without paths that say the same; None: it is too large."""
+    size, most = len(flat.target), int(output.max(initial=-1)) + 1
+    written = np.where(output >= 0, output + size, -1)
+    found = ambiguity.single_arcs(
+        product.source,
+        product.target,
+        np.column_stack([product.before, product.of, written]).astype(np.int64),
+        product.score,
+        final,
+        product.place.astype(np.int64),
+        np.append(flat.target, np.full(most, -1)).astype(np.int64),
+    )
+    if found is None:
+        return None
+    of_lattice = found.symbol < size
+    single = Transduced(
+        found.place.astype(np.int32),
+        np.zeros(1, dtype=np.int64),
+        found.source.astype(np.int32),
+        found.target.astype(np.int32),
+        nothing := np.full(len(found.source), -1, dtype=np.int32),
+        np.where(of_lattice, found.symbol, -1).astype(np.int32),
+        nothing,
+        found.score,
+    )
+    return single, np.where(of_lattice, -1, found.symbol - size).astype(np.int32), found.final
 
 
 # --- What is asked of it ------------------------------------------------------------------------
