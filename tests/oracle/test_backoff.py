@@ -55,7 +55,8 @@ def probability(history: tuple[str, ...], word: str) -> float:
 
 def score(labels: Sequence[str]) -> float:
     words = [x if (x,) in GRAMS else "<unk>" for x in labels]
-    history, total = ("<s>",), 0.0
+    history: tuple[str, ...] = ("<s>",)
+    total = 0.0
     for word in (*words, "</s>"):
         total += probability(history, word)
         history = (*history, word)
