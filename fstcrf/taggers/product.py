@@ -22,7 +22,7 @@ from fstcrf.lattices.many import log_partition, ranked
 from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
-from fstcrf.storage import PRODUCT, SEGMENTS, read_arrays, write_arrays
+from fstcrf.storage import PRODUCT, SEGMENTS, WORDS, read_arrays, write_arrays
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.infeasible import selected
 from fstcrf.taggers.known import Bias, Forced, Known, Request
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Search
     from fstcrf.text.corpus import Column
 
-segmental: Any = LazyModule("fstcrf.taggers.segmental")  # it stands on this
+segmental: Any = LazyModule("fstcrf.taggers.segmental")  # these stand on this
+words: Any = LazyModule("fstcrf.ext.words.tagger")
 
 KIND, VERSION = PRODUCT, 1
 
@@ -106,6 +107,11 @@ class Product(Composition[LabelsT]):
     def on(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
         return tuple(tape for tagger in self.taggers for tape in tagger.on)
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether several paths may have the same labels."""
+        return any(tagger.ambiguous for tagger in self.taggers)
 
     def spelling(self, tape: str) -> Spelling | None:
         """Return how segments of a tape are written as labels of tokens; None: it has none."""
@@ -210,7 +216,7 @@ class Product(Composition[LabelsT]):
             raise OptionError("budget= is for taggers of tokens; segments are written out")
         lattices = self.transducers(asked.sentences, known)
         shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
-        if len(shown) == len(self.tapes):
+        if len(shown) == len(self.tapes) and not (self.ambiguous and asked.scores):
             paths = [self._spelled(one, self.tapes) for one in self._ranked(lattices, asked)]
         else:
             paths = [self._distinct(lattice, asked.n, shown) for lattice in lattices]
@@ -295,7 +301,22 @@ class Product(Composition[LabelsT]):
         OSError
             The file cannot be written.
         """
-        write_arrays(path, *encoded(self), kind=KIND, version=VERSION)
+        kind, arrays, metadata = self.encoded()
+        write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
+
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata."""
+        arrays: dict[str, Array] = {}
+        parts = []
+        for k, part in enumerate(self.taggers):
+            kind, own, metadata = part.encoded()
+            arrays |= {f"part{k}.{name}": array for name, array in own.items()}
+            parts.append(_Part(kind, metadata))
+        for k, acceptor in enumerate(self.conjuncts):
+            arrays |= jointmodel.acceptor_arrays(f"conjunct{k}.", acceptor)
+        headers = tuple(jointmodel.acceptor_header(acceptor) for acceptor in self.conjuncts)
+        header = _Header(tuple(parts), self.weights, headers)
+        return KIND, arrays, {"product": msgspec.json.encode(header).decode()}
 
 
 def _check_reads(tagger: Composable, tapes: set[str]) -> None:
@@ -359,35 +380,6 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conjuncts: tuple[jointmodel.AcceptorHeader, ...]
 
 
-def encoded(tagger: Product) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return a product as arrays and metadata."""
-    arrays: dict[str, Array] = {}
-    parts = []
-    for k, part in enumerate(tagger.taggers):
-        kind, (own, metadata) = _encoded_part(part)
-        arrays |= {f"part{k}.{name}": array for name, array in own.items()}
-        parts.append(_Part(kind, metadata))
-    for k, acceptor in enumerate(tagger.conjuncts):
-        arrays |= jointmodel.acceptor_arrays(f"conjunct{k}.", acceptor)
-    headers = tuple(jointmodel.acceptor_header(acceptor) for acceptor in tagger.conjuncts)
-    header = _Header(tuple(parts), tagger.weights, headers)
-    return arrays, {"product": msgspec.json.encode(header).decode()}
-
-
-def _encoded_part(
-    part: Composable,
-) -> tuple[str, tuple[dict[str, Array], dict[str, str]]]:
-    if isinstance(part, CRF):
-        return models.KIND, models.encoded(part)
-    if isinstance(part, JointCRF):
-        return jointmodel.KIND, jointmodel.encoded(part)
-    if isinstance(part, Product):
-        return KIND, encoded(part)
-    if isinstance(part, segmental.SegmentCRF):
-        return SEGMENTS, segmental.encoded(part)
-    raise OptionError(f"{part!r} cannot be saved: it has no file of its own")
-
-
 def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product:
     """Read or map the file of a product.
 
@@ -431,6 +423,7 @@ def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Compos
         return JointCRF.of(jointmodel.decoded(arrays, part.metadata, name))
     if part.kind == KIND:
         return _decoded(arrays, part.metadata, name)
-    if part.kind == SEGMENTS:
-        return cast("Composable", segmental.decoded(arrays, part.metadata, name))
+    above = {SEGMENTS: segmental, WORDS: words}
+    if part.kind in above:
+        return cast("Composable", above[part.kind].decoded(arrays, part.metadata, name))
     raise ModelFileError(f"a part of kind {part.kind!r}")
