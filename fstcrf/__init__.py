@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from fstcrf.lattices.emissions import decode
     from fstcrf.machines.grammar import Grammar
+    from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import CRF, Composition, compose
     from fstcrf.taggers.loading import load
     from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline, read_pipeline
@@ -78,6 +79,7 @@ _HOME = {
     "Task": "taggers.pipelines",
     "TemplateSet": "text.features",
     "TokenDecoder": "ext.tokens",
+    "Transducer": "machines.transducer",
     "best": "lattices",
     "compose": "taggers",
     "decode": "lattices.emissions",
@@ -120,6 +122,7 @@ __all__ = [
     "Task",
     "TemplateSet",
     "TokenDecoder",
+    "Transducer",
     "best",
     "compose",
     "constraints",

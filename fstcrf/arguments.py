@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fstcrf.arrays import Bools, Floats
-from fstcrf.errors import DataError, FstcrfError, OptionError, ShapeError
+from fstcrf.arrays import Array, Bools, Floats, Ints
+from fstcrf.errors import DataError, FstcrfError, NumericError, OptionError, ShapeError
 
 if TYPE_CHECKING:
     import pynini
@@ -153,15 +153,31 @@ AS_GRAMMAR = (
 )
 """What to do with a machine that stands where a grammar is expected."""
 
-TRANSDUCED = (
-    "a lattice composes with lattices, not with machines of pynini: of an acceptor make a grammar, "
-    "lattice & Grammar.from_fst(fst); let pynini compose with a transducer, Lattice.from_fst("
-    'pynini.compose(lattice.to_fst(fst.arc_type()), fst).project("output"), labels)'
-)
-"""What to do with a machine that stands where a lattice is expected."""
-
 
 def refuse_fst(part: object, advice: str) -> None:
     """Raise OptionError for a machine of pynini, whose own operators speak of strings."""
     if is_fst(part):
         raise OptionError(advice)
+
+
+# --- Arrays of a machine --------------------------------------------------------------------------
+
+
+def check_array(what: str, name: str, array: Array, dtype: type[np.generic], size: int) -> None:
+    """Check the type and the size of an array."""
+    if array.dtype != dtype or array.shape != (size,):
+        actual = f"{array.dtype} {list(array.shape)}"
+        raise ShapeError(f"{what}: {name} is {actual}, expected {np.dtype(dtype)} [{size}]")
+
+
+def check_range(what: str, name: str, array: Ints, limit: int, least: int = 0) -> None:
+    """Check that all numbers are from one up to below another."""
+    if array.size and (int(array.min()) < least or int(array.max()) >= limit):
+        raise ShapeError(f"{what}: {name} holds numbers outside [{least}, {limit})")
+
+
+def check_scores(what: str, name: str, array: Floats) -> None:
+    """Check that no score is NaN or +inf."""
+    if not (array < np.inf).all():
+        place = int(np.flatnonzero(~(array < np.inf))[0])
+        raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")

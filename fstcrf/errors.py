@@ -152,6 +152,10 @@ class EpsilonCycleError(DataError):
     """A transducer that goes in a circle without reading: its states are named."""
 
 
+class AmbiguousError(DataError):
+    """A tropical transducer with several runs over one string, which cannot be summed."""
+
+
 class GrammarError(DataError):
     """A grammar that cannot be read, that names labels which are not there, or accepts nothing."""
 

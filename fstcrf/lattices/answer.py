@@ -5,7 +5,7 @@ Scores are natural logs. Nothing here knows how an answer was found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, Literal, Protocol, TypeAlias, overload
@@ -16,7 +16,7 @@ from fstcrf import display
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import columns
-from fstcrf.lattices.paths import Path, labels_of_tapes, shares
+from fstcrf.lattices.paths import Path, Places, labels_of_tapes, shares
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Column, Scheme, Span, named_scheme, span_arrays
@@ -67,6 +67,9 @@ class TapeAnswer:
         Paths of each sentence, 0 to n.
     width : int, optional
         Columns of `ids`; the tokens of the longest sentence when absent.
+    at : int32 [n, N], optional
+        Of a tape with a clock of its own, the boundary at which each label is written; the offsets
+        are then its own, and −1 stands behind the last label of a shorter path, too.
 
     Raises
     ------
@@ -82,6 +85,7 @@ class TapeAnswer:
         offsets: Longs,
         counts: Longs,
         width: int | None = None,
+        at: Ints | None = None,
     ) -> None:
         if flat.ndim != 2 or flat.shape[1] != offsets[-1] or len(counts) != len(offsets) - 1:
             raise ShapeError(
@@ -89,7 +93,7 @@ class TapeAnswer:
                 f"counts {list(counts.shape)}, expected [{len(offsets) - 1}]"
             )
         self.name, self.label_set, self.flat, self.offsets = name, label_set, flat, offsets
-        self._counts, self._width = counts, width
+        self._counts, self._width, self.at = counts, width, at
 
     __getstate__ = given_state
 
@@ -125,8 +129,19 @@ class TapeAnswer:
     def path(self, sentence: int, k: int = 0) -> tuple[str, ...]:
         """Return the labels of the k-th best path of a sentence; () where there is none."""
         row = self.flat[k, self.offsets[sentence] : self.offsets[sentence + 1]]
+        row = row if self.at is None else row[row >= 0]
         names = self.label_set
         return tuple([names[i] for i in row.tolist()]) if k < self._counts[sentence] else ()
+
+    def positions(self, sentence: int, k: int = 0) -> Places | None:
+        """Return where labels are written; None: each token has one, or `tapes=` was said."""
+        if self.at is None:
+            return None
+        own = slice(self.offsets[sentence], self.offsets[sentence + 1])
+        at = tuple(self.at[k, own][self.flat[k, own] >= 0].tolist())
+        return (
+            Places(at, at, np.full(len(at), -1), written=True) if min(at, default=0) >= 0 else None
+        )
 
     @overload
     def labels(self, k: int) -> list[list[str]]: ...
@@ -148,6 +163,8 @@ class TapeAnswer:
         list of list of list of str
             Of n > 1: for each sentence a list for each of its paths, best first.
         """
+        if self.at is not None and (k is not None or self.n == 1):
+            return [list(self.path(b, k or 0)) for b in range(len(self))]
         if k is not None or self.n == 1:
             names = np.asarray(self.label_set, dtype=object)
             flat, bounds = names[self.flat[k or 0]].tolist(), pairwise(self.offsets.tolist())
@@ -171,7 +188,14 @@ class TapeAnswer:
         ------
         NoPathError
             A sentence has none, and nothing is to be written instead.
+        OptionError
+            The tape has a clock of its own: no label for each token.
         """
+        if self.at is not None:
+            raise OptionError(
+                f"{self.name!r} has no label for each token, so no column: labels() and paths have "
+                "what is written"
+            )
         row, names = self.flat[k], self.label_set
         without = np.flatnonzero((self._counts <= k) & (np.diff(self.offsets) > 0))
         if not len(without):
@@ -247,6 +271,8 @@ class Answer:
         Returns the distributions that the paths are from; asked once, when needed.
     width : int, optional
         Columns of `ids`; the tokens of the longest sentence when absent.
+    clocks : mapping of str to (int64 [B + 1], int32 [n, M]), optional
+        Of tapes with a clock of their own their offsets, and the boundary of each label.
 
     Attributes
     ----------
@@ -276,6 +302,7 @@ class Answer:
         changed: Sequence[Change] | None = None,
         posterior: Callable[[], Distribution] | None = None,
         width: int | None = None,
+        clocks: Mapping[str, tuple[Longs, Ints]] | None = None,
     ) -> None:
         size = len(offsets) - 1
         self.n = 1 if scores.ndim == 1 else int(scores.shape[1])
@@ -304,10 +331,12 @@ class Answer:
                 f"{self.n}"
             )
         self.width = width
-        self._tapes = {
-            tape: TapeAnswer(tape, self.label_sets[tape], ids, offsets, self._counts, width)
-            for tape, ids in flat.items()
-        }
+        self._tapes, clocks = {}, clocks or {}
+        self.clocked = frozenset(clocks)  # tapes with a clock of their own
+        for tape, ids in flat.items():
+            cuts, at = clocks.get(tape, (offsets, None))
+            names = self.label_sets[tape]
+            self._tapes[tape] = TapeAnswer(tape, names, ids, cuts, self._counts, width, at)
 
     def __getstate__(self) -> dict[str, object]:
         """Return what is pickled: whatever would have been computed when asked is computed now."""
@@ -324,6 +353,7 @@ class Answer:
         label_sets: Mapping[str, tuple[str, ...]],
         lengths: Sequence[int],
         n: int,
+        written: Collection[str] = (),
     ) -> Answer:
         """Return the answer that paths make.
 
@@ -336,12 +366,22 @@ class Answer:
         lengths : sequence of B int
             Tokens of each sentence.
         n : int
+        written : collection of str
+            Tapes with a clock of their own.
         """
         offsets = Ragged.from_lengths(lengths).offsets
         n = columns(n, max(map(len, ranked), default=0))
         scores, exact = np.full((len(ranked), n), -np.inf), np.ones((len(ranked), n), dtype=bool)
         bounds, chances = scores.copy(), np.zeros(scores.shape)
-        flat = {tape: np.full((n, int(offsets[-1])), -1, dtype=np.int32) for tape in label_sets}
+        clocks = {
+            tape: Ragged.from_lengths(
+                [max((len(path[tape]) for path in paths), default=0) for paths in ranked]
+            ).offsets
+            for tape in written
+        }
+        own = {tape: clocks.get(tape, offsets) for tape in label_sets}
+        flat = {t: np.full((n, int(cut[-1])), -1, dtype=np.int32) for t, cut in own.items()}
+        at = {tape: flat[tape].copy() for tape in clocks}
         number = {t: {label: i for i, label in enumerate(ls)} for t, ls in label_sets.items()}
         for b, paths in enumerate(ranked):
             for k, path in enumerate(paths):
@@ -349,12 +389,17 @@ class Answer:
                 bounds[b, k], chances[b, k] = path.bound, path.probability
                 parts = path.labels if len(label_sets) > 1 else (path.labels,)
                 for tape, labels in zip(label_sets, parts, strict=True):
-                    flat[tape][k, offsets[b] : offsets[b + 1]] = [number[tape][x] for x in labels]
+                    first = own[tape][b]
+                    flat[tape][k, first : first + len(labels)] = [number[tape][x] for x in labels]
+                for tape, cuts in clocks.items():
+                    where = path.positions.get(tape, ())
+                    at[tape][k, cuts[b] : cuts[b] + len(where)] = where
         chances = chances if n > 1 else chances[:, 0]
         return cls(
             flat,
             label_sets,
             offsets,
+            clocks={tape: (clocks[tape], at[tape]) for tape in clocks},
             scores=scores,
             probabilities=chances,
             exact=exact,
@@ -373,6 +418,8 @@ class Answer:
         change : str
             What was given up for them.
         """
+        if self.clocked | part.clocked:
+            return self._with_paths(where, part, change)
         alive, asked = np.flatnonzero(~part.dead), where
         where, shape = where[alive], (len(self), max(self.n, part.n))
         to, of = self._tokens(where), part._tokens(alive)
@@ -405,6 +452,16 @@ class Answer:
             posterior=lambda: self.posterior.with_part(asked, part.posterior),
             width=self.width,
         )
+
+    def _with_paths(self, where: Longs, part: Answer, change: Change) -> Answer:
+        """Return `with_part` of tapes with clocks of their own, path by path."""
+        rows, changed = self.ranked(), self.changed.copy()
+        for b, paths in zip(where.tolist(), part.ranked(), strict=True):
+            rows[b], changed[b] = paths or rows[b], change if paths else changed[b]
+        n, lengths = max(self.n, part.n), Ragged(self.offsets).lengths.tolist()
+        made = Answer.of_paths(rows, self.label_sets, lengths, n, self.clocked | part.clocked)
+        made.changed = changed
+        return made.with_posterior(lambda: self.posterior.with_part(where, part.posterior))
 
     def with_posterior(self, posterior: Callable[[], Distribution]) -> Answer:
         """Return the answer with what tells the distributions that its paths are from."""
@@ -490,6 +547,7 @@ class Answer:
         b = range(len(self))[sentence]
         rows = (self.scores, self.probabilities, self.exact, self.bounds)
         score, probability, exact, bound = (np.atleast_1d(row[b]).tolist() for row in rows)
+        placed = self._tapes.values() if self.clocked else ()
         return [
             Path(
                 labels_of_tapes([tape.path(b, k) for tape in self._tapes.values()]),
@@ -497,6 +555,7 @@ class Answer:
                 probability[k],
                 exact=exact[k],
                 bound=bound[k],
+                places=tuple([tape.positions(b, k) for tape in placed]),
                 tapes=self.tapes,
             )
             for k in range(self._counts[b])
@@ -504,6 +563,8 @@ class Answer:
 
     def ranked(self) -> list[list[Path]]:
         """Return `paths` of every sentence, faster than one by one."""
+        if self.clocked:
+            return [self.paths(b) for b in range(len(self))]
         shape = (len(self), self.n)
         rows = (self.scores, self.probabilities, self.bounds)
         score, probability, bound = (row.reshape(shape).tolist() for row in rows)

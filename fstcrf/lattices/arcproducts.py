@@ -157,6 +157,7 @@ def beside(left: Arcs, right: Arcs, coupling: Coupling) -> Arcs:
         per_position=one.per_position or two.per_position,
         end=np.column_stack([one.ends[a], two.ends[b]]),
         moves=_moves(one, two, a, b),
+        ambiguous=one.ambiguous or two.ambiguous,
         **taped,
     ).trimmed()
 
@@ -222,6 +223,7 @@ def _plain(one: Arcs, two: Arcs, coupling: Coupling) -> Arcs:
         end=taped("ends", -1),
         carries=taped("carries", 0),
         moves=_moves(one, two, above, below),
+        ambiguous=one.ambiguous or two.ambiguous,
         class_final=one.class_final,
         pairs=None,
     ).trimmed()

@@ -154,7 +154,8 @@ class ArcRow:
     # --- Without a path -----------------------------------------------------------------------
 
     def check_alive(self) -> None:
-        if self.engine.log_z[0] == -np.inf:
+        total = self.engine.best_scores if self.engine.ambiguous else self.engine.log_z
+        if total[0] == -np.inf:
             raise self.no_path()
 
     def no_path(self, runs: Runs | None = None) -> NoPathError:  # noqa: ARG002

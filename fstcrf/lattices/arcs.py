@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.errors import TooLargeError
+from fstcrf.errors import AmbiguousError, TooLargeError
 from fstcrf.kernel import Budget
 from fstcrf.kernel.acyclic import Acyclic
 from fstcrf.kernel.paired import Paired, PairedArcs, PairScores, arranged, ascending
@@ -84,6 +84,8 @@ class Arcs:
     moves : int64 [A, M], optional
         The arc of each transducer that was composed, and behind its arcs the state where a path
         ends in it; −1: none.
+    ambiguous : str
+        Why there is no sum over the paths, only a best one; empty: there is.
     """
 
     texts: Ragged | None
@@ -104,6 +106,7 @@ class Arcs:
     pairs: PairScores | None
     per_position: bool = False
     moves: Longs | None = None
+    ambiguous: str = ""
 
     @classmethod
     def of_row(
@@ -240,12 +243,20 @@ class Arcs:
 
     @property
     def log_z(self) -> Floats:
-        """Log Z of each row, [B]; −inf: there is no path."""
+        """Log Z of each row, [B]; −inf: there is no path; AmbiguousError: there is no sum."""
+        self._check_sum()
         if self.pairs is None or self._chain is None:
             return self.machine.log_partitions()
         return self._chain.log_z
 
-    usual_log_z = log_z  # it is always to be had
+    @property
+    def usual_log_z(self) -> Floats:
+        """The same; NaN where there is no sum."""
+        return np.full(len(self.begins), np.nan) if self.ambiguous else self.log_z
+
+    def _check_sum(self) -> None:
+        if self.ambiguous:
+            raise AmbiguousError(self.ambiguous)
 
     @property
     def best_scores(self) -> Floats:
@@ -258,7 +269,11 @@ class Arcs:
     def shared(self) -> Hashable:
         """What rows of one engine share."""
         same = (0, 0) if self.pairs is None else (id(self.pairs), id(self.class_final))
-        return *same, self.per_position, self.at is None, self.tapes, self.moves is None
+        return *same, self.per_position, self.at is None, self.tapes, self._width, self.ambiguous
+
+    @property
+    def _width(self) -> int:
+        return -1 if self.moves is None else self.moves.shape[1]
 
     def forget(self) -> None:
         """Let go of nothing: the arcs are the lattice."""
@@ -281,6 +296,7 @@ class Arcs:
     @cached_property
     def posterior(self) -> Floats:
         """Probability of each arc, [A]; 0 where there is no path."""
+        self._check_sum()
         if self._chain is not None:
             return self._chain.posterior
         machine = self.machine
@@ -295,6 +311,7 @@ class Arcs:
         if self.pairs is not None and self._chain is not None and n > 0:
             return self._chain.nbest(n)
         if n != 1:
+            self._check_sum()  # several runs would be one and the same path
             machine, _ = self.explicit
             found = machine.nbest(n)
             return self._runs(found.arcs, found.score, found.found)
@@ -308,6 +325,7 @@ class Arcs:
 
     def sample(self, n: int, generators: Sequence[np.random.Generator]) -> Runs:
         """Return n independent exact samples of each row, their scores among them."""
+        self._check_sum()
         if self._chain is not None and n > 0:
             runs = self._chain.sample(n, generators[0])
             return runs._replace(score=self._scores(runs))
@@ -387,6 +405,7 @@ class Arcs:
 
     def entropies(self) -> Floats:
         """Return the entropy of each row in nats, [B]."""
+        self._check_sum()
         return self.explicit[0].entropies()
 
     def met(self) -> tuple[Floats, Floats]:
@@ -637,5 +656,6 @@ def joined(parts: Sequence[Arcs]) -> Arcs:
         per_position=first.per_position,
         end=None if plain else np.concatenate([p.ends for p in parts]),
         moves=None if first.moves is None else np.concatenate([p.moves for p in parts]),
+        ambiguous=first.ambiguous,
         **(found | {name: found[name] + moved for name in ("source", "target")}),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import AS_GRAMMAR, LabelSet, refuse_fst, whole_number
+from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, refuse_fst, whole_number
 from fstcrf.arrays import Bools, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.kernel import Budget, SearchResult
@@ -22,15 +22,19 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
 
 if TYPE_CHECKING:
+    import pynini
+
     from fstcrf.lattices import distributions
     from fstcrf.lattices.distributions import Distributions
     from fstcrf.lattices.findings import MinimumRisk
     from fstcrf.lattices.lattice import TapeLattice
     from fstcrf.lattices.many import Group
     from fstcrf.lattices.paths import Path
+    from fstcrf.machines import transducer as transducers
     from fstcrf.machines.transducer import Transducer
 else:
     distributions = LazyModule("fstcrf.lattices.distributions")
+    transducers = LazyModule("fstcrf.machines.transducer")
 
 arrays: Any = LazyModule("fstcrf.lattices.emissions.batch")  # stands above this module
 
@@ -243,12 +247,6 @@ class Lattices(many.Batch[LatticeT]):
         """Return the lattices of the paths that a grammar accepts; see `Lattice.constrained`."""
         return Lattices([one.constrained(grammar, **options) for one in self])
 
-    def transduced(
-        self, machine: Transducer, *, tape: str | None = None, name: str = "output"
-    ) -> Lattices[Any]:
-        """Return each lattice composed with a transducer; see `Lattice.transduced`."""
-        return Lattices([one.transduced(machine, tape=tape, name=name) for one in self])
-
     def __and__(self, grammar: Grammar) -> Lattices[LatticeT]:
         """Return the lattices of the paths that a grammar accepts."""
         refuse_fst(grammar, AS_GRAMMAR)
@@ -256,8 +254,15 @@ class Lattices(many.Batch[LatticeT]):
             return NotImplemented
         return self.constrained(grammar)
 
-    def __matmul__(self, others: Sequence[Any]) -> Lattices[Any]:
-        """Return each lattice composed with the one in its place; see `fstcrf.compose`."""
+    def __matmul__(self, others: Sequence[Any] | Transducer | pynini.Fst) -> Lattices[Any]:
+        """Return each lattice composed with the one in its place, or all with a transducer.
+
+        See `Lattice.__matmul__`.
+        """
+        if is_fst(others):
+            others = transducers.Transducer.from_fst(others)
+        if isinstance(others, transducers.Transducer):
+            return Lattices([one @ others for one in self])
         if not isinstance(others, Sequence):
             return NotImplemented
         if len(others) != len(self):

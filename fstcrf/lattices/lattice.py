@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf import display
-from fstcrf.arguments import AS_GRAMMAR, TRANSDUCED, LabelSet, real_number, refuse_fst
+from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, real_number, refuse_fst
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
 from fstcrf.files import write_picture
@@ -453,51 +453,48 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
             return NotImplemented
         return self.constrained(grammar)
 
-    def __matmul__(self, other: Lattice) -> JointLattice:
-        """Return the composition of two lattices; see `fstcrf.compose`."""
-        refuse_fst(other, TRANSDUCED)
-        if not isinstance(other, Lattice):
-            return NotImplemented
-        parts: list[Lattice] = [self, other]
-        return cast("JointLattice", composition.composed(parts, {}))
+    def __matmul__(self, other: Lattice | Transducer | pynini.Fst) -> JointLattice:
+        """Return the composition with another lattice, or with a transducer.
 
-    def transduced(
-        self, machine: Transducer, *, tape: str | None = None, name: str = "output"
-    ) -> AnyLattice:
-        """Return the composition with a transducer, which reads a tape and writes another one.
+        A lattice stands beside this one; see `fstcrf.compose`. But one whose only tape is written
+        here, by a transducer, scores what is written: segments (s, e, x) where ``"[x"`` is written
+        at boundary s and then ``"x]"`` at boundary e, labels of tokens where each token writes one.
 
-        All tapes stay. What is written is one tape more, with a clock of its own: each label is
-        written at a boundary, 0 to T, behind the label whose reading made the transducer go there.
-        A path is one of the lattice and a run of the transducer over what is on the tape; scores
-        add. `Path.positions` says where labels are written, `expected` how many are expected there.
+        A transducer reads a tape, the last one or that of `Transducer.on`. All tapes stay. What it
+        writes is one tape more, with a clock of its own: each label is written at a boundary, 0 to
+        T, behind the label whose reading made the transducer go there. A path is one of the lattice
+        and a run of the transducer over what is on the tape; scores add. `Path.positions` says
+        where labels are written, `expected` how many are expected there. An acceptor adds no tape.
 
         Parameters
         ----------
-        machine : Transducer
-            Any transducer: it may read or write nothing with an arc, go several ways, and write
-            more or fewer labels than it reads.
-        tape : str, optional
-            What it reads; the last one when absent.
-        name : str
-            The tape that it writes.
+        other : Lattice or Transducer
+            Or a transducer of pynini, as `Transducer.from_fst` reads it.
 
         Raises
         ------
+        ShapeError
+            A lattice of another number of tokens.
         EpsilonCycleError
-            It may go in a circle without reading, on a way to an end.
+            A transducer that may go in a circle without reading, on a way to an end.
         LabelError
             It reads labels, none of which the tape has.
         OptionError
-            No transducer; no such tape, or one with the name of what it writes.
+            No such tape, or one with the name of what it writes.
         TooLargeError
             More than 50 million arcs.
         """
-        if not isinstance(machine, transducers.Transducer):
-            raise OptionError(f"transduced() takes a Transducer, not {type(machine).__name__}")
-        if name in self.tapes:
-            raise OptionError(f"tape {name!r} is there already: name what the transducer writes")
-        number = len(self.on) - 1 if tape is None else self.number(tape)
-        return cast("AnyLattice", type(self)(transduced.composed(self.row, machine, number, name)))
+        if is_fst(other):
+            other = transducers.Transducer.from_fst(other)
+        if isinstance(other, transducers.Transducer):
+            return cast("JointLattice", type(self)(transduced.composed(self.row, other)))
+        if not isinstance(other, Lattice):
+            return NotImplemented
+        if len(other.on) == 1 and any(t.written and t.name == other.on[0].name for t in self.on):
+            number = self.tapes.index(other.on[0].name)
+            return cast("JointLattice", type(self)(transduced.timed(self.row, other.row, number)))
+        parts: list[Lattice] = [self, other]
+        return cast("JointLattice", composition.composed(parts, {}))
 
     def with_tokens(
         self,

@@ -544,6 +544,9 @@ def _of_arcs(group: Group) -> list[Any]:
     group.check(group.engine.log_z)
     split = zip(sizes, *map(group.engine.rows.split, tables), strict=True)
     each = [[p[:, :n] for p, n in zip(parts, own, strict=True)] for own, *parts in split]
+    for lattice, parts in zip(group.lattices, each, strict=True):
+        for k in (k for k, tape in enumerate(lattice.on) if tape.written):
+            parts[k] = lattice.row.arcs().written(k)
     return list(map(tuple, each)) if len(most) > 1 else [part for (part,) in each]
 
 

@@ -19,16 +19,23 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.arrays import Bools, Floats, Ints, Longs
-from fstcrf.errors import EpsilonCycleError, LabelError, OptionError, TooLargeError
-from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs
+from fstcrf.errors import (
+    EpsilonCycleError,
+    LabelError,
+    OptionError,
+    ShapeError,
+    TooLargeError,
+)
+from fstcrf.kernel.acyclic import Acyclic, connected, topological
 from fstcrf.kernel.paired import Paired
-from fstcrf.kernel.transduced import Moves, transduced
+from fstcrf.kernel.transduced import Moves, Transduced, transduced
 from fstcrf.lattices.arcrow import ArcRow, Rule
 from fstcrf.lattices.arcs import Arcs
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lazy import memoised
+from fstcrf.machines import ambiguity
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
@@ -147,31 +154,35 @@ def _circle(row: Longs, target: Ints, state: int) -> str:
     raise AssertionError(f"state {state} is on no circle")
 
 
-def composed(row: Row, machine: Transducer, tape: int, name: str) -> ArcRow:
+def composed(row: Row, machine: Transducer) -> ArcRow:
     """Return a row composed with a transducer, which reads one of its tapes.
 
     Its rules stay, as they are of tapes that stay: they are multiplied in behind it.
 
-    Parameters
-    ----------
-    row : Row
-    machine : Transducer
-    tape : int
-        What it reads.
-    name : str
-        The tape that it writes.
+    Raises
+    ------
+    OptionError
+        No such tape; one with the name of what it writes.
     """
+    names = [tape.name for tape in row.on]
+    if machine.reads is not None and machine.reads not in names:
+        raise OptionError(f"no tape {machine.reads!r} to read: there is {', '.join(names)}")
+    if machine.tape in names:
+        raise OptionError(
+            f"tape {machine.tape!r} is there already: name what the transducer writes, "
+            f".on({machine.reads or names[-1]!r}, writes=...)"
+        )
+    tape = len(names) - 1 if machine.reads is None else names.index(machine.reads)
     base = _written(row)
+    machine, problem = ambiguity.single(machine)
     made = compiled(machine, base.on[tape].labels)
-    arcs = arcs_composed(base.free, made, base.free.label[:, tape])
-    on = Tape(name, machine.output_symbols, segments=False, written=True)
-    return replace(
-        base,
-        free=arcs,
-        on=(*base.on, on),
-        frames=None,
-        machines=(*base.machines, machine),
-    )
+    writes = machine.tape is not None
+    reads = base.free.label[:, tape]
+    arcs = arcs_composed(base.free, made, reads, writes=writes, problem=problem)
+    on = base.on
+    if machine.tape is not None:
+        on += (Tape(machine.tape, machine.output_symbols, segments=False, written=True),)
+    return replace(base, free=arcs, on=on, frames=None, machines=(*base.machines, machine))
 
 
 def _written(row: Row) -> ArcRow:
@@ -186,27 +197,58 @@ def _written(row: Row) -> ArcRow:
 
 
 def timed(row: Row, scorer: Row, tape: int) -> ArcRow:
-    """Return a row in which what is written on a tape is scored as segments of the text.
+    """Return a row in which another one over the same text scores what is written on a tape.
 
-    Segment (s, e, x) of the scorer stands where "[x" is written at boundary s and then "x]" at
-    boundary e. What the scorer calls by a name without brackets, such as "O", is not written.
+    Segment (s, e, x) of a lattice of segments stands where "[x" is written at boundary s and then
+    "x]" at boundary e. What it calls by a name without brackets, such as "O", is not written. The
+    label of a token is what is written behind that token.
 
-    Parameters
-    ----------
-    row : Row
-    scorer : Row
-        A lattice of segments over the same text.
-    tape : int
-        A tape of the first, with brackets.
+    Raises
+    ------
+    ShapeError
+        Another number of tokens; labels of tokens, where not each token writes one.
+    LabelError
+        Nothing that is written is a label of the other one.
     """
-    base, segments = _written(row), cast("ArcRow", scorer.arcs())
-    if not base.timed or not segments.timed or base.length != segments.length:
-        raise OptionError("segments are composed with what is written over the same text")
+    base, other = _written(row), cast("ArcRow", scorer.arcs())
+    if not base.timed or not other.timed or base.length != other.length:
+        raise ShapeError("what is written is scored over the same text: of as many tokens")
     names, arcs = base.on[tape].labels, base.free
-    made = _compiled(*_brackets(segments, names), len(names) * (base.length + 1))
+    if not other.on[0].segments:
+        check_lengths(next(m for m in base.machines if m.tape == base.on[tape].name))
+    parts = _brackets if other.on[0].segments else _units
+    made = _compiled(*parts(other, names), len(names) * (base.length + 1))
     label = arcs.label[:, tape]
     code = np.where(label >= 0, label + len(names) * arcs.position[arcs.target], -1)
-    return replace(base, free=arcs_composed(arcs, made, code.astype(np.int32), writes=False))
+    scored = arcs_composed(arcs, made, code.astype(np.int32), writes=False, traced=False)
+    return replace(base, free=scored)
+
+
+def check_lengths(machine: Transducer) -> None:
+    """Refuse a transducer that does not write a label for each that it reads; ShapeError."""
+    odd = np.flatnonzero((machine.input >= 0) != (machine.output >= 0))
+    if len(odd):
+        state, reads = machine.source[odd[0]], machine.input[odd[0]] >= 0
+        what = "reads a label and writes none" if reads else "writes a label and reads none"
+        raise ShapeError(
+            f"{machine.tape!r} has one label a token, and the transducer {what} in state {state}: "
+            "compose a tagger of segments, or write a label, such as O, for every token"
+        )
+
+
+def _units(tokens: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
+    """Return an acceptor of the labels of tokens, and what its arcs read; see `_brackets`."""
+    number = {name: k for k, name in enumerate(names)}
+    known = np.asarray([*(number.get(x, -2) for x in tokens.on[0].labels), -1])
+    if known.max() < 0:
+        raise LabelError(f"nothing that is written is a label such as {tokens.on[0].labels[0]!r}")
+    arcs = tokens.engine
+    flat, which = arcs.explicit
+    arc = np.arange(len(arcs.source)) if which is None else which.astype(np.int64)
+    label = known[np.append(arcs.label[:, 0], -1)[arc]]
+    reads = np.where(label >= 0, label + len(names) * arcs.position[arcs.target[arc]], label)
+    machine = _acceptor(Ragged(flat.row).rows(), flat.target, flat.score, flat.final, reads)
+    return machine, reads.astype(np.int32)
 
 
 def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Ints]:
@@ -233,22 +275,44 @@ def _brackets(segments: ArcRow, names: tuple[str, ...]) -> tuple[Transducer, Int
     closing = closes[label[cut]] + len(names) * end
     ends = np.append(target, target[cut])
     ends[cut] = inner
-    columns = np.append(source, inner), np.append(reads, closing), ends
-    source_, read_, target_ = (np.asarray(column, dtype=np.int32) for column in columns)
-    machine = Transducer(
-        source=source_,
-        input=np.minimum(read_, 0),
-        output=np.full(len(source_), -1, dtype=np.int32),
-        target=target_,
-        score=np.append(flat.score, np.zeros(len(cut))),
-        final=np.append(flat.final, np.full(len(cut), -np.inf)),
-        input_symbols=("bracket",),
-        output_symbols=(),
+    reads = np.append(reads, closing)
+    machine = _acceptor(
+        np.append(source, inner),
+        ends,
+        np.append(flat.score, np.zeros(len(cut))),
+        np.append(flat.final, np.full(len(cut), -np.inf)),
+        reads,
     )
-    return machine, read_
+    return machine, reads.astype(np.int32)
 
 
-def arcs_composed(arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = True) -> Arcs:
+def _acceptor(
+    source: Longs, target: Array, score: Floats, final: Floats, reads: Array
+) -> Transducer:
+    """Return an acceptor of which each arc reads one symbol, or nothing."""
+    read = np.minimum(reads, 0).astype(np.int32)
+    return Transducer(
+        source=source.astype(np.int32),
+        input=read,
+        output=read,
+        target=target.astype(np.int32),
+        score=score,
+        final=final,
+        input_symbols=("symbol",),
+        output_symbols=("symbol",),
+        tape=None,
+    )
+
+
+def arcs_composed(
+    arcs: Arcs,
+    made: Compiled,
+    reads: Ints,
+    *,
+    writes: bool = True,
+    traced: bool = True,
+    problem: str = "",
+) -> Arcs:
     """Return arcs composed with a transducer.
 
     Parameters
@@ -259,32 +323,42 @@ def arcs_composed(arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = Tru
         What it reads with each arc; −1: nothing.
     writes : bool
         There is one tape more.
+    traced : bool
+        It is kept which move of the transducer each arc is.
+    problem : str
+        Why only the best of several runs may be taken, where there are such.
     """
     flat, which = arcs.explicit
     number = np.arange(len(arcs.source), dtype=np.int32) if which is None else which
     label = np.append(reads, np.int32(-1))[number]
     product = transduced(flat, label, number < 0, made.moves)
-    arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
     output = np.append(made.output, np.int32(-1))[product.by]
+    ended = product.target[product.by >= len(made.moves.target)]
+    final = np.full(len(product.place), -np.inf)
+    final[ended] = flat.final[product.place[ended]]
+    if problem:
+        one_run = _single(flat, product, output, final) if len(output) else (product, output, final)
+        problem = problem if one_run is None else ""
+        product, output, final = one_run or (product, output, final)
+    arc = np.append(number, np.int32(-1))[product.of]  # −1: nothing is said but by the transducer
     at = arcs.at
     if at is not None:
         nodes = arcs.machine.slots if isinstance(arcs.machine, Paired) else np.arange(len(at))
         at = at[nodes[product.place]]
-    ended = product.target[product.by >= len(made.moves.target)]
-    final = np.full(len(product.place), -np.inf)
-    final[ended] = flat.final[product.place[ended]]
 
-    def column(values: NDArray[_T], nothing: int, last: NDArray[_T]) -> NDArray[_T]:
+    def column(
+        values: NDArray[_T], nothing: int, last: NDArray[_T], *, more: bool = writes
+    ) -> NDArray[_T]:
         behind = np.full((1, values.shape[1]), nothing, dtype=values.dtype)
         taken = np.concatenate([values, behind])[arc]
-        return np.column_stack([taken, last]) if writes else taken
+        return np.column_stack([taken, last]) if more else taken
 
     silent = np.zeros(len(arc), dtype=np.int32)
     moved = np.append(made.origin, -1)[product.by]
     moves = arcs.moves
     if moves is not None:
-        moves = column(moves, -1, moved)
-    elif writes:
+        moves = column(moves, -1, moved, more=traced)
+    elif traced:
         moves = moved[:, None]
     ends = None
     if arcs.end is not None:
@@ -308,7 +382,39 @@ def arcs_composed(arcs: Arcs, made: Compiled, reads: Ints, *, writes: bool = Tru
         class_final=_NONE,
         pairs=None,
         moves=moves,
+        ambiguous=arcs.ambiguous or problem,
     )
+
+
+def _single(
+    flat: Acyclic, product: Transduced, output: Ints, final: Floats
+) -> tuple[Transduced, Ints, Floats] | None:
+    """Return a composition without paths that say the same; None: it is too large."""
+    size, most = len(flat.target), int(output.max(initial=-1)) + 1
+    written = np.where(output >= 0, output + size, -1)
+    found = ambiguity.single_arcs(
+        product.source,
+        product.target,
+        np.column_stack([product.before, product.of, written]).astype(np.int64),
+        product.score,
+        final,
+        product.place.astype(np.int64),
+        np.append(flat.target, np.full(most, -1)).astype(np.int64),
+    )
+    if found is None:
+        return None
+    of_lattice = found.symbol < size
+    single = Transduced(
+        found.place.astype(np.int32),
+        np.zeros(1, dtype=np.int64),
+        found.source.astype(np.int32),
+        found.target.astype(np.int32),
+        nothing := np.full(len(found.source), -1, dtype=np.int32),
+        np.where(of_lattice, found.symbol, -1).astype(np.int32),
+        nothing,
+        found.score,
+    )
+    return single, np.where(of_lattice, -1, found.symbol - size).astype(np.int32), found.final
 
 
 # --- What is asked of it ------------------------------------------------------------------------

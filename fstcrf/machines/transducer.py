@@ -1,19 +1,50 @@
-"""A weighted transducer as flat arrays."""
+"""A weighted transducer: from one tape to another, or over one tape alone."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fstcrf.arrays import Array, Floats, Ints
-from fstcrf.errors import NumericError, ShapeError
+from fstcrf.arguments import (
+    LabelSet,
+    check_array,
+    check_range,
+    check_scores,
+    label_tuple,
+    one_of,
+    real_array,
+    real_number,
+)
+from fstcrf.arrays import Floats, Ints
+from fstcrf.errors import DataError, LabelError, OptionError, ShapeError
+from fstcrf.files import read_file
+from fstcrf.lazy import LazyModule
+
+if TYPE_CHECKING:
+    import pynini
+
+    from fstcrf.machines import openfst
+else:  # most transducers are from nowhere else
+    openfst = LazyModule("fstcrf.machines.openfst")
+
+Semiring = Literal["log", "tropical"]
 
 
 @dataclass(frozen=True, eq=False)
 class Transducer:
     """A weighted transducer; a path begins in state 0.
+
+    ``lattice @ transducer`` and ``tagger @ transducer`` compose: it reads a tape and writes another
+    one. It may read or write nothing with an arc, go several ways, and write more or fewer labels
+    than it reads.
+
+    Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs` or `from_table`; its own arguments
+    are the arrays as they are kept.
 
     Parameters
     ----------
@@ -26,8 +57,11 @@ class Transducer:
     input_symbols, output_symbols : tuple of str
     semiring : {"log", "tropical"}
         What several runs over the same strings are together: their sum, or the best of them.
-    tape : str
-        The tape that it writes.
+    tape : str, optional
+        The tape that it writes; None: it is an acceptor, which writes what it reads and adds no
+        tape.
+    reads : str, optional
+        The tape that it reads; the last one when absent.
 
     Raises
     ------
@@ -35,6 +69,8 @@ class Transducer:
         Arrays of other types or sizes; a state or a symbol that there is not; no state.
     NumericError
         Scores with NaN or +inf.
+    OptionError
+        Another semiring; an acceptor that writes something else than it reads.
     """
 
     source: Ints
@@ -45,10 +81,12 @@ class Transducer:
     final: Floats
     input_symbols: tuple[str, ...]
     output_symbols: tuple[str, ...]
-    semiring: Literal["log", "tropical"] = "log"
-    tape: str = "output"
+    semiring: Semiring = "log"
+    tape: str | None = "output"
+    reads: str | None = None
 
     def __post_init__(self) -> None:
+        one_of("semiring", self.semiring, Semiring)
         if not len(self.final):
             raise ShapeError("transducer: final is empty, expected the score of each state")
         for name in ("source", "input", "output", "target", "score"):
@@ -64,26 +102,378 @@ class Transducer:
             check_range("transducer", name, getattr(self, name), limit, least)
         for name in ("score", "final"):
             check_scores("transducer", name, getattr(self, name))
+        if self.tape is None and not self.is_acceptor:
+            raise OptionError(
+                "an acceptor writes what it reads: name the tape that this one writes"
+            )
+
+    def __repr__(self) -> str:
+        reads = "the last tape" if self.reads is None else self.reads
+        what = f"an acceptor of {reads}" if self.tape is None else f"{reads} → {self.tape}"
+        states, arcs = len(self.final), len(self.source)
+        return f"<Transducer: {what}; {states:,} states, {arcs:,} arcs, {self.semiring}>"
+
+    @property
+    def is_acceptor(self) -> bool:
+        """Every arc writes what it reads."""
+        same = self.input is self.output or bool(np.array_equal(self.input, self.output))
+        return same and self.input_symbols == self.output_symbols
+
+    def __matmul__(self, other: object) -> Self:
+        raise OptionError(
+            f"{self!r} is composed with what stands before it: lattice @ transducer, "
+            "tagger @ transducer"
+        )
+
+    def on(self, tape: str, writes: str | None = None) -> Self:
+        """Return the same one that reads a tape, and writes another one where that is said."""
+        return replace(self, reads=tape, tape=self.tape if writes is None else writes)
+
+    # --- From elsewhere -----------------------------------------------------------------------
+
+    @classmethod
+    def from_arrays(
+        cls,
+        source: ArrayLike,
+        input: ArrayLike,  # noqa: A002 (what it is called)
+        output: ArrayLike,
+        target: ArrayLike,
+        score: ArrayLike | None = None,
+        final: ArrayLike | None = None,
+        *,
+        input_symbols: LabelSet,
+        output_symbols: LabelSet,
+        semiring: Semiring = "log",
+        tape: str | None = "output",
+    ) -> Self:
+        """Return the transducer of arrays of any integer or float type.
+
+        Parameters
+        ----------
+        source, input, output, target : int [A]
+            States from 0, where it starts, and symbols; −1: none.
+        score : [A], optional
+            Natural logs; zeros when absent.
+        final : [Q], optional
+            Natural logs of ending; −inf: no path ends there. When absent, a path may end in every
+            state that is there.
+        input_symbols, output_symbols : sequence of str, or mapping of int to str
+        semiring, tape
+            As for the class.
+
+        Raises
+        ------
+        ShapeError, NumericError, OptionError
+            As the class; numbers that are no integers.
+        """
+        first, last = _whole("source", source), _whole("target", target)
+        states = int(max(first.max(initial=0), last.max(initial=0))) + 1
+        count = len(first)
+        return cls(
+            source=first,
+            input=_whole("input", input),
+            output=_whole("output", output),
+            target=last,
+            score=np.zeros(count) if score is None else real_array(score, "transducer: score"),
+            final=np.zeros(states) if final is None else real_array(final, "transducer: final"),
+            input_symbols=label_tuple(input_symbols, error=LabelError),
+            output_symbols=label_tuple(output_symbols, error=LabelError),
+            semiring=semiring,
+            tape=tape,
+        )
+
+    @classmethod
+    def from_text(
+        cls, text: str, *, semiring: Semiring = "log", tape: str | None = "output"
+    ) -> Self:
+        r"""Return the transducer of a text in AT&T's format, as ``fstprint`` writes it.
+
+        Each line is ``source target input output [cost]``, or ``state [cost]`` for an end; costs
+        are −score. The first line's source is the start; ``<eps>`` is no symbol.
+
+        Parameters
+        ----------
+        text : str
+        semiring, tape
+            As for the class; with ``tape=None`` there is one column for both symbols.
+
+        Raises
+        ------
+        DataError
+            A line that is no arc or end; says which. A text without a state.
+
+        Examples
+        --------
+        >>> chunks = Transducer.from_text("0 1 B-NP NP\n1 1 I-NP <eps>\n1", tape="chunks")
+        >>> chunks
+        <Transducer: the last tape → chunks; 2 states, 2 arcs, log>
+        """
+        machine = openfst.from_att(text, acceptor=tape is None)
+        for label, table in (
+            (machine.ilabel, machine.isymbols),
+            (machine.olabel, machine.osymbols),
+        ):
+            if table is None and label.any():
+                raise DataError(f"symbols are names, not numbers such as {label.max()}")
+        return cls._of(replace(machine, semiring=semiring), tape)
+
+    @classmethod
+    def from_fst(
+        cls,
+        fst: pynini.Fst | str | Path,
+        *,
+        input_symbols: LabelSet | None = None,
+        output_symbols: LabelSet | None = None,
+        semiring: Semiring | None = None,
+        tape: str | None = "output",
+    ) -> Self:
+        """Return the transducer that a machine of OpenFst is.
+
+        Parameters
+        ----------
+        fst : pynini.Fst, or str or Path
+            Or a file of one: OpenFst's bytes, which need no pynini. Weights are costs, −score.
+        input_symbols, output_symbols : sequence of str, optional
+            Symbol i + 1 of each side, where the machine has no table of its own.
+        semiring : {"log", "tropical"}, optional
+            When absent, that of its arcs: tropical of ``standard`` ones, log of ``log`` and
+            ``log64``.
+        tape : str, optional
+            As for the class.
+
+        Raises
+        ------
+        DataError
+            A file of something else; a machine without a state to start in.
+        LabelError
+            Symbols without a name.
+        OSError
+            A file that cannot be read.
+        """
+        if isinstance(fst, str | Path):
+            try:
+                machine = openfst.from_bytes(read_file(fst))
+            except DataError as error:
+                raise DataError(error.message, path=str(fst)) from None
+        else:
+            machine = openfst.from_fst(fst)
+        tables = [
+            table if labels is None or table is not None else openfst.symbols(labels)
+            for table, labels in (
+                (machine.isymbols, input_symbols),
+                (machine.osymbols, output_symbols),
+            )
+        ]
+        machine = replace(machine, isymbols=tables[0], osymbols=tables[1])
+        return cls._of(machine if semiring is None else replace(machine, semiring=semiring), tape)
+
+    @classmethod
+    def _of(cls, machine: openfst.Machine, tape: str | None) -> Self:
+        """Return OpenFst's arrays as a transducer; its start becomes state 0."""
+        if machine.start < 0:
+            raise DataError("the machine has no state to start in: it accepts nothing")
+        number = np.arange(machine.n_states, dtype=np.int32)
+        number[[0, machine.start]] = machine.start, 0
+        read = _named("reads", machine.ilabel, machine.isymbols)
+        written = read
+        if tape is not None or machine.osymbols != machine.isymbols:
+            written = _named("writes", machine.olabel, machine.osymbols)
+        return cls(
+            source=number[machine.source],
+            input=read[0],
+            output=written[0],
+            target=number[machine.target],
+            score=machine.score,
+            final=machine.final[number],
+            input_symbols=read[1],
+            output_symbols=written[1],
+            semiring=machine.semiring,
+            tape=tape,
+        )
+
+    @classmethod
+    def from_pairs(
+        cls,
+        pairs: Iterable[tuple[str | Sequence[str], str | Sequence[str]]],
+        scores: ArrayLike | None = None,
+        *,
+        semiring: Semiring = "log",
+        tape: str | None = "output",
+    ) -> Self:
+        """Return the transducer from each first string of some pairs to the second one.
+
+        Labels go together by their places; what one string has more is written behind, or read
+        without writing. Pairs share the states of their common beginnings.
+
+        Parameters
+        ----------
+        pairs : iterable of (inputs, outputs)
+            Sequences of labels; in a str these are separated by blanks.
+        scores : [n], optional
+            Natural logs; zeros when absent. A pair that is there twice is two runs.
+        semiring, tape
+            As for the class.
+
+        Raises
+        ------
+        ShapeError
+            Another number of scores.
+        NumericError
+            NaN or +inf.
+
+        Examples
+        --------
+        >>> Transducer.from_pairs([("New York", "LOC"), ("York", "LOC")])
+        <Transducer: the last tape → output; 4 states, 3 arcs, log>
+        """
+        both = [(_labels(a), _labels(b)) for a, b in pairs]
+        values = [0.0] * len(both) if scores is None else real_array(scores, "scores").tolist()
+        if len(values) != len(both):
+            raise ShapeError(f"{len(values)} scores for {len(both)} pairs")
+        symbols = [dict.fromkeys(x for pair in both for x in pair[side]) for side in (0, 1)]
+        numbers = [{x: k for k, x in enumerate(table)} for table in symbols]
+        arcs: dict[tuple[int, int, int], int] = {}
+        final = [-np.inf]
+        for pair, score in zip(both, values, strict=True):
+            state = 0
+            columns = [[n[x] for x in side] for n, side in zip(numbers, pair, strict=True)]
+            for k in range(max(map(len, columns))):
+                read, write = (column[k] if k < len(column) else -1 for column in columns)
+                state = arcs.setdefault((state, read, write), len(arcs) + 1)
+                final += [-np.inf] * (state + 1 - len(final))
+            total = np.logaddexp if semiring == "log" else np.maximum
+            final[state] = float(total(final[state], real_number(score, "a score")))
+        table = np.asarray([(*key, to) for key, to in arcs.items()], dtype=np.int32).reshape(-1, 4)
+        starts, reads, writes, ends = np.ascontiguousarray(table.T)
+        return cls(
+            source=starts,
+            input=reads,
+            output=writes,
+            target=ends,
+            score=np.zeros(len(table)),
+            final=np.asarray(final),
+            input_symbols=tuple(symbols[0]),
+            output_symbols=tuple(symbols[1]),
+            semiring=semiring,
+            tape=tape,
+        )
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Mapping[str, str | Sequence[str] | Mapping[str, float] | None],
+        *,
+        semiring: Semiring = "log",
+        tape: str = "output",
+    ) -> Self:
+        """Return the transducer that rewrites label by label, whatever stands beside it.
+
+        Parameters
+        ----------
+        table : mapping
+            For each label that it reads what it may write: a label, several of them, a mapping of
+            labels to scores (natural logs), or None for nothing.
+        semiring, tape
+            As for the class.
+
+        Raises
+        ------
+        NumericError
+            NaN or +inf.
+
+        Examples
+        --------
+        >>> Transducer.from_table({"NN": "NOUN", "VB": {"VERB": 0.0, "AUX": -1.5}, ".": None})
+        <Transducer: the last tape → output; 1 states, 4 arcs, log>
+        """
+        rows: list[tuple[str, str | None, float]] = []
+        for label, written in table.items():
+            if isinstance(written, Mapping):
+                rows += [(label, x, real_number(score, "a score")) for x, score in written.items()]
+            else:
+                several = [written] if written is None or isinstance(written, str) else written
+                rows += [(label, x, 0.0) for x in several]
+        symbols = [x for x in dict.fromkeys(x for _, x, _ in rows) if x is not None]
+        number = {label: k for k, label in enumerate(table)}
+        output: dict[str | None, int] = {None: -1, **{x: k for k, x in enumerate(symbols)}}
+        none = np.zeros(len(rows), dtype=np.int32)
+        return cls(
+            source=none,
+            input=np.asarray([number[a] for a, _, _ in rows], dtype=np.int32),
+            output=np.asarray([output[b] for _, b, _ in rows], dtype=np.int32),
+            target=none,
+            score=np.asarray([score for *_, score in rows], dtype=np.float64),
+            final=np.zeros(1),
+            input_symbols=tuple(table),
+            output_symbols=tuple(symbols),
+            semiring=semiring,
+            tape=tape,
+        )
+
+    # --- To elsewhere -------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> openfst.Machine:
+        """The transducer as OpenFst has it."""
+        order = np.argsort(self.source, kind="stable")
+        return openfst.Machine(
+            start=0,
+            source=self.source[order],
+            target=self.target[order],
+            ilabel=self.input[order] + np.int32(1),
+            olabel=self.output[order] + np.int32(1),
+            score=self.score[order],
+            final=self.final,
+            isymbols=openfst.symbols(self.input_symbols),
+            osymbols=openfst.symbols(self.output_symbols),
+            semiring=self.semiring,
+        )
+
+    def to_fst(self, arc_type: openfst.ArcType | None = None) -> pynini.Fst:
+        """Return the transducer as a machine of pynini; weights are costs.
+
+        Parameters
+        ----------
+        arc_type : {"standard", "log", "log64"}, optional
+            When absent, standard for a tropical one, else log64.
+
+        Raises
+        ------
+        MissingDependencyError
+            pynini is not installed.
+        """
+        kind: openfst.ArcType = "standard" if self.semiring == "tropical" else "log64"
+        made: pynini.Fst = openfst.to_fst(self.machine, arc_type or kind)
+        return made
+
+    def to_att(self) -> str:
+        """Return the transducer as AT&T text; see `from_text`."""
+        return openfst.att_text(self.machine, acceptor=self.tape is None)
 
 
-# --- What arrays of a machine must be -------------------------------------------------------------
+def _labels(labels: str | Sequence[str]) -> list[str]:
+    return labels.split() if isinstance(labels, str) else list(labels)
 
 
-def check_array(what: str, name: str, array: Array, dtype: type[np.generic], size: int) -> None:
-    """Check the type and the size of an array."""
-    if array.dtype != dtype or array.shape != (size,):
-        actual = f"{array.dtype} {list(array.shape)}"
-        raise ShapeError(f"{what}: {name} is {actual}, expected {np.dtype(dtype)} [{size}]")
+def _whole(name: str, values: ArrayLike) -> Ints:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise ShapeError(
+            f"transducer: {name} is {array.dtype} {list(array.shape)}, expected integers [arcs]"
+        )
+    return array.astype(np.int32)
 
 
-def check_range(what: str, name: str, array: Ints, limit: int, least: int = 0) -> None:
-    """Check that all numbers are from one up to below another."""
-    if array.size and (int(array.min()) < least or int(array.max()) >= limit):
-        raise ShapeError(f"{what}: {name} holds numbers outside [{least}, {limit})")
-
-
-def check_scores(what: str, name: str, array: Floats) -> None:
-    """Check that no score is NaN or +inf."""
-    if not (array < np.inf).all():
-        place = int(np.flatnonzero(~(array < np.inf))[0])
-        raise NumericError(f"{what}: {name} has NaN or +inf at {place}; -inf forbids")
+def _named(does: str, label: Ints, table: tuple[str, ...] | None) -> tuple[Ints, tuple[str, ...]]:
+    """Return symbols without a number for none, and their names."""
+    if table is None:
+        if label.any():
+            raise LabelError(
+                f"the machine {does} symbols without a name: give input_symbols= and "
+                "output_symbols=, symbol i + 1 at i"
+            )
+        table = ("",)
+    odd = next((k for k in np.unique(label).tolist() if k and not table[k]), None)
+    if odd is not None:
+        raise LabelError(f"the machine {does} symbol {odd}, which its table does not have")
+    return label - np.int32(1), table[1:]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from numpy.typing import ArrayLike
 
-from fstcrf.arguments import TRANSDUCED, is_fst, refuse_fst
+from fstcrf.arguments import is_fst
 from fstcrf.errors import OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.taggers.jointmodel import JointModel, Normalize
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from fstcrf import lattices
     from fstcrf.lattices import JointLattice, Lattice
     from fstcrf.machines import grammar as grammars
+    from fstcrf.machines import transducer as transducers
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
+    from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import composing
     from fstcrf.taggers import product as products
     from fstcrf.taggers.product import Product
@@ -31,15 +33,16 @@ else:  # a tagger that is loaded does not wait for what few calls need
     composing = LazyModule("fstcrf.taggers.composing")
     products = LazyModule("fstcrf.taggers.product")
     grammars = LazyModule("fstcrf.machines.grammar")
+    transducers = LazyModule("fstcrf.machines.transducer")
     lattices = LazyModule("fstcrf.lattices")
 
 
 @overload
 def compose(
     first: Lattice,
-    second: Lattice,
+    second: Lattice | Transducer,
     /,
-    *more: Lattice,
+    *more: Lattice | Transducer,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     coupling: Mapping[tuple[int, int], ArrayLike] | None = None,
@@ -68,9 +71,9 @@ def compose(
 @overload
 def compose(
     first: CRF | JointCRF,
-    second: CRF | JointCRF | pynini.Fst,
+    second: CRF | JointCRF,
     /,
-    *more: CRF | JointCRF | pynini.Fst,
+    *more: CRF | JointCRF,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
@@ -79,16 +82,16 @@ def compose(
 @overload
 def compose(
     first: Tagger,
-    second: Tagger | pynini.Fst,
+    second: Tagger | Transducer | pynini.Fst,
     /,
-    *more: Tagger | pynini.Fst,
+    *more: Tagger | Transducer | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
     search: Search | None = None,
 ) -> Composition[tuple[list[str], ...]]: ...
 def compose(
-    *parts: Lattice | Tagger | pynini.Fst,
+    *parts: Lattice | Tagger | Transducer | pynini.Fst,
     grammar: Grammar | None = None,
     weights: Sequence[float] | None = None,
     normalize: Normalize | None = None,
@@ -99,9 +102,11 @@ def compose(
 
     Parameters
     ----------
-    *parts : CRF, Composition or SegmentCRF, or Lattice
+    *parts : CRF, Composition or SegmentCRF, or Lattice, or Transducer
         Taggers, in any order; a pynini transducer between two of them relabels what the first
-        writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length.
+        writes for the second (see `fstcrf.taggers.composing`). Or lattices of equal length. A
+        `Transducer`, or a pynini one at the end, is composed with all that stands before it:
+        ``compose(a, t, b)`` is ``a @ t @ b``.
     grammar : Grammar, optional
         What the labels must obey.
     weights : sequence of float, optional
@@ -134,6 +139,11 @@ def compose(
     """
     if not parts:
         raise OptionError("nothing to compose: give at least one tagger or lattice")
+    cut = _first_transducer(parts)
+    if cut < len(parts):
+        said = {"weights": weights, "normalize": normalize, "coupling": coupling, "search": search}
+        options = {name: value for name, value in said.items() if value is not None}
+        return _followed(parts, cut, options, grammar)
     given = [part for part in parts if isinstance(part, lattices.Lattice)]
     if len(given) == len(parts):
         if normalize is not None:
@@ -143,15 +153,49 @@ def compose(
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
     if given:
-        refuse_fst(next(filter(is_fst, parts), None), TRANSDUCED)
         raise OptionError("taggers compose with taggers, lattices with lattices")
     if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
+    first, *others = parts
+    if isinstance(first, products.Product) and len(others) == 1 and first.writes(others[0]):
+        whole = first.followed(others[0])
+        return whole if grammar is None else whole & grammar
     if any(
         isinstance(part, Composable) and not isinstance(part, JointModel | Model) for part in parts
     ):
         return _segmental(parts, weights, normalize, search, grammar)
     return joint(parts, weights, normalize, search, grammar)
+
+
+def _first_transducer(parts: Sequence[object]) -> int:
+    """Return the place of the first transducer that is no map between taggers."""
+    of_lattices = isinstance(parts[0], lattices.Lattice)
+    for k, part in enumerate(parts):
+        if isinstance(part, transducers.Transducer):
+            return k
+        if k and is_fst(part) and (of_lattices or k == len(parts) - 1):
+            return k
+    return len(parts)
+
+
+def _followed(
+    parts: Sequence[Any], cut: int, options: Mapping[str, Any], grammar: Grammar | None
+) -> Lattice | Composition:
+    """Return the parts before a transducer composed, and then those from it on."""
+    if not cut:
+        raise OptionError("a transducer is composed with what stands before it: put that first")
+    whole: Any = compose(*parts[:cut], **options) if cut > 1 or options else parts[0]
+    for part in parts[cut:]:
+        machine = transducers.Transducer.from_fst(part) if is_fst(part) else part
+        if isinstance(whole, Composable) and isinstance(machine, transducers.Transducer):
+            product = whole if isinstance(whole, products.Product) else products.Product((whole,))
+            whole = product.followed(machine)
+        elif isinstance(whole, Composable | lattices.Lattice):
+            whole = whole @ machine
+        else:
+            raise OptionError(f"cannot compose {whole!r}: expected a tagger or a lattice")
+    made: Lattice | Composition = whole if grammar is None else whole & grammar
+    return made
 
 
 def joint(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self, cast
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeGuard, cast
 
 import msgspec
 import numpy as np
@@ -19,9 +19,10 @@ from fstcrf.lattices.distributions import Distributions
 from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.findings import Confidence
 from fstcrf.lattices.many import log_partition, ranked
-from fstcrf.lattices.paths import Path, labels_of_tapes, share, shown_tapes
+from fstcrf.lattices.paths import Path, Places, labels_of_tapes, share, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
+from fstcrf.machines.transducer import Transducer
 from fstcrf.storage import PRODUCT, SEGMENTS, WORDS, read_arrays, write_arrays
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.infeasible import selected
@@ -39,8 +40,12 @@ if TYPE_CHECKING:
 
 segmental: Any = LazyModule("fstcrf.taggers.segmental")  # these stand on this
 words: Any = LazyModule("fstcrf.ext.words.tagger")
+transduced: Any = LazyModule("fstcrf.lattices.transduced")
 
 KIND, VERSION = PRODUCT, 1
+
+Behind: TypeAlias = "Transducer | Composable"
+"""What is composed with a product: a transducer, or a tagger of what one has written."""
 
 _MOST = 10_000
 """Paths that are looked at for labellings that differ in some tapes."""
@@ -52,6 +57,9 @@ class Product(Composition[LabelsT]):
     A path is one of each tagger's lattice; scores add. Tapes of segments are written as labels of
     tokens, in the scheme of their tagger; a grammar reads the label of each segment on them.
 
+    What stands behind is composed with the product in its order: a transducer, which reads one of
+    its tapes and writes another one, or a tagger that scores what a transducer has written.
+
     Parameters
     ----------
     taggers : tuple of Composable
@@ -60,12 +68,15 @@ class Product(Composition[LabelsT]):
         Factor of each tagger's scores, at least 0.
     conjuncts : tuple of Acceptor
         The grammar, bound to the tapes.
+    behind : tuple of (Transducer or Composable)
+        Transducers, and taggers of what these write.
 
     Raises
     ------
     OptionError
         Two tapes with one name, another number of weights or negative ones, a composition with
-        ``normalize="chain"``, a tagger that reads what another one decides.
+        ``normalize="chain"``, a tagger that reads what another one decides; a transducer that reads
+        a tape that is not there.
     """
 
     def __init__(
@@ -73,9 +84,11 @@ class Product(Composition[LabelsT]):
         taggers: Sequence[Composable],
         weights: Sequence[float] | None = None,
         conjuncts: Sequence[Acceptor] = (),
+        behind: Sequence[Behind] = (),
     ) -> None:
         factors = [1.0] * len(taggers) if weights is None else list(weights)
         self.taggers, self.conjuncts = tuple(taggers), tuple(conjuncts)
+        self.behind = tuple(behind)
         self.normalize = "product"
         self.weights = tuple(real_number(factor, "a weight") for factor in factors)
         if len(factors) != len(taggers) or any(not 0 <= f < np.inf for f in self.weights):
@@ -85,7 +98,14 @@ class Product(Composition[LabelsT]):
         twice = [tape for tape in self.tapes if self.tapes.count(tape) > 1]
         if twice:
             raise OptionError(f"two taggers of the tape {twice[0]!r}: each writes one of its own")
-        for tagger in taggers:
+        before = list(self.of_tokens)
+        for machine in self.machines:
+            if machine.reads is not None and machine.reads not in before:
+                raise OptionError(
+                    f"no tape {machine.reads!r} to read: there is {', '.join(before)}"
+                )
+            before += [machine.tape] if machine.tape is not None else []
+        for tagger in (*taggers, *(one for one in behind if isinstance(one, Composable))):
             _check_reads(tagger, set(self.tapes) - set(tagger.tapes))
             if getattr(tagger, "normalize", "product") == "chain":
                 raise OptionError(
@@ -94,24 +114,41 @@ class Product(Composition[LabelsT]):
                 )
 
     @property
+    def machines(self) -> tuple[Transducer, ...]:
+        """The transducers, in their order."""
+        return tuple(one for one in self.behind if isinstance(one, Transducer))
+
+    @property
+    def of_tokens(self) -> tuple[str, ...]:
+        """Names of the tapes that its taggers write."""
+        return tuple(tape for tagger in self.taggers for tape in tagger.tapes)
+
+    @property
     def tapes(self) -> tuple[str, ...]:
         """Names of the tapes that it writes."""
-        return tuple(tape for tagger in self.taggers for tape in tagger.tapes)
+        written = (machine.tape for machine in self.machines if machine.tape is not None)
+        return (*self.of_tokens, *written)
 
     @property
     def label_sets(self) -> dict[str, tuple[str, ...]]:
         """The labels of each tape."""
-        return {t: labels for one in self.taggers for t, labels in one.label_sets.items()}
+        sets = {t: labels for one in self.taggers for t, labels in one.label_sets.items()}
+        return sets | {m.tape: m.output_symbols for m in self.machines if m.tape is not None}
 
     @property
     def on(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
-        return tuple(tape for tagger in self.taggers for tape in tagger.on)
+        written = [
+            Tape(machine.tape, machine.output_symbols, segments=False, written=True)
+            for machine in self.machines
+            if machine.tape is not None
+        ]
+        return (*(tape for tagger in self.taggers for tape in tagger.on), *written)
 
     @property
     def ambiguous(self) -> bool:
-        """Whether several paths may have the same labels."""
-        return any(tagger.ambiguous for tagger in self.taggers)
+        """Whether paths of the same labels are one answer; those behind transducers are apart."""
+        return not self.behind and any(tagger.ambiguous for tagger in self.taggers)
 
     def spelling(self, tape: str) -> Spelling | None:
         """Return how segments of a tape are written as labels of tokens; None: it has none."""
@@ -119,7 +156,29 @@ class Product(Composition[LabelsT]):
 
     def with_weights(self, *weights: float) -> Self:
         """Return the same taggers with other factors of their scores."""
-        return type(self)(self.taggers, weights, self.conjuncts)
+        return type(self)(self.taggers, weights, self.conjuncts, self.behind)
+
+    def writes(self, tagger: object) -> TypeGuard[Composable]:
+        """Tell whether a transducer here writes the only tape of a tagger."""
+        return isinstance(tagger, Composable) and any(
+            (machine.tape,) == tagger.tapes for machine in self.machines
+        )
+
+    def followed(self, one: Behind) -> Self:
+        """Return the composition with one more transducer, or tagger of what one writes.
+
+        Raises
+        ------
+        EpsilonCycleError, LabelError, OptionError, ShapeError
+            As for `fstcrf.Lattice.__matmul__`.
+        """
+        whole = type(self)(self.taggers, self.weights, self.conjuncts, (*self.behind, one))
+        if isinstance(one, Transducer):
+            read = self.on[-1 if one.reads is None else self.tapes.index(one.reads)]
+            _ = transduced.compiled(one, read.labels)  # what is wrong with it is said here
+        elif not one.on[0].segments:
+            transduced.check_lengths(next(m for m in self.machines if (m.tape,) == one.tapes))
+        return whole
 
     # --- Grammars -----------------------------------------------------------------------------
 
@@ -154,7 +213,7 @@ class Product(Composition[LabelsT]):
             raise GrammarError(
                 f"{error}; a grammar of the tape {spelled[0]!r} reads the label of each segment"
             ) from None
-        return type(self)(self.taggers, self.weights, (*self.conjuncts, *added))
+        return type(self)(self.taggers, self.weights, (*self.conjuncts, *added), self.behind)
 
     def cascade(
         self,
@@ -169,8 +228,11 @@ class Product(Composition[LabelsT]):
         Raises
         ------
         OptionError
-            A part of the grammar is over tapes of several taggers, which no cascade can obey.
+            A part of the grammar is over tapes of several taggers, which no cascade can obey; a
+            transducer, which decides with them.
         """
+        if self.behind:
+            raise OptionError("a transducer decides with the taggers: there is no cascade of them")
         parts = [set(tagger.tapes) for tagger in self.taggers]
         for rule in self.conjuncts:
             if not any(tapes.issuperset(rule.tapes) for tapes in parts):
@@ -186,7 +248,9 @@ class Product(Composition[LabelsT]):
 
     def without_grammar(self) -> Self | None:
         """Return the same taggers without a grammar; None where there is none."""
-        return type(self)(self.taggers, self.weights) if self.conjuncts else None
+        if not self.conjuncts:
+            return None
+        return type(self)(self.taggers, self.weights, behind=self.behind)
 
     # --- Lattices -----------------------------------------------------------------------------
 
@@ -197,6 +261,12 @@ class Product(Composition[LabelsT]):
             for tagger in self.taggers
         ]
         rows = [product(row, weights=self.weights) for row in zip(*each, strict=True)]
+        for one in self.behind:
+            if isinstance(one, Transducer):
+                rows = [row @ one for row in rows]
+            else:
+                others = one.transducers(sentences, None)
+                rows = [row @ other for row, other in zip(rows, others, strict=True)]
         for acceptor in self.conjuncts:
             grammar = Grammar.from_acceptor(acceptor)
             rows = [row & grammar for row in rows]
@@ -209,7 +279,7 @@ class Product(Composition[LabelsT]):
 
     def decoded(self, asked: Request) -> Answer:
         """Return what `decode` does; see `Tagger.decoded`."""
-        return self._decoded(asked, asked.evidence(self.tapes))
+        return self._decoded(asked, asked.evidence(self.of_tokens))
 
     def _decoded(self, asked: Request, known: Known | None) -> Answer:
         if asked.budget is not None:
@@ -218,13 +288,19 @@ class Product(Composition[LabelsT]):
         shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
         if len(shown) == len(self.tapes) and not (self.ambiguous and asked.scores):
             paths = [self._spelled(one, self.tapes) for one in self._ranked(lattices, asked)]
+        elif not any(map(self.spelling, shown)):
+            paths = [lattice.nbest(asked.n, tapes=shown) for lattice in lattices]
         else:
+            if not set(shown) <= set(self.of_tokens):
+                raise OptionError("tapes= is of tapes of segments, or of what transducers write")
             paths = [self._distinct(lattice, asked.n, shown) for lattice in lattices]
             paths = self._summed(paths, shown, asked, lattices)
         if asked.strict:
             _check(paths, lattices)
         sets = {tape: self.label_sets[tape] for tape in shown}
-        answer = Answer.of_paths(paths, sets, [lattice.length for lattice in lattices], asked.n)
+        written = [tape.name for tape in self.on if tape.written and tape.name in shown]
+        lengths = [lattice.length for lattice in lattices]
+        answer = Answer.of_paths(paths, sets, lengths, asked.n, written)
         return answer.with_posterior(lambda: self._distributions(lattices, asked.threads))
 
     def _ranked(self, lattices: Sequence[Lattice], asked: Request) -> Sequence[Sequence[Path]]:
@@ -235,7 +311,12 @@ class Product(Composition[LabelsT]):
         numbers = [self.tapes.index(tape) for tape in shown]
         written = ([self._written(path, k) for k in numbers] for path in paths)
         return [
-            replace(path, labels=labels_of_tapes(labels), places=(), tapes=tuple(shown))
+            replace(
+                path,
+                labels=labels_of_tapes(labels),
+                places=_clocks(path, numbers),
+                tapes=tuple(shown),
+            )
             for path, labels in zip(paths, written, strict=True)
         ]
 
@@ -270,7 +351,7 @@ class Product(Composition[LabelsT]):
         number = [b for b, paths in enumerate(ranked) for _ in paths]
         labels = [path.labels for paths in ranked for path in paths]
         rows = [one if len(shown) > 1 else (one,) for one in labels]
-        evidence = asked.evidence(self.tapes) or Known({}, {})
+        evidence = asked.evidence(self.of_tokens) or Known({}, {})
         forced = {tape: [labels[b] for b in number] for tape, labels in evidence.forced.items()}
         forced |= {tape: [list(row[k]) for row in rows] for k, tape in enumerate(shown)}
         some = selected(asked.sentences, np.asarray(number, dtype=np.int64))
@@ -307,16 +388,31 @@ class Product(Composition[LabelsT]):
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         arrays: dict[str, Array] = {}
-        parts = []
-        for k, part in enumerate(self.taggers):
-            kind, own, metadata = part.encoded()
-            arrays |= {f"part{k}.{name}": array for name, array in own.items()}
-            parts.append(_Part(kind, metadata))
+
+        def parts(prefix: str, several: Sequence[Behind]) -> tuple[_Part, ...]:
+            headers = []
+            for k, part in enumerate(several):
+                if isinstance(part, Transducer):
+                    kind, own, metadata = _encoded_machine(part)
+                else:
+                    kind, own, metadata = part.encoded()
+                arrays.update({f"{prefix}{k}.{name}": array for name, array in own.items()})
+                headers.append(_Part(kind, metadata))
+            return tuple(headers)
+
+        taggers = parts("part", self.taggers)
         for k, acceptor in enumerate(self.conjuncts):
             arrays |= jointmodel.acceptor_arrays(f"conjunct{k}.", acceptor)
-        headers = tuple(jointmodel.acceptor_header(acceptor) for acceptor in self.conjuncts)
-        header = _Header(tuple(parts), self.weights, headers)
+        conjuncts = tuple(jointmodel.acceptor_header(acceptor) for acceptor in self.conjuncts)
+        header = _Header(taggers, self.weights, conjuncts, parts("behind", self.behind))
         return KIND, arrays, {"product": msgspec.json.encode(header).decode()}
+
+
+def _clocks(path: Path, numbers: Sequence[int]) -> tuple[Places | None, ...]:
+    """Return where the labels of some tapes are written, of those with a clock of their own."""
+    places = [path.places[k] if path.places else None for k in numbers]
+    kept = tuple(place if place is not None and place.written else None for place in places)
+    return kept if any(kept) else ()
 
 
 def _check_reads(tagger: Composable, tapes: set[str]) -> None:
@@ -374,10 +470,29 @@ class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metadata: dict[str, str]
 
 
-class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+TRANSDUCER = "transducer"
+
+
+class _Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    input_symbols: tuple[str, ...]
+    output_symbols: tuple[str, ...]
+    semiring: str
+    tape: str | None
+    reads: str | None
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     parts: tuple[_Part, ...]
     weights: tuple[float, ...]
     conjuncts: tuple[jointmodel.AcceptorHeader, ...]
+    behind: tuple[_Part, ...] = ()
+
+
+def _encoded_machine(machine: Transducer) -> tuple[str, dict[str, Array], dict[str, str]]:
+    own = {field.name: getattr(machine, field.name) for field in fields(machine)}
+    arrays = {name: value for name, value in own.items() if isinstance(value, np.ndarray)}
+    rest = {name: value for name, value in own.items() if name not in arrays}
+    return TRANSDUCER, arrays, {"transducer": msgspec.json.encode(_Machine(**rest)).decode()}
 
 
 def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product:
@@ -397,15 +512,19 @@ def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product
 def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> Product:
     try:
         header = msgspec.json.decode(metadata["product"], type=_Header)
-        parts = [
-            _decoded_part(part, jointmodel.group(arrays, f"part{k}."), name)
-            for k, part in enumerate(header.parts)
-        ]
+        parts, behind = (
+            [
+                _decoded_part(part, jointmodel.group(arrays, f"{prefix}{k}."), name)
+                for k, part in enumerate(several)
+            ]
+            for prefix, several in (("part", header.parts), ("behind", header.behind))
+        )
         conjuncts = [
             jointmodel.acceptor_of(one, jointmodel.group(arrays, f"conjunct{k}."))
             for k, one in enumerate(header.conjuncts)
         ]
-        tagger: Product = Product(parts, header.weights, conjuncts)
+        taggers: Any = parts  # what is no tagger is refused
+        tagger: Product = Product(taggers, header.weights, conjuncts, behind)
         sets = {tape.name: tape.labels for tape in tagger.on}
         for acceptor in conjuncts:
             Grammar.from_acceptor(acceptor).bind(sets)
@@ -416,7 +535,11 @@ def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str
     return tagger
 
 
-def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Composable:
+def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Behind:
+    if part.kind == TRANSDUCER:
+        machine = msgspec.json.decode(part.metadata["transducer"], type=_Machine)
+        rest: Any = {**arrays, **msgspec.structs.asdict(machine)}
+        return Transducer(**rest)
     if part.kind == models.KIND:
         return CRF.of(models.decoded(arrays, part.metadata, name))
     if part.kind == jointmodel.KIND:

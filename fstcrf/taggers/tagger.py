@@ -22,6 +22,8 @@ from fstcrf.taggers.model.reading import Data, SentenceLike, sized
 from fstcrf.text.corpus import Column, Corpus
 
 if TYPE_CHECKING:
+    import pynini
+
     from fstcrf import lattices
     from fstcrf.arrays import Array
     from fstcrf.kernel import Budget
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
     from fstcrf.lattices.engine import Tape
     from fstcrf.machines import grammar as grammars
     from fstcrf.machines import plans
+    from fstcrf.machines import transducer as transducers
     from fstcrf.machines.grammar import Acceptor, Grammar
     from fstcrf.machines.plans import Plan, Search
+    from fstcrf.machines.transducer import Transducer
     from fstcrf.taggers import composition, infeasible
     from fstcrf.taggers.chain import ChainSentence
     from fstcrf.taggers.explain import JointExplanation
@@ -42,6 +46,7 @@ else:  # a tagger that is loaded does not wait for what few calls need
     lattices, engine = LazyModule("fstcrf.lattices"), LazyModule("fstcrf.lattices.engine")
     constructors = LazyModule("fstcrf.lattices.constructors")
     grammars, plans = LazyModule("fstcrf.machines.grammar"), LazyModule("fstcrf.machines.plans")
+    transducers = LazyModule("fstcrf.machines.transducer")
 
 if TYPE_CHECKING:  # with defaults, so that the parameters may be left out
     from typing_extensions import TypeVar
@@ -511,12 +516,16 @@ class Composable(Tagger[LabelsT]):
         """
         return self.scored(sentence, None, None).probability(labels)
 
-    def __matmul__(self, later: Composable) -> Composition[tuple[list[str], ...]]:
-        """Return ``fstcrf.compose(self, later)``."""
-        if is_fst(later):
-            # Not left to the machine's own operator, which speaks of strings.
-            raise OptionError("a map stands between two taggers: compose(pos, map, later)")
-        if not isinstance(later, Composable):
+    def __matmul__(
+        self, later: Composable | Transducer | pynini.Fst
+    ) -> Composition[tuple[list[str], ...]]:
+        """Return the composition with another tagger, or with a transducer.
+
+        A tagger decides together with this one; see `fstcrf.compose`. But one whose only tape is
+        written here, by a transducer, scores what is written. A transducer reads a tape and writes
+        another one; see `fstcrf.Lattice.__matmul__`.
+        """
+        if not isinstance(later, Composable | transducers.Transducer) and not is_fst(later):
             return NotImplemented
         return composition.compose(self, later)
 

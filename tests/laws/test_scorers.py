@@ -22,10 +22,12 @@ from fstcrf.errors import (
     ModelFileError,
     NoPathError,
     OptionError,
+    ShapeError,
 )
 from fstcrf.ext.tokens import Pieces
 from fstcrf.ext.words import Annotation, LatticeCRF, WordTagger
 from fstcrf.taggers.product import Product
+from fstcrf.text.corpus import Span
 from tests.support.wordlists import random_lexicon
 
 DATA = Corpus.from_sentences(
@@ -68,13 +70,52 @@ NO_VERB_THERE = pairs(
 )
 
 
+IOB = CRF.train(DATA, "tag", f"{TEMPLATE}\nB", tape="iob", l2=0.3, max_iterations=8)
+KINDS_OF_SPANS = ("LOC", "PER")
+
+
+def bracketing() -> fstcrf.Transducer:
+    """Return what writes brackets around the spans of IOB labels: 0 outside, k in one of kind k."""
+    lines = ["0 0 O <eps>"]
+    for k, x in enumerate(KINDS_OF_SPANS, 1):
+        opened, closed = 10 + k, 20
+        lines += [f"0 {opened} <eps> [{x}", f"{opened} {k} B-{x} <eps>", f"{k} {k} I-{x} <eps>"]
+        lines += [f"{k} {closed} <eps> {x}]", f"{closed} {opened} <eps> [{x}"]
+    return fstcrf.Transducer.from_text("\n".join([*lines, "20 0 O <eps>", "0", "20"]), tape="tag")
+
+
+BRACKETS = bracketing()
+
+
 class Kind(NamedTuple):
-    """A tagger, its parts, and which labels of segments and of tokens are legal."""
+    """A tagger, its parts, which labels of segments and of tokens are legal, what is written."""
 
     tagger: Any
     parts: tuple[Any, ...]
     weights: tuple[float, ...] = ()
     legal: Callable[[dict[str, list[str]], dict[str, list[str]]], bool] = lambda _, __: True
+    behind: Rewrite | None = None
+
+
+Rewrite = Callable[[dict[str, list[str]], dict[str, list[str]]], list[tuple[list[str], float]]]
+"""What a transducer writes, given the labels of segments and of tokens; and the scores."""
+WRITTEN = {"nouns", "brackets"}
+
+
+def nouns(_: object, under: dict[str, list[str]]) -> list[tuple[list[str], float]]:
+    """N is written as n, or, at a price, as m m; V and J as nothing."""
+    choices: list[list[tuple[list[str], float]]] = [
+        [(["n"], 0.0), (["m", "m"], -0.5)] if x == "N" else [([], 0.0)] for x in under["pos"]
+    ]
+    return [
+        ([x for labels, _ in way for x in labels], sum(score for _, score in way))
+        for way in itertools.product(*choices)
+    ]
+
+
+NOUNS = fstcrf.Transducer.from_text(
+    "0 0 N n\n0 1 N m 0.5\n1 0 <eps> m\n0 0 V <eps>\n0 0 J <eps>\n0\n", tape="nouns"
+)
 
 
 def one_place(segments: dict[str, list[str]], _: object) -> bool:
@@ -99,10 +140,65 @@ KINDS: dict[str, Callable[[], Kind]] = {
     "with weights": lambda: Kind(
         fstcrf.compose(SEGMENTS, POS, weights=[0.5, 2.0]), (SEGMENTS, POS), (0.5, 2.0)
     ),
+    "a CRF that a transducer reads": lambda: Kind(POS @ NOUNS, (POS,), behind=nouns),
+    "one of two that a transducer reads": lambda: Kind(
+        (POS @ SEGMENTS) @ NOUNS.on("pos"), (POS, SEGMENTS), behind=nouns
+    ),
+    "what is written, under a grammar": lambda: Kind(
+        (POS @ NOUNS) & at_most(1, "n", tape="nouns"),
+        (POS,),
+        behind=lambda segments, under: [
+            (labels, score) for labels, score in nouns(segments, under) if labels.count("n") < 2
+        ],
+    ),
     "beside, under a grammar of both": lambda: Kind(
         (SEGMENTS @ POS) & NO_VERB_THERE, (SEGMENTS, POS), (), no_verb_there
     ),
 }
+
+
+def test_segments_are_scored_where_a_transducer_writes_their_brackets(tmp_path: Path) -> None:
+    """Against all labellings of tokens, each with the score of the spans that it has."""
+    joint, tagger = IOB @ BRACKETS, SEGMENTS
+    whole = joint @ tagger
+    assert whole.tapes == ("iob", "tag")
+    whole.save(tmp_path / "whole")
+    again = fstcrf.load(tmp_path / "whole")
+    for sentence in ASKED:
+        spans = {
+            tuple(s for s in path.segments if s.type != "O"): path.score
+            for path in reversed(SEGMENTS.lattice(sentence).nbest(100_000))
+        }
+        every: dict[tuple[str, ...], float] = {}
+        for path in joint.lattice(sentence).nbest(100_000):
+            at, label = path.positions["tag"], path["tag"]
+            met = zip(at[::2], at[1::2], [x[1:] for x in label[::2]], strict=True)
+            own = tuple(Span(*one) for one in met)
+            if own in spans:
+                every[path["iob"]] = path.score + spans[own]
+        lattice = whole.lattice(sentence)
+        total = float(np.logaddexp.reduce(list(every.values())))
+        assert lattice.log_partition() == pytest.approx(total, abs=1e-9)
+        best = max(every, key=lambda labels: every[labels])
+        assert whole.tag(sentence) == again.tag(sentence)
+        assert tuple(whole.tag(sentence)[0]) == best
+        assert whole.nbest_all([sentence], 1)[0][0].score == pytest.approx(every[best], abs=1e-9)
+
+
+def test_labels_of_tokens_are_scored_where_each_token_writes_one() -> None:
+    same = fstcrf.Transducer.from_table({"N": ["b", "a"], "V": "b", "J": "a"}, tape="kind")
+    kinds = CRF.train(DATA, "kind", "U0:%x[0,word]\nB", max_iterations=3)
+    whole, sentence = (POS @ same) @ kinds, ASKED[0]
+    scores = [
+        path.score + kinds.score(sentence, path["kind"])
+        for path in (POS @ same).lattice(sentence).nbest(10_000)
+    ]
+    lattice = whole.lattice(sentence)
+    assert lattice.log_partition() == pytest.approx(np.logaddexp.reduce(scores), abs=1e-9)
+    assert lattice.best().score == pytest.approx(max(scores), abs=1e-9)
+    dropping = fstcrf.Transducer.from_table({"N": "a", "V": None, "J": "b"}, tape="kind")
+    with pytest.raises(ShapeError, match="'kind' has one label a token, and the transducer reads"):
+        _ = (POS @ dropping) @ kinds
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -164,7 +260,12 @@ def paths(kind: Kind, sentence: dict[str, list[str]], bias: Any = None) -> list[
             number = next(k for k, part in enumerate(kind.parts) if tape in part.tapes)
             factor = kind.weights[number] if kind.weights else 1.0
             score += factor * sum(added.get(label, 0.0) for label in words[tape])
-        found.append(One(words, score))
+        if kind.behind is None:
+            found.append(One(words, score))
+        else:
+            (tape,) = WRITTEN.intersection(kind.tagger.tapes)
+            rewritten = kind.behind(segments, tokens)
+            found += [One({**words, tape: out}, score + weight) for out, weight in rewritten]
     return sorted(found, key=lambda one: -one.score)
 
 
@@ -211,6 +312,10 @@ def test_n_best_and_marginals(kind: Kind) -> None:
         assert answer.probabilities[0] == pytest.approx(np.exp(every[0].score - total), abs=1e-9)
         for tape, labels in tagger.label_sets.items():
             (table,) = answer.marginals(tape)
+            if tape in WRITTEN:
+                own = tagger.lattice(sentence).expected(tape)
+                np.testing.assert_allclose(table, own, atol=1e-12)
+                continue
             wanted = np.zeros((len(sentence["word"]), len(labels)))
             for one in every:
                 for t, label in enumerate(one.labels[tape]):

@@ -18,7 +18,7 @@ from fstcrf.kernel import transduced as kernel
 from fstcrf.lattices import Lattice, Lattices
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
-from fstcrf.lattices.transduced import compiled, composed, expected_moves, timed
+from fstcrf.lattices.transduced import compiled, composed, expected_moves
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.transducer import Transducer
@@ -79,6 +79,7 @@ def machine_of(
         final=np.asarray(final, dtype=np.float64),
         input_symbols=tuple(reads),
         output_symbols=tuple(writes),
+        tape="out",
     )
 
 
@@ -208,11 +209,11 @@ def case_of(kind: Callable[..., AnyLattice], seed: int, *, tapes: int = 2) -> Ca
     rng = np.random.default_rng(seed)
     base = kind(rng, int(rng.integers(0, most(6, 4))))
     first = transducer(rng, INPUT, OUTPUT, int(rng.integers(1, most(8, 4))))
-    row, machines = composed(base.row, first, 0, "out"), [first]
+    row, machines = composed(base.row, first), [first]
     paths = product(known_paths(base), first)
     if tapes == 3:
         second = transducer(rng, OUTPUT, FURTHER, int(rng.integers(1, 4)))
-        row, paths = composed(row, second, 1, "further"), product(paths, second)
+        row, paths = composed(row, replace(second, tape="further")), product(paths, second)
         machines.append(second)
     return Case(rng, base, tuple(machines), Lattice(row), paths)
 
@@ -363,7 +364,8 @@ def test_expected_moves_are_the_gradient_of_log_z(
                 INPUT,
                 OUTPUT,
             )
-            row = composed(composed(case.base.row, moved, 0, "out"), case.machines[1], 1, "further")
+            second = replace(case.machines[1], tape="further")
+            row = composed(composed(case.base.row, moved), second)
             ends.append(Lattice(row).log_partition())
         assert np.isclose((ends[0] - ends[1]) / (2 * step), found[arc], rtol=1e-5, atol=1e-5)
 
@@ -390,7 +392,7 @@ def test_log_z_is_that_of_pynini(seed: int) -> None:
     wanted = -np.inf
     if both.start() >= 0:
         wanted = -float(pynini.shortestdistance(both, reverse=True, delta=1e-12)[both.start()])
-    found = Lattice(composed(base.row, machine, 0, "out")).log_partition()
+    found = Lattice(composed(base.row, machine)).log_partition()
     assert np.isclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -429,7 +431,7 @@ def test_without_the_filter_paths_would_be_counted_twice() -> None:
 def test_batches_answer_what_each_answers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     machine = transducer(rng, INPUT, OUTPUT, 3)
-    several = Lattices([chain(rng, n) for n in (3, 0, 1)]).transduced(machine)
+    several = Lattices([chain(rng, n) for n in (3, 0, 1)]) @ machine
     several = Lattices([one for one in several if one.log_partition() > -np.inf])
     if not len(several):
         return
@@ -464,16 +466,16 @@ def test_segments_score_what_brackets_are_written_around(seed: int) -> None:
     every = [(s, e, x) for s in range(length) for e in range(s + 1, length + 1) for x in "pq"]
     scores = {one: float(rng.normal()) for one in every if rng.random() < 0.8}
     spans_ = Lattice.from_spans(length, [(*one, v) for one, v in scores.items()], labels=("p", "q"))
-    written = tags.transduced(bracketing(), name="spans")
-    found = Lattice(timed(written.row, spans_.row, 1))
+    written = tags @ bracketing().on("label", writes="segment")
+    found = written @ spans_
     wanted = []
     for path in written.nbest(10_000):
-        at, label = path.positions["spans"], path["spans"]
+        at, label = path.positions["segment"], path["segment"]
         met = [(at[k], at[k + 1], label[k][1:]) for k in range(0, len(at), 2)]
         if all(one in scores for one in met):
             wanted.append(path.score + sum(scores[one] for one in met))
     close(found.log_partition(), log_sum(np.asarray(wanted)))
-    assert found.tapes == ("label", "spans")
+    assert found.tapes == ("label", "segment")
     if wanted:
         close(found.best().score, max(wanted))
 
@@ -490,8 +492,8 @@ def loop(final: float) -> Transducer:
 def test_circles_without_input_are_refused_where_a_path_may_take_them() -> None:
     base = Lattice.from_arrays(INPUT, np.zeros((2, 3)))
     with pytest.raises(EpsilonCycleError, match=r"1 → 2 → 1|2 → 1 → 2"):
-        composed(base.row, loop(0.0), 0, "out")
-    assert Lattice(composed(base.row, loop(-np.inf), 0, "out")).log_partition() == -np.inf
+        composed(base.row, loop(0.0))
+    assert Lattice(composed(base.row, loop(-np.inf))).log_partition() == -np.inf
 
 
 def test_transducers_that_are_none() -> None:
@@ -512,17 +514,17 @@ def test_transducers_that_are_none() -> None:
 def test_labels_and_sizes_that_go_with_nothing_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     other = machine_of([0], [0], [0], [0], [0.0], [0.0], ("aa",), OUTPUT)
     with pytest.raises(LabelError, match=r"'aa'.*nearest is 'a'"):
-        composed(Lattice.from_arrays(INPUT, np.zeros((2, 3))).row, other, 0, "out")
+        composed(Lattice.from_arrays(INPUT, np.zeros((2, 3))).row, other)
     rng = np.random.default_rng(0)
     base = Lattice.from_arrays(INPUT, np.zeros((4000, 3)))
     monkeypatch.setattr(kernel.transduced, "__defaults__", (10_000,))
     with pytest.raises(TooLargeError, match=r"more than 10,000 arcs .* states"):
-        composed(base.row, transducer(rng, INPUT, OUTPUT, 8), 0, "out")
+        composed(base.row, transducer(rng, INPUT, OUTPUT, 8))
 
 
 def test_a_grammar_of_tokens_does_not_read_what_is_written_at_boundaries() -> None:
     base = Lattice.from_arrays(INPUT, np.zeros((2, 3)))
     one = machine_of([0], [0], [0], [0], [0.0], [0.0], INPUT, OUTPUT)
-    lattice = Lattice(composed(base.row, one, 0, "out"))
+    lattice = Lattice(composed(base.row, one))
     with pytest.raises(GrammarError, match="'out' has no label for each token"):
         lattice.constrained(Grammar.from_arrays(OUTPUT, [[0, 0]], tape="out"), over="tokens")

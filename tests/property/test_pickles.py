@@ -409,6 +409,14 @@ KINDS_OF_THINGS: dict[str, Kind] = {
         lambda: Lattice.from_machine(straight()),
         lambda one: (one.best(), one.nbest(2), one.log_partition()),
     ),
+    "Transducer": (
+        lambda: fstcrf.Transducer.from_table({label: ["x", "y"] for label in LABELS}),
+        lambda one: (Lattice.from_arrays(LABELS, SCORES[0]) @ one).nbest(2),
+    ),
+    "answer of a transducer": (
+        lambda: (tagger() @ fstcrf.Transducer.from_table({"N": "x", "D": None})).decode(TEXTS[:2]),
+        lambda one: (one.ranked(), one["output"].labels(), one.marginals("output")),
+    ),
     "lexicon under a tagger": (lexicon_tagger, lambda m: repr(m.tag("abca"))),
     "rules that were learned": (
         lambda: train_with_rules(tagger(), COLUMNS, RULE, target="tag", max_iterations=2),

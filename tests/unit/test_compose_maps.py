@@ -127,7 +127,7 @@ def test_symbols_beyond_the_labels_are_left_out() -> None:
 
 def test_a_map_stands_between_two_taggers() -> None:
     pos, reader, fst = tagger("pos"), tagger("over coarse"), machine(MERGE)
-    for parts in ((fst, pos), (pos, fst), (fst,), (pos, fst, fst, reader), (fst, pos, reader)):
+    for parts in ((fst, pos), (fst,), (pos, fst, fst, reader), (fst, pos, reader)):
         with pytest.raises(OptionError, match="stands between two taggers"):
             compose(*parts)
     with pytest.raises(OptionError, match="3 weights for 2 taggers"):

@@ -6,7 +6,6 @@ import itertools
 import operator
 import pickle
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,9 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel import Budget
 from fstcrf.kernel.machines import MAX_AXES
-from fstcrf.lattices import Lattice, best, nbest, product
+from fstcrf.lattices import Lattice, Lattices, best, nbest, product
 from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.transducer import Transducer
 from tests.support.compositions import random_acceptor
 
 BIO = ("O", "B-X", "I-X")
@@ -313,22 +313,23 @@ def test_machines_of_pynini_beside_lattices() -> None:
     fst.set_final(0)
     for symbol in (1, 2, 3):
         fst.add_arc(0, pynini.Arc(symbol, 2, 0.5 * symbol, 0))
-    lattice, labels = chunks(), BIO
-    segments = Lattice.from_segments(1, [0], [1], [0], [0.0], ["A"])
-    transduced: list[Callable[[], Any]] = [
-        *(lambda: lattice @ fst, lambda: compose(lattice, fst), lambda: compose(fst, lattice)),
-        *(lambda: segments @ fst, lambda: (tags() @ lattice) @ fst),
-    ]
-    for ask in transduced:
-        with pytest.raises(OptionError, match=r"lattice & Grammar\.from_fst\(fst\); let pynini"):
-            ask()
+    table = pynini.SymbolTable()
+    for number, label in enumerate(("<eps>", *BIO)):
+        table.add_symbol(label, number)
+    fst.set_input_symbols(table).set_output_symbols(table)
+    lattice, segments = chunks(), Lattice.from_segments(1, [0], [1], [0], [0.0], ["O"])
+    composed = lattice @ fst
+    for again in (compose(lattice, fst), (Lattices([lattice]) @ fst)[0]):
+        assert again.best() == composed.best()
+    assert composed.best()["output"] == ("B-X",) * 3
+    assert (segments @ fst).best().labels == (("O",), ("B-X",))
+    assert ((tags() @ lattice) @ fst).tapes[-1] == "output"
+    with pytest.raises(OptionError, match="composed with what stands before it"):
+        _ = Transducer.from_fst(fst) @ lattice
     acyclic = Lattice.from_fst(lattice.to_fst())
     for under in (lattice, segments, acyclic, Lattice.from_ctc(np.zeros((1, 2)))):
         with pytest.raises(OptionError, match=r"make one of an acceptor, & Grammar\.from_fst"):
             under & fst
-    plain = lattice.to_fst(fst.arc_type())  # as the message says
-    found = Lattice.from_fst(pynini.compose(plain, fst).project("output"), labels)
-    assert set(found.best().labels) == {labels[1]}
     acceptor = pynini.project(fst, "input")
     assert (lattice & Grammar.from_fst(acceptor)).log_partition() < lattice.log_partition()
 

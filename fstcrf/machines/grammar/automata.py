@@ -77,9 +77,26 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
     and of ends, float64 [Q], −inf where there is none. A loop that reads no token and has a
     positive score is a GrammarError, more than `limit` states a TooLargeError.
     """
+    steps, final, _ = subsets(automaton, limit)
+    target = np.full((len(steps), automaton.n_symbols), -1, dtype=np.int32)
+    score = np.zeros(target.shape)
+    for state, several in enumerate(steps):
+        for symbols, number, best in several:
+            target[state, symbols] = number
+            score[state, symbols] = best
+    return target, score, np.asarray(final, dtype=np.float64)
+
+
+Steps: TypeAlias = list[list[tuple[Longs, int, float]]]
+
+
+def subsets(
+    automaton: Automaton, limit: int = MAX_STATES
+) -> tuple[Steps, list[float], list[dict[int, float]]]:
+    """Return the same, of each state its steps: symbols, target and score; ends; sets of states."""
     sets = _Subsets(automaton, limit)
     alphabet = _Alphabet(automaton)
-    steps: list[list[tuple[Longs, int, float]]] = []
+    steps: Steps = []
     final: list[float] = []
     for subset in sets.queue:
         ends = (rest + automaton.final[state] for state, rest in subset.items())
@@ -89,13 +106,7 @@ def determinise(automaton: Automaton, limit: int = MAX_STATES) -> tuple[Ints, Fl
             successor = sets.after(reached)
             if successor is not None:  # else nothing is accepted from here
                 steps[-1].append((symbols, *successor))
-    target = np.full((len(steps), automaton.n_symbols), -1, dtype=np.int32)
-    score = np.zeros(target.shape)
-    for state, several in enumerate(steps):
-        for symbols, number, best in several:
-            target[state, symbols] = number
-            score[state, symbols] = best
-    return target, score, np.asarray(final, dtype=np.float64)
+    return steps, final, sets.queue
 
 
 class _Subsets:

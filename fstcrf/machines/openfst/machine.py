@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from fstcrf.arguments import LabelSet, label_tuple
+from fstcrf.arguments import LabelSet, check_array, check_range, check_scores, label_tuple
 from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import (
     DataError,
@@ -26,7 +26,6 @@ from fstcrf.errors import (
 )
 from fstcrf.kernel import acyclic
 from fstcrf.machines import pictures
-from fstcrf.machines.transducer import check_array, check_range, check_scores
 from fstcrf.ragged import Ragged
 
 EPSILON = "<eps>"
