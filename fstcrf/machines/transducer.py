@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -126,6 +126,9 @@ class Transducer:
             f"{self!r} is composed with what stands before it: lattice @ transducer, "
             "tagger @ transducer"
         )
+
+    def __rand__(self, other: Never) -> Never:
+        raise OptionError(f"{self!r} is no grammar: compose it, lattice @ transducer")
 
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
