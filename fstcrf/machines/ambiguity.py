@@ -73,8 +73,8 @@ def single(machine: Transducer) -> Single:
     return Single(
         machine,
         f"{machine!r}: of tropical runs the best one counts, {several}, and no deterministic form "
-        f"of {MAX_STATES:,} states or less from either end; the best path is known, no sum: say "
-        "semiring='log' where runs are to add up",
+        f"of {MAX_STATES:,} states or less from either end; its best path is known, but no sum: "
+        "say semiring='log' where runs are to add up",
     )
 
 

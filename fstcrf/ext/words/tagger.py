@@ -179,7 +179,7 @@ class WordTagger(Composable[list[str]]):
             if len(character) != 1:
                 raise DataError(
                     f"sentence {number + 1}, {character!r} in column {column!r} is no character: "
-                    "words are found in characters; Lattice.transduced composes other tokens",
+                    "words are found in characters; lattice @ transducer composes other tokens",
                     token=token,
                 )
         return "".join(tokens)
