@@ -81,6 +81,7 @@ class WordTagger(Composable[list[str]]):
 
     Examples
     --------
+    >>> import fstcrf
     >>> from fstcrf.ext.words import WordTagger
     >>> words = WordTagger(fstcrf.Lexicon.from_words({"so": -1.0, "the": -1.0}))
     >>> words.tag({"character": list("sothe")})
