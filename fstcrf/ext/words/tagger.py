@@ -85,7 +85,7 @@ class WordTagger(Composable[list[str]]):
     >>> from fstcrf.ext.words import WordTagger
     >>> words = WordTagger(fstcrf.Lexicon.from_words({"so": -1.0, "the": -1.0}))
     >>> words.tag({"character": list("sothe")})
-    ['B-so', 'I-so', 'B-the', 'I-the', 'I-the']
+    ['B', 'I', 'B', 'I', 'I']
     """
 
     words: Lexicon | LatticeCRF
