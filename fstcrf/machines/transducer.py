@@ -28,8 +28,10 @@ from fstcrf.lazy import LazyModule
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.machines import openfst
-else:  # most transducers are from nowhere else
+    from fstcrf.machines import algebra, languages, openfst
+else:  # most transducers are from nowhere else, and stay as they are
+    algebra = LazyModule("fstcrf.machines.algebra")
+    languages = LazyModule("fstcrf.machines.languages")
     openfst = LazyModule("fstcrf.machines.openfst")
 
 backoff: Any = LazyModule("fstcrf.machines.backoff")  # it stands on this
@@ -121,7 +123,10 @@ class Transducer:
         same = self.input is self.output or bool(np.array_equal(self.input, self.output))
         return same and self.input_symbols == self.output_symbols
 
-    def __matmul__(self, other: object) -> Self:
+    def __matmul__(self, other: object) -> Transducer:
+        """Return what reads what this one reads, and writes what the other one writes then."""
+        if isinstance(other, Transducer):
+            return algebra.composed(self, other)
         raise OptionError(
             f"{self!r} is composed with what stands before it: lattice @ transducer, "
             "tagger @ transducer"
@@ -133,6 +138,78 @@ class Transducer:
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
         return replace(self, reads=tape, tape=self.tape if writes is None else writes)
+
+    # --- The algebra: what is made is a transducer again --------------------------------------
+
+    def __or__(self, other: object) -> Transducer:
+        """Return what gives each pair of strings the weights of both, together."""
+        return algebra.union(self, _operand(other))
+
+    def __add__(self, other: object) -> Transducer:
+        """Return what reads and writes strings of this one and then strings of the other one."""
+        return algebra.concatenation(self, _operand(other))
+
+    def __and__(self, other: object) -> Transducer:
+        """Return the acceptor of what both acceptors accept; weights of one string add."""
+        return algebra.intersection(self, _operand(other))
+
+    def __sub__(self, other: object) -> Transducer:
+        """Return the acceptor of what the other acceptor does not accept; without weights."""
+        return languages.difference(self, _operand(other))
+
+    def __invert__(self) -> Transducer:
+        """Return the acceptor of what this one, without weights, does not accept."""
+        return languages.complement(self)
+
+    def closure(self) -> Transducer:
+        """Return what reads and writes any number of strings of this one in a row, or none."""
+        return algebra.closure(self)
+
+    def invert(self) -> Transducer:
+        """Return what reads what this one writes, and writes what it reads; see `on`."""
+        return algebra.inverted(self)
+
+    def project(self, side: Literal["input", "output"]) -> Transducer:
+        """Return the acceptor of what it reads, or of what it writes: weights go together."""
+        return algebra.projected(self, side)
+
+    def reverse(self) -> Transducer:
+        """Return what reads and writes the same strings from their ends."""
+        return algebra.reversed_(self)
+
+    def determinize(self) -> Transducer:
+        """Return an acceptor with the same weights, and at most one run for each string.
+
+        Raises
+        ------
+        OptionError
+            No acceptor.
+        EpsilonCycleError
+            A cycle without symbols that gains, or the sum over which is infinite.
+        TooLargeError
+            There is none of 10,000 states or less.
+        """
+        return languages.determinised(self)
+
+    def support(self) -> Transducer:
+        """Return it without weights: 0 for all that it gives one. It is tropical."""
+        return algebra.support(self)
+
+    def shortest(self) -> tuple[str, ...] | None:
+        """Return an accepted string with the fewest labels; None: an acceptor of nothing."""
+        return languages.shortest(self)
+
+    def witness(self, other: Transducer) -> tuple[str, ...] | None:
+        """Return a shortest string that one acceptor alone accepts, weights aside; None: none."""
+        return languages.witness(self, other)
+
+    def equivalent(self, other: Transducer) -> bool:
+        """Tell whether two acceptors without weights accept the same strings."""
+        return languages.equivalent(self, other)
+
+    def sample(self, n: int, *, seed: int = 0) -> list[tuple[str, ...]]:
+        """Return random strings of an acceptor; of each state all ways are as likely."""
+        return languages.sampled(self, n, seed)
 
     # --- From elsewhere -----------------------------------------------------------------------
 
@@ -506,6 +583,14 @@ class Transducer:
     def to_att(self) -> str:
         """Return the transducer as AT&T text; see `from_text`."""
         return openfst.att_text(self.machine, acceptor=self.tape is None)
+
+
+def _operand(other: object) -> Transducer:
+    if not isinstance(other, Transducer):
+        raise OptionError(
+            f"{type(other).__name__}: only a transducer goes together with one by |, +, & or -"
+        )
+    return other
 
 
 def _labels(labels: str | Sequence[str]) -> list[str]:

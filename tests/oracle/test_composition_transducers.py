@@ -561,4 +561,5 @@ def test_sentences_of_one_length_have_the_same_arcs(
             close(kept.best().score, alone.best().score)
             close(kept.expected("out"), alone.expected("out"))
             rows = [cast("ArcRow", x.row) for x in (kept, alone)]
-            close(*(expected_moves(row, len(row.machines) - 1) for row in rows))
+            moved = [expected_moves(row, len(row.machines) - 1) for row in rows]
+            close(moved[0], moved[1])

@@ -1,0 +1,404 @@
+"""The algebra of weighted transducers: what is made of one or two of them is a transducer again.
+
+A transducer gives a pair of strings the sum of its runs over them (log), or the best of these
+(tropical). Each function says what the result gives a pair. Symbols are matched by their names.
+Nothing is ever changed in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from fstcrf.arguments import one_of
+from fstcrf.arrays import Array, Bools, Floats, Ints, Longs, distinct
+from fstcrf.errors import EpsilonCycleError, OptionError, TooLargeError
+from fstcrf.kernel.acyclic import connected
+from fstcrf.machines.transducer import Transducer
+from fstcrf.ragged import Ragged
+
+Side = Literal["input", "output"]
+Labels: TypeAlias = tuple[str, ...]
+
+MAX_ARCS = 50_000_000
+"""Arcs of a composition, before those on no path are dropped."""
+
+MAX_WAYS = 5_000_000
+"""Pairs of states that are joined by arcs without a symbol."""
+
+
+_Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transducer has them
+
+
+# --- Of the structure alone -----------------------------------------------------------------------
+
+
+def union(first: Transducer, second: Transducer) -> Transducer:
+    """Return what gives each pair of strings the weights of both, together."""
+    first, second = aligned(first, second)
+    places = 1, 1 + len(first.final)
+    starts = _silent([0, 0], places, [0.0, 0.0])
+    parts = (_columns(x, place) for x, place in zip((first, second), places, strict=True))
+    return made(first, [starts, *parts], np.concatenate([[-np.inf], first.final, second.final]))
+
+
+def concatenation(first: Transducer, second: Transducer) -> Transducer:
+    """Return what reads and writes what the first does, and behind it what the second does."""
+    first, second = aligned(first, second)
+    begin = len(first.final)
+    final = np.append(np.full(begin, -np.inf), second.final)
+    parts = [_columns(first), _ends(first, 0, begin), _columns(second, begin)]
+    return made(first, parts, final)
+
+
+def closure(machine: Transducer) -> Transducer:
+    """Return what reads and writes any number of strings of the machine in a row, or none."""
+    starts = _silent([0], [1], [0.0])
+    final = np.append(0.0, np.full(len(machine.final), -np.inf))
+    return made(machine, [starts, _columns(machine, 1), _ends(machine, 1, 0)], final)
+
+
+def reversed_(machine: Transducer) -> Transducer:
+    """Return what reads and writes the strings of the machine from their ends."""
+    source, read, written, target, score = _columns(machine, 1)
+    end, _, _, _, weight = _ends(machine, 1, 0)
+    final = np.full(len(machine.final) + 1, -np.inf)
+    final[1] = 0.0
+    starts = _silent(np.zeros_like(end), end, weight)
+    return made(machine, [starts, (target, read, written, source, score)], final)
+
+
+def inverted(machine: Transducer) -> Transducer:
+    """Return what reads what the machine writes, and writes what it reads.
+
+    It reads the last tape, and writes one called like that which the machine reads, or ``input``.
+    """
+    if machine.tape is None:
+        return machine
+    return replace(
+        machine,
+        input=machine.output,
+        output=machine.input,
+        input_symbols=machine.output_symbols,
+        output_symbols=machine.input_symbols,
+        tape="input" if machine.reads is None else machine.reads,
+        reads=None,
+    )
+
+
+def projected(machine: Transducer, side: Side) -> Transducer:
+    """Return the acceptor of what the machine reads, or of what it writes.
+
+    A string has the weights of all pairs that it is in, together.
+    """
+    one_of("side", side, Side)
+    if side == "output":
+        machine = inverted(machine)
+    symbols = machine.input_symbols
+    return replace(machine, output=machine.input, output_symbols=symbols, tape=None)
+
+
+def support(machine: Transducer) -> Transducer:
+    """Return the machine without its weights: 0 for all that it gives a weight. It is tropical."""
+    machine = trimmed(machine)
+    ends = np.where(machine.final > -np.inf, 0.0, -np.inf)
+    return replace(machine, score=np.zeros(len(machine.score)), final=ends, semiring="tropical")
+
+
+def trimmed(machine: Transducer) -> Transducer:
+    """Return the machine with the states and arcs that are on a path alone, and its start."""
+    machine, useful = _connected(machine)
+    useful[0] = True
+    number = np.cumsum(useful) - 1
+    columns = (number[machine.source], machine.input, machine.output, number[machine.target])
+    return made(machine, [(*columns, machine.score)], machine.final[useful])
+
+
+# --- Composition ----------------------------------------------------------------------------------
+
+
+def composed(first: Transducer, second: Transducer) -> Transducer:
+    """Return what reads what the first reads and writes what the second writes.
+
+    A pair has the weights of all strings between them, together. Of acceptors that is the
+    intersection: weights of one string add.
+
+    Raises
+    ------
+    OptionError
+        Two semirings; the second one reads a tape of another name than the first one writes.
+    TooLargeError
+        More than `MAX_ARCS` arcs.
+    """
+    _same_semiring(first, second)
+    between = first.reads if first.tape is None else first.tape
+    if None not in (between, second.reads) and between != second.reads:
+        raise OptionError(
+            f"the second transducer reads tape {second.reads!r}, the first one writes "
+            f"{between!r}: say second.on({between!r})"
+        )
+    if first.tape is None and second.tape is None:
+        first, second = aligned(first, second)
+    reads = second.reads if first.tape is None and first.reads is None else first.reads
+    tape = first.tape if second.tape is None else second.tape
+    parts, final = _Product(first, second).parts()
+    like = replace(first, tape=tape, reads=reads)
+    return trimmed(made(like, parts, final, second.output_symbols))
+
+
+def intersection(first: Transducer, second: Transducer) -> Transducer:
+    """Return the acceptor of what both acceptors accept; weights of one string add."""
+    for machine in (first, second):
+        check_acceptor("an intersection", machine)
+    return composed(first, second)
+
+
+class _Product:
+    """Pairs of states that two machines reach together.
+
+    Between two symbols on which they meet, the second machine's moves that read nothing come
+    before the first one's that write nothing, so that a pair of runs is one run. A state is
+    (state, state, whether the first one has gone alone), as one number.
+    """
+
+    def __init__(self, first: Transducer, second: Transducer) -> None:
+        first, second = _connected(first)[0], _connected(second)[0]
+        number = {x: k for k, x in enumerate(first.output_symbols)}
+        table = np.asarray([*(number.get(x, -2) for x in second.input_symbols), -1])
+        label = table[second.input]
+        key = second.source * np.int64(len(number) + 1) + label + 1
+        matched = np.flatnonzero(label >= -1)
+        self.order = matched[np.argsort(key[matched], kind="stable")]
+        self.key, self.size = key[self.order], len(number) + 1
+        self.row = Ragged.from_rows(first.source, len(first.final))
+        self.first, self.second = first, second
+
+    def parts(self) -> tuple[list[_Columns], Floats]:
+        """Return arcs, and the scores of ends."""
+        parts: list[_Columns] = []
+        seen, states, arcs = {0}, np.zeros(1, dtype=np.int64), 0
+        while len(states):
+            parts += self._after(states)
+            arcs += sum(len(source) for source, *_ in parts[-3:])
+            if arcs > MAX_ARCS:
+                raise TooLargeError(
+                    f"a composition of more than {MAX_ARCS:,} arcs, of machines of "
+                    f"{len(self.first.source):,} and {len(self.second.source):,}: determinize one"
+                )
+            reached = distinct(*(part[3] for part in parts[-3:])).tolist()
+            states = np.asarray([state for state in reached if state not in seen], dtype=np.int64)
+            seen.update(reached)
+        every = np.sort(np.fromiter(seen, dtype=np.int64))
+        p, q, _ = self._pair(every)
+        numbered: list[_Columns] = [
+            (np.searchsorted(every, s), i, o, np.searchsorted(every, t), w)
+            for s, i, o, t, w in parts
+        ]
+        return numbered, self.first.final[p] + self.second.final[q]
+
+    def _state(self, p: Array, q: Array, *, alone: bool) -> Longs:
+        state: Longs = (p.astype(np.int64) * len(self.second.final) + q) * 2 + alone
+        return state
+
+    def _pair(self, state: Longs) -> tuple[Longs, Longs, Bools]:
+        both = state // 2
+        count = len(self.second.final)
+        return both // count, both % count, state % 2 == 1
+
+    def _after(self, state: Longs) -> tuple[_Columns, _Columns, _Columns]:
+        """Return the arcs of some states: of the second alone, of the first alone, of both."""
+        p, q, alone = self._pair(state)
+        a, b = self.first, self.second
+        free = np.flatnonzero(~alone)
+        at, arc = self._meeting(q[free], np.full(len(free), -1))
+        at = free[at]
+        target = self._state(p[at], b.target[arc], alone=False)
+        by_second = state[at], np.full(len(at), -1), b.output[arc], target, b.score[arc]
+
+        ways = self.row.select(p)
+        at, arc = ways.rows(), self.row.entries(p)
+        quiet = a.output[arc] < 0
+        loud_at, loud = at[~quiet], arc[~quiet]
+        at, arc = at[quiet], arc[quiet]
+        target = self._state(a.target[arc], q[at], alone=True)
+        by_first = state[at], a.input[arc], np.full(len(at), -1), target, a.score[arc]
+
+        which, arc = self._meeting(q[loud_at], a.output[loud])
+        at, way = loud_at[which], loud[which]
+        target = self._state(a.target[way], b.target[arc], alone=False)
+        by_both = state[at], a.input[way], b.output[arc], target, a.score[way] + b.score[arc]
+        return by_second, by_first, by_both
+
+    def _meeting(self, q: Longs, label: Array) -> tuple[Longs, Longs]:
+        """Return which of some states and labels, and the second machine's arcs that they meet."""
+        key = q * self.size + label + 1
+        begin = np.searchsorted(self.key, key)
+        runs = Ragged.from_lengths(np.searchsorted(self.key, key, side="right") - begin)
+        return runs.rows(), self.order[runs.ranges(begin)]
+
+
+# --- Without ε ------------------------------------------------------------------------------------
+
+
+def without_epsilon(machine: Transducer) -> Transducer:
+    """Return a machine that gives the same weights, each arc of which reads or writes a symbol.
+
+    Raises
+    ------
+    EpsilonCycleError
+        A cycle without symbols on a way to an end which gains by being gone round (tropical), or
+        the sum over which is infinite (log).
+    TooLargeError
+        Too many states are joined by arcs without a symbol.
+    """
+    machine, _ = _connected(machine)
+    quiet = (machine.input < 0) & (machine.output < 0)
+    loud = np.flatnonzero(~quiet)
+    if len(loud) == len(quiet):
+        return trimmed(machine)
+    needed = np.zeros(len(machine.final), dtype=bool)
+    needed[0] = needed[machine.target[loud]] = True
+    rows = [
+        (state, reached, score)
+        for state, ways in enumerate(_silent_ways(machine, np.flatnonzero(quiet)))
+        if needed[state]
+        for reached, score in ways.items()
+    ]
+    own = [(state, state, 0.0) for state in np.flatnonzero(needed).tolist()]
+    columns = np.asarray(rows + own, dtype=np.float64).T
+    here, there, weight = columns[0].astype(np.int64), columns[1].astype(np.int64), columns[2]
+    final = np.full(len(machine.final), -np.inf)
+    _plus(machine).at(final, here, weight + machine.final[there])
+    row = Ragged.from_rows(machine.source[loud], len(final))
+    at, arc = row.select(there).rows(), loud[row.entries(there)]
+    score = weight[at] + machine.score[arc]
+    part = here[at], machine.input[arc], machine.output[arc], machine.target[arc], score
+    return trimmed(made(machine, [part], final))
+
+
+def _silent_ways(machine: Transducer, quiet: Longs) -> list[dict[int, float]]:
+    """Return the states that each one reaches by one silent arc or more, with their weights.
+
+    State after state is let in as one between others (Kleene's algorithm).
+    """
+    plus, log = _plus(machine), machine.semiring == "log"
+    ways: list[dict[int, float]] = [{} for _ in machine.final]
+    before: list[set[int]] = [set() for _ in machine.final]
+    columns = (machine.source[quiet], machine.target[quiet], machine.score[quiet])
+    for s, t, score in zip(*(column.tolist() for column in columns), strict=True):
+        ways[s][t] = float(plus(ways[s].get(t, -np.inf), score))
+        before[t].add(s)
+    total = len(quiet)
+    for k, onward in enumerate(ways):
+        loop = onward.get(k, -np.inf)
+        if loop > (-1e-12 if log else 1e-12):
+            why = "the sum over which is infinite" if log else "which gains each time"
+            raise EpsilonCycleError(f"state {k} has a cycle without symbols {why}")
+        star = -float(np.log1p(-np.exp(loop))) if log else 0.0
+        for s in before[k] - {k} if onward else ():
+            ways[s][k] += star
+            for t, score in onward.items():
+                if t != k:
+                    ways[s][t] = float(plus(ways[s].get(t, -np.inf), ways[s][k] + score))
+                    before[t].add(s)
+            total += len(onward)
+        ways[k] = {t: score + star for t, score in onward.items()}
+        if total > MAX_WAYS:
+            raise TooLargeError(f"more than {MAX_WAYS:,} ways without symbols between states")
+    return ways
+
+
+# --- Parts ----------------------------------------------------------------------------------------
+
+
+def check_acceptor(what: str, machine: Transducer) -> None:
+    """Refuse what writes another tape."""
+    if machine.tape is not None:
+        raise OptionError(
+            f'{what} is of an acceptor, this is {machine!r}: say .project("input") or "output"'
+        )
+
+
+def _same_semiring(first: Transducer, second: Transducer) -> None:
+    if first.semiring != second.semiring:
+        raise OptionError(
+            f"one machine is {first.semiring}, the other {second.semiring}: make both with one "
+            "semiring="
+        )
+
+
+def aligned(first: Transducer, second: Transducer) -> tuple[Transducer, Transducer]:
+    """Return two machines over the symbols of both, on the same tapes."""
+    _same_semiring(first, second)
+    tape = second.tape if first.tape is None else first.tape
+    read, number = _merged(first.input_symbols, second.input_symbols)
+    written, outputs = _merged(first.output_symbols, second.output_symbols)
+    first = replace(
+        first,
+        input_symbols=read,
+        output_symbols=written,
+        tape=tape,
+        reads=second.reads if first.reads is None else first.reads,
+    )
+    part = second.source, number[second.input], outputs[second.output], second.target, second.score
+    return first, made(first, [part], second.final)
+
+
+def _merged(first: Labels, second: Labels) -> tuple[Labels, Ints]:
+    """Return the symbols of both, and the number of each of the second ones, and of none."""
+    number = {x: k for k, x in enumerate(dict.fromkeys((*first, *second)))}
+    return tuple(number), np.asarray([*(number[x] for x in second), -1], dtype=np.int32)
+
+
+def _columns(machine: Transducer, shift: int = 0) -> _Columns:
+    source, target = machine.source + shift, machine.target + shift
+    return source, machine.input, machine.output, target, machine.score
+
+
+def _silent(
+    source: Array | list[int], target: Array | Sequence[int], score: Floats | list[float]
+) -> _Columns:
+    none = np.full(len(score), -1)
+    return np.asarray(source), none, none, np.asarray(target), np.asarray(score)
+
+
+def _ends(machine: Transducer, shift: int, to: int) -> _Columns:
+    """Return silent arcs from where the machine ends."""
+    ends = np.flatnonzero(machine.final > -np.inf)
+    return _silent(ends + shift, np.full(len(ends), to), machine.final[ends])
+
+
+def made(
+    like: Transducer, parts: Sequence[_Columns], final: Floats, written: Labels | None = None
+) -> Transducer:
+    """Return a machine of arcs and ends on the tapes of another one, and with its symbols."""
+    source, read, write, target, score = (np.concatenate(c) for c in zip(*parts, strict=True))
+    return replace(
+        like,
+        source=source.astype(np.int32),
+        input=read.astype(np.int32),
+        output=write.astype(np.int32),
+        target=target.astype(np.int32),
+        score=score,
+        final=final,
+        output_symbols=like.output_symbols if written is None else written,
+    )
+
+
+def _connected(machine: Transducer) -> tuple[Transducer, Bools]:
+    """Return the machine with the arcs on paths alone, by their sources, and useful states."""
+    arcs = np.flatnonzero(machine.score > -np.inf)
+    arcs = arcs[np.argsort(machine.source[arcs], kind="stable")]
+    row = Ragged.from_rows(machine.source[arcs], len(machine.final)).offsets
+    useful = connected(row, machine.target[arcs], 0, machine.final > -np.inf)
+    arcs = arcs[useful[machine.source[arcs]] & useful[machine.target[arcs]]]
+    source, read, written, target, score = _columns(machine)
+    part = source[arcs], read[arcs], written[arcs], target[arcs], score[arcs]
+    return made(machine, [part], np.where(useful, machine.final, -np.inf)), useful
+
+
+def _plus(machine: Transducer) -> np.ufunc:
+    return np.logaddexp if machine.semiring == "log" else np.maximum

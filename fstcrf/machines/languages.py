@@ -1,0 +1,227 @@
+"""Languages: acceptors made deterministic, compared, complemented where they have no weights."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from fstcrf.arguments import whole_number
+from fstcrf.arrays import Floats
+from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.machines.algebra import (
+    Labels,
+    aligned,
+    check_acceptor,
+    composed,
+    made,
+    support,
+    trimmed,
+    without_epsilon,
+)
+from fstcrf.machines.grammar.automata import MAX_STATES, Automaton, subsets
+from fstcrf.machines.transducer import Transducer
+from fstcrf.ragged import Ragged
+
+_DIGITS = 10  # of the scores that tell sets of states apart
+
+_LONG = 1_000
+"""Arcs of a random walk that still goes where it will."""
+
+
+def determinised(machine: Transducer, limit: int = MAX_STATES) -> Transducer:
+    """Return an acceptor that gives the same weights, with one run for each string at most.
+
+    Raises
+    ------
+    OptionError
+        No acceptor.
+    EpsilonCycleError
+        As `without_epsilon`.
+    TooLargeError
+        More than `limit` states.
+    """
+    check_acceptor("what is deterministic", machine)
+    machine = without_epsilon(machine)
+    steps: list[list[tuple[int, float, int]]] = [[] for _ in machine.final]
+    columns = (machine.source, machine.input, machine.score, machine.target)
+    for source, symbol, score, target in zip(*(c.tolist() for c in columns), strict=True):
+        steps[source].append((symbol, score, target))
+    try:
+        make = _summed_subsets if machine.semiring == "log" else _best_subsets
+        rows, final = make(steps, machine, limit)
+    except TooLargeError as error:
+        raise TooLargeError(
+            f"no deterministic form: {error}; one may be had of machine.reverse()"
+        ) from None
+    table = np.asarray(rows, dtype=np.float64).reshape(-1, 4).T
+    source, symbol, target = table[:3].astype(np.int32)
+    part = source, symbol, symbol, target, table[3]
+    return trimmed(made(machine, [part], np.asarray(final, dtype=np.float64)))
+
+
+_Steps: TypeAlias = Sequence[Sequence[tuple[int, float, int]]]
+_Rows: TypeAlias = list[tuple[int, int, int, float]]  # source, symbol, target, score
+
+
+def _best_subsets(steps: _Steps, machine: Transducer, limit: int) -> tuple[_Rows, list[float]]:
+    size, silent = len(machine.input_symbols), [()] * len(steps)
+    automaton = Automaton(0, steps, silent, machine.final.tolist(), size)
+    sets, final, _ = subsets(automaton, limit)
+    rows = [
+        (state, symbol, target, score)
+        for state, several in enumerate(sets)
+        for symbols, target, score in several
+        for symbol in symbols.tolist()
+    ]
+    return rows, final
+
+
+def _summed_subsets(steps: _Steps, machine: Transducer, limit: int) -> tuple[_Rows, list[float]]:
+    """Return the same where runs are summed: sets of states with their shares of the sum."""
+    ends = machine.final.tolist()
+    first = {0: 0.0}
+    queue, number = [first], {_key(first): 0}
+    rows: _Rows = []
+    final: list[float] = []
+    for source, subset in enumerate(queue):
+        final.append(float(np.logaddexp.reduce([rest + ends[s] for s, rest in subset.items()])))
+        reached: dict[int, dict[int, float]] = defaultdict(dict)
+        for state, rest in subset.items():
+            for symbol, score, target in steps[state]:
+                scores = reached[symbol]
+                value = np.logaddexp(scores.get(target, -np.inf), rest + score)
+                scores[target] = float(value)
+        for symbol, scores in sorted(reached.items()):
+            total = float(np.logaddexp.reduce(list(scores.values())))
+            shares = {state: value - total for state, value in scores.items()}
+            target = number.setdefault(_key(shares), len(queue))
+            if target == len(queue):
+                queue.append(shares)
+            rows.append((source, symbol, target, total))
+        if len(queue) > limit:
+            raise TooLargeError(f"more than {limit} states")
+    return rows, final
+
+
+def _key(subset: dict[int, float]) -> tuple[tuple[int, float], ...]:
+    return tuple(sorted((state, round(rest, _DIGITS)) for state, rest in subset.items()))
+
+
+# --- Without weights ------------------------------------------------------------------------------
+
+
+def complement(machine: Transducer) -> Transducer:
+    """Return the acceptor of all strings over its symbols that the machine does not accept."""
+    _check_language("complement", machine)
+    whole = determinised(support(machine))
+    states, size = len(whole.final), len(whole.input_symbols)
+    target = np.full((states + 1, size), states)  # the last state: what leads nowhere
+    target[whole.source, whole.input] = whole.target
+    source, symbol = np.divmod(np.arange(target.size), size or 1)
+    final = np.where(np.append(whole.final, -np.inf) > -np.inf, -np.inf, 0.0)
+    part = source, symbol, symbol, target.ravel(), np.zeros(target.size)
+    return replace(trimmed(made(whole, [part], final)), semiring=machine.semiring)
+
+
+def difference(first: Transducer, second: Transducer) -> Transducer:
+    """Return the acceptor of the strings that the first accepts and the second does not."""
+    for machine in (first, second):
+        _check_language("difference", machine)
+    first, second = aligned(first, replace(second, semiring=first.semiring))
+    return composed(first, complement(second))
+
+
+def witness(first: Transducer, second: Transducer) -> Labels | None:
+    """Return a shortest string that one acceptor alone accepts; None: they accept the same."""
+    apart = shortest(difference(first, second)), shortest(difference(second, first))
+    return min((string for string in apart if string is not None), key=len, default=None)
+
+
+def equivalent(first: Transducer, second: Transducer) -> bool:
+    """Tell whether two acceptors without weights accept the same strings."""
+    return witness(first, second) is None
+
+
+def _check_language(what: str, machine: Transducer) -> None:
+    check_acceptor(f"a {what}", machine)
+    if any(np.any(x[x > -np.inf]) for x in (machine.score, machine.final)):
+        raise OptionError(f"a {what} is of strings without weights: say .support()")
+
+
+# --- Their strings --------------------------------------------------------------------------------
+
+
+def shortest(machine: Transducer) -> Labels | None:
+    """Return a string of the acceptor with the fewest labels; None: it accepts nothing."""
+    check_acceptor("a shortest string", machine)
+    machine = trimmed(machine)
+    row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
+    targets, symbols = machine.target.tolist(), machine.input.tolist()
+    origin: list[tuple[int, int] | None] = [None] * len(machine.final)
+    done: set[int] = set()
+    todo = deque([(0, origin[0])])
+    while todo:
+        state, came = todo.popleft()
+        if state in done:
+            continue
+        done.add(state)
+        origin[state] = came
+        if machine.final[state] > -np.inf:
+            return _string(machine, origin, state)
+        for arc in range(row[state], row[state + 1]):
+            add = todo.appendleft if symbols[arc] < 0 else todo.append
+            add((targets[arc], (state, symbols[arc])))
+    return None
+
+
+def _string(machine: Transducer, origin: list[tuple[int, int] | None], state: int) -> Labels:
+    symbols: list[int] = []
+    while (came := origin[state]) is not None:
+        state, symbol = came
+        symbols.append(symbol)
+    return tuple(machine.input_symbols[x] for x in reversed(symbols) if x >= 0)
+
+
+def sampled(machine: Transducer, n: int, seed: int = 0) -> list[Labels]:
+    """Return random strings of an acceptor: of each state one of its arcs, or the end.
+
+    These are as likely as each other, whatever their weights, so strings are not. A walk of more
+    than 1,000 arcs goes straight to an end.
+    """
+    check_acceptor("samples", machine)
+    machine = trimmed(machine)
+    home = _distances(machine)
+    if not np.isfinite(home[0]):
+        raise NoPathError("there is nothing to sample: the acceptor accepts no string")
+    nearer = home[machine.target] < home[machine.source]
+    row = Ragged.from_rows(machine.source, len(machine.final)).offsets.tolist()
+    rng = np.random.default_rng(seed)
+    strings: list[Labels] = []
+    for _ in range(whole_number(n, "n")):
+        state, arcs = 0, list[int]()
+        while True:
+            ways = np.arange(row[state], row[state + 1])
+            if len(arcs) >= _LONG:
+                ways = ways[nearer[ways]]
+            choice = int(rng.integers(len(ways) + (machine.final[state] > -np.inf)))
+            if choice == len(ways):
+                break
+            arcs.append(int(ways[choice]))
+            state = int(machine.target[arcs[-1]])
+        symbols = machine.input[arcs].tolist()
+        strings.append(tuple(machine.input_symbols[x] for x in symbols if x >= 0))
+    return strings
+
+
+def _distances(machine: Transducer) -> Floats:
+    """Return how many arcs each state is from an end at least, [Q]."""
+    distance = np.where(machine.final > -np.inf, 0.0, np.inf)
+    while True:
+        before = distance.copy()
+        np.minimum.at(distance, machine.source, before[machine.target] + 1)
+        if np.array_equal(before, distance):
+            return distance
