@@ -81,10 +81,11 @@ class WordTagger(Composable[list[str]]):
 
     Examples
     --------
+    >>> import fstcrf
     >>> from fstcrf.ext.words import WordTagger
     >>> words = WordTagger(fstcrf.Lexicon.from_words({"so": -1.0, "the": -1.0}))
     >>> words.tag({"character": list("sothe")})
-    ['B-so', 'I-so', 'B-the', 'I-the', 'I-the']
+    ['B', 'I', 'B', 'I', 'I']
     """
 
     words: Lexicon | LatticeCRF
