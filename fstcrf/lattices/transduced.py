@@ -201,7 +201,7 @@ def _all_finite(values: Floats) -> bool:
 
 # --- Sentences of one length have the same arcs ---------------------------------------------------
 
-_MOST_KEPT = 60_000
+_MOST_KEPT = 30_000
 """Arcs of a composition that is kept for other sentences of its length."""
 
 
@@ -228,7 +228,7 @@ class _Template:
         return replace(self.row, free=replace(self.row.free, score=score))
 
 
-@memoised(16)
+@memoised(128)  # a corpus has sentences of many lengths; some 3 MB each at most
 def _template(
     program: Program, shapes: tuple[tuple[int, ...], ...], machine: Transducer, tape: int
 ) -> _Template | None:

@@ -132,13 +132,18 @@ def composed(most: int) -> Iterator[str]:
                 partial(lambda a, b: pynini.shortestpath(pynini.compose(a, b)), tropical, best),
                 lambda: product().log_z,
                 partial(lambda a, b: summed(pynini.compose(a, b)), log, both),
+                partial(lambda a, b: (a @ b).best(), lattice, machine),  # its probability, too
+                partial(lambda a, b: (a @ b).log_partition(), lattice, machine),
             ]
-            works[0]()
-            one, two, three, four = alternated(works, 1 if length > 100 else 3)
+            for work in works:
+                work()
+            one, two, three, four, five, six = alternated(works, 1 if length > 100 else 5)
             yield (
                 f"{length} x {size} {make.__name__}: "
                 f"best {one:.2f} ms, pynini {two:.2f}, ratio {two / one:.1f}; "
-                f"log Z {three:.2f} ms, pynini {four:.2f}, ratio {four / three:.1f}"
+                f"log Z {three:.2f} ms, pynini {four:.2f}, ratio {four / three:.1f}; "
+                f"lattice @ machine: best {five:.2f}, ratio {two / five:.1f}, "
+                f"log Z {six:.2f}, ratio {four / six:.1f}"
             )
 
 
