@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from fstcrf import Transducer
+from fstcrf import Lattice, Transducer
 from fstcrf.errors import EpsilonCycleError, NoPathError, OptionError, TooLargeError
 from fstcrf.machines import algebra
 from fstcrf.machines.transducer import Semiring
@@ -223,6 +223,19 @@ def composition(rng: Any, semiring: Semiring) -> None:
     check_same(table(found, 3), together(semiring, rows))
 
 
+def composition_behind_a_lattice(rng: Any, semiring: Semiring) -> None:
+    """In one step or in two; of tropical machines the best path counts."""
+    one = random(rng, semiring, acyclic=True)
+    other = random(rng, semiring, tape="then", acyclic=True, symbols=(WRITTEN, ("u",)))
+    length = int(rng.integers(0, 3))
+    lattice = Lattice.from_arrays(READ, rng.normal(size=(length, 2)))
+    both = lattice @ one @ other, lattice @ (one @ other)
+    totals = [x.log_partition() for x in both]
+    if semiring == "tropical" and totals[0] > -np.inf:
+        totals = [x.best().score for x in both]
+    np.testing.assert_allclose(totals[0], totals[1], atol=1e-9)
+
+
 def intersection(rng: Any, semiring: Semiring) -> None:
     one, other = (random(rng, semiring, tape=None, symbols=(x, x)) for x in (READ, ("b", "a", "c")))
     first, second = table(one, 3), table(other, 3)
@@ -307,8 +320,9 @@ def samples(rng: Any, semiring: Semiring) -> None:
 
 
 LAWS: tuple[Law, ...] = (
-    union, concatenation, closure, inversion, projection, reversal, composition, intersection,
-    without_epsilon, determinisation, complement, difference, support, shortest, witness, samples,
+    union, concatenation, closure, inversion, projection, reversal, composition,
+    composition_behind_a_lattice, intersection, without_epsilon, determinisation, complement,
+    difference, support, shortest, witness, samples,
 )  # fmt: skip
 
 
