@@ -186,6 +186,10 @@ class Transducer:
         """
         return languages.determinised(self)
 
+    def minimize(self) -> Transducer:
+        """Return the smallest deterministic acceptor with the same weights; see `determinize`."""
+        return languages.minimised(self)
+
     def support(self) -> Transducer:
         """Return it without weights: 0 for all that it gives one. It is tropical."""
         return algebra.support(self)

@@ -261,6 +261,21 @@ def determinisation(rng: Any, semiring: Semiring) -> None:
         check_same(table(found, 4), table(machine, 4))
 
 
+def minimisation(rng: Any, semiring: Semiring) -> None:
+    """Of a language as many states as there are different futures of its strings."""
+    one = random(rng, semiring, tape=None, acyclic=True)
+    again = one.reverse().determinize().reverse()
+    small = one.minimize()
+    check_same(table(small, 4), table(one, 4))
+    assert len(small.final) == len(again.minimize().final) <= len(one.determinize().final)
+    cyclic = language(rng, "tropical")
+    small, accepted = cyclic.minimize(), {string for string, _ in table(cyclic, 5)}
+    check_same(table(small, 4), table(cyclic, 4))
+    begins, ends = strings(READ, 3), strings(READ, 2)  # enough for 4 states
+    futures = {frozenset(s for s in ends if (*begin, *s) in accepted) for begin in begins}
+    assert len(small.final) > 4 or len(small.final) == max(1, len(futures - {frozenset()}))
+
+
 def complement(rng: Any, semiring: Semiring) -> None:
     one = language(rng, semiring)
     accepted = table(replace(one, semiring="tropical"), 4)
@@ -321,8 +336,8 @@ def samples(rng: Any, semiring: Semiring) -> None:
 
 LAWS: tuple[Law, ...] = (
     union, concatenation, closure, inversion, projection, reversal, composition,
-    composition_behind_a_lattice, intersection, without_epsilon, determinisation, complement,
-    difference, support, shortest, witness, samples,
+    composition_behind_a_lattice, intersection, without_epsilon, determinisation, minimisation,
+    complement, difference, support, shortest, witness, samples,
 )  # fmt: skip
 
 
