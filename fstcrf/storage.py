@@ -34,6 +34,7 @@ __all__ = [
     "HEAD",
     "PRODUCT",
     "SEGMENTS",
+    "WORDS",
     "file_kind",
     "is_native",
     "read_arrays",
@@ -60,6 +61,8 @@ MAPPED_FROM = 64_000_000
 """Bytes from which a file is mapped rather than read, unless its reader chooses."""
 PRODUCT = "fstcrf-product"
 """What holds taggers of several kinds, composed: as `SEGMENTS`."""
+WORDS = "fstcrf-word-tagger"
+"""What holds words of a lexicon as a tagger of characters: as `SEGMENTS`."""
 SEGMENTS = "fstcrf-segments"
 """What holds a tagger of segments: told from others before its package is imported."""
 

@@ -430,10 +430,13 @@ class ArcRow:
             parts = grammar.bind(
                 sets if over != "segments" else {self.on[0].name: self.on[0].labels}
             )
-        except GrammarError:
+        except GrammarError as error:
             if over is not None or len(self.on) == 1:
                 raise
-            parts = grammar.bind({self.on[0].name: self.on[0].labels})
+            try:
+                parts = grammar.bind({self.on[0].name: self.on[0].labels})
+            except GrammarError:
+                raise error from None
         rules, names = list(self.rules), list(sets)
         for part in parts:
             tapes = tuple(names.index(tape) if tape else 0 for tape in part.tapes)

@@ -36,12 +36,14 @@ from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Row, Tape
 from fstcrf.lazy import memoised
 from fstcrf.machines import ambiguity
+from fstcrf.machines.plans import Program
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
 
 _T = TypeVar("_T", bound=np.generic)
 _NONE = np.zeros(0)
 _MOST_CELLS = 100_000_000  # states times labels
+_ROUNDED = 1e-4  # sums of potentials and of numbers below a million
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +175,16 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
             f".on({machine.reads or names[-1]!r}, writes=...)"
         )
     tape = len(names) - 1 if machine.reads is None else names.index(machine.reads)
-    base = _written(row)
     machine, problem = ambiguity.single(machine)
+    if isinstance(row, DenseRow) and not problem and all(map(_all_finite, row.values)):
+        template = _template(row.program, tuple(x.shape for x in row.values), machine, tape)
+        if template is not None:
+            return template.filled(row.values)
+    return _composed(row, machine, tape, problem)
+
+
+def _composed(row: Row, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
+    base = _written(row)
     made = compiled(machine, base.on[tape].labels)
     writes = machine.tape is not None
     reads = base.free.label[:, tape]
@@ -183,6 +193,66 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
     if machine.tape is not None:
         on += (Tape(machine.tape, machine.output_symbols, segments=False, written=True),)
     return replace(base, free=arcs, on=on, frames=None, machines=(*base.machines, machine))
+
+
+def _all_finite(values: Floats) -> bool:
+    return bool(np.isfinite(values).all())
+
+
+# --- Sentences of one length have the same arcs ---------------------------------------------------
+
+_MOST_KEPT = 60_000
+"""Arcs of a composition that is kept for other sentences of its length."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Template:
+    """The composition of all sentences of a length that forbid nothing of their own.
+
+    Parameters
+    ----------
+    row : ArcRow
+        That of a sentence whose potentials are all 0.
+    cells : tuple of int64 [A]
+        For each array of potentials, which of them each arc has; behind the last: none.
+    """
+
+    row: ArcRow
+    cells: tuple[Longs, ...]
+
+    def filled(self, values: tuple[Floats, ...]) -> ArcRow:
+        """Return the composition of a sentence with these potentials."""
+        score = self.row.free.score
+        for array, cell in zip(values, self.cells, strict=True):
+            score = score + np.append(array.reshape(-1), 0.0)[cell]
+        return replace(self.row, free=replace(self.row.free, score=score))
+
+
+@memoised(16)
+def _template(
+    program: Program, shapes: tuple[tuple[int, ...], ...], machine: Transducer, tape: int
+) -> _Template | None:
+    """Return the composition of sentences of a length; None where it is too large to keep.
+
+    Which potential an arc has is told by compositions of sentences whose potentials are numbers.
+    """
+    empty = tuple(np.zeros(shape) for shape in shapes)
+    base = _composed(DenseRow(program, empty), machine, tape)
+    if len(base.free.source) > _MOST_KEPT:
+        return None
+    cells = []
+    for k, array in enumerate(empty):
+        numbered = np.arange(1.0, array.size + 1.0).reshape(array.shape)
+        probe = _composed(
+            DenseRow(program, (*empty[:k], numbered, *empty[k + 1 :])), machine, tape
+        ).free
+        number = np.rint(probe.score - base.free.score)
+        known = np.abs(probe.score - base.free.score - number) < _ROUNDED
+        single = (number >= 0) & (number <= array.size) & known
+        if not single.all() or not np.array_equal(probe.final, base.free.final):
+            return None
+        cells.append(np.where(number > 0, number - 1, array.size).astype(np.int64))
+    return _Template(base, tuple(cells))
 
 
 def _written(row: Row) -> ArcRow:

@@ -64,15 +64,18 @@ def single(machine: Transducer) -> Single:
             return Single(machine)
         names = (*useful.input_symbols, *useful.output_symbols)
         several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
-    for backwards in (False, True):
-        found = _determinised(string, MAX_STATES, backwards=backwards)
-        if found is not None:
-            return Single(_joined(found, machine, backwards=backwards))
+    forms = [
+        _joined(found, machine, backwards=backwards)
+        for backwards in (True, False)
+        if (found := _determinised(string, MAX_STATES, backwards=backwards)) is not None
+    ]
+    if forms:
+        return Single(min(forms, key=lambda form: len(form.source)))
     return Single(
         machine,
-        f"of a tropical transducer the best run counts, {several}, and no deterministic form of "
-        f"{MAX_STATES:,} states or less from either end; its best path is known, but no sum: say "
-        "semiring='log' where runs are to add up",
+        f"{machine!r}: of tropical runs the best one counts, {several}, and no deterministic form "
+        f"of {MAX_STATES:,} states or less from either end; its best path is known, but no sum: "
+        "say semiring='log' where runs are to add up",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,8 @@ else:  # most transducers are from nowhere else, and stay as they are
     languages = LazyModule("fstcrf.machines.languages")
     openfst = LazyModule("fstcrf.machines.openfst")
 
+backoff: Any = LazyModule("fstcrf.machines.backoff")  # it stands on this
+
 Semiring = Literal["log", "tropical"]
 
 
@@ -45,8 +47,8 @@ class Transducer:
     one. It may read or write nothing with an arc, go several ways, and write more or fewer labels
     than it reads.
 
-    Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs` or `from_table`; its own arguments
-    are the arrays as they are kept.
+    Made by `from_text`, `from_fst`, `from_arrays`, `from_pairs`, `from_table` or `lm`; its own
+    arguments are the arrays as they are kept.
 
     Parameters
     ----------
@@ -130,6 +132,9 @@ class Transducer:
             "tagger @ transducer"
         )
 
+    def __rand__(self, other: Never) -> Never:
+        raise OptionError(f"{self!r} is no grammar: compose it, lattice @ transducer")
+
     def on(self, tape: str, writes: str | None = None) -> Self:
         """Return the same one that reads a tape, and writes another one where that is said."""
         return replace(self, reads=tape, tape=self.tape if writes is None else writes)
@@ -200,11 +205,11 @@ class Transducer:
 
     def witness(self, other: Transducer) -> tuple[str, ...] | None:
         """Return a shortest string that one acceptor alone accepts, weights aside; None: none."""
-        return languages.witness(self, other)
+        return languages.witness(self, _operand(other))
 
     def equivalent(self, other: Transducer) -> bool:
         """Tell whether two acceptors without weights accept the same strings."""
-        return languages.equivalent(self, other)
+        return languages.equivalent(self, _operand(other))
 
     def sample(self, n: int, *, seed: int = 0) -> list[tuple[str, ...]]:
         """Return random strings of an acceptor; of each state all ways are as likely."""
@@ -491,6 +496,58 @@ class Transducer:
             tape=tape,
         )
 
+    @classmethod
+    def lm(cls, path: str | Path, labels: LabelSet | None = None) -> Transducer:
+        """Return the language model of an ARPA file as an acceptor.
+
+        Its scores are natural logs of probabilities, the end of a sentence among them. Failure arcs
+        are expanded: a context reads each label, by a back-off where it has none of its own.
+
+        Parameters
+        ----------
+        path : str or Path
+            UTF-8 text.
+        labels : sequence of str, optional
+            The labels that it is to read; those that the file lacks are its ``<unk>``, or, without
+            that, never legal. All its words when absent.
+
+        Raises
+        ------
+        DataError
+            A file of something else, or one that is cut short; names the line.
+        TooLargeError
+            More than 20 million arcs.
+        OSError
+            A file that cannot be read.
+        """
+        made: Transducer = backoff.read_arpa(path, labels)
+        return made
+
+    def with_failures(self, target: ArrayLike, score: ArrayLike) -> Transducer:
+        """Return the same machine with failure arcs, expanded.
+
+        A state without an arc for a label pays its failure score and goes on from its failure
+        target; a state in which no path ends does so, too. Arcs of its own hide those behind.
+
+        Parameters
+        ----------
+        target : int [Q]
+            −1: the state has no failure arc.
+        score : [Q]
+            Natural logs.
+
+        Raises
+        ------
+        OptionError
+            Failure arcs that go in a circle; arcs without input.
+        ShapeError
+            Arrays of other sizes, states that there are not.
+        TooLargeError
+            More than 20 million arcs.
+        """
+        made: Transducer = backoff.expanded(self, target, score)
+        return made
+
     # --- To elsewhere -------------------------------------------------------------------------
 
     @property
@@ -535,7 +592,7 @@ class Transducer:
 def _operand(other: object) -> Transducer:
     if not isinstance(other, Transducer):
         raise OptionError(
-            f"{type(other).__name__}: only a transducer goes together with one by |, +, & or -"
+            f"{type(other).__name__}: only transducers go together, by |, +, &, - and witness"
         )
     return other
 

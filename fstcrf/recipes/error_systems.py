@@ -2,7 +2,7 @@
 
 The penalty of the paper is |weights|² / 2C. The likelihood and the count of sentences have it as it
 is, l2 = 1 / 2C. F of segments has a ratio in the paper and that ratio times M = 2 · gold segments
-here (`fstcrf.training.errors`), so that l2 = M / 2C.
+here (`fstcrf.ext.papers.errors`), so that l2 = M / 2C.
 """
 
 from __future__ import annotations

@@ -153,7 +153,10 @@ def compose(
     if coupling is not None:
         raise OptionError("coupling= is for lattices; a tagger reads another by reads=")
     if given:
-        raise OptionError("taggers compose with taggers, lattices with lattices")
+        raise OptionError(
+            "taggers compose with taggers, lattices with lattices: that of a tagger is "
+            "lattice(sentence); a grammar goes into grammar="
+        )
     if grammar is not None and not isinstance(grammar, grammars.Grammar):
         raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
     first, *others = parts

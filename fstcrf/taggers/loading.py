@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from fstcrf.errors import ModelFileError
 from fstcrf.files import path_name
 from fstcrf.lazy import LazyModule
-from fstcrf.storage import HEAD, PRODUCT, SEGMENTS, file_kind, is_native, read_head
+from fstcrf.storage import HEAD, PRODUCT, SEGMENTS, WORDS, file_kind, is_native, read_head
 from fstcrf.taggers import Tagger, pipelines
 from fstcrf.taggers import load as load_own
 
@@ -21,7 +21,7 @@ else:  # who loads a CRF does not wait for them
 # Readers of the ring, by name: the core imports none of it.
 foreign: Any = LazyModule("fstcrf.ext.foreign")
 tokens: Any = LazyModule("fstcrf.ext.tokens")
-words: Any = LazyModule("fstcrf.ext.words")
+words: Any = LazyModule("fstcrf.ext.words.tagger")
 
 _WORDS = "fstcrf-words"
 
@@ -41,7 +41,7 @@ def load(
     `TrainedPipeline` from the folder of a pipeline, a `CRF` from a model of CRFsuite, CRF++ or
     Wapiti. Those read the sentences that `load_crfsuite`, `load_crfpp` and `load_wapiti` say, which
     also take options. A `TokenDecoder` from the JSON file of one: it tags no sentences but logits.
-    A `LatticeCRF` from its file: it tags texts.
+    A `LatticeCRF` from its file: it tags texts. A `WordTagger` from its file.
 
     Parameters
     ----------
@@ -94,6 +94,7 @@ def _loaded(path: str | os.PathLike[str], *, mmap: bool | None) -> Any:
     kind = file_kind(path) if not cut and is_native(head) else ""
     if kind == SEGMENTS:
         return segmental.SegmentCRF.load(path)
-    if kind == PRODUCT:
-        return product.read(path, mapped=mmap)
+    if kind in (PRODUCT, WORDS):
+        read = product.read if kind == PRODUCT else words.read
+        return read(path, mapped=mmap)
     return load_own(path, mmap=mmap) if is_native(head) or cut else foreign.read_tagger(path)

@@ -23,7 +23,7 @@ from fstcrf.lattices.paths import Path, Places, labels_of_tapes, share, shown_ta
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.transducer import Transducer
-from fstcrf.storage import PRODUCT, SEGMENTS, read_arrays, write_arrays
+from fstcrf.storage import PRODUCT, SEGMENTS, WORDS, read_arrays, write_arrays
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.infeasible import selected
 from fstcrf.taggers.known import Bias, Forced, Known, Request
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Search
     from fstcrf.text.corpus import Column
 
-segmental: Any = LazyModule("fstcrf.taggers.segmental")  # it stands on this
+segmental: Any = LazyModule("fstcrf.taggers.segmental")  # these stand on this
+words: Any = LazyModule("fstcrf.ext.words.tagger")
 transduced: Any = LazyModule("fstcrf.lattices.transduced")
 
 KIND, VERSION = PRODUCT, 1
@@ -143,6 +144,11 @@ class Product(Composition[LabelsT]):
             if machine.tape is not None
         ]
         return (*(tape for tagger in self.taggers for tape in tagger.on), *written)
+
+    @property
+    def ambiguous(self) -> bool:
+        """Whether paths of the same labels are one answer; those behind transducers are apart."""
+        return not self.behind and any(tagger.ambiguous for tagger in self.taggers)
 
     def spelling(self, tape: str) -> Spelling | None:
         """Return how segments of a tape are written as labels of tokens; None: it has none."""
@@ -280,7 +286,7 @@ class Product(Composition[LabelsT]):
             raise OptionError("budget= is for taggers of tokens; segments are written out")
         lattices = self.transducers(asked.sentences, known)
         shown = self.tapes if asked.tapes is None else shown_tapes(self.tapes, asked.tapes)
-        if len(shown) == len(self.tapes):
+        if len(shown) == len(self.tapes) and not (self.ambiguous and asked.scores):
             paths = [self._spelled(one, self.tapes) for one in self._ranked(lattices, asked)]
         elif not any(map(self.spelling, shown)):
             paths = [lattice.nbest(asked.n, tapes=shown) for lattice in lattices]
@@ -376,7 +382,30 @@ class Product(Composition[LabelsT]):
         OSError
             The file cannot be written.
         """
-        write_arrays(path, *encoded(self), kind=KIND, version=VERSION)
+        kind, arrays, metadata = self.encoded()
+        write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
+
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata."""
+        arrays: dict[str, Array] = {}
+
+        def parts(prefix: str, several: Sequence[Behind]) -> tuple[_Part, ...]:
+            headers = []
+            for k, part in enumerate(several):
+                if isinstance(part, Transducer):
+                    kind, own, metadata = _encoded_machine(part)
+                else:
+                    kind, own, metadata = part.encoded()
+                arrays.update({f"{prefix}{k}.{name}": array for name, array in own.items()})
+                headers.append(_Part(kind, metadata))
+            return tuple(headers)
+
+        taggers = parts("part", self.taggers)
+        for k, acceptor in enumerate(self.conjuncts):
+            arrays |= jointmodel.acceptor_arrays(f"conjunct{k}.", acceptor)
+        conjuncts = tuple(jointmodel.acceptor_header(acceptor) for acceptor in self.conjuncts)
+        header = _Header(taggers, self.weights, conjuncts, parts("behind", self.behind))
+        return KIND, arrays, {"product": msgspec.json.encode(header).decode()}
 
 
 def _clocks(path: Path, numbers: Sequence[int]) -> tuple[Places | None, ...]:
@@ -459,41 +488,11 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     behind: tuple[_Part, ...] = ()
 
 
-def encoded(tagger: Product) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return a product as arrays and metadata."""
-    arrays: dict[str, Array] = {}
-
-    def parts(prefix: str, several: Sequence[Behind]) -> tuple[_Part, ...]:
-        headers = []
-        for k, part in enumerate(several):
-            kind, (own, metadata) = _encoded_part(part)
-            arrays.update({f"{prefix}{k}.{name}": array for name, array in own.items()})
-            headers.append(_Part(kind, metadata))
-        return tuple(headers)
-
-    taggers = parts("part", tagger.taggers)
-    for k, acceptor in enumerate(tagger.conjuncts):
-        arrays |= jointmodel.acceptor_arrays(f"conjunct{k}.", acceptor)
-    conjuncts = tuple(jointmodel.acceptor_header(acceptor) for acceptor in tagger.conjuncts)
-    header = _Header(taggers, tagger.weights, conjuncts, parts("behind", tagger.behind))
-    return arrays, {"product": msgspec.json.encode(header).decode()}
-
-
-def _encoded_part(part: Behind) -> tuple[str, tuple[dict[str, Array], dict[str, str]]]:
-    if isinstance(part, Transducer):
-        own = {field.name: getattr(part, field.name) for field in fields(part)}
-        arrays = {name: value for name, value in own.items() if isinstance(value, np.ndarray)}
-        rest = {name: value for name, value in own.items() if name not in arrays}
-        return TRANSDUCER, (arrays, {"transducer": msgspec.json.encode(_Machine(**rest)).decode()})
-    if isinstance(part, CRF):
-        return models.KIND, models.encoded(part)
-    if isinstance(part, JointCRF):
-        return jointmodel.KIND, jointmodel.encoded(part)
-    if isinstance(part, Product):
-        return KIND, encoded(part)
-    if isinstance(part, segmental.SegmentCRF):
-        return SEGMENTS, segmental.encoded(part)
-    raise OptionError(f"{part!r} cannot be saved: it has no file of its own")
+def _encoded_machine(machine: Transducer) -> tuple[str, dict[str, Array], dict[str, str]]:
+    own = {field.name: getattr(machine, field.name) for field in fields(machine)}
+    arrays = {name: value for name, value in own.items() if isinstance(value, np.ndarray)}
+    rest = {name: value for name, value in own.items() if name not in arrays}
+    return TRANSDUCER, arrays, {"transducer": msgspec.json.encode(_Machine(**rest)).decode()}
 
 
 def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product:
@@ -547,6 +546,7 @@ def _decoded_part(part: _Part, arrays: Mapping[str, Array], name: str) -> Behind
         return JointCRF.of(jointmodel.decoded(arrays, part.metadata, name))
     if part.kind == KIND:
         return _decoded(arrays, part.metadata, name)
-    if part.kind == SEGMENTS:
-        return cast("Composable", segmental.decoded(arrays, part.metadata, name))
+    above = {SEGMENTS: segmental, WORDS: words}
+    if part.kind in above:
+        return cast("Composable", above[part.kind].decoded(arrays, part.metadata, name))
     raise ModelFileError(f"a part of kind {part.kind!r}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf import lattices
+    from fstcrf.arrays import Array
     from fstcrf.kernel import Budget
     from fstcrf.lattices import AnyLattice, Lattice, constructors, engine
     from fstcrf.lattices.engine import Tape
@@ -373,6 +374,11 @@ class Composable(Tagger[LabelsT]):
     """
 
     @property
+    def ambiguous(self) -> bool:
+        """Whether several paths may have the same labels; these are then one answer, their sum."""
+        return False
+
+    @property
     def on(self) -> tuple[Tape, ...]:
         """The tapes of its lattices."""
         make = engine.Tape
@@ -381,6 +387,16 @@ class Composable(Tagger[LabelsT]):
     @abstractmethod
     def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]:
         """Return the lattice of each sentence, with what is known of its labels put in."""
+
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata: so it is a part of another file.
+
+        Raises
+        ------
+        OptionError
+            It has no file.
+        """
+        raise OptionError(f"{self!r} cannot be saved: it has no file of its own")
 
     def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
         """Return how segments of a tape are written as labels of tokens; None: it has none."""

@@ -10,7 +10,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Unpack, cast
 
 from fstcrf import display
-from fstcrf.arrays import Floats
+from fstcrf.arrays import Array, Floats
 from fstcrf.errors import OptionError
 from fstcrf.lattices.answer import Answer
 from fstcrf.lazy import LazyModule, StaticFunction, made_once
@@ -159,6 +159,10 @@ class CRF(Model, Composable[list[str]]):
             The file cannot be written.
         """
         models.save(self, path)
+
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata."""
+        return models.KIND, *models.encoded(self)
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
@@ -350,6 +354,10 @@ class JointCRF(JointModel, Composition[LabelsT]):
             The file cannot be written.
         """
         jointmodel.save(self, path)
+
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata."""
+        return jointmodel.KIND, *jointmodel.encoded(self)
 
     def constrained(
         self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None

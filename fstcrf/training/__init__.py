@@ -6,9 +6,6 @@ from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
     from fstcrf.training.asgd import ASGD
-    from fstcrf.training.conjugate_gradient import ConjugateGradient
-    from fstcrf.training.errors import ClassificationError, Logistic, SegmentF, Sigmoid
-    from fstcrf.training.gpd import GPD
     from fstcrf.training.lbfgs import LBFGS, OWLQN
     from fstcrf.training.likelihood import Likelihood
     from fstcrf.training.local import LocalLikelihood, normalised
@@ -19,25 +16,19 @@ if TYPE_CHECKING:
     from fstcrf.training.problem import ParameterSpace, Problem, Tables
     from fstcrf.training.sgd import L2SGD
     from fstcrf.training.support import frequent, parameter_space
-    from fstcrf.training.weightwise import GIS, QuickProp
 
 __all__ = [
     "AROW",
     "ASGD",
-    "GIS",
-    "GPD",
     "L2SGD",
     "LBFGS",
     "OWLQN",
     "AveragedPerceptron",
     "Checkpoint",
-    "ClassificationError",
-    "ConjugateGradient",
     "DiagonalHessian",
     "InUnits",
     "Likelihood",
     "LocalLikelihood",
-    "Logistic",
     "Objective",
     "Optimiser",
     "Outcome",
@@ -45,9 +36,6 @@ __all__ = [
     "PassiveAggressive",
     "Problem",
     "Progress",
-    "QuickProp",
-    "SegmentF",
-    "Sigmoid",
     "Staged",
     "Step",
     "Tables",
@@ -63,9 +51,6 @@ __all__ = [
 
 _HOMES = {
     "asgd": ("ASGD",),
-    "conjugate_gradient": ("ConjugateGradient",),
-    "errors": ("ClassificationError", "Logistic", "SegmentF", "Sigmoid"),
-    "gpd": ("GPD",),
     "lbfgs": ("LBFGS", "OWLQN"),
     "likelihood": ("Likelihood",),
     "local": ("LocalLikelihood", "normalised"),
@@ -76,7 +61,6 @@ _HOMES = {
     "problem": ("ParameterSpace", "Problem", "Tables"),
     "sgd": ("L2SGD",),
     "support": ("frequent", "parameter_space"),
-    "weightwise": ("GIS", "QuickProp"),
 }
 
 __getattr__ = importer(__name__, {name: home for home, names in _HOMES.items() for name in names})

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from fstcrf.arrays import Floats
-from fstcrf.training import ClassificationError, Likelihood, Logistic, SegmentF, Sigmoid
-from fstcrf.training.errors import Smoothing
+from fstcrf.ext.papers import ClassificationError, Logistic, SegmentF, Sigmoid
+from fstcrf.ext.papers.errors import Smoothing
+from fstcrf.training import Likelihood
 from tests.support.error_cases import KINDS, LABELS, Enumerated, slopes, span_case, spans_of
 from tests.support.problems import Case
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,9 @@ import pytest
 
 import fstcrf
 from fstcrf import CRF, Corpus, Grammar, SegmentCRF
-from fstcrf.constraints import at_most, pairs
+from fstcrf.constraints import at_most, never, pairs
 from fstcrf.errors import (
+    DataError,
     GrammarError,
     LabelError,
     ModelFileError,
@@ -22,8 +24,11 @@ from fstcrf.errors import (
     OptionError,
     ShapeError,
 )
+from fstcrf.ext.tokens import Pieces
+from fstcrf.ext.words import Annotation, LatticeCRF, WordTagger
 from fstcrf.taggers.product import Product
 from fstcrf.text.corpus import Span
+from tests.support.wordlists import random_lexicon
 
 DATA = Corpus.from_sentences(
     [
@@ -347,6 +352,107 @@ def test_files_and_pickles(kind: Kind, tmp_path: Path) -> None:
     for again in (fstcrf.load(tmp_path / "model"), pickle.loads(pickle.dumps(kind.tagger))):
         assert type(again) is type(kind.tagger)
         assert again.nbest_all(alive, 3) == wanted
+
+
+# --- Words of lexica, beside taggers of characters, of other programs, too ------------------------
+
+CHARACTERS = Corpus.from_sentences(
+    [
+        {"character": list("abca"), "pos": list("NVNN")},
+        {"character": list("bca"), "pos": list("VNN")},
+    ]
+)
+TEXTS: list[dict[str, list[str]]] = [{"character": list(text)} for text in ("ab c", "", "cab ")]
+OF_CHARACTERS = CRF.train(CHARACTERS, "pos", "U0:%x[-1..1,character]\nB", max_iterations=5)
+NO_P = Grammar.from_text('export G = ("[N]" | "[V]" | "[X]")*;')
+
+
+def _lattice_crf() -> Any:
+    data = [Annotation.of_words(["ab", "c"]), Annotation.of_words(["c", "ab"])]
+    template = "UNIGRAM A:%F[0]\nBIGRAM B:%L[0]/%R[0]\n"
+    return LatticeCRF.train(LEXICON, data, template, costs="fixed", on_missing="add", l2=0.3)
+
+
+LEXICON = random_lexicon(np.random.default_rng(5), words=12)
+WORDS: dict[str, Callable[[], tuple[Any, Any, bool]]] = {
+    "a lexicon": lambda: (WordTagger(LEXICON), None, False),
+    "a lattice CRF": lambda: (WordTagger(_lattice_crf(), scheme="bioes"), None, False),
+    "a lexicon beside a CRF": lambda: (WordTagger(LEXICON), OF_CHARACTERS, False),
+    "words under a grammar": lambda: (WordTagger(LEXICON), None, True),
+    "both": lambda: (WordTagger(_lattice_crf()), OF_CHARACTERS, True),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_are_parts(name: str, tmp_path: Path) -> None:
+    words, beside, ruled = WORDS[name]()
+    tagger = words if beside is None else words @ beside
+    tagger = tagger & never("P", tape="word") if ruled and beside is not None else tagger
+    tagger = tagger & NO_P if ruled and beside is None else tagger
+    single = words.scheme == "bioes"
+    bias = {tape: {labels[0]: 0.6} for tape, labels in tagger.label_sets.items()}
+    for text, (said, added) in itertools.product(TEXTS, ((False, {}), (True, bias))):
+        length = len(text["character"])
+        allowed = {f"{words.label_sets['word'][k]}" for k in (0, 2, 4)}
+        known = {"word": ["|".join(sorted(allowed))] + [None] * (length - 1)}
+        known = known if said and length else {}
+        best: dict[str, float] = {}
+        mass: dict[str, float] = {}
+        rows = [([], 0.0)] if beside is None else beside.lattice(text).nbest(10_000)
+        for path, other in itertools.product(words.lattice(text).nbest(10_000), rows):
+            if ruled and "P" in path.labels:
+                continue
+            labels = {"word": spelled(path.segments, length, single=single)}
+            labels |= {} if beside is None else {"pos": list(other.labels)}
+            if known and labels["word"][0] not in allowed:
+                continue
+            score = path.score + (0.0 if beside is None else other.score)
+            score += sum(added.get(t, {}).get(x, 0.0) for t, one in labels.items() for x in one)
+            shown = repr(labels)
+            best[shown] = max(score, best.get(shown, -np.inf))
+            mass[shown] = float(np.logaddexp(score, mass.get(shown, -np.inf)))
+        total = float(np.logaddexp.reduce([-np.inf, *mass.values()]))
+        options = {"forced": [known or None], "bias": added or None}
+        found = tagger.nbest_all([text], 5, **options)[0]
+        assert [p.score for p in found] == pytest.approx(sorted(best.values())[::-1][:5])
+        for path in found:
+            several = path.labels if beside is not None else (path.labels,)
+            shown = repr({t: list(x) for t, x in zip(tagger.tapes, several, strict=True)})
+            assert path.score == pytest.approx(best[shown])
+            assert path.probability == pytest.approx(np.exp(mass[shown] - total), abs=1e-9)
+        lattice = tagger.lattice(text, forced=known or None, bias=added or None)
+        assert lattice.log_partition() == pytest.approx(total)
+    tagger.save(tmp_path / "model")
+    again = fstcrf.load(tmp_path / "model")
+    assert again.nbest_all(TEXTS, 3) == tagger.nbest_all(TEXTS, 3)
+    assert tagger.tag_all(TEXTS, threads=2) == [tagger.tag(text) for text in TEXTS]
+    if beside is not None:
+        columns = tagger.without_grammar() or tagger
+        words_alone = [x for row in words.tag_all(TEXTS) for x in row]
+        assert columns.cascade(TEXTS)[0].strings() == words_alone
+        assert (beside @ words).tapes == ("pos", "word")
+
+
+TWO = {"word": ["New", "York"]}
+
+
+def test_words_and_scores_that_do_not_compose() -> None:
+    with pytest.raises(DataError, match="'New' in column 'word' is no character"):
+        WordTagger(LEXICON).tag(TWO)
+    decoder = fstcrf.TokenDecoder(["O", "B-X", "I-X"])
+    for parts in ((decoder, POS), (POS, decoder)):
+        with pytest.raises(OptionError, match=r"decoder\.lattices\(documents\)\[k\] @ tagger"):
+            operator.matmul(*parts)
+    model = _lattice_crf()
+    assert (model @ OF_CHARACTERS).tapes == (OF_CHARACTERS @ model).tapes[::-1] == ("word", "pos")
+    assert (model & NO_P).tag(TEXTS[0]) == (WordTagger(model) & NO_P).tag(TEXTS[0])
+    logits, offsets = [[0, 3, 0], [4, 0, 0]], [(0, 2), (3, 4)]
+    assert [one.type for one in decoder.decode(logits, offsets)] == ["X"]
+    scored, beside = decoder.lattices([Pieces(logits, offsets)])[0], POS.lattice(TWO)
+    apart = scored.log_partition() + beside.log_partition()
+    assert (scored @ beside).log_partition() == pytest.approx(apart)
+    ruled = decoder & Grammar.from_text('export G = "[O]"*;')
+    assert (ruled & Grammar.from_text('export H = "[O]"*;')).decode(logits, offsets) == []
 
 
 def test_tapes_shown() -> None:

@@ -408,7 +408,7 @@ RELATION = Transducer.from_text("0 1 a x\n1", tape="out")
             "reads tape 'in', the first one writes 'out'",
         ),
         (lambda: RELATION @ 3, OptionError, "lattice @ transducer"),
-        (lambda: RELATION | 3, OptionError, "int: only a transducer"),
+        (lambda: RELATION | 3, OptionError, "int: only transducers"),
         (lambda: acceptor("0 1 a\n").sample(1), NoPathError, "nothing to sample"),
         (
             lambda: acceptor("0 1 <eps> -1\n1 0 <eps>\n1").determinize(),

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fstcrf
-from fstcrf.training.batches import BatchPotentials, batch_of, gold_segments, whole_sentences
-from fstcrf.training.competitors import Maxima, Rivalry
+from fstcrf.ext.papers.batches import BatchPotentials, batch_of, gold_segments, whole_sentences
+from fstcrf.ext.papers.competitors import Maxima, Rivalry
 from tests.support.error_cases import KINDS, Enumerated, span_case
 
 

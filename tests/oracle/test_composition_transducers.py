@@ -16,6 +16,7 @@ from fstcrf import errors
 from fstcrf.errors import EpsilonCycleError, GrammarError, LabelError, NoPathError, TooLargeError
 from fstcrf.kernel import transduced as kernel
 from fstcrf.lattices import Lattice, Lattices
+from fstcrf.lattices import transduced as transduced_
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.lattices.transduced import compiled, composed, expected_moves
@@ -528,3 +529,37 @@ def test_a_grammar_of_tokens_does_not_read_what_is_written_at_boundaries() -> No
     lattice = Lattice(composed(base.row, one))
     with pytest.raises(GrammarError, match="'out' has no label for each token"):
         lattice.constrained(Grammar.from_arrays(OUTPUT, [[0, 0]], tape="out"), over="tokens")
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sentences_of_one_length_have_the_same_arcs(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A composition that is kept for a length, against one made for the sentence."""
+    rng = np.random.default_rng(seed)
+    length, machine = int(rng.integers(0, 5)), transducer(rng, INPUT, OUTPUT, 3)
+    pairs = rng.normal(size=(3, 3))
+    pairs[rng.random((3, 3)) < 0.3] = -np.inf
+    each = rng.normal(size=(max(length - 1, 0), 3, 3))
+    other = Lattice.from_arrays(("u", "v"), rng.normal(size=(length, 2)), tape="other")
+    made = [
+        Lattice.from_arrays(INPUT, rng.normal(size=(length, 3)), pairs),
+        Lattice.from_arrays(INPUT, rng.normal(size=(length, 3)), each, rng.normal(size=3)),
+        Lattice.from_arrays(INPUT, rng.normal(size=(length, 3))),
+        other @ Lattice.from_arrays(INPUT, rng.normal(size=(length, 3)), pairs, tape="x"),
+    ]
+    made += [one & Grammar.from_arrays(INPUT, [[0, 1, -1], [1, 0, 1]], tape="x")
+             for one in made[-1:]]  # fmt: skip
+    for one in made:
+        kept = one @ machine
+        with monkeypatch.context() as patch:
+            patch.setattr(transduced_, "_template", lambda *_: None)
+            alone = one @ machine
+        close(kept.log_partition(), alone.log_partition())
+        if alone.log_partition() > -np.inf:
+            assert kept.best().labels == alone.best().labels
+            close(kept.best().score, alone.best().score)
+            close(kept.expected("out"), alone.expected("out"))
+            rows = [cast("ArcRow", x.row) for x in (kept, alone)]
+            moved = [expected_moves(row, len(row.machines) - 1) for row in rows]
+            close(moved[0], moved[1])

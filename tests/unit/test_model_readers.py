@@ -14,6 +14,8 @@ from fstcrf import CRF
 from fstcrf.cli.train import train
 from fstcrf.errors import OptionError
 from fstcrf.ext.compat.pycrfsuite.parameters import ALGORITHMS, options
+from fstcrf.ext.papers.errors import MCESettings
+from fstcrf.ext.papers.gpd import ErrorLBFGSSettings
 from fstcrf.ext.tune import tune
 from fstcrf.taggers.model.options import (
     DEFAULTS,
@@ -26,8 +28,6 @@ from fstcrf.taggers.model.options import (
 )
 from fstcrf.taggers.model.training import train_crf
 from fstcrf.taggers.pipelines import Task, read_pipeline
-from fstcrf.training.errors import MCESettings
-from fstcrf.training.gpd import ErrorLBFGSSettings
 from fstcrf.training.lbfgs import LBFGSSettings
 from fstcrf.training.methods import METHODS, OBJECTIVES
 from fstcrf.training.settings import fields_of

@@ -14,12 +14,12 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import NumericError, OptionError
+from fstcrf.ext.papers.conjugate_gradient import ConjugateGradient
+from fstcrf.ext.papers.weightwise import GIS, QuickProp, QuickPropSettings, largest_count
 from fstcrf.training import LBFGS, Likelihood, Optimiser, fit, parameter_space, tied
-from fstcrf.training.conjugate_gradient import ConjugateGradient
 from fstcrf.training.descent import LINE_SEARCHES, LineSearching, QuasiNewton
 from fstcrf.training.preconditioning import DiagonalHessian, InUnits
 from fstcrf.training.settings import Converging
-from fstcrf.training.weightwise import GIS, QuickProp, QuickPropSettings, largest_count
 from tests.support.problems import BIO_CASES, Case, iob2, random_case
 from tests.unit.test_train_lbfgs import Counted, Function, quadratic, rosenbrock
 

@@ -11,17 +11,11 @@ from scipy.optimize import minimize
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.training import (
-    GPD,
-    ClassificationError,
-    Logistic,
-    QuickProp,
-    SegmentF,
-    fit,
-)
-from fstcrf.training.competitors import Gradient
-from fstcrf.training.errors import SmoothCounts
-from fstcrf.training.gpd import GPDSettings
+from fstcrf.ext.papers import GPD, ClassificationError, Logistic, QuickProp, SegmentF
+from fstcrf.ext.papers.competitors import Gradient
+from fstcrf.ext.papers.errors import SmoothCounts
+from fstcrf.ext.papers.gpd import GPDSettings
+from fstcrf.training import fit
 from tests.support.problems import BIO_CASES, Case, random_case, separable_case
 
 

@@ -404,9 +404,12 @@ class Lexicon:
         word_class : callable
             Feature of a word to the label of its segment.
         """
-        words = self.candidates(text, boundaries=boundaries)
+        return self.ways(self.candidates(text, boundaries=boundaries), self.labels(word_class))
+
+    def ways(self, words: Candidates, labels: WordLabels) -> AnyLattice:
+        """Return the lattice of the words that may stand in a text, with these labels."""
         entries = self.entries(words.word)
-        labels, label = self.labels(word_class).of(words.word)
+        names, label = labels.of(words.word)
         left, right, costs = (np.append(entries[part], 0) for part in ("left", "right", "cost"))
         matrix = np.asarray(self.matrix)
 
@@ -417,7 +420,7 @@ class Lexicon:
 
         places = words.first, words.end
         row = from_words(
-            len(text), *places, label, labels, right.astype(np.int64), behind, words.last
+            len(words.text), *places, label, names, right.astype(np.int64), behind, words.last
         )
         return Lattice(row)
 

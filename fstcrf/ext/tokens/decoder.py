@@ -7,19 +7,18 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args
 
 import msgspec
 import numpy as np
 
 from fstcrf.arguments import LabelSet, real_number
-from fstcrf.arrays import Bools, Floats
+from fstcrf.arrays import Floats
 from fstcrf.errors import (
     DataError,
     FstcrfError,
     LabelWarning,
     ModelFileError,
-    NoPathError,
     OptionError,
     ShapeError,
 )
@@ -28,7 +27,15 @@ from fstcrf.evaluate.labellings import counted
 from fstcrf.ext.calibration.curves import Calibration, Kind, read_json, write_json
 from fstcrf.ext.calibration.events import Events, events_of
 from fstcrf.ext.tokens.biases import TransitionBiases, steps
-from fstcrf.ext.tokens.files import FORMAT, VERSION, DecoderFile, grammar_of, machines, read_file
+from fstcrf.ext.tokens.files import (
+    FORMAT,
+    VERSION,
+    DecoderFile,
+    grammar_of,
+    machines,
+    numbered,
+    read_file,
+)
 from fstcrf.ext.tokens.pieces import PieceRows, Pieces, read_document
 from fstcrf.ext.tokens.thresholds import (
     FLOOR,
@@ -39,7 +46,7 @@ from fstcrf.ext.tokens.thresholds import (
     least_threshold,
 )
 from fstcrf.ext.tokens.tuning import Goal, Metric, best_thresholds, searched_biases
-from fstcrf.ext.tokens.words import PieceRule, Spelling, WordBatch
+from fstcrf.ext.tokens.words import PieceRule, Spelling, WordBatch, check_alive
 from fstcrf.lattices import Lattices, TapeLattice
 from fstcrf.lattices.emissions.reading import LabelNames, usual_names
 from fstcrf.machines.grammar import Grammar
@@ -161,7 +168,7 @@ class TokenDecoder:
         pieces: PieceRule = "all",
         names: LabelNames | None = None,
     ) -> None:
-        self.labels = usual_names(_numbered(id2label), names)
+        self.labels = usual_names(numbered(id2label), names)
         table = named_scheme(scheme_of(self.labels) if scheme is None else scheme)
         if not table.strict:
             raise OptionError(f"scheme {scheme!r}, expected one of {', '.join(STRICT)}")
@@ -211,19 +218,27 @@ class TokenDecoder:
         OptionError
             No such argument, or as for the class.
         """
-        mine: dict[str, Any] = {
-            "scheme": self.scheme,
-            "grammar": self.grammar,
-            "biases": self.biases,
-            "thresholds": self.thresholds,
-            "temperature": self.temperature,
-            "calibration": self.calibration,
-            "pieces": self.pieces,
-        }
+        names = "scheme grammar biases thresholds temperature calibration pieces"
+        mine: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
         odd = next((name for name in changes if name not in mine), None)
         if odd is not None:
             raise OptionError(f"no argument {odd!r}; there is {', '.join(mine)}")
         return TokenDecoder(self.labels, **(mine | changes))
+
+    def __and__(self, grammar: Grammar) -> TokenDecoder:
+        """Return the decoder under one more grammar of the labels of words."""
+        if not isinstance(grammar, Grammar):
+            return NotImplemented
+        return self.replaced(grammar=grammar if self.grammar is None else self.grammar & grammar)
+
+    def __matmul__(self, other: object) -> NoReturn:
+        """Refuse what is no tagger of sentences, by the call that composes their lattices."""
+        raise OptionError(
+            "a TokenDecoder reads scores and a tagger sentences: compose their lattices, "
+            "decoder.lattices(documents)[k] @ tagger.lattice(sentence)"
+        )
+
+    __rmatmul__ = __matmul__
 
     # --- Decoding -----------------------------------------------------------------------------
 
@@ -282,7 +297,7 @@ class TokenDecoder:
             best = self._best(batch, strict=strict)
             return [self._kept(batch, k, found) for k, found in enumerate(best)]
         if strict:
-            _check_alive(batch.alive)
+            check_alive(batch.alive)
         above = FLOOR  # a calibration may raise any of them
         if self.calibration is None:
             above = least_threshold(self.threshold(kind) for kind in self.types)
@@ -354,7 +369,7 @@ class TokenDecoder:
         """Return the spans of the best labels of each document, with their probabilities."""
         answer = batch.lattices.decode(threads=batch.threads)
         if strict:
-            _check_alive(~answer.dead)
+            check_alive(~answer.dead)
         spans = answer.spans(self.scheme)
         if spans and not batch.lattices[0].row.summable:
             return [[(span, math.nan) for span in mine] for mine in spans]
@@ -425,7 +440,7 @@ class TokenDecoder:
         return self._events(batch, there, above)
 
     def _events(self, batch: WordBatch, gold: Sequence[set[Key]], above: float = FLOOR) -> Events:
-        _check_alive(batch.alive)
+        check_alive(batch.alive)
         keys, chances = [], []
         for k, found in enumerate(self._likely(batch, max(above, FLOOR))):
             placed = [(batch.placed(k, span), p) for span, p in found]
@@ -662,25 +677,6 @@ class TokenDecoder:
 
 
 # --- Arguments ------------------------------------------------------------------------------------
-
-
-def _numbered(id2label: Any) -> Any:
-    """Return a map of labels with numbers for keys, also where a JSON file made them strings."""
-    if isinstance(id2label, Mapping) and all(
-        isinstance(key, str) and key.isascii() and key.isdigit() and len(key) < 10
-        for key in id2label
-    ):
-        numbers = {int(key): label for key, label in id2label.items()}
-        return numbers if len(numbers) == len(id2label) else id2label
-    return id2label
-
-
-def _check_alive(alive: Bools) -> None:
-    for k in np.flatnonzero(~alive).tolist()[:1]:
-        why = "the grammar, or scores of -inf, leave no labelling"
-        error = NoPathError(f"document {k}: {why}; on_no_path='skip' goes on")
-        error.sentence = k
-        raise error
 
 
 def _gold_sets(gold: Sequence[GoldText]) -> list[set[Key]]:

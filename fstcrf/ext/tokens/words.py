@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from fstcrf.arrays import Array, Bools, Floats, Longs
-from fstcrf.errors import OptionError
+from fstcrf.errors import NoPathError, OptionError
 from fstcrf.ext.tokens.biases import Steps
 from fstcrf.ext.tokens.pieces import PieceRows
 from fstcrf.lattices import Lattices, TapeLattice
@@ -183,3 +183,12 @@ class WordBatch:
             while start < end and text[end - 1].isspace():
                 end -= 1
         return (start, end, span.type) if start < end else None
+
+
+def check_alive(alive: Bools) -> None:
+    """Raise NoPathError for the first document without a legal labelling; bool [B]."""
+    for k in np.flatnonzero(~alive).tolist()[:1]:
+        why = "the grammar, or scores of -inf, leave no labelling"
+        error = NoPathError(f"document {k}: {why}; on_no_path='skip' goes on")
+        error.sentence = k
+        raise error

@@ -2,6 +2,7 @@
 
 ==================  ==========================================================================
 LatticeCRF          a lexicon with weights that were learnt: best words, lattices, files
+WordTagger          a lexicon, or a LatticeCRF, as a tagger of characters: composes with others
 Annotation          what is known of the words of a text, to learn from
 WordTemplates       features of words and of neighbours, ``feature.def``
 read_words          annotated texts of a file; `read_marked`: with marks of boundaries
@@ -11,6 +12,7 @@ Rewrites            what features see of a word's fields, ``rewrite.def``
 
 from fstcrf.ext.words.annotation import Annotation, KnownWord
 from fstcrf.ext.words.crf import LatticeCRF, WordCounts
+from fstcrf.ext.words.tagger import WordTagger
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.ext.words.texts import read_marked, read_words
 
@@ -20,6 +22,7 @@ __all__ = [
     "LatticeCRF",
     "Rewrites",
     "WordCounts",
+    "WordTagger",
     "WordTemplates",
     "read_marked",
     "read_words",

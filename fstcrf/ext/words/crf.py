@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.lexicon import Candidates, Lexicon, Word, WordAnswer
+from fstcrf.ext.lexicon.words import WordLabels
 from fstcrf.ext.words import files, sources
 from fstcrf.ext.words.annotation import Annotation
 from fstcrf.ext.words.candidates import (
@@ -33,11 +34,17 @@ from fstcrf.ext.words.scores import BestWords, WordScores, WordWeights
 from fstcrf.ext.words.templates import Rewrites, WordTemplates
 from fstcrf.kernel.native import mapped
 from fstcrf.lattices import AnyLattice
-from fstcrf.lazy import given_state, made_once
+from fstcrf.lazy import LazyModule, given_state, made_once
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.reading import Run, runs_of
 from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Progress
+
+if TYPE_CHECKING:
+    from fstcrf.machines.grammar import Grammar
+    from fstcrf.taggers.tagger import Composable, Composition, Tagger
+
+taggers: Any = LazyModule("fstcrf.ext.words.tagger")  # it stands on this
 
 __all__ = ["Costs", "LatticeCRF", "WordCounts"]
 
@@ -95,6 +102,17 @@ class LatticeCRF:
     def __repr__(self) -> str:
         own = ", on its costs" if self.weights.costs else ""
         return f"<LatticeCRF: {self.weights.size:,} weights, {self.lexicon!r}{own}>"
+
+    def __matmul__(self, later: Composable) -> Composition[tuple[list[str], ...]]:
+        """Return its words, as a `WordTagger`, beside a tagger of characters."""
+        return self._tagger @ later
+
+    def __rmatmul__(self, earlier: Composable) -> Composition[tuple[list[str], ...]]:
+        return earlier @ self._tagger
+
+    def __and__(self, grammar: Grammar) -> Tagger[list[str]]:
+        """Return its words, as a `WordTagger`, under a grammar of their labels."""
+        return self._tagger & grammar
 
     # --- Training -----------------------------------------------------------------------------
 
@@ -281,6 +299,10 @@ class LatticeCRF:
         """
         words = self.candidates(text, boundaries=boundaries)
         labels = self._labels if word_class is None else self.lexicon.labels(word_class)
+        return self.ways(words, labels)
+
+    def ways(self, words: Candidates, labels: WordLabels) -> AnyLattice:
+        """Return the lattice of the words that may stand in a text, with these labels."""
         return self._scores.lattice(words, labels)
 
     def candidates(self, text: str, *, boundaries: Mapping[int, bool] | None = None) -> Candidates:
@@ -336,8 +358,13 @@ class LatticeCRF:
         OSError
             The file cannot be written.
         """
+        files.write(path, self.saved, lexicon=lexicon)
+
+    @property
+    def saved(self) -> SavedLatticeCRF:
+        """What a file holds of it."""
         parts = self.lexicon, self.templates, self.rewrites, self.weights, self.label, self.record
-        files.write(path, SavedLatticeCRF(*parts), lexicon=lexicon)
+        return SavedLatticeCRF(*parts)
 
     @classmethod
     def load(
@@ -368,6 +395,10 @@ class LatticeCRF:
     @made_once
     def _scores(self) -> WordScores:
         return WordScores(self.lexicon, self.templates, self.rewrites, self.weights, self.classes)
+
+    @property
+    def _tagger(self) -> Composable[list[str]]:
+        return cast("Composable[list[str]]", taggers.WordTagger(self))
 
     @made_once
     def _labels(self) -> CandidateLabels:

@@ -79,6 +79,11 @@ def write(path: str | os.PathLike[str], kept: SavedLatticeCRF, *, lexicon: bool)
     OSError
         The file cannot be written.
     """
+    write_arrays(path, *encoded(kept, lexicon=lexicon), kind=KIND, version=VERSION)
+
+
+def encoded(kept: SavedLatticeCRF, *, lexicon: bool) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return a model as arrays and metadata."""
     weights = kept.weights
     arrays: dict[str, Array] = {name: getattr(weights, name) for name in ("words", "pair", "pairs")}
     for name in _PARTS:
@@ -97,8 +102,7 @@ def write(path: str | os.PathLike[str], kept: SavedLatticeCRF, *, lexicon: bool)
         lexicon,
         kept.record,
     )
-    metadata = {"header": msgspec.json.encode(header).decode()}
-    write_arrays(path, arrays, metadata, kind=KIND, version=VERSION)
+    return arrays, {"header": msgspec.json.encode(header).decode()}
 
 
 def read(
@@ -115,7 +119,16 @@ def read(
         It cannot be opened.
     """
     name = path_name(path)
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
+    return decoded(*read_arrays(path, kind=KIND, version=VERSION, mapped=mapped), name, lexicon)
+
+
+def decoded(
+    arrays: Mapping[str, Array],
+    metadata: Mapping[str, str],
+    name: str,
+    lexicon: Lexicon | None = None,
+) -> SavedLatticeCRF:
+    """Return the model that arrays and metadata describe; raises as `read`."""
     try:
         header = msgspec.json.decode(metadata["header"], type=_Header)
         templates = WordTemplates.parse(header.templates)
@@ -164,6 +177,60 @@ def _keys(arrays: Mapping[str, Any], name: str, templates: int) -> list[tuple[in
     data, bounds = text.tobytes(), offsets.tolist()
     strings = [data[a:b].decode() for a, b in pairwise(bounds)]
     return list(zip(template.tolist(), strings, strict=True))
+
+
+# --- The words of a lexicon as a tagger of characters ---------------------------------------------
+
+
+class SavedWordTagger(NamedTuple):
+    """What the file of a tagger holds."""
+
+    label: tuple[int, ...]
+    tape: str
+    column: str | None
+    scheme: str
+    lexicon: Lexicon
+    model: SavedLatticeCRF | None  # without one, words score what the lexicon says
+
+
+class _TaggerHeader(msgspec.Struct, frozen=True):
+    label: tuple[int, ...]
+    tape: str
+    column: str | None
+    scheme: str
+    lexicon: _LexiconHeader | None  # None: that of the model
+
+
+def encoded_tagger(kept: SavedWordTagger) -> tuple[dict[str, Array], dict[str, str]]:
+    """Return a tagger as arrays and metadata."""
+    arrays, metadata = _lexicon_arrays(kept.lexicon), dict[str, str]()
+    described: _LexiconHeader | None = _described(kept.lexicon)
+    if kept.model is not None:
+        described = None
+        arrays, metadata = encoded(kept.model, lexicon=True)
+    header = _TaggerHeader(kept.label, kept.tape, kept.column, kept.scheme, described)
+    return arrays, metadata | {"tagger": msgspec.json.encode(header).decode()}
+
+
+def decoded_tagger(
+    arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str
+) -> SavedWordTagger:
+    """Return the tagger that arrays and metadata describe.
+
+    Raises
+    ------
+    ModelFileError
+        Damaged.
+    """
+    try:
+        header = msgspec.json.decode(metadata["tagger"], type=_TaggerHeader)
+        parts = header.label, header.tape, header.column, header.scheme
+        if header.lexicon is not None:
+            return SavedWordTagger(*parts, _lexicon(arrays, header.lexicon), None)
+        model = decoded(arrays, metadata, name)
+    except (KeyError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise ModelFileError(f"{name}: damaged: {error}") from None
+    return SavedWordTagger(*parts, model.lexicon, model)
 
 
 # --- The lexicon ----------------------------------------------------------------------------------

@@ -441,7 +441,10 @@ def _bound(machine: Machine, tape: str | None, name: str, sets: LabelSets) -> tu
         try:
             deterministic = determinise(automaton(numbered, len(labels)))
         except TooLargeError as error:
-            raise GrammarError(f"as a deterministic machine: {error}") from None
+            raise GrammarError(
+                f"as a deterministic machine: {error}; compose it as it is: lattice @ "
+                "Transducer.from_fst(fst, tape=None)"
+            ) from None
     target, score, final = deterministic
     return (minimise(trim(Acceptor((chosen,), (labels,), target, score, final, name))),)
 

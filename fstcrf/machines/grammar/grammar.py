@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fstcrf.arguments import LabelSet
-from fstcrf.errors import GrammarError, LabelError
+from fstcrf.errors import GrammarError, LabelError, OptionError
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.machines.grammar.constraint import Constraint
@@ -211,6 +211,9 @@ class Grammar:
             return Grammar(both.constraints, merged)
         both.labels = self.labels if other.labels is None else other.labels
         return both
+
+    def __rmatmul__(self, other: Never) -> Never:
+        raise OptionError(f"{self} constrains what stands before it: lattice & grammar")
 
     def __repr__(self) -> str:
         return f"Grammar({' & '.join(part.name for part in self.constraints)})"

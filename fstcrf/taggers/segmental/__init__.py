@@ -1,5 +1,5 @@
 """Semi-Markov conditional random fields: taggers whose units are segments."""
 
-from fstcrf.taggers.segmental.crf import SegmentCRF, decoded, encoded
+from fstcrf.taggers.segmental.crf import SegmentCRF, decoded
 
-__all__ = ["SegmentCRF", "decoded", "encoded"]
+__all__ = ["SegmentCRF", "decoded"]

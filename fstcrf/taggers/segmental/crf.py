@@ -432,7 +432,14 @@ class SegmentCRF(Composable[list[str]]):
         OSError
             The file cannot be written.
         """
-        write_arrays(path, *encoded(self), kind=files.KIND, version=files.VERSION)
+        kind, arrays, metadata = self.encoded()
+        write_arrays(path, arrays, metadata, kind=kind, version=files.VERSION)
+
+    def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
+        """Return the kind of its file, arrays and metadata."""
+        parts = self.labels, self.index, self.features, self.space, self.theta
+        kept = SavedSegmentCRF(*parts, self.columns, self.scheme, self.record)
+        return files.KIND, *files.encoded(kept)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SegmentCRF:
@@ -446,12 +453,6 @@ class SegmentCRF(Composable[list[str]]):
             It cannot be opened.
         """
         return cls(*files.read(path))
-
-
-def encoded(tagger: SegmentCRF) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return a tagger as arrays and metadata."""
-    parts = tagger.labels, tagger.index, tagger.features, tagger.space, tagger.theta
-    return files.encoded(SavedSegmentCRF(*parts, tagger.columns, tagger.scheme, tagger.record))
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> SegmentCRF:

@@ -9,10 +9,10 @@ F of segments is made differentiable as
 
 TP = sum over gold segments of 1 − l(d), FN = sum of l(d), FP = sum over the segments of the best
 competitor that are not gold of l(d'), with d the misclassification measure of a segment at
-psi = infinity (`fstcrf.training.competitors`) and l a sigmoid. M is constant: TP + FN is the number
-of gold segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The paper
-has no M; with it the value is about the number of wrong segments, and l2 means what it means for
-the likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds
+psi = infinity (`fstcrf.ext.papers.competitors`) and l a sigmoid. M is constant: TP + FN is the
+number of gold segments. Minimising the first term maximises F_gamma = 1 / (1 + that term / M). The
+paper has no M; with it the value is about the number of wrong segments, and l2 means what it means
+for the likelihood: M / (2 C) in the paper's terms. A sentence without a segment on either side adds
 nothing to any sum. Not convex: where it starts matters (section 4).
 """
 
@@ -29,10 +29,7 @@ from msgspec import Meta
 from fstcrf import kernel
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import DataError, NumericError, OptionError
-from fstcrf.kernel import dot
-from fstcrf.kernel.native import Workers
-from fstcrf.machines.topology import Topology
-from fstcrf.training.batches import (
+from fstcrf.ext.papers.batches import (
     Batch,
     BatchPotentials,
     Segments,
@@ -42,7 +39,10 @@ from fstcrf.training.batches import (
     label_segments,
     whole_sentences,
 )
-from fstcrf.training.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
+from fstcrf.ext.papers.competitors import Gradient, Mass, Maxima, Occurrences, Rivalry
+from fstcrf.kernel import dot
+from fstcrf.kernel.native import Workers
+from fstcrf.machines.topology import Topology
 from fstcrf.training.problem import ParameterSpace, Problem, Tables
 from fstcrf.training.settings import Needs, ObjectiveSettings, TrainingRun
 

@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NumericError
+from fstcrf.ext.papers.competitors import Gradient
+from fstcrf.ext.papers.errors import SmoothErrors
+from fstcrf.ext.papers.weightwise import QuickPropSettings
 from fstcrf.kernel import dot, norm
-from fstcrf.training.competitors import Gradient
 from fstcrf.training.descent import QuasiNewton
-from fstcrf.training.errors import SmoothErrors
 from fstcrf.training.lbfgs import LBFGS
 from fstcrf.training.memory import quasi_newton
 from fstcrf.training.online import Orders, shuffled
@@ -38,7 +39,6 @@ from fstcrf.training.settings import (
     TrainingRun,
     gained_little,
 )
-from fstcrf.training.weightwise import QuickPropSettings
 
 _SMALLEST_SCALE = 1e-6  # below it the factor is multiplied into the weights
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
+from fstcrf.ext.papers.batches import Batch, BatchPotentials, Segments
 from fstcrf.kernel import SparseRows
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
-from fstcrf.training.batches import Batch, BatchPotentials, Segments
 from fstcrf.training.problem import ParameterSpace, slot_table
 from fstcrf.training.support import entries
 

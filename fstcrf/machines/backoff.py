@@ -1,0 +1,242 @@
+"""Machines with failure arcs, and the language models of ARPA files, which are such.
+
+A state reads a label by its own arcs, if it has some for that label; else it pays for its failure
+arc and goes on from where that leads. It ends likewise. That holds in every semiring: what a state
+has hides what lies behind its failure arc. Here such machines are expanded, to as many arcs as
+states times labels at most.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fstcrf.arguments import LabelSet, check_scores, label_tuple, real_array
+from fstcrf.arrays import Ints
+from fstcrf.errors import DataError, LabelError, OptionError, ShapeError, TooLargeError
+from fstcrf.files import read_file
+from fstcrf.machines.transducer import Transducer
+
+MOST_ARCS = 20_000_000
+"""Arcs of what is expanded."""
+
+
+def expanded(machine: Transducer, target: ArrayLike, score: ArrayLike) -> Transducer:
+    """Return a machine without its failure arcs; see `Transducer.with_failures`."""
+    states = len(machine.final)
+    ahead, price = np.asarray(target), real_array(score, "failure score")
+    check_scores("transducer", "failure score", price)
+    if ahead.shape != (states,) or price.shape != (states,):
+        shapes = list(ahead.shape), list(price.shape)
+        raise ShapeError(
+            f"failure arcs are {shapes[0]}, their scores {shapes[1]}, expected [{states}]"
+        )
+    if ahead.dtype.kind not in "iu" or ahead.min() < -1 or ahead.max() >= states:
+        raise ShapeError(f"failure arcs lead to states from 0 to {states - 1}; -1: there is none")
+    if (machine.input < 0).any():
+        state = int(machine.source[machine.input < 0][0])
+        raise OptionError(f"state {state} has an arc without input: what it fails at is not clear")
+    own = np.argsort(machine.source, kind="stable")
+    cuts = np.searchsorted(machine.source[own], np.arange(states + 1))
+    arcs: list[Ints] = [np.zeros(0, dtype=np.int32)] * states
+    added: list[np.ndarray[tuple[int], np.dtype[np.float64]]] = [np.zeros(0)] * states
+    final, total = machine.final.copy(), 0
+    for state in _nearest_first(ahead.tolist()):
+        mine = own[cuts[state] : cuts[state + 1]].astype(np.int32)
+        more = np.zeros(len(mine))
+        behind = int(ahead[state])
+        if behind >= 0:
+            new = ~np.isin(machine.input[arcs[behind]], machine.input[mine])
+            more = np.append(more, added[behind][new] + price[state])
+            mine = np.append(mine, arcs[behind][new])
+            if final[state] == -np.inf:
+                final[state] = final[behind] + price[state]
+        arcs[state], added[state] = mine, more
+        total += len(mine)
+        if total > MOST_ARCS:
+            raise TooLargeError(
+                f"a machine of {states:,} states over {len(machine.input_symbols):,} labels has "
+                f"more than {MOST_ARCS:,} arcs without failure arcs: give fewer labels"
+            )
+    taken = np.concatenate(arcs) if arcs else np.zeros(0, dtype=np.int32)
+    return replace(
+        machine,
+        source=np.repeat(np.arange(states, dtype=np.int32), [len(x) for x in arcs]),
+        input=machine.input[taken],
+        output=machine.output[taken],
+        target=machine.target[taken],
+        score=machine.score[taken] + np.concatenate(added),
+        final=final,
+    )
+
+
+def _nearest_first(ahead: list[int]) -> list[int]:
+    """Return the states, each behind the one that its failure arc leads to."""
+    order: list[int] = []
+    done = [False] * len(ahead)
+    for state in range(len(ahead)):
+        way: list[int] = []
+        there = set()
+        while state >= 0 and not done[state]:
+            if state in there:
+                names = " → ".join(map(str, [*way[way.index(state) :], state]))
+                raise OptionError(f"failure arcs go in a circle: {names}")
+            way.append(state)
+            there.add(state)
+            state = ahead[state]  # noqa: PLW2901
+        for one in reversed(way):
+            done[one] = True
+        order += reversed(way)
+    return order
+
+
+# --- ARPA files -----------------------------------------------------------------------------------
+
+_BEGIN, _END, _UNKNOWN = "<s>", "</s>", "<unk>"
+_LN10 = math.log(10.0)
+_ZERO = -99.0  # what such files say for log 0
+
+
+class _Gram(NamedTuple):
+    words: tuple[str, ...]
+    score: float
+    backoff: float
+
+
+def read_arpa(path: str | Path, labels: LabelSet | None = None) -> Transducer:
+    """Return the language model of an ARPA file as an acceptor; see `Transducer.lm`."""
+    data = read_file(path)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError("a byte is not UTF-8", path=str(path), line=line) from None
+    try:
+        grams = list(_grams(text))
+    except DataError as error:
+        raise DataError(error.message, path=str(path), line=error.line) from None
+    return _model(grams, labels)
+
+
+class _Lines:
+    """The lines of a file that hold something, with their numbers."""
+
+    def __init__(self, text: str) -> None:
+        lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+        self.last = max(len(lines), 1)
+        self.left = iter([line for line in lines if line[1]])
+        self.number, self.line = 1, ""
+
+    def following(self) -> str:
+        """Return the next line; the empty one behind the last."""
+        self.number, self.line = next(self.left, (self.last, ""))
+        return self.line
+
+    def error(self, problem: str) -> DataError:
+        """Return the error that names the line."""
+        return DataError(problem, line=self.number)
+
+
+def _grams(text: str) -> Iterator[_Gram]:
+    """Give the n-grams of a file."""
+    lines = _Lines(text)
+    while lines.following() != "\\data\\":
+        if not lines.line:
+            raise lines.error("no line \\data\\, expected the language model of an ARPA file")
+    counts = _counts(lines)
+    for order, count in counts.items():
+        if lines.line != f"\\{order}-grams:":
+            raise lines.error(f"{lines.line!r}, expected \\{order}-grams:")
+        for k in range(count):
+            line = lines.following()
+            if line.startswith("\\") or not line:
+                raise lines.error(
+                    f"{k} {order}-grams, but {count} were announced: the file is cut short"
+                )
+            yield _gram(line, order, lines.number, highest=order == len(counts))
+        _ = lines.following()
+    if lines.line != "\\end\\":
+        raise lines.error(f"{lines.line!r}, expected \\end\\: the file is cut short")
+
+
+def _counts(lines: _Lines) -> dict[int, int]:
+    """Return how many n-grams of each order are announced."""
+    counts: dict[int, int] = {}
+    while (line := lines.following()).startswith("ngram "):
+        order, _, count = line[6:].partition("=")
+        if not (order.strip().isdigit() and count.strip().isdigit()):
+            raise lines.error(f"{line!r}, expected ngram ORDER=COUNT")
+        counts[int(order)] = int(count)
+    if not counts or list(counts) != list(range(1, len(counts) + 1)):
+        raise lines.error(f"counts of orders {list(counts)}, expected 1, 2, …")
+    return counts
+
+
+def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
+    fields = line.split()
+    if len(fields) not in ({order + 1} if highest else {order + 1, order + 2}):
+        raise DataError(f"{len(fields)} fields, expected a score and {order} words", line=number)
+    try:
+        score = float(fields[0])
+        backoff = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
+    except ValueError:
+        raise DataError(f"{line[:60]!r}: a score is no number", line=number) from None
+    if not (score < math.inf and backoff < math.inf):
+        raise DataError(f"{line[:60]!r}: a score is NaN or infinite", line=number)
+    return _Gram(
+        tuple(fields[1 : order + 1]),
+        score * _LN10 if score > _ZERO else -math.inf,
+        backoff * _LN10 if backoff > _ZERO else -math.inf,
+    )
+
+
+def _model(grams: list[_Gram], labels: LabelSet | None) -> Transducer:
+    """Return the acceptor of a back-off model: states are contexts, failure arcs shorten them."""
+    known = [gram.words[0] for gram in grams if len(gram.words) == 1]
+    symbols = tuple(word for word in dict.fromkeys(known) if word not in {_BEGIN, _END})
+    if labels is not None:
+        symbols = label_tuple(labels, error=LabelError)
+    reads: dict[str, list[int]] = {}
+    for k, label in enumerate(symbols):
+        reads.setdefault(label if label in known else _UNKNOWN, []).append(k)
+    contexts = {(): 0.0} | {gram.words[:-1]: 0.0 for gram in grams}
+    contexts |= {gram.words: gram.backoff for gram in grams if gram.backoff}
+    contexts |= {gram.words: gram.backoff for gram in grams if gram.words in contexts}
+    start = max((c for c in ((), (_BEGIN,)) if c in contexts), key=len)
+    order = [start, *(context for context in contexts if context != start)]
+    number = {context: k for k, context in enumerate(order)}
+
+    def longest(words: tuple[str, ...]) -> int:
+        return next(number[words[k:]] for k in range(len(words) + 1) if words[k:] in number)
+
+    final = np.full(len(order), -np.inf)
+    rows: list[tuple[int, int, int, float]] = []
+    for words, score, _ in grams:
+        state, last = number[words[:-1]], words[-1]
+        if last == _END:
+            final[state] = score
+        elif last != _BEGIN:
+            to = longest(words)
+            rows += [(state, k, to, score) for k in reads.get(last, ())]
+    table = np.asarray([row[:3] for row in rows], dtype=np.int32).reshape(-1, 3)
+    source, read, target = np.ascontiguousarray(table.T)
+    machine = Transducer(
+        source=source,
+        input=read,
+        output=read,
+        target=target,
+        score=np.asarray([row[3] for row in rows], dtype=np.float64),
+        final=final,
+        input_symbols=symbols,
+        output_symbols=symbols,
+        tape=None,
+    )
+    ahead = [longest(context[1:]) if context else -1 for context in order]
+    price = [contexts[context] if context else 0.0 for context in order]
+    return expanded(machine, ahead, price)
