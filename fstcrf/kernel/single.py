@@ -80,6 +80,33 @@ class SentenceGraph:
         check(status, "viterbi")
         return path
 
+    def best(self, node: Floats) -> tuple[Ints, float, float]:
+        """Return the best path of one sentence, int32 [T], its score and log Z."""
+        inputs, work, _keep = self._sentence(node)
+        path, sums = np.empty(len(node), dtype=np.int32), ffi.new("double[2]")
+        status = lib.fc_machine_best(*inputs, ffi.from_buffer("int32_t[]", path), sums, work)
+        check(status, "best path")
+        where = ffi.new("int64_t *")
+        status = lib.fc_machine_log_partition(*inputs, lib.FC_AUTO, sums + 1, work, where)
+        check(status, "log Z")
+        return path, sums[0], sums[1]
+
+    def nbest(self, node: Floats, n: int, within: float) -> tuple[list[float], Ints]:
+        """Return the scores of the n best paths, falling, and the paths, int32 [n, T].
+
+        Paths that score so much less than the best one are left out: there may be fewer.
+        """
+        inputs, work, _keep = self._sentence(node)
+        path, count = np.empty((n, len(node)), dtype=np.int32), ffi.new("int64_t *")
+        score = ffi.new("double[]", n)
+        queue = np.empty(lib.fc_queue_size(inputs[0], n, len(node)))
+        status = lib.fc_machine_nbest(
+            *(*inputs, n, ffi.NULL, within, ffi.from_buffer("int32_t[]", path), score, count),
+            *(work, ffi.from_buffer("double[]", queue)),
+        )
+        check(status, "n best paths")
+        return ffi.unpack(score, count[0]), path
+
     def forward_backward(self, node: Floats) -> tuple[float, Floats]:
         """Return log Z and the probability of each state, float64 [T, S], of a sentence."""
         inputs, work, _keep = self._sentence(node)

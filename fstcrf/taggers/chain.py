@@ -34,12 +34,20 @@ from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.incumbents import Incumbents
 from fstcrf.taggers.jointmodel import JointModel
 from fstcrf.taggers.known import Known, Request
-from fstcrf.taggers.model.reading import Data, Run, SentenceLike, answered, runs_of
+from fstcrf.taggers.model.reading import (
+    Data,
+    Run,
+    SentenceLike,
+    answered,
+    as_sentences,
+    is_short,
+    runs_of,
+)
 from fstcrf.taggers.search import ChainRule, Search
-from fstcrf.taggers.stages import possible_lengths, repeated, with_tape
-from fstcrf.text.corpus import Corpus
+from fstcrf.taggers.stages import Stage, possible_lengths, repeated, with_tape
+from fstcrf.text.corpus import Corpus, Sentence
 
-__all__ = ["ChainSentence", "best", "decode", "no_path"]
+__all__ = ["ChainSentence", "best", "decode", "no_path", "tag_one"]
 
 
 _T = TypeVar("_T", bound=np.generic)
@@ -190,6 +198,73 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
         score = rule.score(corpus.select(legal), ids)
         found.put(legal, score, [ids[rule.order[k]] for k in rule.shown])
     return found
+
+
+# --- The best labels of one sentence --------------------------------------------------------------
+
+_FIRST, _WITHIN = 16, 2.0  # labellings of the first tape that are looked at, nats below its best
+_LATER = 4  # of a later tape: no more than `Search` looks at
+
+
+def tag_one(composition: JointModel, sentence: SentenceLike) -> tuple[list[str], ...] | None:
+    """Return the best labels of a sentence, with less to do around the kernel than a `Search` has.
+
+    It goes from tagger to tagger, depth first, by the bound of a search. None where that is not
+    proven to be the best after few labellings, or where the sentence or the taggers need more.
+    """
+    stages = composition.stages if composition.budget is None else ()
+    if not stages or any(stage.single is None for stage in stages):
+        return None
+    columns = max((tagger.columns for tagger in composition.taggers), key=len)
+    if any(tagger.columns != columns[: len(tagger.columns)] for tagger in composition.taggers):
+        return None
+    (one,) = as_sentences([sentence], columns)
+    if not all(is_short(stage.tagger.index, one) for stage in stages):
+        return None
+    _, paths = _best_after(stages, one, (), 0.0, -np.inf)
+    if paths is None:
+        return None
+    labels = {
+        stage.tagger.tape: [stage.tagger.labels[i] for i in path.tolist()]
+        for stage, path in zip(stages, paths, strict=True)
+    }
+    return tuple(labels[tape] for tape in composition.tapes)
+
+
+def _best_after(
+    stages: Sequence[Stage],
+    sentence: Sentence,
+    before: tuple[Ints, ...],
+    base: float,
+    least: float,
+) -> tuple[float, tuple[Ints, ...] | None]:
+    """Return the score and paths of the best labelling after a prefix that scores `base`.
+
+    Without paths where none exceeds `least`, and +inf where that would take a search to know.
+    """
+    stage, graph = stages[len(before)], stages[len(before)].single
+    assert graph is not None  # noqa: S101 (the caller has looked)
+    node = stage.of_one(sentence, before)
+    if len(before) == len(stages) - 1:
+        path, score, log_z = graph.best(node)
+        total = base + score - log_z
+        return (total, (*before, path)) if total > least else (least, None)
+    n, within = (_LATER, np.inf) if before else (_FIRST, _WITHIN)
+    scores, ranked = graph.nbest(node, n + 1, within)
+    base -= graph.best(node)[2] if before else 0.0  # the first log Z is the same for all
+    bounds = [*scores, scores[0] - within][: n + 1]
+    best, found = least, None
+    for rank, bound in enumerate(bounds):
+        if base + bound <= best:
+            return best, found
+        if rank == min(n, len(scores)):
+            return np.inf, None
+        path = ranked[rank]
+        best, paths = _best_after(stages, sentence, (*before, path), base + bound, best)
+        if best == np.inf:
+            return best, None
+        found = paths or found
+    return best, found
 
 
 # --- Other questions about one sentence -----------------------------------------------------------

@@ -113,8 +113,8 @@ def _check_lengths(machine: openfst.Machine, name: str) -> None:
     number = int(symbol[half[0]])
     text = repr(table[number]) if table else f"symbol {number}"
     raise DataError(
-        f"the {name} is not length-preserving: an arc {does} {text} and {does_not} nothing; every "
-        "arc must read one label and write one"
+        f"the {name} is not length-preserving: an arc {does} {text} and {does_not} nothing; a map "
+        "reads and writes one label an arc; tagger @ transducer takes any other"
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import TooLargeError
+from fstcrf.kernel.single import SentenceGraph
 from fstcrf.lazy import made_once
 from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans import Program, scaled
@@ -19,7 +20,9 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers.component import Component, GivenTape, Reading, as_read, bare_chain, pinned
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.potentials import bind
-from fstcrf.text.corpus import Column, Corpus
+from fstcrf.text.corpus import Column, Corpus, Sentence
+from fstcrf.text.features import LiteralIndex
+from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
 
 __all__ = [
@@ -229,6 +232,27 @@ class Stage:
         static = not (self.fixed or self.fixed_columns) and self.free.chains[0].arc is not None
         inside = all(tape.name in self.readings for tape in self.tagger.reads)
         return static and inside and bind(self.tagger, {}).relabels
+
+    @made_once
+    def single(self) -> SentenceGraph | None:
+        """The tagger laid out for sentences that come one at a time; None: these need more."""
+        index, weights = self.tagger.index, self.tagger.weights
+        asks = self.asks or not self.earlier
+        if not (self.moves and asks) or self.conjuncts or self.legal is not self.free:
+            return None
+        if isinstance(index, LiteralIndex) or reads_documents(index.templates):
+            return None
+        return weights.single_dense
+
+    def of_one(self, sentence: Sentence, labels: Sequence[Ints]) -> Floats:
+        """Return the node potentials of a sentence, float64 [T, S], where there is a `single`.
+
+        `labels`, int32 [T], are those of each earlier tape.
+        """
+        of = {tagger.tape: mine for tagger, mine in zip(self.earlier, labels, strict=True)}
+        seen = [self.readings[tape.name] for tape in self.tagger.reads]
+        ids = [reading.seen(of[reading.tape]) for reading in seen]
+        return bind(self.tagger, {}).of_one(sentence, ids)
 
     # --- Answers ------------------------------------------------------------------------------
 

@@ -372,6 +372,22 @@ class JointCRF(JointModel, Composition[LabelsT]):
 
     # --- One sentence -------------------------------------------------------------------------
 
+    def tag(
+        self,
+        sentence: SentenceLike,
+        *,
+        forced: JointForced | None = None,
+        bias: JointBias | None = None,
+        search: Search | None = None,
+        budget: int | Budget | None = None,
+    ) -> LabelsT:
+        """Return the best labels of one sentence, a list for each tape; as for `Tagger.tag`."""
+        plain = forced is None and bias is None and search is None and budget is None
+        found = chain.tag_one(self, sentence) if plain and self.conditional else None
+        if found is not None:
+            return cast("LabelsT", found)
+        return super().tag(sentence, forced=forced, bias=bias, search=search, budget=budget)
+
     def scored(
         self, sentence: SentenceLike, forced: JointForced | None, bias: JointBias | None
     ) -> Scored:

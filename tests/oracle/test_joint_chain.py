@@ -18,7 +18,7 @@ from fstcrf.kernel import Budget
 from fstcrf.lattices import Path
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
-from fstcrf.taggers.chain import best
+from fstcrf.taggers.chain import best, tag_one
 from fstcrf.taggers.jointmodel import BUDGET
 from fstcrf.taggers.prefixes import Around, Prefixes
 from fstcrf.taggers.search import ChainRule
@@ -46,6 +46,22 @@ def chained(parts: list[CRF], **options: object) -> JointCRF:
 def ranked(composition: JointCRF, sentence: Any, n: int = 1, **options: Any) -> list[Path]:
     (paths,) = composition.nbest_all([sentence], n, **options)
     return paths
+
+
+@pytest.mark.parametrize("weights", [None, (0.7, 1.5)])
+def test_a_sentence_alone_is_tagged_as_among_others(weights: tuple[float, ...] | None) -> None:
+    """Whether it goes depth first, or needs the search: the answer is the same."""
+    shapes = [("pair", 2), ("three in a row", 3), ("order 2", 2), ("conditioned arcs", 2)]
+    short = 0
+    for case, size in shapes:
+        several = None if weights is None else (*weights, *[1.0] * (size - 2))
+        composition = chained(taggers(case), weights=several)
+        for sentence, labels in zip(TEST, composition.tag_all(TEST), strict=True):
+            assert composition.tag(sentence) == labels
+            found = tag_one(composition, sentence)
+            assert found in (None, labels)
+            short += found is not None
+    assert (short > 0) == (weights is None)
 
 
 @pytest.mark.parametrize("case", ["pair", "three in a row", "order 2", "conditioned arcs"])

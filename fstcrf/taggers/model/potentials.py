@@ -8,7 +8,7 @@ once. A hashed index has no keys: there every label is tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -23,7 +23,7 @@ from fstcrf.ragged import Ragged
 from fstcrf.taggers.model.model import Model
 from fstcrf.taggers.model.reading import Data, Run, read_corpus, read_sentences, runs_of
 from fstcrf.taggers.model.weights import Cells, Spread
-from fstcrf.text.corpus import Column
+from fstcrf.text.corpus import Column, Sentence
 from fstcrf.text.features import LiteralIndex
 from fstcrf.text.features.derive import Plain, Source
 from fstcrf.text.features.hashed import Hashed
@@ -292,6 +292,23 @@ class Binding:
             return None
         weights = self._model.weights
         return lambda tokens, ids: weights.node(node.at(tokens, self._numbers, ids))
+
+    def of_one(self, sentence: Sentence, ids: Iterable[Ints]) -> Floats:
+        """Return the node potentials of a sentence under labels of the tapes, float64 [T, S].
+
+        Of what `relabels`, for `is_short` sentences, with `weights.single_dense`.
+
+        Parameters
+        ----------
+        sentence : Sentence
+        ids : iterable of int32 [T]
+            Labels of each tape that the model reads.
+        """
+        side, single = self._node_side, self._model.weights.single_dense
+        assert isinstance(side, AttributeTables) and single  # noqa: PT018, S101 (as said above)
+        tapes = zip(self._numbers.items(), ids, strict=True)
+        others = {source: table[mine] for (source, table), mine in tapes if len(table)}
+        return single.potentials(*side.entries(sentence, others), None)
 
     @cached_property
     def _numbers(self) -> dict[Source, Ints]:

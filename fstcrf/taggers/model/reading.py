@@ -109,7 +109,7 @@ def read_sentences(
         return Prepared(lengths, lambda a, b: index.design(literal[a:b]))
     if not isinstance(sentences, Corpus) and len(sentences) == 1:
         sentences = as_sentences(sentences, columns)
-        design = _of_one(index, sentences[0])
+        design = index.of_one(sentences[0]) if is_short(index, sentences[0]) else None
         if design is not None:
             return Prepared([len(sentences[0])], lambda *_: design)
     corpus = read_corpus(index, sentences, columns, reads)
@@ -189,15 +189,22 @@ def read_one(
     return read_sentences(index, [sentence], columns, reads)
 
 
-def _of_one(index: FeatureIndex, sentence: Sentence) -> Design | None:
-    """Return the design of a sentence; None where that needs a corpus, or nothing will do."""
-    names = index.columns
-    if not len(sentence) or not all(name in sentence for name in names):
-        return None
+def is_short(index: FeatureIndex | LiteralIndex, sentence: Sentence) -> bool:
+    """Return whether a sentence has all columns that are read, and can be read without a corpus.
+
+    Raises
+    ------
+    DataError
+        One of these columns has what is no string.
+    """
+    if not len(sentence) or isinstance(index, LiteralIndex):
+        return False
     if any(map(is_surrounding, sentence.columns)):  # it is a part of a document
-        return None
-    _check_strings([sentence], names)
-    return index.of_one(sentence)
+        return False
+    if not all(name in sentence for name in index.columns):
+        return False
+    _check_strings([sentence], index.columns)
+    return True
 
 
 def _with_tape(corpus: Corpus, tape: str) -> Corpus:

@@ -101,6 +101,11 @@ class Weights:
             graph = few
         return SentenceGraph(self._packed, graph)
 
+    @made_once
+    def single_dense(self) -> SentenceGraph | None:
+        """The same with all arcs, of which several best paths are found."""
+        return None if self.single is None else SentenceGraph(self._packed, self.still_graph)
+
     @property
     def has_arc_attributes(self) -> bool:
         """Whether attributes of label pairs have weights."""

@@ -37,6 +37,8 @@ from fstcrf.text.features.reader import (
 )
 from fstcrf.text.features.template import tape_column
 
+_SEEN = 50_000  # strings of a source whose numbers are kept
+
 _FIRING: dict[str, Firing] = {"node": "every", "bos": "first", "eos": "last", "arc": "inner"}
 
 
@@ -79,6 +81,35 @@ class _PlainFamilies:
             for i in self.numbers
         ]
         self.finder = RowFinder(made, reach=reach)
+        # What strings of the columns come to: the words of single sentences come again and again.
+        self._seen: list[dict[str, int]] = [{} for _ in self.sources]
+
+    def codes(
+        self,
+        sentence: Sentence,
+        numbers: Callable[[Source, Sequence[str]], Ints],
+        others: Mapping[Source, Ints],
+    ) -> Ints:
+        """Return the number of each token's string, as `_string_codes` does, int32 [sources, N].
+
+        `others` are those of sources that the sentence has no column for.
+        """
+        codes = np.empty((len(self.sources), len(sentence)), dtype=np.int32)
+        for k, (source, out) in enumerate(zip(self.sources, codes, strict=True)):
+            if source in others:
+                out[:] = others[source]
+                continue
+            strings = sentence[str(root(source))]
+            seen = self._seen[k]
+            if len(seen) > _SEEN:  # threads may read the old one
+                seen = self._seen[k] = {}
+            new = [string for string in strings if string not in seen]
+            if new:
+                make = remembered(source)
+                made = [make(string)[0] for string in new]
+                seen.update(zip(new, numbers(source, made).tolist(), strict=True))
+            out[:] = [seen[string] for string in strings]
+        return codes
 
 
 def _terms(family: Family, packing: Packing, place: dict[Source, int], reach: int) -> list[KeyTerm]:
@@ -102,20 +133,6 @@ def _string_codes(
         plain = isinstance(source, Plain)
         strings = column.values if plain else [made[0] for made in reader.made(source)]
         np.take(numbers(source, strings), column.ids, out=out, mode="clip")
-    return codes
-
-
-def _sentence_codes(
-    sentence: Sentence, sources: Sequence[Source], numbers: Callable[[Source, Sequence[str]], Ints]
-) -> Ints:
-    """Return the number of each token's string, as `_string_codes` does, int32 [sources, N]."""
-    codes = np.empty((len(sources), len(sentence)), dtype=np.int32)
-    for source, out in zip(sources, codes, strict=True):
-        strings = sentence[str(root(source))]
-        if not isinstance(source, Plain):
-            make = remembered(source)
-            strings = [make(string)[0] for string in strings]
-        out[:] = numbers(source, strings)
     return codes
 
 
@@ -239,12 +256,18 @@ class AttributeTables:
 
     def of_one(self, sentence: Sentence) -> SparseRows | None:
         """Return the attributes of every token of a sentence; None where that needs a reader."""
+        return SparseRows(*self.entries(sentence, {}), None, self.n_rows) if self.is_plain else None
+
+    def entries(self, sentence: Sentence, others: Mapping[Source, Ints]) -> tuple[Longs, Ints]:
+        """Return the bounds of a sentence's tokens among its attributes, and the attributes.
+
+        All families are plain. `others`, int32 [N] each, are the numbers of strings of sources
+        that are none of its columns.
+        """
         plain = self._plain
-        if len(plain.numbers) < len(self.families):
-            return None
-        codes = _sentence_codes(sentence, plain.sources, self.vocabularies.numbers)
+        codes = plain.codes(sentence, self.vocabularies.numbers, others)
         rows = plain.finder.rows(codes, np.asarray([0, len(sentence)]))
-        return SparseRows(*compacted(rows), None, self.n_rows)
+        return compacted(rows)
 
     @property
     def is_plain(self) -> bool:
