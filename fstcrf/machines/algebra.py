@@ -27,8 +27,10 @@ MAX_ARCS = 50_000_000
 """Arcs of a composition, before those on no path are dropped."""
 
 MAX_WAYS = 5_000_000
-"""Pairs of states that are joined by arcs without a symbol."""
+"""Ways without a symbol that are made longer by a state between."""
 
+
+_CLOSE = 1e-12  # of rounding: a weight of a cycle that is none
 
 _Columns: TypeAlias = tuple[Array, Array, Array, Array, Floats]  # as the transducer has them
 
@@ -261,10 +263,11 @@ def without_epsilon(machine: Transducer) -> Transducer:
         return trimmed(machine)
     needed = np.zeros(len(machine.final), dtype=bool)
     needed[0] = needed[machine.target[loud]] = True
+    ends = machine.final > -np.inf
+    ends[machine.source[loud]] = True
     rows = [
         (state, reached, score)
-        for state, ways in enumerate(_silent_ways(machine, np.flatnonzero(quiet)))
-        if needed[state]
+        for state, ways in enumerate(_silent_ways(machine, np.flatnonzero(quiet), needed, ends))
         for reached, score in ways.items()
     ]
     own = [(state, state, 0.0) for state in np.flatnonzero(needed).tolist()]
@@ -279,12 +282,15 @@ def without_epsilon(machine: Transducer) -> Transducer:
     return trimmed(made(machine, [part], final))
 
 
-def _silent_ways(machine: Transducer, quiet: Longs) -> list[dict[int, float]]:
+def _silent_ways(
+    machine: Transducer, quiet: Longs, needed: Bools, ends: Bools
+) -> list[dict[int, float]]:
     """Return the states that each one reaches by one silent arc or more, with their weights.
 
-    State after state is let in as one between others (Kleene's algorithm).
+    State after state is let in as one between others (Kleene's algorithm), and left out then where
+    no way that is needed begins or ends.
     """
-    plus, log = _plus(machine), machine.semiring == "log"
+    plus = _plus(machine)
     ways: list[dict[int, float]] = [{} for _ in machine.final]
     before: list[set[int]] = [set() for _ in machine.final]
     columns = (machine.source[quiet], machine.target[quiet], machine.score[quiet])
@@ -293,11 +299,7 @@ def _silent_ways(machine: Transducer, quiet: Longs) -> list[dict[int, float]]:
         before[t].add(s)
     total = len(quiet)
     for k, onward in enumerate(ways):
-        loop = onward.get(k, -np.inf)
-        if loop > (-1e-12 if log else 1e-12):
-            why = "the sum over which is infinite" if log else "which gains each time"
-            raise EpsilonCycleError(f"state {k} has a cycle without symbols {why}")
-        star = -float(np.log1p(-np.exp(loop))) if log else 0.0
+        star = _repeated(onward.get(k, -np.inf), k, log=machine.semiring == "log")
         for s in before[k] - {k} if onward else ():
             ways[s][k] += star
             for t, score in onward.items():
@@ -305,10 +307,24 @@ def _silent_ways(machine: Transducer, quiet: Longs) -> list[dict[int, float]]:
                     ways[s][t] = float(plus(ways[s].get(t, -np.inf), ways[s][k] + score))
                     before[t].add(s)
             total += len(onward)
+            if not ends[k]:
+                del ways[s][k]
         ways[k] = {t: score + star for t, score in onward.items()}
+        if not needed[k]:
+            for t in ways[k]:
+                before[t].discard(k)
+            ways[k] = {}
         if total > MAX_WAYS:
             raise TooLargeError(f"more than {MAX_WAYS:,} ways without symbols between states")
     return ways
+
+
+def _repeated(loop: float, state: int, *, log: bool) -> float:
+    """Return the weight of going round a cycle any number of times."""
+    if loop > (-_CLOSE if log else _CLOSE):
+        why = "the sum over which is infinite" if log else "which gains each time"
+        raise EpsilonCycleError(f"state {state} has a cycle without symbols {why}")
+    return -float(np.log1p(-np.exp(loop))) if log else 0.0
 
 
 # --- Parts ----------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ import numpy as np
 
 from fstcrf.arrays import Array, Floats, Longs
 from fstcrf.errors import TooLargeError
-from fstcrf.kernel.acyclic import connected, topological
+from fstcrf.kernel.acyclic import topological
 from fstcrf.lazy import memoised
+from fstcrf.machines.algebra import trimmed
 from fstcrf.machines.grammar.automata import (
     MAX_STATES,
     Automaton,
@@ -52,8 +53,8 @@ def single(machine: Transducer) -> Single:
     """Return a machine with the same best runs, and one for each pair of strings."""
     if machine.semiring == "log" or _deterministic(machine):
         return Single(machine)
-    trimmed = _trimmed(machine)
-    string = _taken_apart(trimmed)
+    useful = trimmed(machine)
+    string = _taken_apart(useful)
     try:
         witness = ambiguous(string)
     except TooLargeError as error:
@@ -61,7 +62,7 @@ def single(machine: Transducer) -> Single:
     else:
         if witness is None:
             return Single(machine)
-        names = (*trimmed.input_symbols, *trimmed.output_symbols)
+        names = (*useful.input_symbols, *useful.output_symbols)
         several = f"it has several runs over {sequence_shown([names[x] for x in witness])}"
     forms = [
         _joined(found, machine, backwards=backwards)
@@ -81,18 +82,6 @@ def single(machine: Transducer) -> Single:
 def _deterministic(machine: Transducer) -> bool:
     place = machine.source.astype(np.int64) * (len(machine.input_symbols) + 1) + machine.input
     return bool((machine.input >= 0).all()) and len(np.unique(place)) == len(place)
-
-
-def _trimmed(machine: Transducer) -> Transducer:
-    """Return the machine with the arcs that lie on a path alone, in the order of their sources."""
-    arcs = np.flatnonzero(machine.score > -np.inf)
-    arcs = arcs[np.argsort(machine.source[arcs], kind="stable")]
-    row = Ragged.from_rows(machine.source[arcs], len(machine.final)).offsets
-    useful = connected(row, machine.target[arcs], 0, machine.final > -np.inf)
-    arcs = arcs[useful[machine.source[arcs]] & useful[machine.target[arcs]]]
-    names = ("source", "input", "output", "target", "score")
-    columns = {name: getattr(machine, name)[arcs] for name in names}
-    return replace(machine, **columns, final=np.where(useful, machine.final, -np.inf))
 
 
 def _taken_apart(machine: Transducer) -> Automaton:

@@ -22,6 +22,7 @@ from fstcrf.machines.algebra import (
     trimmed,
     without_epsilon,
 )
+from fstcrf.machines.grammar.acceptor import Acceptor, minimise
 from fstcrf.machines.grammar.automata import MAX_STATES, Automaton, subsets
 from fstcrf.machines.transducer import Transducer
 from fstcrf.ragged import Ragged
@@ -109,6 +110,24 @@ def _summed_subsets(steps: _Steps, machine: Transducer, limit: int) -> tuple[_Ro
 
 def _key(subset: dict[int, float]) -> tuple[tuple[int, float], ...]:
     return tuple(sorted((state, round(rest, _DIGITS)) for state, rest in subset.items()))
+
+
+def minimised(machine: Transducer) -> Transducer:
+    """Return the smallest deterministic acceptor that gives the same weights.
+
+    Weights may lie at other places of a path. Errors are those of `determinised`.
+    """
+    whole = determinised(machine)
+    target = np.full((len(whole.final), len(whole.input_symbols)), -1, dtype=np.int32)
+    score = np.zeros(target.shape)
+    target[whole.source, whole.input] = whole.target
+    score[whole.source, whole.input] = whole.score
+    small = minimise(Acceptor(("",), (whole.input_symbols,), target, score, whole.final))
+    source, symbol = np.nonzero(small.target >= 0)
+    scores = np.zeros(small.target.shape) if small.score is None else small.score
+    arcs = source, symbol
+    part = source, symbol, symbol, small.target[arcs], scores[arcs]
+    return made(whole, [part], small.final)
 
 
 # --- Without weights ------------------------------------------------------------------------------

@@ -191,6 +191,10 @@ class Transducer:
         """
         return languages.determinised(self)
 
+    def minimize(self) -> Transducer:
+        """Return the smallest deterministic acceptor with the same weights; see `determinize`."""
+        return languages.minimised(self)
+
     def support(self) -> Transducer:
         """Return it without weights: 0 for all that it gives one. It is tropical."""
         return algebra.support(self)
@@ -201,11 +205,11 @@ class Transducer:
 
     def witness(self, other: Transducer) -> tuple[str, ...] | None:
         """Return a shortest string that one acceptor alone accepts, weights aside; None: none."""
-        return languages.witness(self, other)
+        return languages.witness(self, _operand(other))
 
     def equivalent(self, other: Transducer) -> bool:
         """Tell whether two acceptors without weights accept the same strings."""
-        return languages.equivalent(self, other)
+        return languages.equivalent(self, _operand(other))
 
     def sample(self, n: int, *, seed: int = 0) -> list[tuple[str, ...]]:
         """Return random strings of an acceptor; of each state all ways are as likely."""
@@ -588,7 +592,7 @@ class Transducer:
 def _operand(other: object) -> Transducer:
     if not isinstance(other, Transducer):
         raise OptionError(
-            f"{type(other).__name__}: only a transducer goes together with one by |, +, & or -"
+            f"{type(other).__name__}: only transducers go together, by |, +, &, - and witness"
         )
     return other
 

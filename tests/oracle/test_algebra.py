@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-from fstcrf import Transducer
+from fstcrf import Lattice, Transducer
 from fstcrf.errors import EpsilonCycleError, NoPathError, OptionError, TooLargeError
 from fstcrf.machines import algebra
 from fstcrf.machines.transducer import Semiring
@@ -223,6 +223,19 @@ def composition(rng: Any, semiring: Semiring) -> None:
     check_same(table(found, 3), together(semiring, rows))
 
 
+def composition_behind_a_lattice(rng: Any, semiring: Semiring) -> None:
+    """In one step or in two; of tropical machines the best path counts."""
+    one = random(rng, semiring, acyclic=True)
+    other = random(rng, semiring, tape="then", acyclic=True, symbols=(WRITTEN, ("u",)))
+    length = int(rng.integers(0, 3))
+    lattice = Lattice.from_arrays(READ, rng.normal(size=(length, 2)))
+    both = lattice @ one @ other, lattice @ (one @ other)
+    totals = [x.log_partition() for x in both]
+    if semiring == "tropical" and totals[0] > -np.inf:
+        totals = [x.best().score for x in both]
+    np.testing.assert_allclose(totals[0], totals[1], atol=1e-9)
+
+
 def intersection(rng: Any, semiring: Semiring) -> None:
     one, other = (random(rng, semiring, tape=None, symbols=(x, x)) for x in (READ, ("b", "a", "c")))
     first, second = table(one, 3), table(other, 3)
@@ -246,6 +259,21 @@ def determinisation(rng: Any, semiring: Semiring) -> None:
             found.input
         )
         check_same(table(found, 4), table(machine, 4))
+
+
+def minimisation(rng: Any, semiring: Semiring) -> None:
+    """Of a language as many states as there are different futures of its strings."""
+    one = random(rng, semiring, tape=None, acyclic=True)
+    again = one.reverse().determinize().reverse()
+    small = one.minimize()
+    check_same(table(small, 4), table(one, 4))
+    assert len(small.final) == len(again.minimize().final) <= len(one.determinize().final)
+    cyclic = language(rng, "tropical")
+    small, accepted = cyclic.minimize(), {string for string, _ in table(cyclic, 5)}
+    check_same(table(small, 4), table(cyclic, 4))
+    begins, ends = strings(READ, 3), strings(READ, 2)  # enough for 4 states
+    futures = {frozenset(s for s in ends if (*begin, *s) in accepted) for begin in begins}
+    assert len(small.final) > 4 or len(small.final) == max(1, len(futures - {frozenset()}))
 
 
 def complement(rng: Any, semiring: Semiring) -> None:
@@ -307,8 +335,9 @@ def samples(rng: Any, semiring: Semiring) -> None:
 
 
 LAWS: tuple[Law, ...] = (
-    union, concatenation, closure, inversion, projection, reversal, composition, intersection,
-    without_epsilon, determinisation, complement, difference, support, shortest, witness, samples,
+    union, concatenation, closure, inversion, projection, reversal, composition,
+    composition_behind_a_lattice, intersection, without_epsilon, determinisation, minimisation,
+    complement, difference, support, shortest, witness, samples,
 )  # fmt: skip
 
 
@@ -379,7 +408,7 @@ RELATION = Transducer.from_text("0 1 a x\n1", tape="out")
             "reads tape 'in', the first one writes 'out'",
         ),
         (lambda: RELATION @ 3, OptionError, "lattice @ transducer"),
-        (lambda: RELATION | 3, OptionError, "int: only a transducer"),
+        (lambda: RELATION | 3, OptionError, "int: only transducers"),
         (lambda: acceptor("0 1 a\n").sample(1), NoPathError, "nothing to sample"),
         (
             lambda: acceptor("0 1 <eps> -1\n1 0 <eps>\n1").determinize(),
