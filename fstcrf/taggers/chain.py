@@ -252,19 +252,22 @@ def _best_after(
     n, within = (_LATER, np.inf) if before else (_FIRST, _WITHIN)
     scores, ranked = graph.nbest(node, n + 1, within)
     base -= graph.best(node)[2] if before else 0.0  # the first log Z is the same for all
-    bounds = [*scores, scores[0] - within][: n + 1]
-    best, found = least, None
-    for rank, bound in enumerate(bounds):
+    best, found, rank = least, None, 0
+    while True:
+        bound = scores[rank] if rank < len(scores) else scores[0] - within
         if base + bound <= best:
             return best, found
-        if rank == min(n, len(scores)):
+        if rank == n:
             return np.inf, None
+        if rank == len(scores):  # what is so far below the best counts, too
+            within = np.inf
+            scores, ranked = graph.nbest(node, n + 1, within)
+            continue
         path = ranked[rank]
         best, paths = _best_after(stages, sentence, (*before, path), base + bound, best)
         if best == np.inf:
             return best, None
-        found = paths or found
-    return best, found
+        found, rank = paths or found, rank + 1
 
 
 # --- Other questions about one sentence -----------------------------------------------------------
