@@ -28,11 +28,12 @@ from fstcrf.arguments import whole_number
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError, TooLargeError
 from fstcrf.lattices import Answer
+from fstcrf.machines.plans import warn_unproven
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import batches
 from fstcrf.taggers.batches import as_corpus, check_empty
 from fstcrf.taggers.incumbents import Incumbents
-from fstcrf.taggers.jointmodel import JointModel
+from fstcrf.taggers.jointmodel import BUDGET, JointModel
 from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model.reading import (
     Data,
@@ -202,15 +203,15 @@ def _legal(rule: ChainRule, corpus: Corpus, bound: Floats) -> Incumbents:
 
 # --- The best labels of one sentence --------------------------------------------------------------
 
-_FIRST, _WITHIN = 16, 2.0  # labellings of the first tape that are looked at, nats below its best
+_WITHIN = 2.0  # labellings of the first tape that are so many nats below its best are ranked late
 _LATER = 4  # of a later tape: no more than `Search` looks at
 
 
 def tag_one(composition: JointModel, sentence: SentenceLike) -> tuple[list[str], ...] | None:
     """Return the best labels of a sentence, with less to do around the kernel than a `Search` has.
 
-    It goes from tagger to tagger, depth first, by the bound of a search. None where that is not
-    proven to be the best after few labellings, or where the sentence or the taggers need more.
+    It goes from tagger to tagger, depth first, by the bound of a search. None where few
+    labellings do not settle what a search would answer, or the sentence or the taggers need more.
     """
     stages = composition.stages if composition.budget is None else ()
     if not stages or any(stage.single is None for stage in stages):
@@ -249,22 +250,28 @@ def _best_after(
         path, score, log_z = graph.best(node)
         total = base + score - log_z
         return (total, (*before, path)) if total > least else (least, None)
-    n, within = (_LATER, np.inf) if before else (_FIRST, _WITHIN)
+    n, within = (_LATER, np.inf) if before else (BUDGET, _WITHIN)
     scores, ranked = graph.nbest(node, n + 1, within)
     base -= graph.best(node)[2] if before else 0.0  # the first log Z is the same for all
-    bounds = [*scores, scores[0] - within][: n + 1]
-    best, found = least, None
-    for rank, bound in enumerate(bounds):
+    best, found, rank = least, None, 0
+    while True:
+        bound = scores[rank] if rank < len(scores) else scores[0] - within
         if base + bound <= best:
             return best, found
-        if rank == min(n, len(scores)):
-            return np.inf, None
+        if rank == n:
+            if before or len(stages) > 2:
+                return np.inf, None
+            warn_unproven(1, 1)  # a search would not look further
+            return best, found
+        if rank == len(scores):  # what is so far below the best counts, too
+            within = np.inf
+            scores, ranked = graph.nbest(node, n + 1, within)
+            continue
         path = ranked[rank]
         best, paths = _best_after(stages, sentence, (*before, path), base + bound, best)
         if best == np.inf:
             return best, None
-        found = paths or found
-    return best, found
+        found, rank = paths or found, rank + 1
 
 
 # --- Other questions about one sentence -----------------------------------------------------------

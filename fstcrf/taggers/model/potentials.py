@@ -25,7 +25,7 @@ from fstcrf.taggers.model.reading import Data, Run, read_corpus, read_sentences,
 from fstcrf.taggers.model.weights import Cells, Spread
 from fstcrf.text.corpus import Column, Sentence
 from fstcrf.text.features import LiteralIndex
-from fstcrf.text.features.derive import Plain, Source
+from fstcrf.text.features.derive import Plain, Source, root
 from fstcrf.text.features.hashed import Hashed
 from fstcrf.text.features.reader import Reader
 from fstcrf.text.features.tables import AttributeTables, Predicates, TokenRows, divided, is_constant
@@ -306,9 +306,14 @@ class Binding:
         """
         side, single = self._node_side, self._model.weights.single_dense
         assert isinstance(side, AttributeTables) and single  # noqa: PT018, S101 (as said above)
-        tapes = zip(self._numbers.items(), ids, strict=True)
-        others = {source: table[mine] for (source, table), mine in tapes if len(table)}
+        tapes = zip(self._columns, ids, strict=True)
+        others = {column: table[mine] for (column, table), mine in tapes if len(table)}
         return single.potentials(*side.entries(sentence, others), None)
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, Ints]]:
+        """The columns of the tapes that are read, and the `_numbers` of their labels."""
+        return [(str(root(source)), table) for source, table in self._numbers.items()]
 
     @cached_property
     def _numbers(self) -> dict[Source, Ints]:

@@ -82,29 +82,30 @@ class _PlainFamilies:
         ]
         self.finder = RowFinder(made, reach=reach)
         # What strings of the columns come to: the words of single sentences come again and again.
+        self._columns = [str(root(source)) for source in self.sources]
         self._seen: list[dict[str, int]] = [{} for _ in self.sources]
 
     def codes(
         self,
         sentence: Sentence,
         numbers: Callable[[Source, Sequence[str]], Ints],
-        others: Mapping[Source, Ints],
+        others: Mapping[str, Ints],
     ) -> Ints:
         """Return the number of each token's string, as `_string_codes` does, int32 [sources, N].
 
-        `others` are those of sources that the sentence has no column for.
+        `others` are those of columns that the sentence does not have, by name.
         """
         codes = np.empty((len(self.sources), len(sentence)), dtype=np.int32)
-        for k, (source, out) in enumerate(zip(self.sources, codes, strict=True)):
-            if source in others:
-                out[:] = others[source]
+        for k, (column, out) in enumerate(zip(self._columns, codes, strict=True)):
+            if column in others:
+                out[:] = others[column]
                 continue
-            strings = sentence[str(root(source))]
-            seen = self._seen[k]
+            strings, seen = sentence[column], self._seen[k]
             if len(seen) > _SEEN:  # threads may read the old one
                 seen = self._seen[k] = {}
             new = [string for string in strings if string not in seen]
             if new:
+                source = self.sources[k]
                 make = remembered(source)
                 made = [make(string)[0] for string in new]
                 seen.update(zip(new, numbers(source, made).tolist(), strict=True))
@@ -258,11 +259,11 @@ class AttributeTables:
         """Return the attributes of every token of a sentence; None where that needs a reader."""
         return SparseRows(*self.entries(sentence, {}), None, self.n_rows) if self.is_plain else None
 
-    def entries(self, sentence: Sentence, others: Mapping[Source, Ints]) -> tuple[Longs, Ints]:
+    def entries(self, sentence: Sentence, others: Mapping[str, Ints]) -> tuple[Longs, Ints]:
         """Return the bounds of a sentence's tokens among its attributes, and the attributes.
 
-        All families are plain. `others`, int32 [N] each, are the numbers of strings of sources
-        that are none of its columns.
+        All families are plain. `others`, int32 [N] each, are the numbers of strings of columns
+        that it does not have, by name.
         """
         plain = self._plain
         codes = plain.codes(sentence, self.vocabularies.numbers, others)
