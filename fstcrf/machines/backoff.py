@@ -181,7 +181,10 @@ def _counts(lines: _Lines) -> dict[int, int]:
 def _gram(line: str, order: int, number: int, *, highest: bool) -> _Gram:
     fields = line.split()
     if len(fields) not in ({order + 1} if highest else {order + 1, order + 2}):
-        raise DataError(f"{len(fields)} fields, expected a score and {order} words", line=number)
+        last = ", of the highest order without a back-off" if highest else ""
+        raise DataError(
+            f"{len(fields)} fields, expected a score and {order} words{last}", line=number
+        )
     try:
         score = float(fields[0])
         backoff = float(fields[order + 1]) if len(fields) > order + 1 else 0.0

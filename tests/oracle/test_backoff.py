@@ -141,6 +141,10 @@ FILES: dict[str, tuple[str, str]] = {
     "another order": (arpa(GRAMS).replace("\\2-grams:", "\\4-grams:"), "expected .2-grams"),
     "no number": (arpa(GRAMS).replace("-0.6", "x"), "a score is no number"),
     "NaN": (arpa(GRAMS).replace("-0.6", "nan"), "NaN"),
+    "a back-off at the end": (
+        arpa(GRAMS).replace("-0.5\ta b a", "-0.5\ta b a\t-0.1"),
+        "5 fields, .* 3 words, of the highest order without a back-off",
+    ),
     "too many words": (arpa(GRAMS).replace("-0.6\ta", "-0.6\ta b c d"), "6 fields|fields, expect"),
 }
 
