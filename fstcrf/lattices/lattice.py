@@ -32,17 +32,17 @@ from fstcrf.machines.plans import Plan, Search
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import composition, constructors, drawings, transduced
+    from fstcrf.lattices import composition, constructors, transduced
     from fstcrf.machines import openfst
     from fstcrf.machines import transducer as transducers
     from fstcrf.machines.transducer import Transducer
 else:  # a tagger that is loaded does not wait for what few calls need
     composition = LazyModule("fstcrf.lattices.composition")
     constructors = LazyModule("fstcrf.lattices.constructors")
-    drawings = LazyModule("fstcrf.lattices.drawings")
     transduced = LazyModule("fstcrf.lattices.transduced")
     openfst = LazyModule("fstcrf.machines.openfst")
     transducers = LazyModule("fstcrf.machines.transducer")
+drawings = LazyModule("fstcrf.ext.pictures.lattices")
 
 
 class Lattice(Questions[LabelsT_co, ArrayT_co]):

@@ -19,9 +19,9 @@ else:  # who loads a CRF does not wait for them
     segmental = LazyModule("fstcrf.taggers.segmental")
 
 # Readers of the ring, by name: the core imports none of it.
-foreign: Any = LazyModule("fstcrf.ext.foreign")
-tokens: Any = LazyModule("fstcrf.ext.tokens")
-words: Any = LazyModule("fstcrf.ext.words.tagger")
+foreign = LazyModule("fstcrf.ext.foreign")
+tokens = LazyModule("fstcrf.ext.tokens")
+words = LazyModule("fstcrf.ext.words.tagger")
 
 _WORDS = "fstcrf-words"
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Search
     from fstcrf.text.corpus import Column
 
-segmental: Any = LazyModule("fstcrf.taggers.segmental")  # these stand on this
-words: Any = LazyModule("fstcrf.ext.words.tagger")
-transduced: Any = LazyModule("fstcrf.lattices.transduced")
+segmental = LazyModule("fstcrf.taggers.segmental")  # these stand on this
+words = LazyModule("fstcrf.ext.words.tagger")
+transduced = LazyModule("fstcrf.lattices.transduced")
 
 KIND, VERSION = PRODUCT, 1
 

@@ -1,0 +1,1 @@
+"""Pictures that ``draw`` of lattices, grammars and topologies writes as SVG."""
