@@ -26,14 +26,16 @@ def importer(
 ) -> tuple[list[str], Callable[[str], object]]:
     """Return ``__all__`` and ``__getattr__`` (PEP 562) of a package whose names are imported late.
 
-    `names` are the public ones of each submodule, separated by spaces. Submodules need not be
-    named: each is an attribute of its package.
+    `names` are the public ones of each submodule, or module of the ring by its full name, separated
+    by spaces. Submodules need not be named: each is an attribute of its package.
     """
     home = {name: module for module, listed in names.items() for name in listed.split()}
 
     def find(name: str) -> object:
         if name in home:
-            value: object = getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+            inside, module = not home[name].startswith("fstcrf."), home[name]
+            module = f"{package}.{module}" if inside else module
+            value: object = getattr(importlib.import_module(module), name)
         else:
             value = _submodule(package, name)
         setattr(sys.modules[package], name, value)

@@ -9,13 +9,14 @@ from fstcrf.errors import ModelFileError
 from fstcrf.files import path_name
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, PRODUCT, SEGMENTS, WORDS, file_kind, is_native, read_head
-from fstcrf.taggers import Tagger, pipelines
+from fstcrf.taggers import Tagger
 from fstcrf.taggers import load as load_own
 
 if TYPE_CHECKING:
-    from fstcrf.taggers import product, segmental
+    from fstcrf.taggers import pipelines, product, segmental
 else:  # who loads a CRF does not wait for them
     product = LazyModule("fstcrf.taggers.product")
+    pipelines = LazyModule("fstcrf.taggers.pipelines")
     segmental = LazyModule("fstcrf.taggers.segmental")
 
 # Readers of the ring, by name: the core imports none of it.

@@ -15,9 +15,9 @@ import pytest
 import fstcrf
 from fstcrf.constraints import at_most, label
 from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.ext.segments import files
 from fstcrf.storage import read_arrays, write_arrays
 from fstcrf.taggers import jointmodel
-from fstcrf.taggers.segmental import files
 from tests.support.joint_cases import TEST, taggers
 from tests.support.odd_files import ODD, changed, odd_arrays, places
 from tests.unit import test_model_file

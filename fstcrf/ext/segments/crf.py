@@ -16,6 +16,21 @@ from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.ext.segments import files
+from fstcrf.ext.segments.files import SavedSegmentCRF, SegmentRecord
+from fstcrf.ext.segments.gold import (
+    OnMissing,
+    gold_segments,
+    length_limits,
+    present_segments,
+)
+from fstcrf.ext.segments.likelihood import (
+    SegmentProblem,
+    SegmentSpace,
+    segment_optimiser,
+    supported_cells,
+)
+from fstcrf.ext.segments.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
@@ -30,21 +45,6 @@ from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.product import Product
-from fstcrf.taggers.segmental import files
-from fstcrf.taggers.segmental.files import SavedSegmentCRF, SegmentRecord
-from fstcrf.taggers.segmental.gold import (
-    OnMissing,
-    gold_segments,
-    length_limits,
-    present_segments,
-)
-from fstcrf.taggers.segmental.likelihood import (
-    SegmentProblem,
-    SegmentSpace,
-    segment_optimiser,
-    supported_cells,
-)
-from fstcrf.taggers.segmental.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.taggers.spelling import Spelling
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme

@@ -11,9 +11,9 @@ import numpy as np
 
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.ext.segments.likelihood import ROLES, SegmentSpace
+from fstcrf.ext.segments.phrases import PhraseTable, SegmentFeatures
 from fstcrf.storage import SEGMENTS, read_arrays
-from fstcrf.taggers.segmental.likelihood import ROLES, SegmentSpace
-from fstcrf.taggers.segmental.phrases import PhraseTable, SegmentFeatures
 from fstcrf.text.corpus import named_scheme
 from fstcrf.text.features import FeatureIndex
 
