@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
 
-__all__ = ["LatticeCRF", "WordTagger", "decoded", "read"]
-
 
 class _Labels(CandidateLabels):
     """Labels of the words of a lexicon, of which every text has all."""
