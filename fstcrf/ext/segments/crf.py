@@ -40,7 +40,6 @@ from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.many import log_partition
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
-from fstcrf.storage import write_arrays
 from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
@@ -423,17 +422,6 @@ class SegmentCRF(Composable[list[str]]):
         return np.ascontiguousarray(self.space.parts(self.theta)[-1])
 
     # --- Files --------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        kind, arrays, metadata = self.encoded()
-        write_arrays(path, arrays, metadata, kind=kind, version=files.VERSION)
 
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
