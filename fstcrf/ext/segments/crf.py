@@ -16,6 +16,7 @@ from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.ext.course import Course, known
 from fstcrf.ext.segments import files
 from fstcrf.ext.segments.files import SavedSegmentCRF, SegmentRecord
 from fstcrf.ext.segments.gold import (
@@ -24,6 +25,7 @@ from fstcrf.ext.segments.gold import (
     length_limits,
     present_segments,
 )
+from fstcrf.ext.segments.kernel import PhraseFinder, best_segments
 from fstcrf.ext.segments.likelihood import (
     SegmentProblem,
     SegmentSpace,
@@ -33,7 +35,6 @@ from fstcrf.ext.segments.likelihood import (
 from fstcrf.ext.segments.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
-from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.engine import Tape
@@ -50,7 +51,6 @@ from fstcrf.text.corpus import Corpus, Span, named_scheme
 from fstcrf.text.corpus.schemes import split_label
 from fstcrf.text.features import FeatureIndex, TemplateSet
 from fstcrf.text.features.template import as_templates
-from fstcrf.training.course import Course, known
 from fstcrf.training.loop import Outcome, Progress
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class SegmentCRF(Composable[list[str]]):
         dev : Corpus or sequence of sentences, optional
             Held-out sentences: the weights with the best F are kept.
         l2, l1, max_iterations, period, delta, patience, threads, report
-            How weights are learnt: see `fstcrf.training.course.Course`.
+            How weights are learnt: see `fstcrf.ext.course.Course`.
         checkpoint, checkpoint_every, resume
             File for the state of the run, as for `CRF.train`.
 
