@@ -19,12 +19,7 @@ from fstcrf.evaluate.labellings import warn_of_unseen
 from fstcrf.ext.course import Course, known
 from fstcrf.ext.segments import files
 from fstcrf.ext.segments.files import SavedSegmentCRF, SegmentRecord
-from fstcrf.ext.segments.gold import (
-    OnMissing,
-    gold_segments,
-    length_limits,
-    present_segments,
-)
+from fstcrf.ext.segments.gold import OnMissing, gold_segments, length_limits, present_segments
 from fstcrf.ext.segments.kernel import PhraseFinder, best_segments
 from fstcrf.ext.segments.likelihood import (
     SegmentProblem,
@@ -468,11 +463,7 @@ def _full(data: Data) -> Corpus:
 
 
 def _attributes(
-    corpus: Corpus,
-    templates: TemplateSet,
-    min_count: int,
-    target: str,
-    segments: Sequence[str],
+    corpus: Corpus, templates: TemplateSet, min_count: int, target: str, segments: Sequence[str]
 ) -> tuple[FeatureIndex, SparseRows]:
     """Return the attributes of tokens."""
     index, design = FeatureIndex.build(corpus, templates, min_count=min_count)

@@ -365,11 +365,7 @@ def _labels(source: Source, settings: Options, warm_start: Model | None) -> Sequ
     return labels if warm_start is None else merged_labels(warm_start, labels)
 
 
-def _problem(
-    source: Source,
-    labels: Sequence[str],
-    run: TrainingCall,
-) -> Problem:
+def _problem(source: Source, labels: Sequence[str], run: TrainingCall) -> Problem:
     settings = run.settings
     allowed = source.allowed(labels, partial=settings.reads_sets)
     weight = sentence_weights(source, allowed, labels, run.weights, run.class_weights)
