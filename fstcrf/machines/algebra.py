@@ -401,6 +401,7 @@ def made(
         score=score,
         final=final,
         output_symbols=like.output_symbols if written is None else written,
+        named={},
     )
 
 

@@ -128,7 +128,7 @@ def test_files_in_grammar_files(tmp_path: Path) -> None:
     assert grammar.bind(LABELS)[0].name == "mine.grm:2: ONE"
     assert grammar.bound(LABELS).accepts(["O", "A"])
     assert not grammar.bound(LABELS).accepts(["B"])
-    with pytest.raises(GrammarError, match=r"mine.grm:2: one.fst: symbol 'A' is no label"):
+    with pytest.raises(GrammarError, match=r"mine.grm:2:14: one.fst: symbol 'A' is no label"):
         grammar.bind(["O", "B"])
     sets = {"x": LABELS, "y": ("U",)}
     (tmp_path / "mine.grm").write_text('export ONE = fst["one.fst", tape=x];', "utf-8")
@@ -138,11 +138,11 @@ def test_files_in_grammar_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('fst["none.fst"]', "mine.grm:1: {}/none.fst: No such file"),
-        ('fst["mine.grm"]', "mine.grm:1: {}/mine.grm: not an OpenFst machine"),
-        ("fst[2]", 'mine.grm:1: the arguments of fst do not fit; an example: fst["names.fst"]'),
-        ('fst["a" | "b"]', "mine.grm:1: the arguments of fst do not fit"),
-        ('fst["a", <2>]', "mine.grm:1: fst has no option 'weight', only tape"),
+        ('fst["none.fst"]', "mine.grm:1:12: {}/none.fst: No such file"),
+        ('fst["mine.grm"]', "mine.grm:1:12: {}/mine.grm: not an OpenFst machine"),
+        ("fst[2]", 'mine.grm:1:12: the arguments of fst do not fit; an example: fst["names.fst"]'),
+        ('fst["a" | "b"]', "mine.grm:1:12: the arguments of fst do not fit"),
+        ('fst["a", <2>]', "mine.grm:1:12: fst has no option 'weight', only tape"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path: Path, text: str, message: str) -> None:
