@@ -570,7 +570,7 @@ class Transducer:
         Examples
         --------
         >>> spans = Transducer.from_grammar(
-        ...     'export X = (("[B-NP]" "[I-NP]"*) : "[NP]" | "[O]" : "")*;', ["O", "B-NP", "I-NP"]
+        ...     'export X = (("[B-NP]" "[I-NP]"* : "[NP]") | ("[O]" : ""))*;', ["O", "B-NP", "I-NP"]
         ... )
         >>> spans.output_symbols
         ('NP',)
