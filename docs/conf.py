@@ -60,6 +60,13 @@ Those of packages that need not be installed are described in the guides."""
 ROUTING = "get_metadata_routing, set_fit_request, set_score_request"
 """What scikit-learn gives its estimators, with references that only its own site has."""
 
+OFFERED = {
+    "fstcrf.ext.pipelines": "fstcrf.taggers.pipelines",
+    "fstcrf.ext.segments": "fstcrf.taggers.segmental",
+    "fstcrf.ext.significance": "fstcrf.evaluate",
+}
+"""Rooms of the ring whose names another module offers."""
+
 
 @cache
 def public_modules() -> list[str]:
@@ -76,6 +83,7 @@ def public_modules() -> list[str]:
 
 def public_home(module: str) -> str:
     """Return the public module that a module is, or lies in; of other packages ``fstcrf``."""
+    module = next((OFFERED[name] for name in OFFERED if module.startswith(name)), module)
     parts = module.split(".")
     inner = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
     return next((name for name in inner if name in public_modules()), "fstcrf")

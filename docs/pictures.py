@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fstcrf.constraints import at_most
-from fstcrf.machines.pictures import Drawing
+from fstcrf.ext.pictures.svg import Drawing
 
 PAGE = Path(__file__).parent / "guides" / "composition.md"
 WORDS = ("they", "can", "fish")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf import constraints
+    from fstcrf import constraints as constraints
     from fstcrf import demo as demo
     from fstcrf import errors as errors
     from fstcrf import evaluate as evaluate
@@ -27,132 +27,75 @@ if TYPE_CHECKING:
     from fstcrf import taggers as taggers
     from fstcrf import text as text
     from fstcrf import training as training
-    from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-    from fstcrf.ext.arrow import tag_batches
-    from fstcrf.ext.foreign import load_crfpp, load_crfsuite, load_wapiti
-    from fstcrf.ext.lexicon import Lexicon
-    from fstcrf.ext.tokens import TokenDecoder
-    from fstcrf.ext.words import LatticeCRF
-    from fstcrf.kernel import Budget
-    from fstcrf.lattices import (
-        Lattice,
-        Lattices,
-        Path,
-        best,
-        log_partition,
-        marginals,
-        nbest,
-        sample,
-    )
-    from fstcrf.lattices.emissions import decode
-    from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.transducer import Transducer
-    from fstcrf.taggers import CRF, Composition, compose
-    from fstcrf.taggers.loading import load
-    from fstcrf.taggers.pipelines import Pipeline, Task, load_pipeline, read_pipeline
-    from fstcrf.taggers.segmental import SegmentCRF
-    from fstcrf.text.corpus import (
-        Corpus,
-        Sentence,
-        read_columns,
-        read_conllu,
-        stream_columns,
-        stream_conllu,
-        write_columns,
-    )
-    from fstcrf.text.features import TemplateSet, parse_template, read_template
+    from fstcrf.evaluate import evaluate_spans as evaluate_spans
+    from fstcrf.evaluate import evaluate_tokens as evaluate_tokens
+    from fstcrf.ext.arrow import tag_batches as tag_batches
+    from fstcrf.ext.foreign import load_crfpp as load_crfpp
+    from fstcrf.ext.foreign import load_crfsuite as load_crfsuite
+    from fstcrf.ext.foreign import load_wapiti as load_wapiti
+    from fstcrf.ext.lexicon import Lexicon as Lexicon
+    from fstcrf.ext.tokens import TokenDecoder as TokenDecoder
+    from fstcrf.ext.words import LatticeCRF as LatticeCRF
+    from fstcrf.kernel import Budget as Budget
+    from fstcrf.lattices import Lattice as Lattice
+    from fstcrf.lattices import Lattices as Lattices
+    from fstcrf.lattices import Path as Path
+    from fstcrf.lattices import best as best
+    from fstcrf.lattices import log_partition as log_partition
+    from fstcrf.lattices import marginals as marginals
+    from fstcrf.lattices import nbest as nbest
+    from fstcrf.lattices import sample as sample
+    from fstcrf.lattices.emissions import decode as decode
+    from fstcrf.machines.grammar import Grammar as Grammar
+    from fstcrf.machines.transducer import Transducer as Transducer
+    from fstcrf.taggers import CRF as CRF
+    from fstcrf.taggers import Composition as Composition
+    from fstcrf.taggers import compose as compose
+    from fstcrf.taggers.loading import load as load
+    from fstcrf.taggers.pipelines import Pipeline as Pipeline
+    from fstcrf.taggers.pipelines import Task as Task
+    from fstcrf.taggers.pipelines import load_pipeline as load_pipeline
+    from fstcrf.taggers.pipelines import read_pipeline as read_pipeline
+    from fstcrf.taggers.segmental import SegmentCRF as SegmentCRF
+    from fstcrf.text.corpus import Corpus as Corpus
+    from fstcrf.text.corpus import Sentence as Sentence
+    from fstcrf.text.corpus import read_columns as read_columns
+    from fstcrf.text.corpus import read_conllu as read_conllu
+    from fstcrf.text.corpus import stream_columns as stream_columns
+    from fstcrf.text.corpus import stream_conllu as stream_conllu
+    from fstcrf.text.corpus import write_columns as write_columns
+    from fstcrf.text.features import TemplateSet as TemplateSet
+    from fstcrf.text.features import parse_template as parse_template
+    from fstcrf.text.features import read_template as read_template
 
-_HOME = {
-    "Budget": "kernel",
-    "CRF": "taggers",
-    "Composition": "taggers",
-    "Corpus": "text.corpus",
-    "Grammar": "machines.grammar",
-    "Lattice": "lattices",
-    "Lattices": "lattices",
-    "LatticeCRF": "ext.words",
-    "Lexicon": "ext.lexicon",
-    "Path": "lattices",
-    "Pipeline": "taggers.pipelines",
-    "SegmentCRF": "taggers.segmental",
-    "Sentence": "text.corpus",
-    "Task": "taggers.pipelines",
-    "TemplateSet": "text.features",
-    "TokenDecoder": "ext.tokens",
-    "Transducer": "machines.transducer",
-    "best": "lattices",
-    "compose": "taggers",
-    "decode": "lattices.emissions",
-    "evaluate_spans": "evaluate",
-    "evaluate_tokens": "evaluate",
-    "load": "taggers.loading",
-    "load_crfpp": "ext.foreign.crfpp",
-    "load_crfsuite": "ext.foreign.crfsuite",
-    "load_wapiti": "ext.foreign.wapiti",
-    "load_pipeline": "taggers.pipelines",
-    "log_partition": "lattices",
-    "marginals": "lattices",
-    "nbest": "lattices",
-    "parse_template": "text.features",
-    "read_columns": "text.corpus",
-    "read_conllu": "text.corpus",
-    "read_pipeline": "taggers.pipelines",
-    "read_template": "text.features",
-    "sample": "lattices",
-    "stream_columns": "text.corpus",
-    "stream_conllu": "text.corpus",
-    "tag_batches": "ext.arrow",
-    "write_columns": "text.corpus",
-}
-
-__all__ = [
-    "CRF",
-    "Budget",
-    "Composition",
-    "Corpus",
-    "Grammar",
-    "Lattice",
-    "LatticeCRF",
-    "Lattices",
-    "Lexicon",
-    "Path",
-    "Pipeline",
-    "SegmentCRF",
-    "Sentence",
-    "Task",
-    "TemplateSet",
-    "TokenDecoder",
-    "Transducer",
-    "best",
-    "compose",
-    "constraints",
-    "decode",
-    "evaluate_spans",
-    "evaluate_tokens",
-    "load",
-    "load_crfpp",
-    "load_crfsuite",
-    "load_pipeline",
-    "load_wapiti",
-    "log_partition",
-    "marginals",
-    "nbest",
-    "parse_template",
-    "read_columns",
-    "read_conllu",
-    "read_pipeline",
-    "read_template",
-    "sample",
-    "stream_columns",
-    "stream_conllu",
-    "tag_batches",
-    "write_columns",
-]
+__all__, __getattr__ = importer(
+    __name__,
+    {
+        "evaluate": "evaluate_spans evaluate_tokens",
+        "ext.arrow": "tag_batches",
+        "ext.foreign.crfpp": "load_crfpp",
+        "ext.foreign.crfsuite": "load_crfsuite",
+        "ext.foreign.wapiti": "load_wapiti",
+        "ext.lexicon": "Lexicon",
+        "ext.tokens": "TokenDecoder",
+        "ext.words": "LatticeCRF",
+        "kernel": "Budget",
+        "lattices": "Lattice Lattices Path best log_partition marginals nbest sample",
+        "lattices.emissions": "decode",
+        "machines.grammar": "Grammar",
+        "machines.transducer": "Transducer",
+        "taggers": "CRF Composition compose",
+        "taggers.loading": "load",
+        "taggers.pipelines": "Pipeline Task load_pipeline read_pipeline",
+        "taggers.segmental": "SegmentCRF",
+        "text.corpus": "Corpus Sentence read_columns read_conllu stream_columns stream_conllu "
+        "write_columns",
+        "text.features": "TemplateSet parse_template read_template",
+    },
+)
+__all__ += ["constraints"]
 
 __version__ = "0.1.0"
-
-
-__getattr__ = importer(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

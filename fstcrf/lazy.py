@@ -15,27 +15,33 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property, wraps
 from threading import RLock
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any, Self, TypeVar, cast, overload
 
 from fstcrf.errors import MissingDependencyError
 
 
-def importer(package: str, home: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a module ``__getattr__`` (PEP 562) for a package: public names by their submodule.
+def importer(
+    package: str, names: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[str], Callable[[str], object]]:
+    """Return ``__all__`` and ``__getattr__`` (PEP 562) of a package whose names are imported late.
 
-    Submodules need not be named: each is an attribute of its package.
+    `names` are the public ones of each submodule, or module of the ring by its full name, separated
+    by spaces. Submodules need not be named: each is an attribute of its package.
     """
+    home = {name: module for module, listed in names.items() for name in listed.split()}
 
     def find(name: str) -> object:
-        if name in home and home[name] != name:
-            value: object = getattr(importlib.import_module(f"{package}.{home[name]}"), name)
+        if name in home:
+            inside, module = not home[name].startswith("fstcrf."), home[name]
+            module = f"{package}.{module}" if inside else module
+            value: object = getattr(importlib.import_module(module), name)
         else:
             value = _submodule(package, name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return list(home), find
 
 
 def _submodule(package: str, name: str) -> object:

@@ -15,13 +15,14 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fstcrf.errors import ModelFileError
+from fstcrf.errors import FstcrfError, ModelFileError
 from fstcrf.files import atomic_write, path_name
 from fstcrf.lazy import LazyModule
 
@@ -55,6 +56,8 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _MAX_HEADER = 100_000_000
 
+VERSION = 1
+"""Of the files of taggers."""
 HEAD = 64
 """Bytes from which a format is told."""
 MAPPED_FROM = 64_000_000
@@ -108,6 +111,22 @@ def write_arrays(
         file.write(_encoded_header({name: whole[name] for name in order}, fields))
         for name in order:
             file.write(whole[name].data if whole[name].size else b"")
+
+
+@contextmanager
+def sound(name: str, what: str) -> Iterator[None]:
+    """Say of what cannot be decoded that a file, by its name, is no sound one of its kind."""
+    try:
+        yield
+    except KeyError as error:
+        raise ModelFileError(f"{name}: not a sound {what}: no {error}") from None
+    except (msgspec.DecodeError, FstcrfError) as error:
+        raise ModelFileError(f"{name}: not a sound {what}: {error}") from None
+
+
+def group(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays behind a prefix, by the rest of their names."""
+    return {k.removeprefix(prefix): array for k, array in arrays.items() if k.startswith(prefix)}
 
 
 def read_arrays(

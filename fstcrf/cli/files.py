@@ -25,8 +25,6 @@ else:  # plain tagging does not wait for them
     product = LazyModule("fstcrf.taggers.product")
     pipelines = LazyModule("fstcrf.taggers.pipelines")
 
-__all__ = ["FileTagger"]
-
 
 @dataclass(frozen=True)
 class FileTagger:

@@ -13,10 +13,10 @@ import click
 import fstcrf
 from fstcrf.cli.reporting import INTERRUPTED, Failure
 from fstcrf.errors import DataError, FstcrfError
-from fstcrf.ext import foreign
+from fstcrf.ext import foreign, pipelines
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import file_kind, is_native, read_head
-from fstcrf.taggers import CRF, Composition, JointCRF, compose, pipelines
+from fstcrf.taggers import CRF, Composition, JointCRF, compose
 from fstcrf.text.features import FeatureIndex
 
 if TYPE_CHECKING:

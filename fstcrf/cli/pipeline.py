@@ -36,6 +36,7 @@ from fstcrf.cli.sources import check_columns, gold_labels, model_input
 from fstcrf.cli.tagging import run_tokens, tag_file
 from fstcrf.cli.weights import tuned, tuning_options, weighted, weights_option, weights_text
 from fstcrf.errors import OptionError
+from fstcrf.ext.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
 from fstcrf.files import held
 from fstcrf.taggers.jointmodel import Normalize
 from fstcrf.taggers.model.model import TrainingRecord
@@ -48,7 +49,6 @@ from fstcrf.taggers.pipelines import (
     read_pipeline,
     score_pipeline,
 )
-from fstcrf.taggers.pipelines.trained import COMPOSITION, MANIFEST, Decode, Folder
 from fstcrf.training.interruption import undisturbed
 
 

@@ -31,16 +31,6 @@ from fstcrf.cli.reporting import say
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-__all__ = [
-    "Meter",
-    "file_share",
-    "listening",
-    "progress",
-    "progress_option",
-    "visible",
-    "wanted",
-]
-
 SOON = 2.0
 """Seconds after which work shows itself."""
 

@@ -35,8 +35,6 @@ from fstcrf.taggers import CRF, JointCRF
 from fstcrf.taggers.tagger import Composable, OnNoPath, Tagger
 from fstcrf.text.corpus.schemes import has_spans, named_scheme, split_label
 
-__all__ = ["Question", "files_read", "label_biases", "question", "shown_names", "tagging_options"]
-
 if TYPE_CHECKING:
     from fstcrf.ext import calibration
     from fstcrf.ext.calibration import Calibration

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 else:  # a single file does not wait for it
     folders = LazyModule("fstcrf.ext.cluster.command")
 
-__all__ = ["tag"]
-
 _SEVERAL = (
     click.option(
         "--workers",

@@ -36,18 +36,6 @@ from fstcrf.text.corpus import Column, Corpus
 from fstcrf.text.corpus.items import LABEL
 from fstcrf.text.corpus.schemes import OUTSIDE, has_spans
 
-__all__ = [
-    "PLAIN_TOKENS",
-    "Outcomes",
-    "done_of",
-    "joined",
-    "placed",
-    "run_tokens",
-    "tag_file",
-    "tagged",
-    "write_tagged",
-]
-
 if TYPE_CHECKING:
     from fstcrf.lattices.findings import Confidence
     from fstcrf.machines import grammar

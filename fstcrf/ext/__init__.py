@@ -5,6 +5,4 @@ The names of `fstcrf` that live here are found by a table of strings when they a
 
 from fstcrf.lazy import importer
 
-__all__: list[str] = []
-
-__getattr__ = importer(__name__, {})
+__all__, __getattr__ = importer(__name__)

@@ -5,230 +5,99 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.kernel.acyclic import columns, growing
-    from fstcrf.kernel.decoding import (
-        AxisMaxima,
-        AxisPosterior,
-        Ranked,
-        Variants,
-        axis_expectations,
-        axis_max_marginals,
-        axis_maxima,
-        axis_posterior,
-        best_paths,
-        dead_tokens,
-        log_partitions,
-        nbest_paths,
-        rescored,
-        sample_paths,
-    )
-    from fstcrf.kernel.emissions import (
-        MOST_EMITTERS,
-        EmissionRows,
-        Emitter,
-        PathSpans,
-        SpanRules,
-        Sums,
-    )
-    from fstcrf.kernel.graphs import (
-        BestPaths,
-        Classes,
-        Domain,
-        Graph,
-        Posterior,
-        forward_backward,
-        log_partition,
-        max_marginals,
-        maxima,
-        viterbi,
-    )
-    from fstcrf.kernel.lazy import (
-        Allowance,
-        Budget,
-        Conjunction,
-        LazyAcceptor,
-        SearchResult,
-        lazy_paths,
-        path_scores,
-    )
-    from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
-    from fstcrf.kernel.native import use, variant, variants
-    from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
-    from fstcrf.kernel.rows import PackedTable, SparseRows, padded
-    from fstcrf.kernel.single import SentenceMachine, SentencePath
-    from fstcrf.kernel.spans import (
-        ARC_CARRIES,
-        ARC_OPENS,
-        AskedSpans,
-        FoundSpans,
-        SpanLabels,
-        asked_spans,
-        probable_spans,
-        span_counts,
-    )
-    from fstcrf.kernel.stochastic import ArcWeights, StochasticLearner
-    from fstcrf.kernel.sweep import (
-        Layout,
-        Shard,
-        ShardAttributes,
-        Sweep,
-        SweepWorkspace,
-        VectorStore,
-        dot,
-        norm,
-    )
+    from fstcrf.kernel.acyclic import columns as columns
+    from fstcrf.kernel.acyclic import growing as growing
+    from fstcrf.kernel.decoding import AxisMaxima as AxisMaxima
+    from fstcrf.kernel.decoding import AxisPosterior as AxisPosterior
+    from fstcrf.kernel.decoding import Ranked as Ranked
+    from fstcrf.kernel.decoding import Variants as Variants
+    from fstcrf.kernel.decoding import axis_expectations as axis_expectations
+    from fstcrf.kernel.decoding import axis_max_marginals as axis_max_marginals
+    from fstcrf.kernel.decoding import axis_maxima as axis_maxima
+    from fstcrf.kernel.decoding import axis_posterior as axis_posterior
+    from fstcrf.kernel.decoding import best_paths as best_paths
+    from fstcrf.kernel.decoding import dead_tokens as dead_tokens
+    from fstcrf.kernel.decoding import log_partitions as log_partitions
+    from fstcrf.kernel.decoding import nbest_paths as nbest_paths
+    from fstcrf.kernel.decoding import rescored as rescored
+    from fstcrf.kernel.decoding import sample_paths as sample_paths
+    from fstcrf.kernel.emissions import MOST_EMITTERS as MOST_EMITTERS
+    from fstcrf.kernel.emissions import EmissionRows as EmissionRows
+    from fstcrf.kernel.emissions import Emitter as Emitter
+    from fstcrf.kernel.emissions import PathSpans as PathSpans
+    from fstcrf.kernel.emissions import SpanRules as SpanRules
+    from fstcrf.kernel.emissions import Sums as Sums
+    from fstcrf.kernel.graphs import BestPaths as BestPaths
+    from fstcrf.kernel.graphs import Classes as Classes
+    from fstcrf.kernel.graphs import Domain as Domain
+    from fstcrf.kernel.graphs import Graph as Graph
+    from fstcrf.kernel.graphs import Posterior as Posterior
+    from fstcrf.kernel.graphs import forward_backward as forward_backward
+    from fstcrf.kernel.graphs import log_partition as log_partition
+    from fstcrf.kernel.graphs import max_marginals as max_marginals
+    from fstcrf.kernel.graphs import maxima as maxima
+    from fstcrf.kernel.graphs import viterbi as viterbi
+    from fstcrf.kernel.lazy import Allowance as Allowance
+    from fstcrf.kernel.lazy import Budget as Budget
+    from fstcrf.kernel.lazy import Conjunction as Conjunction
+    from fstcrf.kernel.lazy import LazyAcceptor as LazyAcceptor
+    from fstcrf.kernel.lazy import SearchResult as SearchResult
+    from fstcrf.kernel.lazy import lazy_paths as lazy_paths
+    from fstcrf.kernel.lazy import path_scores as path_scores
+    from fstcrf.kernel.machines import Axis as Axis
+    from fstcrf.kernel.machines import Bound as Bound
+    from fstcrf.kernel.machines import Factor as Factor
+    from fstcrf.kernel.machines import Machine as Machine
+    from fstcrf.kernel.machines import Residual as Residual
+    from fstcrf.kernel.native import use as use
+    from fstcrf.kernel.native import variant as variant
+    from fstcrf.kernel.native import variants as variants
+    from fstcrf.kernel.online import Learner as Learner
+    from fstcrf.kernel.online import Parameters as Parameters
+    from fstcrf.kernel.online import PassiveAggressive as PassiveAggressive
+    from fstcrf.kernel.rows import PackedTable as PackedTable
+    from fstcrf.kernel.rows import SparseRows as SparseRows
+    from fstcrf.kernel.rows import padded as padded
+    from fstcrf.kernel.single import SentenceMachine as SentenceMachine
+    from fstcrf.kernel.single import SentencePath as SentencePath
+    from fstcrf.kernel.spans import ARC_CARRIES as ARC_CARRIES
+    from fstcrf.kernel.spans import ARC_OPENS as ARC_OPENS
+    from fstcrf.kernel.spans import AskedSpans as AskedSpans
+    from fstcrf.kernel.spans import FoundSpans as FoundSpans
+    from fstcrf.kernel.spans import SpanLabels as SpanLabels
+    from fstcrf.kernel.spans import asked_spans as asked_spans
+    from fstcrf.kernel.spans import probable_spans as probable_spans
+    from fstcrf.kernel.spans import span_counts as span_counts
+    from fstcrf.kernel.stochastic import ArcWeights as ArcWeights
+    from fstcrf.kernel.stochastic import StochasticLearner as StochasticLearner
+    from fstcrf.kernel.sweep import Layout as Layout
+    from fstcrf.kernel.sweep import Shard as Shard
+    from fstcrf.kernel.sweep import ShardAttributes as ShardAttributes
+    from fstcrf.kernel.sweep import Sweep as Sweep
+    from fstcrf.kernel.sweep import SweepWorkspace as SweepWorkspace
+    from fstcrf.kernel.sweep import VectorStore as VectorStore
+    from fstcrf.kernel.sweep import dot as dot
+    from fstcrf.kernel.sweep import norm as norm
 
-__all__ = [
-    "ARC_CARRIES",
-    "ARC_OPENS",
-    "MOST_EMITTERS",
-    "Allowance",
-    "ArcWeights",
-    "AskedSpans",
-    "Axis",
-    "AxisMaxima",
-    "AxisPosterior",
-    "BestPaths",
-    "Bound",
-    "Budget",
-    "Classes",
-    "Conjunction",
-    "Domain",
-    "EmissionRows",
-    "Emitter",
-    "Factor",
-    "FoundSpans",
-    "Graph",
-    "Layout",
-    "LazyAcceptor",
-    "Learner",
-    "Machine",
-    "PackedTable",
-    "Parameters",
-    "PassiveAggressive",
-    "PathSpans",
-    "Posterior",
-    "Ranked",
-    "Residual",
-    "SearchResult",
-    "SentenceMachine",
-    "SentencePath",
-    "Shard",
-    "ShardAttributes",
-    "SpanLabels",
-    "SpanRules",
-    "SparseRows",
-    "StochasticLearner",
-    "Sums",
-    "Sweep",
-    "SweepWorkspace",
-    "Variants",
-    "VectorStore",
-    "asked_spans",
-    "axis_expectations",
-    "axis_max_marginals",
-    "axis_maxima",
-    "axis_posterior",
-    "best_paths",
-    "columns",
-    "dead_tokens",
-    "dot",
-    "forward_backward",
-    "growing",
-    "lazy_paths",
-    "log_partition",
-    "log_partitions",
-    "max_marginals",
-    "maxima",
-    "nbest_paths",
-    "norm",
-    "padded",
-    "path_scores",
-    "probable_spans",
-    "rescored",
-    "sample_paths",
-    "span_counts",
-    "use",
-    "variant",
-    "variants",
-    "viterbi",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "ARC_CARRIES": "spans",
-        "ARC_OPENS": "spans",
-        "Allowance": "lazy",
-        "ArcWeights": "stochastic",
-        "AskedSpans": "spans",
-        "Axis": "machines",
-        "AxisMaxima": "decoding",
-        "AxisPosterior": "decoding",
-        "BestPaths": "graphs",
-        "Bound": "machines",
-        "Budget": "lazy",
-        "Conjunction": "lazy",
-        "Domain": "graphs",
-        "EmissionRows": "emissions",
-        "Emitter": "emissions",
-        "Factor": "machines",
-        "FoundSpans": "spans",
-        "Classes": "graphs",
-        "Graph": "graphs",
-        "Layout": "sweep",
-        "LazyAcceptor": "lazy",
-        "Learner": "online",
-        "MOST_EMITTERS": "emissions",
-        "Machine": "machines",
-        "PackedTable": "rows",
-        "Parameters": "online",
-        "PassiveAggressive": "online",
-        "PathSpans": "emissions",
-        "Posterior": "graphs",
-        "Ranked": "decoding",
-        "Residual": "machines",
-        "SearchResult": "lazy",
-        "SentenceMachine": "single",
-        "SentencePath": "single",
-        "Shard": "sweep",
-        "ShardAttributes": "sweep",
-        "SpanLabels": "spans",
-        "SpanRules": "emissions",
-        "SparseRows": "rows",
-        "StochasticLearner": "stochastic",
-        "Sums": "emissions",
-        "Sweep": "sweep",
-        "SweepWorkspace": "sweep",
-        "Variants": "decoding",
-        "VectorStore": "sweep",
-        "asked_spans": "spans",
-        "axis_expectations": "decoding",
-        "axis_max_marginals": "decoding",
-        "axis_maxima": "decoding",
-        "axis_posterior": "decoding",
-        "best_paths": "decoding",
-        "columns": "acyclic",
-        "dead_tokens": "decoding",
-        "dot": "sweep",
-        "forward_backward": "graphs",
-        "growing": "acyclic",
-        "lazy_paths": "lazy",
-        "log_partition": "graphs",
-        "log_partitions": "decoding",
-        "max_marginals": "graphs",
-        "maxima": "graphs",
-        "nbest_paths": "decoding",
-        "norm": "sweep",
-        "padded": "rows",
-        "path_scores": "lazy",
-        "probable_spans": "spans",
-        "rescored": "decoding",
-        "sample_paths": "decoding",
-        "span_counts": "spans",
-        "use": "native",
-        "variant": "native",
-        "variants": "native",
-        "viterbi": "graphs",
+        "acyclic": "columns growing",
+        "decoding": "AxisMaxima AxisPosterior Ranked Variants axis_expectations "
+        "axis_max_marginals axis_maxima axis_posterior best_paths dead_tokens "
+        "log_partitions nbest_paths rescored sample_paths",
+        "emissions": "EmissionRows Emitter MOST_EMITTERS PathSpans SpanRules Sums",
+        "graphs": "BestPaths Classes Domain Graph Posterior forward_backward log_partition "
+        "max_marginals maxima viterbi",
+        "lazy": "Allowance Budget Conjunction LazyAcceptor SearchResult lazy_paths path_scores",
+        "machines": "Axis Bound Factor Machine Residual",
+        "native": "use variant variants",
+        "online": "Learner Parameters PassiveAggressive",
+        "rows": "PackedTable SparseRows padded",
+        "single": "SentenceMachine SentencePath",
+        "spans": "ARC_CARRIES ARC_OPENS AskedSpans FoundSpans SpanLabels asked_spans "
+        "probable_spans span_counts",
+        "stochastic": "ArcWeights StochasticLearner",
+        "sweep": "Layout Shard ShardAttributes Sweep SweepWorkspace VectorStore dot norm",
     },
 )

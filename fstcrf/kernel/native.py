@@ -23,24 +23,7 @@ from fstcrf.errors import KernelError, NumericError, OptionError, ShapeError
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-__all__ = [
-    "ENTRY",
-    "SERIAL",
-    "SLOT",
-    "Workers",
-    "array_in",
-    "array_out",
-    "check",
-    "check_built",
-    "ffi",
-    "lib",
-    "mapped",
-    "settle",
-    "settled",
-    "use",
-    "variant",
-    "variants",
-]  # ffi and lib are offered to the other modules
+__all__ = ["ffi", "lib"]  # offered to the other modules
 
 
 def check_built(contract: Path) -> None:

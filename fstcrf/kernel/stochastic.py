@@ -14,8 +14,6 @@ from fstcrf.kernel.native import array_in, array_out, check, ffi, lib, settle, s
 from fstcrf.kernel.sweep import Layout, ShardAttributes, aligned, shard_view
 from fstcrf.ragged import Ragged
 
-__all__ = ["ArcWeights", "StochasticEpoch", "StochasticLearner"]
-
 
 @dataclass(frozen=True, slots=True)
 class ArcWeights:

@@ -5,71 +5,38 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.answer import Answer, TapeAnswer
-    from fstcrf.lattices.batch import Lattices
-    from fstcrf.lattices.composition import product
-    from fstcrf.lattices.denserow import DenseRow
-    from fstcrf.lattices.findings import ProbableSpans, SegmentCounts
-    from fstcrf.lattices.lattice import AnyLattice, JointLattice, Lattice, TapeLattice
-    from fstcrf.lattices.many import (
-        Paths,
-        Ranking,
-        best,
-        log_partition,
-        marginals,
-        nbest,
-        sample,
-    )
-    from fstcrf.lattices.paths import Path
-    from fstcrf.lattices.spans import probable_spans, span_probabilities
+    from fstcrf.lattices.answer import Answer as Answer
+    from fstcrf.lattices.answer import TapeAnswer as TapeAnswer
+    from fstcrf.lattices.batch import Lattices as Lattices
+    from fstcrf.lattices.composition import product as product
+    from fstcrf.lattices.denserow import DenseRow as DenseRow
+    from fstcrf.lattices.findings import ProbableSpans as ProbableSpans
+    from fstcrf.lattices.findings import SegmentCounts as SegmentCounts
+    from fstcrf.lattices.lattice import AnyLattice as AnyLattice
+    from fstcrf.lattices.lattice import JointLattice as JointLattice
+    from fstcrf.lattices.lattice import Lattice as Lattice
+    from fstcrf.lattices.lattice import TapeLattice as TapeLattice
+    from fstcrf.lattices.many import Paths as Paths
+    from fstcrf.lattices.many import Ranking as Ranking
+    from fstcrf.lattices.many import best as best
+    from fstcrf.lattices.many import log_partition as log_partition
+    from fstcrf.lattices.many import marginals as marginals
+    from fstcrf.lattices.many import nbest as nbest
+    from fstcrf.lattices.many import sample as sample
+    from fstcrf.lattices.paths import Path as Path
+    from fstcrf.lattices.spans import probable_spans as probable_spans
+    from fstcrf.lattices.spans import span_probabilities as span_probabilities
 
-__all__ = [
-    "Answer",
-    "AnyLattice",
-    "DenseRow",
-    "JointLattice",
-    "Lattice",
-    "Lattices",
-    "Path",
-    "Paths",
-    "ProbableSpans",
-    "Ranking",
-    "SegmentCounts",
-    "TapeAnswer",
-    "TapeLattice",
-    "best",
-    "log_partition",
-    "marginals",
-    "nbest",
-    "probable_spans",
-    "product",
-    "sample",
-    "span_probabilities",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "Answer": "answer",
-        "AnyLattice": "lattice",
-        "DenseRow": "denserow",
-        "JointLattice": "lattice",
-        "Lattice": "lattice",
-        "Lattices": "batch",
-        "Path": "answer",
-        "ProbableSpans": "findings",
-        "Paths": "many",
-        "Ranking": "many",
-        "SegmentCounts": "findings",
-        "TapeAnswer": "answer",
-        "TapeLattice": "lattice",
-        "best": "many",
-        "log_partition": "many",
-        "marginals": "many",
-        "nbest": "many",
-        "probable_spans": "spans",
-        "product": "composition",
-        "sample": "many",
-        "span_probabilities": "spans",
+        "answer": "Answer Path TapeAnswer",
+        "batch": "Lattices",
+        "composition": "product",
+        "denserow": "DenseRow",
+        "findings": "ProbableSpans SegmentCounts",
+        "lattice": "AnyLattice JointLattice Lattice TapeLattice",
+        "many": "Paths Ranking best log_partition marginals nbest sample",
+        "spans": "probable_spans span_probabilities",
     },
 )

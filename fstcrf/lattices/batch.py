@@ -36,7 +36,7 @@ else:
     distributions = LazyModule("fstcrf.lattices.distributions")
     transducers = LazyModule("fstcrf.machines.transducer")
 
-arrays: Any = LazyModule("fstcrf.lattices.emissions.batch")  # stands above this module
+arrays = LazyModule("fstcrf.lattices.emissions.batch")  # stands above this module
 
 LatticeT = TypeVar("LatticeT", bound=Any)
 

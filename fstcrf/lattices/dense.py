@@ -19,7 +19,8 @@ from fstcrf.errors import NoPathError
 from fstcrf.kernel import Budget
 from fstcrf.lattices.engine import Runs, Told
 from fstcrf.lazy import made_once
-from fstcrf.machines.plans import Chain, Program, no_path_error
+from fstcrf.machines import plans
+from fstcrf.machines.plans import Chain, Program
 from fstcrf.machines.topology import Topology
 from fstcrf.ragged import Ragged
 
@@ -119,7 +120,7 @@ class Dense:
             whole = self.bound if self.program.summable else self.searched
             position = int(kernel.dead_tokens(whole)[k])
         number = None if self._numbers is None else self._numbers[k]
-        return no_path_error(program, values, position=position, sentence=number)
+        return plans.no_path_error(program, values, position=position, sentence=number)
 
     # --- Paths --------------------------------------------------------------------------------
 

@@ -31,11 +31,10 @@ from fstcrf.lattices.tapes import (
     scaled_program,
 )
 from fstcrf.lazy import LazyModule, memoised
-from fstcrf.machines.grammar import Grammar
-from fstcrf.machines.plans import Plan, Program, Search, no_path_error, plan_of, scaled
+from fstcrf.machines import plans
+from fstcrf.machines.plans import Plan, Program, Search, plan_of, scaled
 from fstcrf.machines.plans.chain import silent_acceptor
 from fstcrf.machines.plans.program import searched
-from fstcrf.text.corpus import Scheme
 
 if TYPE_CHECKING:
     from fstcrf.lattices import arcrow, machines
@@ -45,7 +44,9 @@ if TYPE_CHECKING:
     from fstcrf.lattices.arcrow import ArcRow
     from fstcrf.lattices.findings import Confidence, Method, MinimumRisk, ProbableSpans
     from fstcrf.lattices.paths import Path
+    from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.openfst import Machine
+    from fstcrf.text.corpus import Scheme
 else:  # a tagger that is loaded does not wait for what few calls need
     arcrow = LazyModule("fstcrf.lattices.arcrow")
     sureness = LazyModule("fstcrf.lattices.confidence")
@@ -102,7 +103,7 @@ class DenseRow(Taped):
     def no_path(self, runs: Runs | None = None) -> NoPathError:
         if runs is not None and runs.bound is not None and runs.bound[0] > -np.inf:
             given_up = 0 if runs.popped is None else int(runs.popped[0])
-            return no_path_error(self.program, self.values, given_up=given_up)
+            return plans.no_path_error(self.program, self.values, given_up=given_up)
         return self.engine.no_path(0)
 
     def searched(self, n: int, budget: Budget | None, search: Search | None) -> tuple[Dense, Runs]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple
 
 from fstcrf.arrays import Floats, Ints
 from fstcrf.errors import OptionError
 from fstcrf.lattices.paths import LabelsT_co, Path
-from fstcrf.text.corpus import Span
+from fstcrf.text import corpus
+
+if TYPE_CHECKING:
+    from fstcrf.text.corpus import Span
 
 Method = Literal["auto", "exact", "n-best", "sampling"]
 
@@ -68,7 +71,7 @@ class ProbableSpans:
     def __iter__(self) -> Iterator[tuple[Span, float]]:
         columns = (self.start, self.end, self.type, self.probability)
         for start, end, kind, p in zip(*(c.tolist() for c in columns), strict=True):
-            yield Span(start, end, self.types[kind]), p
+            yield corpus.Span(start, end, self.types[kind]), p
 
     def __repr__(self) -> str:
         return f"<ProbableSpans: {len(self)} of {len(self.types)} types>"

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fstcrf import display
 from fstcrf.arguments import AS_GRAMMAR, LabelSet, is_fst, real_number, refuse_fst
 from fstcrf.arrays import Bools, Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, ShapeError
-from fstcrf.files import write_picture
 from fstcrf.kernel import Budget
 from fstcrf.lattices.denserow import DenseRow
 from fstcrf.lattices.engine import Over
@@ -26,23 +24,26 @@ from fstcrf.lattices.paths import LabelsT_co
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import array_lattice
 from fstcrf.lazy import LazyModule
-from fstcrf.machines.grammar import Grammar
+from fstcrf.machines import grammar as grammars
 from fstcrf.machines.plans import Plan, Search
 
 if TYPE_CHECKING:
     import pynini
 
-    from fstcrf.lattices import composition, constructors, drawings, transduced
+    from fstcrf import display, files
+    from fstcrf.lattices import composition, constructors, transduced
     from fstcrf.machines import openfst
     from fstcrf.machines import transducer as transducers
+    from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.transducer import Transducer
 else:  # a tagger that is loaded does not wait for what few calls need
+    display, files = LazyModule("fstcrf.display"), LazyModule("fstcrf.files")
     composition = LazyModule("fstcrf.lattices.composition")
     constructors = LazyModule("fstcrf.lattices.constructors")
-    drawings = LazyModule("fstcrf.lattices.drawings")
     transduced = LazyModule("fstcrf.lattices.transduced")
     openfst = LazyModule("fstcrf.machines.openfst")
     transducers = LazyModule("fstcrf.machines.transducer")
+drawings = LazyModule("fstcrf.ext.pictures.lattices")
 
 
 class Lattice(Questions[LabelsT_co, ArrayT_co]):
@@ -442,14 +443,14 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         TooLargeError
             A product too large to expand.
         """
-        if not isinstance(grammar, Grammar):
+        if not isinstance(grammar, grammars.Grammar):
             raise OptionError(f"grammar is {grammar!r}, expected a fstcrf.Grammar")
         return self.with_row(self.row.constrained(grammar, over, search, budget))
 
     def __and__(self, grammar: Grammar) -> Self:
         """Return the lattice of the paths that a grammar accepts; see `constrained`."""
         refuse_fst(grammar, AS_GRAMMAR)
-        if not isinstance(grammar, Grammar):
+        if not isinstance(grammar, grammars.Grammar):
             return NotImplemented
         return self.constrained(grammar)
 
@@ -614,7 +615,7 @@ class Lattice(Questions[LabelsT_co, ArrayT_co]):
         if tokens is not None and len(tokens) != len(self):
             raise ShapeError(f"{len(tokens)} tokens for a lattice of {len(self)}")
         draw = drawings.lattice_picture if of == "lattice" else drawings.couplings_picture
-        return write_picture(draw(self, tokens), path)
+        return files.write_picture(draw(self, tokens), path)
 
 
 AnyLattice: TypeAlias = Lattice[Any, Any]

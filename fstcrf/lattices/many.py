@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 else:
     arcs = LazyModule("fstcrf.lattices.arcs")
 
-__all__ = ["best", "log_partition", "marginals", "nbest", "sample"]
-
 AnswerT = TypeVar("AnswerT")
 LatticeT = TypeVar("LatticeT")
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 import numpy as np
 
-from fstcrf import display
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import OptionError
-from fstcrf.text.corpus import Span
+from fstcrf.lazy import LazyModule
+from fstcrf.text import corpus
 
 _MOST_SHOWN = 20  # tokens of a path in its repr
 
@@ -22,8 +22,12 @@ Labels: TypeAlias = tuple[Any, ...]
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
+    from fstcrf import display
+    from fstcrf.text.corpus import Span
+
     LabelsT_co = TypeVar("LabelsT_co", bound=Labels, default=Labels, covariant=True)
 else:  # its default is for those who check types
+    display = LazyModule("fstcrf.display")
     from typing import TypeVar
 
     LabelsT_co = TypeVar("LabelsT_co", bound=Labels, covariant=True)
@@ -78,7 +82,7 @@ class Places:
 
 def made_spans(start: Iterable[int], end: Iterable[int], names: Iterable[str]) -> tuple[Span, ...]:
     """Return spans of columns; a path has thousands, so they are made as the tuples they are."""
-    return tuple(map(partial(tuple.__new__, Span), zip(start, end, names, strict=True)))
+    return tuple(map(partial(tuple.__new__, corpus.Span), zip(start, end, names, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

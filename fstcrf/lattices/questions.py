@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats
@@ -22,7 +22,9 @@ from fstcrf.lattices.findings import (
 from fstcrf.lattices.pathquestions import ArrayT_co, PathQuestions
 from fstcrf.lattices.paths import LabelsT_co, share
 from fstcrf.machines.plans import warn_unproven
-from fstcrf.text.corpus import Scheme
+
+if TYPE_CHECKING:
+    from fstcrf.text.corpus import Scheme
 
 Loss = Literal["token", "span"]
 

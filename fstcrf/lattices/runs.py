@@ -22,8 +22,6 @@ from fstcrf.lattices.spans import span_reading
 from fstcrf.ragged import Ragged
 from fstcrf.text.corpus import Scheme
 
-__all__ = ["SpanRuns"]
-
 
 @dataclass(frozen=True, eq=False)
 class SpanRuns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Never, Self
+from typing import TYPE_CHECKING, Literal, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,8 +36,8 @@ else:  # most transducers are from nowhere else, and stay as they are
     languages = LazyModule("fstcrf.machines.languages")
     openfst = LazyModule("fstcrf.machines.openfst")
 
-backoff: Any = LazyModule("fstcrf.machines.backoff")  # these stand on this
-relations: Any = LazyModule("fstcrf.machines.relations")
+backoff = LazyModule("fstcrf.machines.backoff")  # these stand on this
+relations = LazyModule("fstcrf.machines.relations")
 
 Semiring = Literal["log", "tropical"]
 

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.recipes.experiment import Recipe, Setting, run_recipe
-    from fstcrf.recipes.registry import RECIPES
-    from fstcrf.recipes.report import Result, Row
+    from fstcrf.recipes.experiment import Recipe as Recipe
+    from fstcrf.recipes.experiment import Setting as Setting
+    from fstcrf.recipes.experiment import run_recipe as run_recipe
+    from fstcrf.recipes.registry import RECIPES as RECIPES
+    from fstcrf.recipes.report import Result as Result
+    from fstcrf.recipes.report import Row as Row
 
-__all__ = ["RECIPES", "Recipe", "Result", "Row", "Setting", "run_recipe"]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "RECIPES": "registry",
-        "Recipe": "experiment",
-        "Result": "report",
-        "Row": "report",
-        "Setting": "experiment",
-        "run_recipe": "experiment",
+        "experiment": "Recipe Setting run_recipe",
+        "registry": "RECIPES",
+        "report": "Result Row",
     },
 )

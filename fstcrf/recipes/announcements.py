@@ -18,9 +18,9 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Bools, Longs
-from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.ext.documents import Annealing, Differing, DocumentTagger, Fields, Unlabelled
 from fstcrf.ext.documents.fields import Counting
+from fstcrf.ext.significance import SpanCounts
 from fstcrf.recipes.corpora import (
     TWINS,
     all_messages,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from fstcrf.evaluate import compare
-from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.ext.calibration import lattices_of
+from fstcrf.ext.significance import SpanCounts
 from fstcrf.lattices import Lattice
 from fstcrf.recipes import corpora
 from fstcrf.recipes import error_systems as given

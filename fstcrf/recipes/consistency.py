@@ -15,10 +15,10 @@ import numpy as np
 
 from fstcrf.arrays import Longs
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.documents import Annealing, Consistency, DocumentTagger, exact_labels
 from fstcrf.ext.documents.consistency import PairCounts, count_pairs
 from fstcrf.ext.documents.document import Document, documents
+from fstcrf.ext.significance import SpanCounts, span_counts
 from fstcrf.recipes import announcements
 from fstcrf.recipes.corpora import ENTITY, ENTITY_FILES, entities
 from fstcrf.recipes.entity_features import LocalFeatures, elsewhere, occurrences

@@ -16,7 +16,7 @@ import numpy as np
 from fstcrf.arrays import Longs
 from fstcrf.errors import DataError
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import SpanCounts, span_counts
+from fstcrf.ext.significance import SpanCounts, span_counts
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import LAYOUT, MARKS, layout, marks
 from fstcrf.text.corpus import Column, Corpus, convert_column, read_columns, spans

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from fstcrf.evaluate.significance import span_counts
+from fstcrf.ext.significance import span_counts
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Setting, Work
 from fstcrf.recipes.protocol import SEEDS

@@ -19,10 +19,10 @@ import numpy as np
 from fstcrf import constraints
 from fstcrf.arrays import Array, Longs
 from fstcrf.errors import SchemeError
-from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.calibration import reliability, span_events
 from fstcrf.ext.documents import Annealing, Consistency
 from fstcrf.ext.documents.given import agreed_labels
+from fstcrf.ext.significance import SpanCounts, span_counts
 from fstcrf.lattices import Lattice, Lattices, TapeLattice
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora

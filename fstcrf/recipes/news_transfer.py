@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import SpanCounts
+from fstcrf.ext.significance import SpanCounts
 from fstcrf.recipes.corpora import counted
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.message_features import PAPER

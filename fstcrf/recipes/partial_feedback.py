@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.evaluate.significance import SpanCounts, span_counts
+from fstcrf.ext.significance import SpanCounts, span_counts
 from fstcrf.recipes import rewarded_systems as ways
 from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, noun_phrase_file
 from fstcrf.recipes.experiment import Recipe, Setting

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from fstcrf.evaluate import compare
-from fstcrf.evaluate.significance import span_counts
 from fstcrf.ext.rules import learn_rules, train_with_rules
+from fstcrf.ext.significance import span_counts
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes import corpora
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting

@@ -22,7 +22,7 @@ import numpy as np
 from fstcrf import kernel
 from fstcrf.arrays import Floats
 from fstcrf.evaluate import Comparison
-from fstcrf.evaluate.significance import SpanCounts, bootstrapped_f, resampled_t
+from fstcrf.ext.significance import SpanCounts, bootstrapped_f, resampled_t
 from fstcrf.files import atomic_write
 from fstcrf.lazy import optional
 

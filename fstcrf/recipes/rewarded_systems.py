@@ -13,7 +13,6 @@ from typing import Any, Literal
 import numpy as np
 
 from fstcrf.errors import LearningWarning
-from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.feedback.bandit import Bandit, Schedule
 from fstcrf.ext.feedback.descent import Aim, Rule
 from fstcrf.ext.feedback.raters import Rater
@@ -25,6 +24,7 @@ from fstcrf.ext.feedback.simulation import (
     simulate,
     untrained,
 )
+from fstcrf.ext.significance import SpanCounts, span_counts
 from fstcrf.recipes.corpora import PHRASE, PHRASES, noun_phrase_file, span_f
 from fstcrf.recipes.experiment import Setting
 from fstcrf.recipes.report import template

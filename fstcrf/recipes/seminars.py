@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fstcrf.arrays import Floats
-from fstcrf.evaluate.significance import resampled_t
+from fstcrf.ext.significance import resampled_t
 from fstcrf.recipes import seminars_systems as systems
 from fstcrf.recipes.corpora import FIELDS, POLICIES, all_messages, scored
 from fstcrf.recipes.experiment import Recipe, Setting

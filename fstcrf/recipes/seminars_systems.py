@@ -22,9 +22,10 @@ from fstcrf import constraints
 from fstcrf.arrays import Longs
 from fstcrf.errors import DataError, InexactWarning
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
-from fstcrf.evaluate.significance import SpanCounts
 from fstcrf.ext.documents import Fields
 from fstcrf.ext.documents.document import documents
+from fstcrf.ext.pipelines.trained import Decode
+from fstcrf.ext.significance import SpanCounts
 from fstcrf.lattices import Lattice, nbest
 from fstcrf.machines.grammar import Grammar
 from fstcrf.recipes.corpora import (
@@ -47,7 +48,6 @@ from fstcrf.recipes.protocol import Protocol, Settings, grid
 from fstcrf.recipes.report import Row
 from fstcrf.taggers import CRF
 from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline
-from fstcrf.taggers.pipelines.trained import Decode
 from fstcrf.text.corpus import Corpus, read_conllu
 
 # --- Parts of speech from EWT, entities from CoNLL-2003 -------------------------------------------

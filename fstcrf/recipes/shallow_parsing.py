@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fstcrf.evaluate import compare
-from fstcrf.evaluate.significance import bootstrapped_f, span_counts
+from fstcrf.ext.significance import bootstrapped_f, span_counts
 from fstcrf.recipes import phrase_chunkers as chunkers
 from fstcrf.recipes.corpora import CHUNK_FILES, PHRASE, DataSplit
 from fstcrf.recipes.experiment import THREADS, Recipe, Setting

@@ -16,8 +16,8 @@ import numpy as np
 
 from fstcrf.errors import LabelWarning
 from fstcrf.evaluate import compare
-from fstcrf.evaluate.significance import SpanCounts, span_counts
 from fstcrf.ext.lexicon import Lexicon
+from fstcrf.ext.significance import SpanCounts, span_counts
 from fstcrf.ext.words import Annotation, LatticeCRF, read_words
 from fstcrf.ext.words.annotation import label_of
 from fstcrf.ext.words.candidates import CandidateLabels

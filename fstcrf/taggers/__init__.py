@@ -1,43 +1,28 @@
 """Taggers: a conditional random field, and several of them composed, decoded together exactly."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.composition import compose
-    from fstcrf.taggers.explain import JointExplanation
-    from fstcrf.taggers.tagger import Composition, Tagger
-    from fstcrf.taggers.taggers import CRF, JointCRF, load
-    from fstcrf.taggers.tuning import WEIGHT_GRID, WeightTrial, tune_weights
+    from fstcrf.taggers.composition import compose as compose
+    from fstcrf.taggers.explain import JointExplanation as JointExplanation
+    from fstcrf.taggers.tagger import Composition as Composition
+    from fstcrf.taggers.tagger import Tagger as Tagger
+    from fstcrf.taggers.taggers import CRF as CRF
+    from fstcrf.taggers.taggers import JointCRF as JointCRF
+    from fstcrf.taggers.taggers import load as load
+    from fstcrf.taggers.tuning import WEIGHT_GRID as WEIGHT_GRID
+    from fstcrf.taggers.tuning import WeightTrial as WeightTrial
+    from fstcrf.taggers.tuning import tune_weights as tune_weights
 
-__all__ = [
-    "CRF",
-    "WEIGHT_GRID",
-    "Composition",
-    "JointCRF",
-    "JointExplanation",
-    "Tagger",
-    "WeightTrial",
-    "compose",
-    "load",
-    "tune_weights",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "CRF": "taggers",
-        "Composition": "tagger",
-        "JointCRF": "taggers",
-        "JointExplanation": "explain",
-        "Tagger": "tagger",
-        "WEIGHT_GRID": "tuning",
-        "WeightTrial": "tuning",
-        "compose": "composition",
-        "load": "taggers",
-        "tune_weights": "tuning",
+        "composition": "compose",
+        "explain": "JointExplanation",
+        "tagger": "Composition Tagger",
+        "taggers": "CRF JointCRF load",
+        "tuning": "WEIGHT_GRID WeightTrial tune_weights",
     },
 )

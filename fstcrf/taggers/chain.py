@@ -48,9 +48,6 @@ from fstcrf.taggers.search import ChainRule, Search
 from fstcrf.taggers.stages import Stage, possible_lengths, repeated, with_tape
 from fstcrf.text.corpus import Corpus, Sentence
 
-__all__ = ["ChainSentence", "best", "decode", "no_path", "tag_one"]
-
-
 _T = TypeVar("_T", bound=np.generic)
 
 _RUN_TOKENS = 100_000

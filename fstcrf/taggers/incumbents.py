@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.ragged import Ragged
 
-__all__ = ["Incumbents"]
-
 _WIDE = 1024  # labellings of a sentence there is room for at first
 
 _Hashes = NDArray[np.uint64]

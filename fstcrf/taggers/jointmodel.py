@@ -16,14 +16,13 @@ from fstcrf import kernel
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Array
 from fstcrf.errors import (
-    FstcrfError,
     LabelError,
     ModelFileError,
     OptionError,
     TooLargeError,
 )
 from fstcrf.lazy import LazyModule, made_once
-from fstcrf.storage import file_kind, read_arrays, write_arrays
+from fstcrf.storage import VERSION, file_kind, group, read_arrays, sound
 from fstcrf.taggers.model import model as models
 from fstcrf.taggers.model.model import Model
 from fstcrf.text.features import LiteralIndex
@@ -373,7 +372,7 @@ def _check_relabellings(composition: JointModel) -> None:
 
 # --- The file of a composition --------------------------------------------------------------------
 
-KIND, VERSION = "fstcrf-composition", 1
+KIND = "fstcrf-composition"
 
 
 class AcceptorHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -411,11 +410,6 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     relabellings: tuple[_Relabelling, ...] = ()
     search: Literal["auto", "lazy", "expanded"] = "auto"
     given: tuple[_Given, ...] = ()
-
-
-def save(composition: JointModel, path: str | os.PathLike[str]) -> None:
-    """Write a composition; the file appears complete or not at all."""
-    write_arrays(path, *encoded(composition), kind=KIND, version=VERSION)
 
 
 def encoded(composition: JointModel) -> tuple[dict[str, Array], dict[str, str]]:
@@ -457,13 +451,9 @@ def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model |
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> JointModel:
     """Return the composition that arrays and metadata describe."""
-    try:
+    with sound(name, "composition"):
         header = msgspec.json.decode(metadata["composition"], type=_Header)
         return _composition(header, arrays, name)
-    except KeyError as error:
-        raise ModelFileError(f"{name}: not a sound composition: no {error}") from None
-    except (msgspec.DecodeError, FstcrfError) as error:
-        raise ModelFileError(f"{name}: not a sound composition: {error}") from None
 
 
 def _composition(header: _Header, arrays: Mapping[str, Array], name: str) -> JointModel:
@@ -519,12 +509,3 @@ def acceptor_of(header: AcceptorHeader, arrays: Mapping[str, Array]) -> Acceptor
     if final.ndim != 1 or any(array.dtype != np.float64 for array in scores):
         raise ModelFileError(f"the scores of {header.name} are not float64 arrays")
     return grammars.Acceptor(header.tapes, header.labels, target, score, final, header.name)
-
-
-def group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    """Return the arrays behind a prefix, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }

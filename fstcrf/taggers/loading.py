@@ -9,19 +9,19 @@ from fstcrf.errors import ModelFileError
 from fstcrf.files import path_name
 from fstcrf.lazy import LazyModule
 from fstcrf.storage import HEAD, PRODUCT, SEGMENTS, WORDS, file_kind, is_native, read_head
-from fstcrf.taggers import Tagger, pipelines
+from fstcrf.taggers import Tagger
 from fstcrf.taggers import load as load_own
 
 if TYPE_CHECKING:
-    from fstcrf.taggers import product, segmental
+    from fstcrf.taggers import pipelines, product
 else:  # who loads a CRF does not wait for them
     product = LazyModule("fstcrf.taggers.product")
-    segmental = LazyModule("fstcrf.taggers.segmental")
+    pipelines = LazyModule("fstcrf.taggers.pipelines")
 
 # Readers of the ring, by name: the core imports none of it.
-foreign: Any = LazyModule("fstcrf.ext.foreign")
-tokens: Any = LazyModule("fstcrf.ext.tokens")
-words: Any = LazyModule("fstcrf.ext.words.tagger")
+foreign = LazyModule("fstcrf.ext.foreign")
+tokens = LazyModule("fstcrf.ext.tokens")
+words = LazyModule("fstcrf.ext.words.tagger")
 
 _WORDS = "fstcrf-words"
 
@@ -92,9 +92,6 @@ def _loaded(path: str | os.PathLike[str], *, mmap: bool | None) -> Any:
         return words.LatticeCRF.load(path, mmap=mmap)
     cut = len(head) < HEAD
     kind = file_kind(path) if not cut and is_native(head) else ""
-    if kind == SEGMENTS:
-        return segmental.SegmentCRF.load(path)
-    if kind in (PRODUCT, WORDS):
-        read = product.read if kind == PRODUCT else words.read
-        return read(path, mapped=mmap)
+    if kind in (PRODUCT, SEGMENTS, WORDS):
+        return product.read(path, mapped=mmap)
     return load_own(path, mmap=mmap) if is_native(head) or cut else foreign.read_tagger(path)

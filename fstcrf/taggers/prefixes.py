@@ -24,8 +24,6 @@ from fstcrf.taggers.stages import (
 )
 from fstcrf.text.corpus import Corpus
 
-__all__ = ["Around", "Prefixes"]
-
 
 @dataclass(frozen=True, eq=False)
 class Prefixes:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fstcrf.arguments import real_number
 from fstcrf.arrays import Array, Floats
-from fstcrf.errors import FstcrfError, GrammarError, ModelFileError, OptionError
+from fstcrf.errors import GrammarError, ModelFileError, OptionError
 from fstcrf.lattices import Lattice, product
 from fstcrf.lattices.answer import Answer, TapeAnswer
 from fstcrf.lattices.distributions import Distributions
@@ -23,7 +23,7 @@ from fstcrf.lattices.paths import Path, Places, labels_of_tapes, share, shown_ta
 from fstcrf.lazy import LazyModule
 from fstcrf.machines.grammar import Acceptor, Grammar
 from fstcrf.machines.transducer import Transducer
-from fstcrf.storage import PRODUCT, SEGMENTS, WORDS, read_arrays, write_arrays
+from fstcrf.storage import PRODUCT, SEGMENTS, VERSION, WORDS, file_kind, group, read_arrays, sound
 from fstcrf.taggers import jointmodel
 from fstcrf.taggers.infeasible import selected
 from fstcrf.taggers.known import Bias, Forced, Known, Request
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     from fstcrf.machines.plans import Search
     from fstcrf.text.corpus import Column
 
-segmental: Any = LazyModule("fstcrf.taggers.segmental")  # these stand on this
-words: Any = LazyModule("fstcrf.ext.words.tagger")
-transduced: Any = LazyModule("fstcrf.lattices.transduced")
+segmental = LazyModule("fstcrf.taggers.segmental")  # these stand on this
+words = LazyModule("fstcrf.ext.words.tagger")
+transduced = LazyModule("fstcrf.lattices.transduced")
 
-KIND, VERSION = PRODUCT, 1
+KIND = PRODUCT
 
 Behind: TypeAlias = "Transducer | Composable"
 """What is composed with a product: a transducer, or a tagger of what one has written."""
@@ -374,17 +374,6 @@ class Product(Composition[LabelsT]):
 
     # --- Files --------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the taggers, the weights and the grammar to one file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        kind, arrays, metadata = self.encoded()
-        write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
-
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         arrays: dict[str, Array] = {}
@@ -495,32 +484,25 @@ def _encoded_machine(machine: Transducer) -> tuple[str, dict[str, Array], dict[s
     return TRANSDUCER, arrays, {"transducer": msgspec.json.encode(_Machine(**rest)).decode()}
 
 
-def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Product:
-    """Read or map the file of a product.
-
-    Raises
-    ------
-    ModelFileError
-        No such file, of another version, or damaged.
-    OSError
-        It cannot be opened.
-    """
-    arrays, metadata = read_arrays(path, kind=KIND, version=VERSION, mapped=mapped)
-    return _decoded(arrays, metadata, os.fspath(path))
+def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Behind:
+    """Read or map the file of a product, or of what one may have as a part."""
+    kind = file_kind(path)
+    arrays, metadata = read_arrays(path, kind=kind, version=VERSION, mapped=mapped)
+    return _decoded_part(_Part(kind, metadata), arrays, os.fspath(path))
 
 
 def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> Product:
-    try:
+    with sound(name, "product"):
         header = msgspec.json.decode(metadata["product"], type=_Header)
         parts, behind = (
             [
-                _decoded_part(part, jointmodel.group(arrays, f"{prefix}{k}."), name)
+                _decoded_part(part, group(arrays, f"{prefix}{k}."), name)
                 for k, part in enumerate(several)
             ]
             for prefix, several in (("part", header.parts), ("behind", header.behind))
         )
         conjuncts = [
-            jointmodel.acceptor_of(one, jointmodel.group(arrays, f"conjunct{k}."))
+            jointmodel.acceptor_of(one, group(arrays, f"conjunct{k}."))
             for k, one in enumerate(header.conjuncts)
         ]
         taggers: Any = parts  # what is no tagger is refused
@@ -528,10 +510,6 @@ def _decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str
         sets = {tape.name: tape.labels for tape in tagger.on}
         for acceptor in conjuncts:
             Grammar.from_acceptor(acceptor).bind(sets)
-    except KeyError as error:
-        raise ModelFileError(f"{name}: not a sound product: no {error}") from None
-    except (msgspec.DecodeError, FstcrfError) as error:
-        raise ModelFileError(f"{name}: not a sound product: {error}") from None
     return tagger
 
 

@@ -36,9 +36,6 @@ from fstcrf.taggers.prefixes import Around, Prefixes
 from fstcrf.taggers.stages import Given, Stage, largest_gains, repeated, with_tape
 from fstcrf.text.corpus import Corpus
 
-__all__ = ["ChainRule", "Search"]
-
-
 _FIRST = 16  # labellings of the first tape that are ranked at first; then 8 times as many
 _WITHIN = 2.0  # nats below the best: at first, no others are ranked
 _INNER = 4  # times as many labellings of a later tape, for all prefixes of a sentence together

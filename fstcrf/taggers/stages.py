@@ -25,18 +25,6 @@ from fstcrf.text.features import LiteralIndex
 from fstcrf.text.features.surroundings import reads_documents
 from fstcrf.text.features.template import tape_column
 
-__all__ = [
-    "Given",
-    "Stage",
-    "bounds_of",
-    "largest_gains",
-    "possible_lengths",
-    "repeated",
-    "skeleton",
-    "stages_of",
-    "with_tape",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Given:

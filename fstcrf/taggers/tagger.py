@@ -16,6 +16,7 @@ from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.paths import Path, shown_tapes
 from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
+from fstcrf.storage import VERSION, write_arrays
 from fstcrf.taggers.jointmodel import JointModel, Normalize, budget_of
 from fstcrf.taggers.known import Bias, Columns, Forced, Known, Request, in_columns
 from fstcrf.taggers.model.reading import Data, SentenceLike, sized
@@ -398,6 +399,19 @@ class Composable(Tagger[LabelsT]):
         """
         raise OptionError(f"{self!r} cannot be saved: it has no file of its own")
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it, with all that it is made of, to one file, whole or not at all.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        OptionError
+            It has no file.
+        """
+        kind, arrays, metadata = self.encoded()
+        write_arrays(path, arrays, metadata, kind=kind, version=VERSION)
+
     def spelling(self, tape: str) -> Spelling | None:  # noqa: ARG002
         """Return how segments of a tape are written as labels of tokens; None: it has none."""
         return None
@@ -550,7 +564,6 @@ class Composition(Composable[LabelsT]):
         def decoded(self, asked: Request) -> Answer: ...  # noqa: D102
         def transducers(self, sentences: Data, known: Known | None) -> Sequence[Lattice]: ...  # noqa: D102
         def __and__(self, grammar: Grammar) -> Self: ...
-        def save(self, path: str | os.PathLike[str]) -> None: ...  # noqa: D102
         def constrained(  # noqa: D102
             self, grammar: Grammar, *, search: Search | None = None, budget: Budget | None = None
         ) -> Self: ...

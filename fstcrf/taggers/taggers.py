@@ -150,16 +150,6 @@ class CRF(Model, Composable[list[str]]):
         """Return a tagger of a model."""
         return cls(*(getattr(model, field.name) for field in fields(Model)))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        models.save(self, path)
-
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""
         return models.KIND, *models.encoded(self)
@@ -344,16 +334,6 @@ class JointCRF(JointModel, Composition[LabelsT]):
         parts = {field.name: getattr(model, field.name) for field in fields(JointModel)}
         taggers = tuple(t if isinstance(t, CRF) else CRF.of(t) for t in model.taggers)
         return cls(**{**parts, "taggers": taggers})
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the composition, all its taggers included, to one file.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        jointmodel.save(self, path)
 
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""

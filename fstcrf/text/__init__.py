@@ -2,6 +2,4 @@
 
 from fstcrf.lazy import importer
 
-__all__: list[str] = []
-
-__getattr__ = importer(__name__, {})
+__all__, __getattr__ = importer(__name__)

@@ -5,62 +5,49 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.training.asgd import ASGD
-    from fstcrf.training.lbfgs import LBFGS, OWLQN
-    from fstcrf.training.likelihood import Likelihood
-    from fstcrf.training.local import LocalLikelihood, normalised
-    from fstcrf.training.loop import Checkpoint, Outcome, Progress, fit
-    from fstcrf.training.online import AROW, AveragedPerceptron, PassiveAggressive, voted_paths
-    from fstcrf.training.optimiser import Objective, Optimiser, Staged, Step
-    from fstcrf.training.preconditioning import DiagonalHessian, InUnits, Ties, Untied, tied
-    from fstcrf.training.problem import ParameterSpace, Problem, Tables
-    from fstcrf.training.sgd import L2SGD
-    from fstcrf.training.support import frequent, parameter_space
+    from fstcrf.training.asgd import ASGD as ASGD
+    from fstcrf.training.lbfgs import LBFGS as LBFGS
+    from fstcrf.training.lbfgs import OWLQN as OWLQN
+    from fstcrf.training.likelihood import Likelihood as Likelihood
+    from fstcrf.training.local import LocalLikelihood as LocalLikelihood
+    from fstcrf.training.local import normalised as normalised
+    from fstcrf.training.loop import Checkpoint as Checkpoint
+    from fstcrf.training.loop import Outcome as Outcome
+    from fstcrf.training.loop import Progress as Progress
+    from fstcrf.training.loop import fit as fit
+    from fstcrf.training.online import AROW as AROW
+    from fstcrf.training.online import AveragedPerceptron as AveragedPerceptron
+    from fstcrf.training.online import PassiveAggressive as PassiveAggressive
+    from fstcrf.training.online import voted_paths as voted_paths
+    from fstcrf.training.optimiser import Objective as Objective
+    from fstcrf.training.optimiser import Optimiser as Optimiser
+    from fstcrf.training.optimiser import Staged as Staged
+    from fstcrf.training.optimiser import Step as Step
+    from fstcrf.training.preconditioning import DiagonalHessian as DiagonalHessian
+    from fstcrf.training.preconditioning import InUnits as InUnits
+    from fstcrf.training.preconditioning import Ties as Ties
+    from fstcrf.training.preconditioning import Untied as Untied
+    from fstcrf.training.preconditioning import tied as tied
+    from fstcrf.training.problem import ParameterSpace as ParameterSpace
+    from fstcrf.training.problem import Problem as Problem
+    from fstcrf.training.problem import Tables as Tables
+    from fstcrf.training.sgd import L2SGD as L2SGD
+    from fstcrf.training.support import frequent as frequent
+    from fstcrf.training.support import parameter_space as parameter_space
 
-__all__ = [
-    "AROW",
-    "ASGD",
-    "L2SGD",
-    "LBFGS",
-    "OWLQN",
-    "AveragedPerceptron",
-    "Checkpoint",
-    "DiagonalHessian",
-    "InUnits",
-    "Likelihood",
-    "LocalLikelihood",
-    "Objective",
-    "Optimiser",
-    "Outcome",
-    "ParameterSpace",
-    "PassiveAggressive",
-    "Problem",
-    "Progress",
-    "Staged",
-    "Step",
-    "Tables",
-    "Ties",
-    "Untied",
-    "fit",
-    "frequent",
-    "normalised",
-    "parameter_space",
-    "tied",
-    "voted_paths",
-]
-
-_HOMES = {
-    "asgd": ("ASGD",),
-    "lbfgs": ("LBFGS", "OWLQN"),
-    "likelihood": ("Likelihood",),
-    "local": ("LocalLikelihood", "normalised"),
-    "loop": ("Checkpoint", "Outcome", "Progress", "fit"),
-    "online": ("AROW", "AveragedPerceptron", "PassiveAggressive", "voted_paths"),
-    "optimiser": ("Objective", "Optimiser", "Staged", "Step"),
-    "preconditioning": ("DiagonalHessian", "InUnits", "Ties", "Untied", "tied"),
-    "problem": ("ParameterSpace", "Problem", "Tables"),
-    "sgd": ("L2SGD",),
-    "support": ("frequent", "parameter_space"),
-}
-
-__getattr__ = importer(__name__, {name: home for home, names in _HOMES.items() for name in names})
+__all__, __getattr__ = importer(
+    __name__,
+    {
+        "asgd": "ASGD",
+        "lbfgs": "LBFGS OWLQN",
+        "likelihood": "Likelihood",
+        "local": "LocalLikelihood normalised",
+        "loop": "Checkpoint Outcome Progress fit",
+        "online": "AROW AveragedPerceptron PassiveAggressive voted_paths",
+        "optimiser": "Objective Optimiser Staged Step",
+        "preconditioning": "DiagonalHessian InUnits Ties Untied tied",
+        "problem": "ParameterSpace Problem Tables",
+        "sgd": "L2SGD",
+        "support": "frequent parameter_space",
+    },
+)

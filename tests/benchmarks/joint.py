@@ -24,7 +24,7 @@ import numpy as np
 
 from fstcrf import CRF, Composition, Corpus, compose, read_columns
 from fstcrf.arrays import Bools
-from fstcrf.evaluate.significance import SpanCounts, mcnemar, randomised_f, span_counts
+from fstcrf.ext.significance import SpanCounts, mcnemar, randomised_f, span_counts
 from fstcrf.text.corpus import Column
 from tests.benchmarks.machine import PAGES, Machine, commit, this
 from tests.benchmarks.report import table

@@ -12,8 +12,8 @@ import pytest
 import fstcrf
 from fstcrf import CRF, Corpus, compose
 from fstcrf.constraints import at_most, bio, exactly
+from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.taggers.pipelines import Pipeline, Task
-from fstcrf.taggers.pipelines.trained import Decode
 from fstcrf.text.corpus import Column
 from tests.benchmarks.parity import COLUMNS
 

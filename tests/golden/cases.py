@@ -25,11 +25,11 @@ from fstcrf.ext.documents import Consistency, Differing, DocumentTagger, Fields,
 from fstcrf.ext.feedback import Aim, FeedbackLearner, Rule, untrained
 from fstcrf.ext.foreign.conversion import written
 from fstcrf.ext.lexicon import Characters, Entry, Kind
+from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.ext.rules import learn_rules
 from fstcrf.ext.tune import tune
 from fstcrf.ext.words import Annotation, LatticeCRF
 from fstcrf.machines import openfst
-from fstcrf.taggers.pipelines.trained import Decode
 from fstcrf.training.loop import saved_iteration
 from tests.golden.texts import ASKED, EITHER, PARTIAL, TAGGED, TRAIN, attributes
 

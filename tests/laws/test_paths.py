@@ -16,10 +16,10 @@ from fstcrf.ext.calibration import Calibration
 from fstcrf.ext.documents import Consistency, Fields, Violation, scores
 from fstcrf.ext.feedback import FeedbackLearner
 from fstcrf.ext.filling import fill_conllu
+from fstcrf.ext.pipelines.trained import TrainedPipeline
 from fstcrf.ext.report.history import History
 from fstcrf.ext.rules import learn_rules
 from fstcrf.taggers import JointCRF
-from fstcrf.taggers.pipelines.trained import TrainedPipeline
 from fstcrf.text.corpus import read_items
 from fstcrf.text.corpus.collection import CorpusFiles
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fstcrf.taggers.segmental.phrases import PhraseTable, SegmentFeatures
+from fstcrf.ext.segments.phrases import PhraseTable, SegmentFeatures
 from fstcrf.text.corpus import Corpus
 
 LABELS, WIDTH = 3, 8

@@ -26,6 +26,7 @@ from fstcrf.errors import GrammarError
 from fstcrf.ext.calibration import Calibration, Events
 from fstcrf.ext.documents import Consistency, DocumentTagger
 from fstcrf.ext.lexicon import Entry, Lexicon
+from fstcrf.ext.pipelines.declaration import on_tape
 from fstcrf.ext.rules import train_with_rules
 from fstcrf.ext.tokens import Pieces, TransitionBiases
 from fstcrf.ext.words import Annotation
@@ -33,7 +34,6 @@ from fstcrf.lattices import Lattice
 from fstcrf.lattices.emissions.structure import joint_structure
 from fstcrf.machines.grammar import Acceptor, Constraint, Grammar, equivalent
 from fstcrf.machines.openfst import Machine, to_bytes
-from fstcrf.taggers.pipelines.declaration import on_tape
 from tests.support.wordlists import KINDS, RANGES, UNKNOWN
 
 LABELS = ("O", "B-A", "I-A", "B-B")

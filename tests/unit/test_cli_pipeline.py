@@ -13,8 +13,8 @@ import pytest
 
 from fstcrf import read_columns
 from fstcrf.cli import tagging
+from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.taggers.pipelines import load_pipeline
-from fstcrf.taggers.pipelines.trained import Decode
 from tests.support.command import done, failure, program, run
 from tests.unit.test_pipelines import CONLLU, GOOD, declared, mixed
 

@@ -16,7 +16,7 @@ import fstcrf
 from fstcrf import Grammar, Lattice
 from fstcrf.constraints import at_most, bio
 from fstcrf.errors import GrammarError, NoPathError, OptionError, ShapeError, TooLargeError
-from fstcrf.machines import pictures
+from fstcrf.ext.pictures import svg as pictures
 from fstcrf.machines.topology import chain_topology
 
 SVG = "{http://www.w3.org/2000/svg}"

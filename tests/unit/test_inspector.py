@@ -40,8 +40,8 @@ from fstcrf.ext.inspect.questions import (
     LatticeQuestion,
     Shown,
 )
+from fstcrf.ext.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.taggers import JointCRF
-from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
 from tests.support import command
 from tests.support.joint_cases import TEST, TRAIN, tagger, taggers
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fstcrf.evaluate.significance import SpanCounts
+from fstcrf.ext.significance import SpanCounts
 from tests.benchmarks import bench_composition
 from tests.benchmarks.bench_composition import decoder_lines
 from tests.benchmarks.joint import Answers, Outcome, conclusion, recommended

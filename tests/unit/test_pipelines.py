@@ -23,8 +23,8 @@ from fstcrf.errors import (
     OptionError,
     TemplateError,
 )
+from fstcrf.ext.pipelines.trained import Decode, Folder, Manifest
 from fstcrf.taggers.pipelines import Pipeline, Task, TrainedPipeline, load_pipeline, read_pipeline
-from fstcrf.taggers.pipelines.trained import Decode, Folder, Manifest
 from tests.support.interrupts import interrupt_at
 
 WORDS = ["a", "b", "c", "d", "e", "f"]

@@ -9,7 +9,7 @@ import pytest
 
 from fstcrf import constraints
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import span_counts
+from fstcrf.ext.significance import span_counts
 from fstcrf.lattices import Lattices
 from fstcrf.recipes import probabilities
 from fstcrf.recipes.probabilities import ConfidentSpans, oracle_f, worth, worth_table

@@ -11,15 +11,11 @@ import numpy as np
 import pytest
 
 from fstcrf.errors import DataError, LabelWarning, ModelFileError, OptionError
-from fstcrf.taggers.segmental import SegmentCRF, likelihood
-from fstcrf.taggers.segmental.gold import GoldSegments
-from fstcrf.taggers.segmental.likelihood import (
-    SegmentLikelihood,
-    SegmentProblem,
-    SegmentSpace,
-    supported_cells,
-)
-from fstcrf.taggers.segmental.phrases import segment_features
+from fstcrf.ext.segments import likelihood
+from fstcrf.ext.segments.gold import GoldSegments
+from fstcrf.ext.segments.likelihood import SegmentLikelihood, SegmentProblem, SegmentSpace
+from fstcrf.ext.segments.phrases import segment_features
+from fstcrf.taggers.segmental import SegmentCRF
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex, parse_template
 
@@ -136,7 +132,7 @@ def problem_of(part: Corpus, rng: np.random.Generator) -> tuple[SegmentProblem, 
     segments = GoldSegments(*(np.asarray(c, dtype=np.int64) for c in zip(*gold, strict=True)))
     _, design = FeatureIndex.build(part, parse_template(TEMPLATE))
     features = segment_features(part, segments, 4, longest, ["word"], LEXICON, None)
-    cells = supported_cells(design.node, segments, 4)
+    cells = likelihood.supported_cells(design.node, segments, 4)
     tails = np.asarray([True, True, True, False])
     space = SegmentSpace(4, design.node.n_columns, cells, longest, tails, len(features.cell))
     extras = features.extras(part, longest, space.depth, space.width)

@@ -10,7 +10,7 @@ import scipy.stats
 
 from fstcrf.errors import DataError, OptionError, ShapeError
 from fstcrf.evaluate import evaluate_spans
-from fstcrf.evaluate.significance import (
+from fstcrf.ext.significance import (
     McNemar,
     SpanCounts,
     bootstrapped_f,

@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 else:  # plain tagging does not wait for it
     arrow = LazyModule("fstcrf.ext.arrow")
 
-__all__ = [
-    "TableColumns",
-    "check_options",
-    "check_table",
-    "is_parquet",
-    "table_columns",
-    "tag_table",
-]
-
 _ENDING, _MAGIC = ".parquet", b"PAR1"
 _SERVED = frozenset({
     "calibration", "columns", "dask", "decode", "grammar", "inputs", "joint", "min_confidence",

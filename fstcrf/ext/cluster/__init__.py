@@ -15,35 +15,23 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.cluster.client import through_dask
-    from fstcrf.ext.cluster.dask import DaskExecutor
-    from fstcrf.ext.cluster.files import Record, TextFile, parts_of
-    from fstcrf.ext.cluster.processes import through_processes
-    from fstcrf.ext.cluster.work import FileOutcome, FileTask, perform
+    from fstcrf.ext.cluster.client import through_dask as through_dask
+    from fstcrf.ext.cluster.dask import DaskExecutor as DaskExecutor
+    from fstcrf.ext.cluster.files import Record as Record
+    from fstcrf.ext.cluster.files import TextFile as TextFile
+    from fstcrf.ext.cluster.files import parts_of as parts_of
+    from fstcrf.ext.cluster.processes import through_processes as through_processes
+    from fstcrf.ext.cluster.work import FileOutcome as FileOutcome
+    from fstcrf.ext.cluster.work import FileTask as FileTask
+    from fstcrf.ext.cluster.work import perform as perform
 
-__all__ = [
-    "DaskExecutor",
-    "FileOutcome",
-    "FileTask",
-    "Record",
-    "TextFile",
-    "parts_of",
-    "perform",
-    "through_dask",
-    "through_processes",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "DaskExecutor": "dask",
-        "FileOutcome": "work",
-        "TextFile": "files",
-        "Record": "files",
-        "FileTask": "work",
-        "parts_of": "files",
-        "perform": "work",
-        "through_dask": "client",
-        "through_processes": "processes",
+        "client": "through_dask",
+        "dask": "DaskExecutor",
+        "files": "Record TextFile parts_of",
+        "processes": "through_processes",
+        "work": "FileOutcome FileTask perform",
     },
 )

@@ -21,8 +21,6 @@ from fstcrf.ext.cluster.work import FileOutcome, FileShare, FileTask, Heard, per
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["through_dask"]
-
 _GONE = 30.0
 """Seconds that a run goes on without any worker, or without its scheduler."""
 _STEP = 1.0

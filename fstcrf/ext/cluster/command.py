@@ -36,8 +36,6 @@ from fstcrf.ext.cluster.work import (
     perform,
 )
 
-__all__ = ["FolderRun", "tag_folder"]
-
 
 class Through(Protocol):
     """What does tasks, and lets something hear how far they are."""

@@ -15,8 +15,6 @@ from fstcrf.lazy import optional
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["ANSWER", "VERSION", "check_workers", "checked", "connected", "distributed_package"]
-
 ANSWER = 5.0
 """Seconds within which a scheduler must answer; workers have twice as long to come."""
 _NAME = "fstcrf:__version__"

@@ -29,8 +29,6 @@ import msgspec
 from fstcrf.errors import DataError, OptionError
 from fstcrf.files import check_regular, sweep, sync_folder, taken, whole_lines
 
-__all__ = ["FinishedFile", "Record", "Stamp", "TextFile", "digest", "head_of", "parts_of"]
-
 RECORD = ".fstcrf-tagged.jsonl"
 FORMAT, VERSION = "fstcrf-tagged", 1
 _BEGINNING = b'{"format":'

@@ -15,8 +15,6 @@ from typing import Any
 
 from fstcrf.ext.cluster.work import FileOutcome, FileShare, FileTask, Heard, perform
 
-__all__ = ["through_processes"]
-
 _TRIES = 3
 """Processes that a file may take with it."""
 

@@ -14,18 +14,6 @@ from fstcrf.errors import DataError, FstcrfError
 from fstcrf.ext.cluster.files import FinishedFile, Stamp, TextFile
 from fstcrf.lazy import memoised
 
-__all__ = [
-    "Counts",
-    "FileOutcome",
-    "FileShare",
-    "FileTask",
-    "FileWork",
-    "Heard",
-    "Job",
-    "heard",
-    "perform",
-]
-
 Counts: TypeAlias = Mapping[str, int]
 """What is counted of a file, by names: numbers of a run are their sums."""
 FileWork: TypeAlias = Callable[[str, str], Counts]

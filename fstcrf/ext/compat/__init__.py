@@ -61,6 +61,4 @@ def install(*names: str) -> None:
         sys.modules[name] = module
 
 
-__getattr__ = importer(
-    __name__, {"pycrfsuite": "pycrfsuite", "sklearn_crfsuite": "sklearn_crfsuite"}
-)
+_, __getattr__ = importer(__name__)

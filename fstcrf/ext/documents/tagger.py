@@ -15,6 +15,7 @@ from fstcrf.errors import DataError, NoPathError, OptionError
 from fstcrf.ext.documents.document import Document, ViolationModel, each_a, whole_number
 from fstcrf.ext.documents.sampler import Annealing, DocumentChain, Start, Sweeps
 from fstcrf.ext.documents.scores import LocalModel, LocalScores, check_types
+from fstcrf.ext.pipelines.trained import TrainedPipeline
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer
 from fstcrf.lazy import made_once
@@ -25,7 +26,6 @@ from fstcrf.taggers import CRF, JointCRF, Tagger
 from fstcrf.taggers.batches import check_empty
 from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model.reading import Data
-from fstcrf.taggers.pipelines.trained import TrainedPipeline
 from fstcrf.taggers.tagger import DecodeOptions
 from fstcrf.text.corpus import Corpus
 

@@ -4,24 +4,20 @@
 behind HTTP for one script and one style sheet of our own.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.inspect.server import Access, application, serve
-    from fstcrf.ext.inspect.workbench import Workbench
+    from fstcrf.ext.inspect.server import Access as Access
+    from fstcrf.ext.inspect.server import application as application
+    from fstcrf.ext.inspect.server import serve as serve
+    from fstcrf.ext.inspect.workbench import Workbench as Workbench
 
-__all__ = ["Access", "Workbench", "application", "serve"]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "Access": "server",
-        "application": "server",
-        "serve": "server",
-        "Workbench": "workbench",
+        "server": "Access application serve",
+        "workbench": "Workbench",
     },
 )

@@ -9,10 +9,10 @@ import numpy as np
 
 from fstcrf.arrays import Ints
 from fstcrf.evaluate.labellings import written_alike
+from fstcrf.ext.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.lattices import Answer
 from fstcrf.ragged import Ragged
 from fstcrf.taggers import JointCRF
-from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.schemes import OUTSIDE
 

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from fstcrf.arrays import Floats
 from fstcrf.errors import OptionError
+from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.taggers import JointCRF
-from fstcrf.taggers.pipelines.trained import Decode
 
 _CASCADE = "a cascade decides without the weights"
 _GIVEN = "probabilities of later tapes take the best labels of those that they read as given"

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from fstcrf.taggers.pipelines.trained import Decode
+from fstcrf.ext.pipelines.trained import Decode
 
 MAX_TOKENS, MAX_COLUMNS, MAX_EDITS, MAX_PATHS, MAX_WINDOW = 20_000, 200, 2_000, 100, 500
 """What a question may ask for; more is an error that says so."""

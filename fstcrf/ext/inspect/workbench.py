@@ -38,14 +38,14 @@ from fstcrf.ext.inspect.questions import (
     SpanShown,
     TapeShown,
 )
+from fstcrf.ext.pipelines.cascade import given_best
+from fstcrf.ext.pipelines.trained import Decode
 from fstcrf.lattices import Answer
 from fstcrf.machines.grammar.acceptor import Acceptor
 from fstcrf.taggers import JointCRF
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.explain import JointPush
 from fstcrf.taggers.known import Forced, Request
-from fstcrf.taggers.pipelines.cascade import given_best
-from fstcrf.taggers.pipelines.trained import Decode
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.features import FeatureIndex
 

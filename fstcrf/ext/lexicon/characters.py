@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from fstcrf.errors import DataError, ModelFileError
 from fstcrf.files import atomic_write
 
-__all__ = ["Characters", "Kind"]
-
 _CODES = 0xFFFF
 _MOST_KINDS, _NAME, _MOST_LENGTHS = 18, 32, 15
 _DEFAULT, _SPACE = "DEFAULT", "SPACE"

@@ -26,8 +26,6 @@ from fstcrf.ext.lexicon.kernel import UNIT, WORD_ENTRY, build_trie
 from fstcrf.files import atomic_write
 from fstcrf.kernel.strings import pack_strings
 
-__all__ = ["Dictionary", "Entry"]
-
 _MAGIC, _VERSION = 0xEF718F77, 102
 _HEADER = struct.Struct("<10I32s")
 _MOST_ENTRIES = 255  # of one word: a value of the double array has 8 bits for them

@@ -15,20 +15,6 @@ from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel.native import array_in, array_out, check, ffi, lib
 from fstcrf.ragged import Ragged
 
-__all__ = [
-    "CHEAPEST_NONE",
-    "UNIT",
-    "WORD",
-    "WORD_ENTRY",
-    "LexiconTables",
-    "WordList",
-    "Words",
-    "best_words",
-    "build_trie",
-    "find_prefixes",
-    "find_words",
-]
-
 UNIT = np.dtype([("base", np.int32), ("check", np.uint32)])
 WORD_ENTRY = np.dtype(
     [

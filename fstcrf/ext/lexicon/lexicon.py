@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 else:  # who finds words without a tagger does not wait for it
     tagging = LazyModule("fstcrf.ext.lexicon.tagging")
 
-__all__ = ["Lexicon"]
-
 _UNIT = 700.0
 _COMPILED = ("sys.dic", "unk.dic", "char.bin", "matrix.bin")
 _SOURCES = ("char.def", "unk.def", "matrix.def")

@@ -15,15 +15,6 @@ from fstcrf.ext.lexicon.characters import Characters, Kind
 from fstcrf.ext.lexicon.dictionary import Entry
 from fstcrf.files import atomic_write
 
-__all__ = [
-    "read_characters",
-    "read_entries",
-    "read_matrix",
-    "write_characters",
-    "write_entries",
-    "write_matrix",
-]
-
 
 def _lines(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
     """Lines with something on them, numbered from 1."""

@@ -12,8 +12,6 @@ import numpy as np
 from fstcrf.arrays import Bools, Floats, Ints, Longs, distinct
 from fstcrf.errors import NoPathError
 
-__all__ = ["Candidates", "Word", "WordAnswer", "WordLabels", "WordTable", "first_field"]
-
 
 class WordTable(Protocol):
     """What a lexicon knows of its words by their numbers."""

@@ -8,27 +8,21 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.papers.conjugate_gradient import ConjugateGradient
-    from fstcrf.ext.papers.errors import ClassificationError, Logistic, SegmentF, Sigmoid
-    from fstcrf.ext.papers.gpd import GPD
-    from fstcrf.ext.papers.weightwise import GIS, QuickProp
+    from fstcrf.ext.papers.conjugate_gradient import ConjugateGradient as ConjugateGradient
+    from fstcrf.ext.papers.errors import ClassificationError as ClassificationError
+    from fstcrf.ext.papers.errors import Logistic as Logistic
+    from fstcrf.ext.papers.errors import SegmentF as SegmentF
+    from fstcrf.ext.papers.errors import Sigmoid as Sigmoid
+    from fstcrf.ext.papers.gpd import GPD as GPD
+    from fstcrf.ext.papers.weightwise import GIS as GIS
+    from fstcrf.ext.papers.weightwise import QuickProp as QuickProp
 
-__all__ = [
-    "GIS",
-    "GPD",
-    "ClassificationError",
-    "ConjugateGradient",
-    "Logistic",
-    "QuickProp",
-    "SegmentF",
-    "Sigmoid",
-]
-
-_HOMES = {
-    "conjugate_gradient": ("ConjugateGradient",),
-    "errors": ("ClassificationError", "Logistic", "SegmentF", "Sigmoid"),
-    "gpd": ("GPD",),
-    "weightwise": ("GIS", "QuickProp"),
-}
-
-__getattr__ = importer(__name__, {name: home for home, names in _HOMES.items() for name in names})
+__all__, __getattr__ = importer(
+    __name__,
+    {
+        "conjugate_gradient": "ConjugateGradient",
+        "errors": "ClassificationError Logistic SegmentF Sigmoid",
+        "gpd": "GPD",
+        "weightwise": "GIS QuickProp",
+    },
+)

@@ -12,8 +12,8 @@ from fstcrf.arrays import Ints
 from fstcrf.errors import DataError, InexactWarning, NoPathError, OptionError
 from fstcrf.evaluate import evaluate_spans, evaluate_tokens
 from fstcrf.evaluate.labellings import written_alike
-from fstcrf.evaluate.significance import bootstrapped_f, span_counts
 from fstcrf.ext.calibration import Events, label_events, lattices_of, span_events
+from fstcrf.ext.significance import bootstrapped_f, span_counts
 from fstcrf.taggers import CRF, Tagger
 from fstcrf.taggers.batches import surrounded
 from fstcrf.text.corpus import Corpus, Span, spans

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from fstcrf.errors import OptionError
-from fstcrf.evaluate.significance import Comparison, compare
 from fstcrf.ext.calibration import reliability
 from fstcrf.ext.report.figures import (
     figure_of_confusions,
@@ -22,6 +21,7 @@ from fstcrf.ext.report.figures import (
     png_of,
 )
 from fstcrf.ext.report.findings import Analysis, ErrorFound
+from fstcrf.ext.significance import Comparison, compare
 from fstcrf.files import atomic_write, path_name
 
 _ERRORS, _CONFUSED, _REPAIRED, _AROUND = 300, 16, 50, 6

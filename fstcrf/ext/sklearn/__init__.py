@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.sklearn.estimator import CRFTagger
+    from fstcrf.ext.sklearn.estimator import CRFTagger as CRFTagger
 
-__all__ = ["CRFTagger"]
-
-__getattr__ = importer(__name__, {"CRFTagger": "estimator"})
+__all__, __getattr__ = importer(
+    __name__,
+    {
+        "estimator": "CRFTagger",
+    },
+)

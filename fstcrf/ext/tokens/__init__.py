@@ -5,18 +5,16 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.tokens.biases import TransitionBiases
-    from fstcrf.ext.tokens.decoder import TextSpan, TokenDecoder
-    from fstcrf.ext.tokens.pieces import Pieces
+    from fstcrf.ext.tokens.biases import TransitionBiases as TransitionBiases
+    from fstcrf.ext.tokens.decoder import TextSpan as TextSpan
+    from fstcrf.ext.tokens.decoder import TokenDecoder as TokenDecoder
+    from fstcrf.ext.tokens.pieces import Pieces as Pieces
 
-__all__ = ["Pieces", "TextSpan", "TokenDecoder", "TransitionBiases"]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "Pieces": "pieces",
-        "TextSpan": "decoder",
-        "TokenDecoder": "decoder",
-        "TransitionBiases": "biases",
+        "biases": "TransitionBiases",
+        "decoder": "TextSpan TokenDecoder",
+        "pieces": "Pieces",
     },
 )

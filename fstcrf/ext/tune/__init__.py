@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.ext.tune.search import Tuning, tune
-    from fstcrf.ext.tune.study import Range, Trial
+    from fstcrf.ext.tune.search import Tuning as Tuning
+    from fstcrf.ext.tune.search import tune as tune
+    from fstcrf.ext.tune.study import Range as Range
+    from fstcrf.ext.tune.study import Trial as Trial
 
-__all__ = ["Range", "Trial", "Tuning", "tune"]
-
-__getattr__ = importer(
-    __name__, {"Range": "study", "Trial": "study", "Tuning": "search", "tune": "search"}
+__all__, __getattr__ = importer(
+    __name__,
+    {
+        "search": "Tuning tune",
+        "study": "Range Trial",
+    },
 )

@@ -12,8 +12,6 @@ from fstcrf.arrays import Array, Bools
 from fstcrf.errors import DataError
 from fstcrf.ragged import Ragged
 
-__all__ = ["Annotation", "KnownWord", "label_of"]
-
 _BEGINS, _NONE, _OPEN = "|", "-", " "
 _ABSENT = ("*", "")
 

@@ -23,8 +23,6 @@ from fstcrf.ext.words.machines import Shape, word_shape
 from fstcrf.ext.words.templates import fields_of
 from fstcrf.kernel.acyclic import Acyclic
 
-__all__ = ["CandidateLabels", "Contexts", "OnMissing", "TrainingLattice", "sentences"]
-
 OnMissing = Literal["error", "nearest", "skip", "add"]
 
 

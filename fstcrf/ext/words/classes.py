@@ -25,8 +25,6 @@ from fstcrf.ext.words.templates import (
     fields_of,
 )
 
-__all__ = ["ClassTable", "ClassVocabulary", "WordClasses"]
-
 _LENGTHS = MOST_CHARACTERS + 1
 
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
 taggers: Any = LazyModule("fstcrf.ext.words.tagger")  # it stands on this
 
-__all__ = ["Costs", "LatticeCRF", "WordCounts"]
-
 _RUN = 4000  # characters whose words are in one machine
 
 Costs = Literal["none", "fixed", "scaled"]

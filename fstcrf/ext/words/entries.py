@@ -12,8 +12,6 @@ from fstcrf.ext.words.annotation import Annotation
 from fstcrf.ext.words.candidates import CandidateLabels
 from fstcrf.ext.words.templates import fields_of, joined
 
-__all__ = ["new_entries"]
-
 
 def new_entries(
     lexicon: Lexicon, data: Sequence[Annotation], label: Sequence[int], *, least: int = 1

@@ -20,8 +20,6 @@ from fstcrf.files import path_name
 from fstcrf.kernel.strings import pack_strings
 from fstcrf.storage import read_arrays, write_arrays
 
-__all__ = ["KIND", "LatticeRecord", "SavedLatticeCRF", "read", "write"]
-
 KIND, VERSION = "fstcrf-words", 1
 
 

@@ -23,8 +23,6 @@ from fstcrf.kernel.native import Workers
 from fstcrf.ragged import Ragged
 from fstcrf.training.shards import N_SHARDS
 
-__all__ = ["LatticeProblem", "WordLikelihood", "WordSpace"]
-
 _MOST = 500  # texts in one chain of lattices
 
 

@@ -16,8 +16,6 @@ from fstcrf.arrays import Array, Bools, Ints, Longs, distinct
 from fstcrf.kernel import acyclic
 from fstcrf.ragged import Ragged
 
-__all__ = ["Shape", "chained", "word_shape"]
-
 
 @dataclass(frozen=True, eq=False)
 class Shape:

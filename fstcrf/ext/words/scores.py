@@ -19,8 +19,6 @@ from fstcrf.lattices import AnyLattice, Lattice
 from fstcrf.lattices.constructors import from_words, word_arcs
 from fstcrf.ragged import Ragged
 
-__all__ = ["WordScores", "WordWeights"]
-
 _MOST = 1 << 26  # cells of a table of neighbours
 _OWN = 0xFFFF  # bits of a context of the lexicon
 

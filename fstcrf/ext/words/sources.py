@@ -13,8 +13,6 @@ from fstcrf.errors import InexactWarning, OptionError, TooLargeError
 from fstcrf.ext.lexicon import Dictionary, Entry, Lexicon
 from fstcrf.ext.words.scores import WordScores, WordWeights
 
-__all__ = ["compiled"]
-
 _MOST = 1 << 16
 _LOW, _HIGH = -(2**15), 2**15 - 1
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
@@ -21,7 +20,7 @@ from fstcrf.lattices import Lattice
 from fstcrf.lattices.answer import Answer
 from fstcrf.lattices.engine import Tape
 from fstcrf.lazy import given_state, made_once
-from fstcrf.storage import WORDS, read_arrays, write_arrays
+from fstcrf.storage import WORDS
 from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.reading import Data, as_sentences
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
     from fstcrf.lattices.arcrow import ArcRow
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.plans import Search
-
-__all__ = ["LatticeCRF", "WordTagger", "decoded", "read"]
 
 
 class _Labels(CandidateLabels):
@@ -215,37 +212,12 @@ class WordTagger(Composable[list[str]]):
 
     # --- Files --------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tagger with its lexicon to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        kind, arrays, metadata = self.encoded()
-        write_arrays(path, arrays, metadata, kind=kind, version=files.VERSION)
-
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata: as a part of a composition."""
         model = self.words if isinstance(self.words, LatticeCRF) else None
         parts = self.fields, self.tape, self.column, self.scheme
         kept = SavedWordTagger(*parts, self.lexicon, None if model is None else model.saved)
         return WORDS, *files.encoded_tagger(kept)
-
-
-def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> WordTagger:
-    """Read or map the file of a tagger; as `fstcrf.load`.
-
-    Raises
-    ------
-    ModelFileError
-        No such file, of another version, or damaged.
-    OSError
-        It cannot be opened.
-    """
-    parts = read_arrays(path, kind=WORDS, version=files.VERSION, mapped=mapped)
-    return decoded(*parts, os.fspath(path))
 
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str) -> WordTagger:

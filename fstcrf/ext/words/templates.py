@@ -33,8 +33,6 @@ from typing import NamedTuple
 from fstcrf.errors import DataError
 from fstcrf.files import path_name
 
-__all__ = ["BOUNDARY", "Rewrites", "WordTemplates", "fields_of", "joined"]
-
 BOUNDARY = "BOS/EOS"
 """The first field of what stands at both ends of a text."""
 MOST_CHARACTERS = 8

@@ -12,8 +12,6 @@ from fstcrf.ext.words.annotation import Annotation, KnownWord, label_of
 from fstcrf.ext.words.templates import fields_of
 from fstcrf.files import decoded, open_binary, read_lines, source_name
 
-__all__ = ["read_marked", "read_words"]
-
 _COLUMNS = {"upos": 3, "xpos": 4}
 _TEXT = "# text = "
 UNKNOWN, OPEN = "?", "??"

@@ -4,23 +4,19 @@ A batch of sentences is a padded array, or a list of arrays; labels and transiti
 it (`fstcrf.Lattices.from_arrays`), whose scores are read where they lie.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.lattices.emissions.batch import decode
-    from fstcrf.lattices.emissions.reading import Scores, read_scores
+    from fstcrf.lattices.emissions.batch import decode as decode
+    from fstcrf.lattices.emissions.reading import Scores as Scores
+    from fstcrf.lattices.emissions.reading import read_scores as read_scores
 
-__all__ = ["Scores", "decode", "read_scores"]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "Scores": "reading",
-        "decode": "batch",
-        "read_scores": "reading",
+        "batch": "decode",
+        "reading": "Scores read_scores",
     },
 )

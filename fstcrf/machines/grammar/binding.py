@@ -32,7 +32,7 @@ from fstcrf.machines.grammar.regular import (
 )
 from fstcrf.machines.grammar.syntax import Place
 
-relations: Any = LazyModule("fstcrf.machines.relations")  # it stands on this
+relations = LazyModule("fstcrf.machines.relations")  # it stands on this
 
 
 @dataclass(frozen=True, slots=True)

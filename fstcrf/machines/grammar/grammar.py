@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     import pynini
 
     from fstcrf import files
-    from fstcrf.machines.grammar import algebra, automata, drawing, language
+    from fstcrf.machines.grammar import algebra, automata, language
     from fstcrf.machines.grammar.algebra import Labelling
     from fstcrf.machines.openfst import ArcType
 else:  # a tagger that is loaded has its grammar compiled
     algebra = LazyModule("fstcrf.machines.grammar.algebra")
     automata = LazyModule("fstcrf.machines.grammar.automata")
-    drawing = LazyModule("fstcrf.machines.grammar.drawing")
     files = LazyModule("fstcrf.files")
     language = LazyModule("fstcrf.machines.grammar.language")
+
+pictures = LazyModule("fstcrf.ext.pictures.grammars")
 
 
 class Grammar:
@@ -408,7 +409,7 @@ class Grammar:
         sets = self.labels if labels is None else labels
         if sets is None:
             raise GrammarError(f"{self} is not bound to labels; say which: .draw(labels=...)")
-        return files.write_picture(drawing.acceptors_picture(self.bind(sets), str(self)), path)
+        return files.write_picture(pictures.acceptors_picture(self.bind(sets), str(self)), path)
 
     def accepts(self, labels: Labels) -> bool:
         """Tell whether a bound grammar accepts a labelling; errors as for `score`."""

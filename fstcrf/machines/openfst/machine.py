@@ -25,8 +25,10 @@ from fstcrf.errors import (
     TooLargeError,
 )
 from fstcrf.kernel import acyclic
-from fstcrf.machines import pictures
+from fstcrf.lazy import LazyModule
 from fstcrf.ragged import Ragged
+
+pictures = LazyModule("fstcrf.ext.pictures.svg")
 
 EPSILON = "<eps>"
 """Symbol 0: nothing is read or written."""
@@ -526,7 +528,7 @@ def by_graphviz(text: str) -> str | None:
     return done.stdout.decode()
 
 
-def _graph(machine: Machine, digits: int) -> pictures.Diagram:
+def _graph(machine: Machine, digits: int) -> object:
     final = machine.final.tolist()
     ends = [score > -np.inf for score in final]
     states = [

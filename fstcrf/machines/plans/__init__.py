@@ -5,51 +5,31 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.machines.plans.chain import Chain, Coupling, Input, scaled, scaled_chain
-    from fstcrf.machines.plans.conflict import check_consistent, conflict, no_path_error
-    from fstcrf.machines.plans.decoder import Decoder, Search, gathered, warn_unproven
-    from fstcrf.machines.plans.folding import arc_ends
-    from fstcrf.machines.plans.program import AxisPlan, Plan, Program, plan_of
+    from fstcrf.machines.plans.chain import Chain as Chain
+    from fstcrf.machines.plans.chain import Coupling as Coupling
+    from fstcrf.machines.plans.chain import Input as Input
+    from fstcrf.machines.plans.chain import scaled as scaled
+    from fstcrf.machines.plans.chain import scaled_chain as scaled_chain
+    from fstcrf.machines.plans.conflict import check_consistent as check_consistent
+    from fstcrf.machines.plans.conflict import conflict as conflict
+    from fstcrf.machines.plans.conflict import no_path_error as no_path_error
+    from fstcrf.machines.plans.decoder import Decoder as Decoder
+    from fstcrf.machines.plans.decoder import Search as Search
+    from fstcrf.machines.plans.decoder import gathered as gathered
+    from fstcrf.machines.plans.decoder import warn_unproven as warn_unproven
+    from fstcrf.machines.plans.folding import arc_ends as arc_ends
+    from fstcrf.machines.plans.program import AxisPlan as AxisPlan
+    from fstcrf.machines.plans.program import Plan as Plan
+    from fstcrf.machines.plans.program import Program as Program
+    from fstcrf.machines.plans.program import plan_of as plan_of
 
-__all__ = [
-    "AxisPlan",
-    "Chain",
-    "Coupling",
-    "Decoder",
-    "Input",
-    "Plan",
-    "Program",
-    "Search",
-    "arc_ends",
-    "check_consistent",
-    "conflict",
-    "gathered",
-    "no_path_error",
-    "plan_of",
-    "scaled",
-    "scaled_chain",
-    "warn_unproven",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "AxisPlan": "program",
-        "Chain": "chain",
-        "Coupling": "chain",
-        "Decoder": "decoder",
-        "Input": "chain",
-        "Plan": "program",
-        "Program": "program",
-        "Search": "decoder",
-        "arc_ends": "folding",
-        "check_consistent": "conflict",
-        "conflict": "conflict",
-        "gathered": "decoder",
-        "no_path_error": "conflict",
-        "plan_of": "program",
-        "scaled": "chain",
-        "scaled_chain": "chain",
-        "warn_unproven": "decoder",
+        "chain": "Chain Coupling Input scaled scaled_chain",
+        "conflict": "check_consistent conflict no_path_error",
+        "decoder": "Decoder Search gathered warn_unproven",
+        "folding": "arc_ends",
+        "program": "AxisPlan Plan Program plan_of",
     },
 )

@@ -12,26 +12,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs
 from fstcrf.errors import OptionError
-from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.topology import Topology
 
-__all__ = [
-    "Axes",
-    "Chain",
-    "Coupling",
-    "Input",
-    "reading_order",
-    "scaled",
-    "scaled_acceptor",
-    "scaled_chain",
-    "scaled_coupling",
-]
+if TYPE_CHECKING:
+    from fstcrf.machines.grammar import Acceptor
 
 Context = tuple[str, ...]
 

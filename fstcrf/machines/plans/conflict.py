@@ -51,13 +51,6 @@ from fstcrf.machines.plans.folding import arc_ends
 from fstcrf.machines.plans.program import Program
 from fstcrf.ragged import Ragged
 
-__all__ = [
-    "AllowedLabels",
-    "check_consistent",
-    "conflict",
-    "no_path_error",
-]
-
 MAX_STATES = 4_096
 """States of a product of constraints that is looked at."""
 

@@ -28,16 +28,16 @@ little later is lost. Of several paths, those found are what a search has come t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fstcrf.arrays import distinct
 from fstcrf.kernel import Allowance, Axis, Machine
-from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.topology import rest_cost
 
-__all__ = ["DecodingCost", "allowance", "edges_of", "product_cost", "search_cost", "worst_cost"]
+if TYPE_CHECKING:
+    from fstcrf.machines.grammar import Acceptor
 
 _LANES = 8
 """Cells of the last axis go together by so many."""

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -35,18 +35,10 @@ from fstcrf.arrays import Ints, Longs
 from fstcrf.errors import InexactWarning, level_outside
 from fstcrf.kernel import Allowance, Budget, Machine
 from fstcrf.lazy import made_once
-from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans.cost import DecodingCost, allowance, search_cost
 
-__all__ = [
-    "Decoder",
-    "Expansion",
-    "Search",
-    "gathered",
-    "most_cells",
-    "readers",
-    "warn_unproven",
-]
+if TYPE_CHECKING:
+    from fstcrf.machines.grammar import Acceptor
 
 Search = Literal["auto", "lazy", "expanded"]
 """How best paths are found; see `fstcrf.machines.plans.Program`."""

@@ -15,44 +15,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import LabelError, TooLargeError
-from fstcrf.machines.grammar import (
-    Acceptor,
-    contradiction_error,
-    intersect,
-    is_empty,
-    minimise,
-    on_tapes,
-    simplified,
-    trim,
-    two_local,
-)
-from fstcrf.machines.grammar.acceptor import only_empty
+from fstcrf.machines import grammar as grammars
 from fstcrf.machines.plans.chain import Axes, Chain, Coupling, Input
 from fstcrf.machines.topology import Rest, Topology, rest_of
 
-__all__ = [
-    "MAX_RESIDUAL",
-    "Folded",
-    "Folding",
-    "arc_ends",
-    "arc_values",
-    "coupling_factor",
-    "end_potentials",
-    "factor_values",
-    "fold",
-    "input_factor",
-    "kernel_axis",
-    "kernel_residual",
-    "multiplied",
-    "table_factor",
-]
+if TYPE_CHECKING:
+    from fstcrf.machines.grammar import Acceptor
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +87,9 @@ def fold(chains: Sequence[Chain], conjuncts: Sequence[Acceptor]) -> Folding:
     rest, full = [], []
     for acceptor in waiting:
         # Beside what has been folded, fewer states may do.
-        small = minimise(trim(acceptor))
+        small = grammars.minimise(grammars.trim(acceptor))
         if len(small.tapes) == 1:
-            small = simplified(small, sorter.legal(small.tapes[0]))
+            small = grammars.simplified(small, sorter.legal(small.tapes[0]))
         if not sorter.fold(small):
             rest.append(small)
             full.append(acceptor)
@@ -135,14 +110,14 @@ class _Sorter:
     def fold(self, acceptor: Acceptor) -> bool:
         """Fold a conjunct, if that can be done."""
         tape = acceptor.tapes[0]
-        local = two_local(acceptor)
+        local = grammars.two_local(acceptor)
         if local is not None:
             topology = self.chains[tape].topology
             first, last = local.initial[topology.state_label], local.final[topology.state_label]
             self._add(tape, Folded(first, last, _on_arcs(topology, local.transition)))
             self.names[acceptor.name] = f"folded into the arcs of {tape}"
             return True
-        small = minimise(trim(acceptor))
+        small = grammars.minimise(grammars.trim(acceptor))
         if small.n_states > 1 or small.final[0] == -np.inf:
             return False
         self.couplings.append(_coupling(small))
@@ -245,7 +220,7 @@ def multiplied(
     """
 
     def product(a: Acceptor, b: Acceptor) -> Acceptor:
-        return minimise(intersect(a, b, limit=limit))
+        return grammars.minimise(grammars.intersect(a, b, limit=limit))
 
     try:
         whole = reduce(product, conjuncts)
@@ -256,12 +231,12 @@ def multiplied(
             "search='expanded' need; best and n-best paths of a product do not, and confidence() "
             "bounds their probabilities"
         ) from None
-    meant = whole.final[0] > -np.inf and any(map(only_empty, conjuncts))
-    if is_empty(whole) and not meant:
-        raise contradiction_error(conjuncts)
+    meant = whole.final[0] > -np.inf and any(map(grammars.acceptor.only_empty, conjuncts))
+    if grammars.is_empty(whole) and not meant:
+        raise grammars.contradiction_error(conjuncts)
     labels = dict(zip(whole.tapes, whole.labels, strict=True))
     tapes = tuple(t for t in order if t in labels)
-    return on_tapes(whole, tapes, tuple(labels[t] for t in tapes))
+    return grammars.on_tapes(whole, tapes, tuple(labels[t] for t in tapes))
 
 
 def kernel_residual(

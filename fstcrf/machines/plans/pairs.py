@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fstcrf.arrays import Floats, Ints, Longs, distinct
-from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans.chain import Chain
 from fstcrf.machines.plans.folding import Folded, Folding, arc_ends
 from fstcrf.machines.topology import Topology
@@ -25,6 +24,8 @@ from fstcrf.ragged import Ragged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from fstcrf.machines.grammar import Acceptor
 
 _ADVANTAGE = 5  # a dense step handles so many arcs in the time of a sparse one
 _MOST_ARCS = 2_000_000

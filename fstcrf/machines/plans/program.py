@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from fstcrf.arrays import Floats
 from fstcrf.errors import ContradictionError, OptionError, TooLargeError
 from fstcrf.kernel import Budget, Machine
 from fstcrf.lazy import made_once, memoised
-from fstcrf.machines.grammar import Acceptor
 from fstcrf.machines.plans.chain import (
     Axes,
     Chain,
@@ -55,7 +54,8 @@ from fstcrf.machines.plans.folding import (
 )
 from fstcrf.machines.plans.pairs import Pairs, pairs_of
 
-__all__ = ["LAZY_FROM", "MAX_CELLS", "AxisPlan", "Plan", "Program", "plan_of", "searched"]
+if TYPE_CHECKING:
+    from fstcrf.machines.grammar import Acceptor
 
 LAZY_FROM = 1.8
 """How often the least that a search costs the product must cost, for best paths to be searched."""

@@ -5,62 +5,27 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.machines.topology.chains import (
-        chain_topology,
-        check_pairs,
-    )
-    from fstcrf.machines.topology.machines import (
-        arc_classes,
-        topology_machine,
-    )
-    from fstcrf.machines.topology.rests import (
-        Rest,
-        all_pairs_cost,
-        best_alone_pays,
-        rest_cost,
-        rest_of,
-        sparse_pays,
-    )
-    from fstcrf.machines.topology.topology import (
-        START,
-        Background,
-        Cover,
-        Topology,
-    )
+    from fstcrf.machines.topology.chains import chain_topology as chain_topology
+    from fstcrf.machines.topology.chains import check_pairs as check_pairs
+    from fstcrf.machines.topology.machines import arc_classes as arc_classes
+    from fstcrf.machines.topology.machines import topology_machine as topology_machine
+    from fstcrf.machines.topology.rests import Rest as Rest
+    from fstcrf.machines.topology.rests import all_pairs_cost as all_pairs_cost
+    from fstcrf.machines.topology.rests import best_alone_pays as best_alone_pays
+    from fstcrf.machines.topology.rests import rest_cost as rest_cost
+    from fstcrf.machines.topology.rests import rest_of as rest_of
+    from fstcrf.machines.topology.rests import sparse_pays as sparse_pays
+    from fstcrf.machines.topology.topology import START as START
+    from fstcrf.machines.topology.topology import Background as Background
+    from fstcrf.machines.topology.topology import Cover as Cover
+    from fstcrf.machines.topology.topology import Topology as Topology
 
-__all__ = [
-    "START",
-    "Background",
-    "Cover",
-    "Rest",
-    "Topology",
-    "all_pairs_cost",
-    "arc_classes",
-    "best_alone_pays",
-    "chain_topology",
-    "check_pairs",
-    "rest_cost",
-    "rest_of",
-    "sparse_pays",
-    "topology_machine",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "START": "topology",
-        "Background": "topology",
-        "Cover": "topology",
-        "Rest": "rests",
-        "Topology": "topology",
-        "all_pairs_cost": "rests",
-        "arc_classes": "machines",
-        "best_alone_pays": "rests",
-        "chain_topology": "chains",
-        "check_pairs": "chains",
-        "rest_cost": "rests",
-        "rest_of": "rests",
-        "sparse_pays": "rests",
-        "topology_machine": "machines",
+        "chains": "chain_topology check_pairs",
+        "machines": "arc_classes topology_machine",
+        "rests": "Rest all_pairs_cost best_alone_pays rest_cost rest_of sparse_pays",
+        "topology": "Background Cover START Topology",
     },
 )

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from fstcrf import files
-    from fstcrf.machines import pictures
 else:  # only pictures need them
-    pictures, files = LazyModule("fstcrf.machines.pictures"), LazyModule("fstcrf.files")
+    files = LazyModule("fstcrf.files")
+pictures = LazyModule("fstcrf.ext.pictures.svg")
 
 START = "<s>"
 """The history before the first token, in names of states."""

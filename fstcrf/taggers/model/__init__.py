@@ -5,33 +5,22 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.model.explain import Explanation, Push, Weight
-    from fstcrf.taggers.model.model import Model, TrainingRecord
-    from fstcrf.taggers.model.options import Options
-    from fstcrf.taggers.model.reading import Tape
-    from fstcrf.taggers.model.training import train_crf
+    from fstcrf.taggers.model.explain import Explanation as Explanation
+    from fstcrf.taggers.model.explain import Push as Push
+    from fstcrf.taggers.model.explain import Weight as Weight
+    from fstcrf.taggers.model.model import Model as Model
+    from fstcrf.taggers.model.model import TrainingRecord as TrainingRecord
+    from fstcrf.taggers.model.options import Options as Options
+    from fstcrf.taggers.model.reading import Tape as Tape
+    from fstcrf.taggers.model.training import train_crf as train_crf
 
-__all__ = [
-    "Explanation",
-    "Model",
-    "Options",
-    "Push",
-    "Tape",
-    "TrainingRecord",
-    "Weight",
-    "train_crf",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "Explanation": "explain",
-        "Model": "model",
-        "Options": "options",
-        "Push": "explain",
-        "Tape": "reading",
-        "TrainingRecord": "model",
-        "Weight": "explain",
-        "train_crf": "training",
+        "explain": "Explanation Push Weight",
+        "model": "Model TrainingRecord",
+        "options": "Options",
+        "reading": "Tape",
+        "training": "train_crf",
     },
 )

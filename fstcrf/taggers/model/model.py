@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 
 from fstcrf.arrays import Array, Floats
-from fstcrf.errors import FstcrfError, ModelFileError
+from fstcrf.errors import ModelFileError
 from fstcrf.lazy import LazyModule, made_once
 from fstcrf.machines.topology import Topology
-from fstcrf.storage import read_arrays, write_arrays
+from fstcrf.storage import VERSION, group, read_arrays, sound
 from fstcrf.taggers.model.reading import Tape
 from fstcrf.taggers.model.weights import Weights
 from fstcrf.text.features import FeatureIndex, LiteralIndex
@@ -133,7 +133,7 @@ class TrainingRecord(msgspec.Struct, frozen=True, kw_only=True):
         return int(self.options.get("order") or 0)
 
 
-KIND, VERSION = "fstcrf-crf", 1
+KIND = "fstcrf-crf"
 
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -153,11 +153,6 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 
 _CELLS = ("node_cells", "transitions", "arc_cells", "initial", "final")
 _CELL_TYPES = (np.int64, np.int32, np.int64, np.int32, np.int32)
-
-
-def save(model: Model, path: str | os.PathLike[str]) -> None:
-    """Write a model; the file appears complete or not at all."""
-    write_arrays(path, *encoded(model), kind=KIND, version=VERSION)
 
 
 def encoded(model: Model) -> tuple[dict[str, Array], dict[str, str]]:
@@ -196,18 +191,14 @@ def read(path: str | os.PathLike[str], *, mapped: bool | None = None) -> Model:
 
 def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], path: str) -> Model:
     """Return the model that arrays and metadata describe."""
-    try:
+    with sound(path, "model"):
         return _model(arrays, metadata)
-    except KeyError as error:
-        raise ModelFileError(f"{path}: not a sound model: no {error}") from None
-    except (msgspec.DecodeError, FstcrfError) as error:
-        raise ModelFileError(f"{path}: not a sound model: {error}") from None
 
 
 def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Model:
     header = msgspec.json.decode(metadata["model"], type=_Header)
-    topology = _topology(header, _group(arrays, "topology."))
-    space = _space(header, topology, _group(arrays, "space."))
+    topology = _topology(header, group(arrays, "topology."))
+    space = _space(header, topology, group(arrays, "space."))
     theta = arrays["theta"]
     if theta.dtype != np.float64 or theta.shape != (space.size,):
         raise ModelFileError(f"theta is {list(theta.shape)}, expected {[space.size]}")
@@ -215,7 +206,7 @@ def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Model:
         raise ModelFileError("a weight is not finite")
     family = LiteralIndex if header.kind == "literal" else FeatureIndex
     index = family.from_arrays(
-        _group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
+        group(arrays, "index."), msgspec.json.decode(metadata["index"], type=dict[str, Any])
     )
     # Order 0 has no use for attributes of label pairs: they are known but have no weights.
     found = (index.n_node_rows, index.n_arc_rows if topology.n_arc_slots else 0)
@@ -226,14 +217,6 @@ def _model(arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> Model:
     return Model(
         topology, index, space, theta, header.tape, header.columns, header.reads, header.record
     )
-
-
-def _group(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _topology(header: _Header, arrays: dict[str, Array]) -> Topology:

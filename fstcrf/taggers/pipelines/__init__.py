@@ -5,31 +5,21 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.taggers.pipelines.declaration import read_pipeline
-    from fstcrf.taggers.pipelines.evaluation import PipelineScore, score_pipeline
-    from fstcrf.taggers.pipelines.pipeline import Pipeline
-    from fstcrf.taggers.pipelines.task import Task
-    from fstcrf.taggers.pipelines.trained import TrainedPipeline, load_pipeline
+    from fstcrf.ext.pipelines.declaration import read_pipeline as read_pipeline
+    from fstcrf.ext.pipelines.evaluation import PipelineScore as PipelineScore
+    from fstcrf.ext.pipelines.evaluation import score_pipeline as score_pipeline
+    from fstcrf.ext.pipelines.pipeline import Pipeline as Pipeline
+    from fstcrf.ext.pipelines.task import Task as Task
+    from fstcrf.ext.pipelines.trained import TrainedPipeline as TrainedPipeline
+    from fstcrf.ext.pipelines.trained import load_pipeline as load_pipeline
 
-__all__ = [
-    "Pipeline",
-    "PipelineScore",
-    "Task",
-    "TrainedPipeline",
-    "load_pipeline",
-    "read_pipeline",
-    "score_pipeline",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "Pipeline": "pipeline",
-        "PipelineScore": "evaluation",
-        "Task": "task",
-        "TrainedPipeline": "trained",
-        "load_pipeline": "trained",
-        "read_pipeline": "declaration",
-        "score_pipeline": "evaluation",
+        "fstcrf.ext.pipelines.declaration": "read_pipeline",
+        "fstcrf.ext.pipelines.evaluation": "PipelineScore score_pipeline",
+        "fstcrf.ext.pipelines.pipeline": "Pipeline",
+        "fstcrf.ext.pipelines.task": "Task",
+        "fstcrf.ext.pipelines.trained": "TrainedPipeline load_pipeline",
     },
 )

@@ -1,5 +1,11 @@
 """Semi-Markov conditional random fields: taggers whose units are segments."""
 
-from fstcrf.taggers.segmental.crf import SegmentCRF, decoded
+from typing import TYPE_CHECKING
 
-__all__ = ["SegmentCRF", "decoded"]
+from fstcrf.lazy import importer
+
+if TYPE_CHECKING:
+    from fstcrf.ext.segments.crf import SegmentCRF as SegmentCRF
+    from fstcrf.ext.segments.crf import decoded as decoded
+
+__all__, __getattr__ = importer(__name__, {"fstcrf.ext.segments.crf": "SegmentCRF decoded"})

@@ -5,126 +5,57 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.text.features.derive import Derived, Plain
-    from fstcrf.text.features.design import AttributeIndex, Design
-    from fstcrf.text.features.hashed import Collisions
-    from fstcrf.text.features.index import FeatureIndex
-    from fstcrf.text.features.literal import LiteralIndex, LiteralSentence, is_literal
-    from fstcrf.text.features.objects import (
-        BOS,
-        EOS,
-        Pattern,
-        at,
-        bag,
-        bias,
-        charclass,
-        find,
-        known_shape,
-        lower,
-        match,
-        member,
-        ngrams,
-        prefix,
-        shape,
-        short_shape,
-        suffix,
-        tape,
-        template_set,
-        transitions,
-        value,
-        window,
-    )
-    from fstcrf.text.features.reader import Boundary
-    from fstcrf.text.features.template import (
-        Macro,
-        Template,
-        TemplateSet,
-        parse_template,
-        read_template,
-        tape_column,
-    )
+    from fstcrf.text.features.derive import Derived as Derived
+    from fstcrf.text.features.derive import Plain as Plain
+    from fstcrf.text.features.design import AttributeIndex as AttributeIndex
+    from fstcrf.text.features.design import Design as Design
+    from fstcrf.text.features.hashed import Collisions as Collisions
+    from fstcrf.text.features.index import FeatureIndex as FeatureIndex
+    from fstcrf.text.features.literal import LiteralIndex as LiteralIndex
+    from fstcrf.text.features.literal import LiteralSentence as LiteralSentence
+    from fstcrf.text.features.literal import is_literal as is_literal
+    from fstcrf.text.features.objects import BOS as BOS
+    from fstcrf.text.features.objects import EOS as EOS
+    from fstcrf.text.features.objects import Pattern as Pattern
+    from fstcrf.text.features.objects import at as at
+    from fstcrf.text.features.objects import bag as bag
+    from fstcrf.text.features.objects import bias as bias
+    from fstcrf.text.features.objects import charclass as charclass
+    from fstcrf.text.features.objects import find as find
+    from fstcrf.text.features.objects import known_shape as known_shape
+    from fstcrf.text.features.objects import lower as lower
+    from fstcrf.text.features.objects import match as match
+    from fstcrf.text.features.objects import member as member
+    from fstcrf.text.features.objects import ngrams as ngrams
+    from fstcrf.text.features.objects import prefix as prefix
+    from fstcrf.text.features.objects import shape as shape
+    from fstcrf.text.features.objects import short_shape as short_shape
+    from fstcrf.text.features.objects import suffix as suffix
+    from fstcrf.text.features.objects import tape as tape
+    from fstcrf.text.features.objects import template_set as template_set
+    from fstcrf.text.features.objects import transitions as transitions
+    from fstcrf.text.features.objects import value as value
+    from fstcrf.text.features.objects import window as window
+    from fstcrf.text.features.reader import Boundary as Boundary
+    from fstcrf.text.features.template import Macro as Macro
+    from fstcrf.text.features.template import Template as Template
+    from fstcrf.text.features.template import TemplateSet as TemplateSet
+    from fstcrf.text.features.template import parse_template as parse_template
+    from fstcrf.text.features.template import read_template as read_template
+    from fstcrf.text.features.template import tape_column as tape_column
 
-__all__ = [
-    "BOS",
-    "EOS",
-    "AttributeIndex",
-    "Boundary",
-    "Collisions",
-    "Derived",
-    "Design",
-    "FeatureIndex",
-    "LiteralIndex",
-    "LiteralSentence",
-    "Macro",
-    "Pattern",
-    "Plain",
-    "Template",
-    "TemplateSet",
-    "at",
-    "bag",
-    "bias",
-    "charclass",
-    "find",
-    "is_literal",
-    "known_shape",
-    "lower",
-    "match",
-    "member",
-    "ngrams",
-    "parse_template",
-    "prefix",
-    "read_template",
-    "shape",
-    "short_shape",
-    "suffix",
-    "tape",
-    "tape_column",
-    "template_set",
-    "transitions",
-    "value",
-    "window",
-]
-
-__getattr__ = importer(
+__all__, __getattr__ = importer(
     __name__,
     {
-        "AttributeIndex": "design",
-        "BOS": "objects",
-        "Boundary": "reader",
-        "Collisions": "hashed",
-        "Derived": "derive",
-        "Design": "design",
-        "EOS": "objects",
-        "FeatureIndex": "index",
-        "LiteralIndex": "literal",
-        "LiteralSentence": "literal",
-        "Macro": "template",
-        "Pattern": "objects",
-        "Plain": "derive",
-        "Template": "template",
-        "TemplateSet": "template",
-        "at": "objects",
-        "bag": "objects",
-        "bias": "objects",
-        "charclass": "objects",
-        "find": "objects",
-        "is_literal": "literal",
-        "known_shape": "objects",
-        "lower": "objects",
-        "match": "objects",
-        "member": "objects",
-        "ngrams": "objects",
-        "parse_template": "template",
-        "prefix": "objects",
-        "read_template": "template",
-        "shape": "objects",
-        "short_shape": "objects",
-        "suffix": "objects",
-        "tape": "objects",
-        "tape_column": "template",
-        "template_set": "objects",
-        "transitions": "objects",
-        "value": "objects",
-        "window": "objects",
+        "derive": "Derived Plain",
+        "design": "AttributeIndex Design",
+        "hashed": "Collisions",
+        "index": "FeatureIndex",
+        "literal": "LiteralIndex LiteralSentence is_literal",
+        "objects": "BOS EOS Pattern at bag bias charclass find known_shape lower match member "
+        "ngrams prefix shape short_shape suffix tape template_set transitions value "
+        "window",
+        "reader": "Boundary",
+        "template": "Macro Template TemplateSet parse_template read_template tape_column",
     },
 )

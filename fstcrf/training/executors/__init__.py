@@ -5,20 +5,16 @@ from typing import TYPE_CHECKING
 from fstcrf.lazy import importer
 
 if TYPE_CHECKING:
-    from fstcrf.training.executors.executor import Executor, LocalExecutor, Placement
-    from fstcrf.training.executors.futures import FuturesExecutor, ProcessExecutor
+    from fstcrf.training.executors.executor import Executor as Executor
+    from fstcrf.training.executors.executor import LocalExecutor as LocalExecutor
+    from fstcrf.training.executors.executor import Placement as Placement
+    from fstcrf.training.executors.futures import FuturesExecutor as FuturesExecutor
+    from fstcrf.training.executors.futures import ProcessExecutor as ProcessExecutor
 
-__all__ = [
-    "Executor",
-    "FuturesExecutor",
-    "LocalExecutor",
-    "Placement",
-    "ProcessExecutor",
-]
-
-_HOMES = {
-    "executor": ("Executor", "LocalExecutor", "Placement"),
-    "futures": ("FuturesExecutor", "ProcessExecutor"),
-}
-
-__getattr__ = importer(__name__, {name: home for home, names in _HOMES.items() for name in names})
+__all__, __getattr__ = importer(
+    __name__,
+    {
+        "executor": "Executor LocalExecutor Placement",
+        "futures": "FuturesExecutor ProcessExecutor",
+    },
+)

@@ -22,6 +22,8 @@ from fstcrf.ragged import Ragged
 from fstcrf.text.corpus.corpus import Column
 from fstcrf.text.corpus.schemes import span_arrays
 
+__all__: list[str] = []  # `fstcrf.evaluate` offers it
+
 _BLOCK = 4_000_000  # sentences that are looked up at once, times resamples
 
 

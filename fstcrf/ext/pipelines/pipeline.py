@@ -10,14 +10,14 @@ from typing import Any
 
 from fstcrf.arguments import one_of
 from fstcrf.errors import OptionError
+from fstcrf.ext.pipelines.task import Task, ancestors, check_tasks, name_of, named, reads_of
+from fstcrf.ext.pipelines.trained import Decode, Folder, TrainedPipeline
 from fstcrf.machines.grammar import Grammar
 from fstcrf.taggers import CRF
 from fstcrf.taggers.composition import joint
 from fstcrf.taggers.jointmodel import Normalize
 from fstcrf.taggers.model.reads import FoldProgress
 from fstcrf.taggers.model.structure import fingerprint
-from fstcrf.taggers.pipelines.task import Task, ancestors, check_tasks, name_of, named, reads_of
-from fstcrf.taggers.pipelines.trained import Decode, Folder, TrainedPipeline
 from fstcrf.training import Progress
 from fstcrf.training.loop import saved_iteration
 

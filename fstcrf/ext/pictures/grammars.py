@@ -9,7 +9,8 @@ from itertools import product
 import numpy as np
 
 from fstcrf.errors import TooLargeError
-from fstcrf.machines import openfst, pictures
+from fstcrf.ext.pictures import svg as pictures
+from fstcrf.machines import openfst
 from fstcrf.machines.grammar.acceptor import Acceptor
 
 _MOST_ARCS = 2_000  # between different pairs of states

@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import msgspec
 
 from fstcrf.errors import DataError, GrammarError, ModelFileError, OptionError
+from fstcrf.ext.pipelines.pipeline import Pipeline, reading_order
+from fstcrf.ext.pipelines.task import Task, named
 from fstcrf.files import path_name, read_file
 from fstcrf.machines.grammar import Grammar
 from fstcrf.machines.grammar.acceptor import Acceptor
@@ -23,8 +25,6 @@ from fstcrf.machines.grammar.constraint import Constraint
 from fstcrf.machines.grammar.labels import LabelSets
 from fstcrf.taggers import CRF
 from fstcrf.taggers.model.options import DEFAULTS, not_there
-from fstcrf.taggers.pipelines.pipeline import Pipeline, reading_order
-from fstcrf.taggers.pipelines.task import Task, named
 from fstcrf.text.corpus import Corpus, read_columns, read_conllu
 from fstcrf.text.corpus.conllu import CONLLU
 from fstcrf.text.corpus.corpus import concatenated

@@ -11,13 +11,13 @@ import numpy as np
 
 from fstcrf.arrays import Array, Floats
 from fstcrf.errors import FstcrfError, ModelFileError
-from fstcrf.storage import SEGMENTS, read_arrays
-from fstcrf.taggers.segmental.likelihood import ROLES, SegmentSpace
-from fstcrf.taggers.segmental.phrases import PhraseTable, SegmentFeatures
+from fstcrf.ext.segments.likelihood import ROLES, SegmentSpace
+from fstcrf.ext.segments.phrases import PhraseTable, SegmentFeatures
+from fstcrf.storage import SEGMENTS, VERSION, group, read_arrays
 from fstcrf.text.corpus import named_scheme
 from fstcrf.text.features import FeatureIndex
 
-KIND, VERSION = SEGMENTS, 1
+KIND = SEGMENTS
 
 _LONGEST = 10_000  # tokens of a segment
 _OURS = (FstcrfError, msgspec.MsgspecError)
@@ -112,12 +112,7 @@ def decoded(arrays: Mapping[str, Array], metadata: Mapping[str, str], name: str)
         header = msgspec.json.decode(metadata["header"], type=_Header)
         about = msgspec.json.decode(metadata["index"], type=dict[str, Any])
         named_scheme(header.scheme)
-        own = {
-            name.removeprefix("index."): array
-            for name, array in arrays.items()
-            if name.startswith("index.")
-        }
-        index = FeatureIndex.from_arrays(own, about)
+        index = FeatureIndex.from_arrays(group(arrays, "index."), about)
         tables = tuple(
             PhraseTable(column, strings, *(arrays[f"features.{k}.{name}"] for name in _TABLE))
             for k, (column, strings) in enumerate(header.tables)

@@ -16,12 +16,12 @@ import numpy as np
 
 from fstcrf.arrays import Bools, Floats, Ints, Longs
 from fstcrf.errors import NumericError
+from fstcrf.ext.segments.gold import GoldSegments
+from fstcrf.ext.segments.phrases import observed_values
 from fstcrf.kernel import PackedTable, SparseRows, dot, padded
 from fstcrf.kernel.native import Workers
 from fstcrf.kernel.semimarkov import Extras, SegmentSums, SemiMarkov, segment_sums
 from fstcrf.ragged import Ragged
-from fstcrf.taggers.segmental.gold import GoldSegments
-from fstcrf.taggers.segmental.phrases import observed_values
 from fstcrf.training.course import Course
 from fstcrf.training.optimiser import Optimiser, Staged
 from fstcrf.training.preconditioning import InUnits, units_of

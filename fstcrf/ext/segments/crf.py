@@ -16,6 +16,21 @@ from fstcrf.arrays import Array, Floats, Ints, Longs
 from fstcrf.errors import DataError, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.ext.segments import files
+from fstcrf.ext.segments.files import SavedSegmentCRF, SegmentRecord
+from fstcrf.ext.segments.gold import (
+    OnMissing,
+    gold_segments,
+    length_limits,
+    present_segments,
+)
+from fstcrf.ext.segments.likelihood import (
+    SegmentProblem,
+    SegmentSpace,
+    segment_optimiser,
+    supported_cells,
+)
+from fstcrf.ext.segments.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.kernel import SparseRows
 from fstcrf.kernel.native import mapped
 from fstcrf.kernel.semimarkov import PhraseFinder, best_segments
@@ -25,26 +40,10 @@ from fstcrf.lattices.engine import Tape
 from fstcrf.lattices.many import log_partition
 from fstcrf.lazy import given_state, made_once
 from fstcrf.ragged import RUN_TOKENS, Ragged
-from fstcrf.storage import write_arrays
 from fstcrf.taggers.known import Known, Request
 from fstcrf.taggers.model import decoding
 from fstcrf.taggers.model.reading import Data, SentenceLike, as_sentences, runs_of
 from fstcrf.taggers.product import Product
-from fstcrf.taggers.segmental import files
-from fstcrf.taggers.segmental.files import SavedSegmentCRF, SegmentRecord
-from fstcrf.taggers.segmental.gold import (
-    OnMissing,
-    gold_segments,
-    length_limits,
-    present_segments,
-)
-from fstcrf.taggers.segmental.likelihood import (
-    SegmentProblem,
-    SegmentSpace,
-    segment_optimiser,
-    supported_cells,
-)
-from fstcrf.taggers.segmental.phrases import Lexicon, SegmentFeatures, segment_features
 from fstcrf.taggers.spelling import Spelling
 from fstcrf.taggers.tagger import Composable
 from fstcrf.text.corpus import Corpus, Span, named_scheme
@@ -423,17 +422,6 @@ class SegmentCRF(Composable[list[str]]):
         return np.ascontiguousarray(self.space.parts(self.theta)[-1])
 
     # --- Files --------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, whole or not at all.
-
-        Raises
-        ------
-        OSError
-            The file cannot be written.
-        """
-        kind, arrays, metadata = self.encoded()
-        write_arrays(path, arrays, metadata, kind=kind, version=files.VERSION)
 
     def encoded(self) -> tuple[str, dict[str, Array], dict[str, str]]:
         """Return the kind of its file, arrays and metadata."""

@@ -12,9 +12,9 @@ import numpy as np
 from fstcrf.errors import InexactWarning, OptionError
 from fstcrf.evaluate import evaluate_spans
 from fstcrf.evaluate.labellings import warn_of_unseen
+from fstcrf.ext.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.ragged import Ragged
 from fstcrf.taggers.batches import surrounded
-from fstcrf.taggers.pipelines.trained import Decode, TrainedPipeline
 from fstcrf.text.corpus import Corpus
 from fstcrf.text.corpus.batches import batches
 from fstcrf.text.corpus.schemes import has_spans

@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 else:  # what is loaded to tag does not wait for it
     html, unicodedata = LazyModule("html"), LazyModule("unicodedata")
 
-__all__ = [
-    "Arc",
-    "Diagram",
-    "Drawing",
-    "Table",
-    "Trellis",
-    "graphs",
-    "probabilities",
-    "scores",
-    "step",
-    "tables",
-    "trellis",
-]
-
 _DARK, _LIGHT, _INK, _PAPER = "#0b6e99", "#b9c4cc", "#222222", "#ffffff"
 _RADIUS = 21.0
 _MARGIN = 14.0

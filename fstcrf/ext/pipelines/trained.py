@@ -30,6 +30,7 @@ import msgspec
 
 from fstcrf.arguments import one_of
 from fstcrf.errors import ModelFileError, OptionError
+from fstcrf.ext.pipelines.cascade import cascaded
 from fstcrf.files import atomic_write, check_writable, path_name, sync_folder
 from fstcrf.kernel import Budget
 from fstcrf.lattices import Answer, Lattice, Path
@@ -41,7 +42,6 @@ from fstcrf.taggers import CRF, JointCRF, Tagger, load
 from fstcrf.taggers.batches import as_corpus
 from fstcrf.taggers.known import Bias, Forced, Request
 from fstcrf.taggers.model.reading import Data, SentenceLike
-from fstcrf.taggers.pipelines.cascade import cascaded
 from fstcrf.taggers.tagger import DecodeOptions, OnNoPath, TagOptions
 from fstcrf.text.corpus import Column, Corpus
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from fstcrf.arrays import Floats, Longs
 from fstcrf.errors import NoPathError, OptionError, TooLargeError
+from fstcrf.ext.pictures import svg as pictures
 from fstcrf.lattices.machines import JointArrays, joint_arrays
 from fstcrf.lattices.questions import Questions
 from fstcrf.lattices.tapes import Taped
-from fstcrf.machines import openfst, pictures
+from fstcrf.machines import openfst
 
 _MOST_STATES, _MOST_TOKENS = 12, 30
 """What is drawn as a trellis."""
