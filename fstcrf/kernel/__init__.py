@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         lazy_paths,
         path_scores,
     )
-    from fstcrf.kernel.machines import Axis, Bound, Factor, Machine, Residual
+    from fstcrf.kernel.machines import Axis, Bound, Factor, JointChain, Residual
     from fstcrf.kernel.native import use, variant, variants
     from fstcrf.kernel.online import Learner, Parameters, PassiveAggressive
     from fstcrf.kernel.rows import PackedTable, SparseRows, padded
@@ -99,10 +99,10 @@ __all__ = [
     "Factor",
     "FoundSpans",
     "Graph",
+    "JointChain",
     "Layout",
     "LazyAcceptor",
     "Learner",
-    "Machine",
     "PackedTable",
     "Parameters",
     "PassiveAggressive",
@@ -180,7 +180,7 @@ __getattr__ = importer(
         "LazyAcceptor": "lazy",
         "Learner": "online",
         "MOST_EMITTERS": "emissions",
-        "Machine": "machines",
+        "JointChain": "machines",
         "PackedTable": "rows",
         "Parameters": "online",
         "PassiveAggressive": "online",

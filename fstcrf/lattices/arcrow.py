@@ -523,13 +523,13 @@ class ArcRow:
     # --- Other forms --------------------------------------------------------------------------
 
     @cached_property
-    def machine(self) -> openfst.Machine:
+    def machine(self) -> openfst.FstArrays:
         flat, which = self.engine.explicit
         label = self.engine.label[:, 0]
         read = label if which is None else np.where(which >= 0, label[which], -1)
         symbol = (read + 1).astype(np.int32)
         table = (openfst.EPSILON, *self.on[0].labels)
-        return openfst.Machine(
+        return openfst.FstArrays(
             start=0,
             source=Ragged(flat.row).rows().astype(np.int32),
             target=flat.target,

@@ -191,7 +191,7 @@ def from_ctc(scores: ArrayLike, blank: int | str = 0, *, labels: LabelSet | None
 
 
 def from_machine(
-    machine: openfst.Machine, labels: LabelSet | None = None, *, tape: str = "label"
+    machine: openfst.FstArrays, labels: LabelSet | None = None, *, tape: str = "label"
 ) -> ArcRow:
     """Return the lattice of an acyclic acceptor as flat arrays; see `Lattice.from_machine`."""
     acceptor = acyclic_acceptor(machine)
@@ -252,7 +252,7 @@ def from_paths(
     score, final = np.zeros(sizes.total), np.full(sizes.total + 1, -np.inf)
     score[first], final[sizes.offsets[1:]] = value, 0.0
     order = np.argsort(source, kind="stable")
-    machine = openfst.Machine(
+    machine = openfst.FstArrays(
         start=0 if rows else -1,
         source=source[order],
         target=target[order],

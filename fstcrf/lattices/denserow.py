@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from fstcrf.lattices.arcrow import ArcRow
     from fstcrf.lattices.findings import Confidence, Method, MinimumRisk, ProbableSpans
     from fstcrf.lattices.paths import Path
-    from fstcrf.machines.openfst import Machine
+    from fstcrf.machines.openfst import FstArrays
 else:  # a tagger that is loaded does not wait for what few calls need
     arcrow = LazyModule("fstcrf.lattices.arcrow")
     sureness = LazyModule("fstcrf.lattices.confidence")
@@ -214,7 +214,7 @@ class DenseRow(Taped):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> FstArrays:
         return machines.lattice_machine(self)
 
     def plan(self) -> Plan:

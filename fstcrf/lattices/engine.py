@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from fstcrf.lattices.paths import Path
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.openfst import Machine
+    from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.plans import Plan, Search
     from fstcrf.ragged import Ragged
     from fstcrf.text.corpus import Scheme
@@ -285,7 +285,7 @@ class Row(Protocol):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> FstArrays:
         """The paths as flat arrays of an acceptor."""
 
     def plan(self) -> Plan:

@@ -354,7 +354,7 @@ class Transducer:
         return cls._of(machine if semiring is None else replace(machine, semiring=semiring), tape)
 
     @classmethod
-    def _of(cls, machine: openfst.Machine, tape: str | None) -> Self:
+    def _of(cls, machine: openfst.FstArrays, tape: str | None) -> Self:
         """Return OpenFst's arrays as a transducer; its start becomes state 0."""
         if machine.start < 0:
             raise DataError("the machine has no state to start in: it accepts nothing")
@@ -551,10 +551,10 @@ class Transducer:
     # --- To elsewhere -------------------------------------------------------------------------
 
     @property
-    def machine(self) -> openfst.Machine:
+    def machine(self) -> openfst.FstArrays:
         """The transducer as OpenFst has it."""
         order = np.argsort(self.source, kind="stable")
-        return openfst.Machine(
+        return openfst.FstArrays(
             start=0,
             source=self.source[order],
             target=self.target[order],

@@ -166,7 +166,7 @@ def acyclic(rng: np.random.Generator, length: int) -> AnyLattice:
     order = np.argsort(source, kind="stable")
     ends = [np.asarray(x[order], dtype=np.int32) for x in (source, target)]
     table, score = (openfst.EPSILON, *INPUT), rng.normal(size=count)
-    machine = openfst.Machine(0, ends[0], ends[1], symbol, symbol, score, final, table, table)
+    machine = openfst.FstArrays(0, ends[0], ends[1], symbol, symbol, score, final, table, table)
     return Lattice.from_machine(machine)
 
 
