@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.plans import Plan, Search
+    from fstcrf.machines.transducer import Transducer
     from fstcrf.ragged import Ragged
     from fstcrf.text.corpus import Scheme
 
@@ -185,6 +186,17 @@ class Row(Protocol):
 
     def __len__(self) -> int:
         """Tokens; raises ShapeError where paths differ."""
+
+    @property
+    def many(self) -> int | None:
+        """Arcs that were given; None: scores of labels at tokens were."""
+
+    @property
+    def machines(self) -> tuple[Transducer, ...]:
+        """The transducers that were composed."""
+
+    def moving(self, tape: int) -> bool:
+        """Whether successions of a tape's labels have scores of their own at each token."""
 
     @property
     def large(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fstcrf import kernel
 from fstcrf.arguments import LabelSet
-from fstcrf.arrays import Floats, Longs, distinct
+from fstcrf.arrays import Floats, Ints, Longs, distinct
 from fstcrf.errors import DataError, ShapeError, TooLargeError
 from fstcrf.kernel import acyclic
 from fstcrf.lattices.paths import Labels, Path
@@ -99,25 +99,29 @@ def _aligned(rows: list[list[str]]) -> list[str]:
 # --- A machine as a lattice -----------------------------------------------------------------------
 
 
-def acyclic_acceptor(machine: FstArrays) -> FstArrays:
-    """Return what lies on a path, states in topological order, arcs by label."""
-    machine = connect(machine)
-    different = np.flatnonzero(machine.ilabel != machine.olabel)
+def acyclic_acceptor(given: FstArrays) -> tuple[FstArrays, Ints]:
+    """Return what lies on a path, states in topological order, arcs by label; and given numbers.
+
+    These are of its arcs, int32 [A].
+    """
+    numbers = np.arange(len(given.source), dtype=np.int32)
+    machine = connect(replace(given, olabel=numbers, osymbols=None))
+    different = np.flatnonzero(machine.ilabel != given.olabel[machine.olabel])
     if len(different):
         arc = int(different[0])
-        read, written = int(machine.ilabel[arc]), int(machine.olabel[arc])
+        read, written = int(machine.ilabel[arc]), int(given.olabel[machine.olabel[arc]])
         raise DataError(
             f"no acceptor: an arc of state {machine.source[arc]} reads "
-            f"{_shown(read, machine.isymbols)} and writes {_shown(written, machine.osymbols)}; "
+            f"{_shown(read, machine.isymbols)} and writes {_shown(written, given.osymbols)}; "
             "project the Fst on its output first"
         )
     if (machine.target <= machine.source).any():
         machine = _numbered(machine)
     key = machine.source.astype(np.int64) * (int(machine.ilabel.max(initial=0)) + 1)
     key += machine.ilabel
-    if (np.diff(key) >= 0).all():
-        return machine
-    return _permuted(machine, np.argsort(key, kind="stable"))
+    if (np.diff(key) < 0).any():
+        machine = _permuted(machine, np.argsort(key, kind="stable"))
+    return replace(machine, olabel=machine.ilabel, osymbols=given.osymbols), machine.olabel
 
 
 def _numbered(machine: FstArrays) -> FstArrays:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 from fstcrf.arguments import one_of
 from fstcrf.arrays import Floats
@@ -21,8 +21,14 @@ from fstcrf.lattices.findings import (
 )
 from fstcrf.lattices.pathquestions import ArrayT_co, PathQuestions
 from fstcrf.lattices.paths import LabelsT_co, share
+from fstcrf.lazy import LazyModule
 from fstcrf.machines.plans import warn_unproven
 from fstcrf.text.corpus import Scheme
+
+if TYPE_CHECKING:
+    from fstcrf.lattices import gradients
+else:  # few ask for them
+    gradients = LazyModule("fstcrf.lattices.gradients")
 
 Loss = Literal["token", "span"]
 
@@ -120,6 +126,38 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
             There is no path.
         """
         return self.row.arcs().expectations()
+
+    def gradient(self) -> dict[str, Floats]:
+        """Return the derivatives of log Z in the scores that the lattice was made of.
+
+        They are how often each score is expected to count. Those of a grammar are not among them,
+        nor those of what scores the tape that a transducer writes.
+
+        Returns
+        -------
+        dict of str to float64
+            Of labels at tokens: ``"emission"`` [T, L]; ``"transition"`` [L, L], or [T − 1, L, L]
+            where each token has its own; ``"initial"`` and ``"final"`` [L]. Of taggers these are
+            the derivatives in scores of labels. Of frames ``"emission"`` alone. Of segments, arcs
+            or paths: ``"arc"`` [E], as they were given; of segments ``"transition"``,
+            ``"initial"`` and ``"final"``, too; of spans ``"outside"`` [T]. Where there are several
+            tapes, the name of the tape is in front, ``"pos.emission"``; given arcs are those of the
+            first. Of each transducer, by the name of the tape that it writes, [A + Q]: its A arcs,
+            and at A + q that a path ends in its state q. An acceptor writes no tape: it is
+            ``"acceptor k"``, k transducers having been composed before it.
+
+        Raises
+        ------
+        NoPathError
+            There is no path.
+        AmbiguousError
+            Of several runs of a tropical transducer over one string only the best one counts: its
+            arcs are not those of the machine that is summed over.
+        OptionError
+            A transducer that was composed before lattices were put beside each other, where it is
+            not known which arcs it takes.
+        """
+        return gradients.gradient(self.row)
 
     def arc_probabilities(self) -> Floats:
         """Return the probability of each arc that was given, float64 [E].
