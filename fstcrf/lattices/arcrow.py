@@ -289,10 +289,10 @@ class ArcRow:
         total = np.bincount(arcs.origin[known], weights=share, minlength=self.many or 0)
         return total.astype(np.float64)
 
-    def string_sum(self, labels: Sequence[str]) -> float:
+    def string_sum(self, labels: Sequence[str], tape: int) -> float:
         if self._searched is not None:
             return self._searched.log_sum(self._ids(labels))
-        return self._sum_of([0], [self._ids(labels)])
+        return self._sum_of([tape], [self._ids(labels, tape)])
 
     def saying(self, said: Said) -> Self:
         if self.segmented and not (said and isinstance(said[0], str)):

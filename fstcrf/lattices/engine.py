@@ -314,7 +314,7 @@ class WrittenRow(Row, Protocol):
     def bounded(self, wanted: Longs) -> Self:
         """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
 
-    def string_sum(self, labels: Sequence[str]) -> float:
+    def string_sum(self, labels: Sequence[str], tape: int) -> float:
         """Return the log of the sum over all paths with these labels; −inf where there is none."""
 
     def expectations(self) -> SegmentCounts:

@@ -195,21 +195,27 @@ class Questions(PathQuestions[LabelsT_co, ArrayT_co]):
         """Return the probability of all paths that say this and nothing else; raises as `score`."""
         return share(float(self.row.saying(said).engine.log_z[0]), self.log_partition())
 
-    def string_log_partition(self, labels: Sequence[str]) -> float:
+    def string_log_partition(self, labels: Sequence[str], *, tape: str | None = None) -> float:
         """Return the log of the sum over all paths with these labels; −inf where there is none.
 
-        Of the first tape, where there are several.
+        Parameters
+        ----------
+        labels : sequence of str
+        tape : str, optional
+            The tape that has them; the first one when absent.
 
         Raises
         ------
         LabelError
-            A label that the lattice does not have, or that strings do not: the blank.
+            A label that the tape does not have, or that strings do not: the blank.
+        OptionError
+            No such tape.
         """
-        return self.row.arcs().string_sum(labels)
+        return self.row.arcs().string_sum(labels, 0 if tape is None else self.number(tape))
 
-    def string_probability(self, labels: Sequence[str]) -> float:
+    def string_probability(self, labels: Sequence[str], *, tape: str | None = None) -> float:
         """Return the probability of labels, that of all their paths; raises as their log Z."""
-        return share(self.string_log_partition(labels), self.log_partition())
+        return share(self.string_log_partition(labels, tape=tape), self.log_partition())
 
     # --- Spans --------------------------------------------------------------------------------
 

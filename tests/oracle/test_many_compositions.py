@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ from fstcrf.errors import AmbiguousError, NoPathError
 from fstcrf.lattices import Lattice
 from fstcrf.lattices.lattice import AnyLattice
 from fstcrf.machines import ambiguity
-from fstcrf.machines.transducer import Transducer
+from fstcrf.machines.transducer import Semiring, Transducer
 from tests.oracle.test_composition_transducers import (
     FURTHER,
     INPUT,
@@ -116,7 +116,7 @@ class Case(NamedTuple):
         lattice: Any = Lattice.from_arrays(INPUT, *self.arrays)
         for machine in self.machines if machines is None else machines:
             lattice = lattice @ machine
-        return lattice
+        return cast("AnyLattice", lattice)
 
     @property
     def shares(self) -> Floats:
@@ -151,7 +151,7 @@ def case_of(seed: int) -> Case | None:
     machines = []
     for reads, writes, tape in ((INPUT, OUTPUT, "out"), (OUTPUT, FURTHER, "further")):
         made = transducer(rng, reads, writes, int(rng.integers(1, 9)))
-        semiring = "tropical" if rng.random() < 0.5 else "log"
+        semiring: Semiring = "tropical" if rng.random() < 0.5 else "log"
         machines.append(replace(made, tape=tape, semiring=semiring))
     chosen = tuple(machines[: 1 + int(rng.random() < 0.6)])
     try:
@@ -265,8 +265,8 @@ def check_strings(case: Case, lattice: AnyLattice) -> None:
     found = lattice.strings(lattice.tapes[-1], 3)
     close([path.score for path in found], wanted[:3])
     index = {label: k for k, label in enumerate(lattice.on[-1].labels)}
-    for path in found:
-        close(path.score, log_sum(np.asarray(total[tuple(index[x] for x in path.labels)])))
+    for string in found:
+        close(string.score, log_sum(np.asarray(total[tuple(index[x] for x in string.labels)])))
     best = lattice.nbest(3, tapes=lattice.tapes[-1:])
     close([path.score for path in best], sorted(map(max, total.values()), reverse=True)[:3])
 
