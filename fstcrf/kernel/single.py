@@ -20,7 +20,7 @@ from fstcrf.lazy import LazyModule
 if TYPE_CHECKING:
     from fstcrf.kernel import lazy, machines
     from fstcrf.kernel.lazy import Budget, Conjunction
-    from fstcrf.kernel.machines import Machine
+    from fstcrf.kernel.machines import JointChain
 else:  # a tagger without a grammar does not wait for them
     lazy, machines = LazyModule("fstcrf.kernel.lazy"), LazyModule("fstcrf.kernel.machines")
 
@@ -175,7 +175,7 @@ class SentenceMachine:
 
     Parameters
     ----------
-    machine : Machine
+    machine : JointChain
         With one per-token factor, and axes of shared potentials.
     grammar : Conjunction, optional
         Over the same machine.
@@ -186,7 +186,7 @@ class SentenceMachine:
         Another kind of machine.
     """
 
-    def __init__(self, machine: Machine, grammar: Conjunction | None = None) -> None:
+    def __init__(self, machine: JointChain, grammar: Conjunction | None = None) -> None:
         per_token = [k for k, factor in enumerate(machine.factors) if factor.value is None]
         if len(per_token) != 1 or any(axis.score is None for axis in machine.axes):
             raise ShapeError("the machine brings other potentials than those of one factor")

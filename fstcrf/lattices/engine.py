@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     )
     from fstcrf.lattices.paths import Path
     from fstcrf.machines.grammar import Grammar
-    from fstcrf.machines.openfst import Machine
+    from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.plans import Plan, Search
+    from fstcrf.machines.transducer import Transducer
     from fstcrf.ragged import Ragged
     from fstcrf.text.corpus import Scheme
 
@@ -187,6 +188,17 @@ class Row(Protocol):
         """Tokens; raises ShapeError where paths differ."""
 
     @property
+    def many(self) -> int | None:
+        """Arcs that were given; None: scores of labels at tokens were."""
+
+    @property
+    def machines(self) -> tuple[Transducer, ...]:
+        """The transducers that were composed."""
+
+    def moving(self, tape: int) -> bool:
+        """Whether successions of a tape's labels have scores of their own at each token."""
+
+    @property
     def large(self) -> str:
         """Why nothing but its best path is shown; empty: it is small."""
 
@@ -285,7 +297,7 @@ class Row(Protocol):
     # --- Other forms --------------------------------------------------------------------------
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> FstArrays:
         """The paths as flat arrays of an acceptor."""
 
     def plan(self) -> Plan:
@@ -302,7 +314,7 @@ class WrittenRow(Row, Protocol):
     def bounded(self, wanted: Longs) -> Self:
         """Return the paths by boundaries: 1 must, −1 must not be one, [T + 1]."""
 
-    def string_sum(self, labels: Sequence[str]) -> float:
+    def string_sum(self, labels: Sequence[str], tape: int) -> float:
         """Return the log of the sum over all paths with these labels; −inf where there is none."""
 
     def expectations(self) -> SegmentCounts:

@@ -175,12 +175,13 @@ def composed(row: Row, machine: Transducer) -> ArcRow:
             f".on({machine.reads or names[-1]!r}, writes=...)"
         )
     tape = len(names) - 1 if machine.reads is None else names.index(machine.reads)
-    machine, problem = ambiguity.single(machine)
+    form, problem = ambiguity.single(machine)
+    made = None
     if isinstance(row, DenseRow) and not problem and all(map(_all_finite, row.values)):
-        template = _template(row.program, tuple(x.shape for x in row.values), machine, tape)
-        if template is not None:
-            return template.filled(row.values)
-    return _composed(row, machine, tape, problem)
+        template = _template(row.program, tuple(x.shape for x in row.values), form, tape)
+        made = None if template is None else template.filled(row.values)
+    made = made or _composed(row, form, tape, problem)
+    return replace(made, machines=(*made.machines[:-1], machine))
 
 
 def _composed(row: Row, machine: Transducer, tape: int, problem: str = "") -> ArcRow:
@@ -485,26 +486,3 @@ def _single(
         found.score,
     )
     return single, np.where(of_lattice, -1, found.symbol - size).astype(np.int32), found.final
-
-
-# --- What is asked of it ------------------------------------------------------------------------
-
-
-def expected_moves(row: ArcRow, number: int) -> Floats:
-    """Return how often each arc of a transducer is expected to be taken, and each end, [E + Q].
-
-    It is the gradient of log Z in its scores, arcs first.
-
-    Parameters
-    ----------
-    row : ArcRow
-    number : int
-        Which of the transducers, in the order in which they were composed.
-    """
-    row.check_alive()
-    arcs, machine = row.engine, row.machines[number]
-    assert arcs.moves is not None  # noqa: S101 (there is a machine)
-    taken = np.flatnonzero(arcs.moves[:, number] >= 0)
-    size = len(machine.source) + len(machine.final)
-    move, share = arcs.moves[taken, number], arcs.posterior[taken]
-    return np.bincount(move, weights=share, minlength=size).astype(np.float64)

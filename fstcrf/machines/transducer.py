@@ -184,6 +184,50 @@ class Transducer:
         """Return what reads and writes the same strings from their ends."""
         return algebra.reversed_(self)
 
+    def push(self) -> Transducer:
+        """Return it with its weights as early on a path as they can lie; those of strings stay.
+
+        What leads from a state to ends is together 0 then, but from the start.
+
+        Raises
+        ------
+        NumericError
+            What leads from a state to ends is together infinite: a cycle gains.
+        TooLargeError
+            More than 3,000 states with cycles among them, of a log one.
+        """
+        return algebra.pushed(self)
+
+    def replace(self, parts: Mapping[str, Transducer], depth: int) -> Transducer:
+        r"""Return it with machines in place of symbols: an arc that writes a name is that machine.
+
+        It reads and writes what the machine does, whose weight is added to its own. Machines may
+        write names, too, their own among them.
+
+        Parameters
+        ----------
+        parts : mapping of str to Transducer
+            By the symbol that each stands for. Such an arc reads that symbol, too, or nothing.
+        depth : int
+            So many machines stand within each other at most. Arcs with a name at that depth are
+            left out, and with them what is nested deeper.
+
+        Raises
+        ------
+        OptionError
+            Machines of two semirings; an arc that reads or writes a name and something else; a
+            depth below 0.
+        TooLargeError
+            More than 50 million arcs.
+
+        Examples
+        --------
+        >>> pair = Transducer.from_text("0 1 (\n1 2 S\n1 2 <eps>\n2 3 )\n3", tape=None)
+        >>> pair.replace({"S": pair}, 1).witness(pair.replace({"S": pair}, 0))
+        ('(', '(', ')', ')')
+        """
+        return algebra.replaced(self, parts, depth)
+
     def determinize(self) -> Transducer:
         """Return an acceptor with the same weights, and at most one run for each string.
 
@@ -361,7 +405,7 @@ class Transducer:
         return cls._of(machine if semiring is None else replace(machine, semiring=semiring), tape)
 
     @classmethod
-    def _of(cls, machine: openfst.Machine, tape: str | None) -> Self:
+    def _of(cls, machine: openfst.FstArrays, tape: str | None) -> Self:
         """Return OpenFst's arrays as a transducer; its start becomes state 0."""
         if machine.start < 0:
             raise DataError("the machine has no state to start in: it accepts nothing")
@@ -616,10 +660,10 @@ class Transducer:
     # --- To elsewhere -------------------------------------------------------------------------
 
     @property
-    def machine(self) -> openfst.Machine:
+    def machine(self) -> openfst.FstArrays:
         """The transducer as OpenFst has it."""
         order = np.argsort(self.source, kind="stable")
-        return openfst.Machine(
+        return openfst.FstArrays(
             start=0,
             source=self.source[order],
             target=self.target[order],

@@ -334,7 +334,7 @@ def path_labels(composition: JointModel, path: Ints) -> list[Ints]:
 
 def _bound(
     program: Program,
-    machine: kernel.Machine,
+    machine: kernel.JointChain,
     run: Run,
     values: Values,
     *,

@@ -103,7 +103,7 @@ def along(acceptor: Acceptor, place: Ints) -> Acceptor | None:
     return None if free else found
 
 
-def _check_lengths(machine: openfst.Machine, name: str) -> None:
+def _check_lengths(machine: openfst.FstArrays, name: str) -> None:
     half = np.flatnonzero((machine.ilabel == 0) != (machine.olabel == 0))
     if not len(half):
         return
@@ -129,7 +129,7 @@ def _label_numbers(symbols: Ints, table: tuple[str, ...] | None, labels: tuple[s
 
 
 def _check_labels(
-    machine: openfst.Machine,
+    machine: openfst.FstArrays,
     read: Tape,
     written: Tape,
     name: str,
@@ -160,7 +160,7 @@ def _check_labels(
 
 
 def _deterministic(
-    machine: openfst.Machine,
+    machine: openfst.FstArrays,
     read: Tape,
     written: Tape,
     name: str,
