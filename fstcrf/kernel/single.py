@@ -220,6 +220,21 @@ class SentenceMachine:
         ShapeError, NumericError
             As for `Bound`.
         """
+        tokens = self._take(values)
+        return self._expanded(tokens) if self._arena is None else self._searched(tokens, budget)
+
+    def log_partition(self, values: Floats) -> float:
+        """Return log Z of the machine without the grammar; raises as `best`."""
+        self._take(values)
+        where = self._counts
+        status = lib.fc_machine_log_partition(
+            self._view, 1, self._offsets, lib.FC_AUTO, self._scores, self._work, where
+        )
+        check(status, "log Z")
+        return float(self._scores[0])
+
+    def _take(self, values: Floats) -> int:
+        """Take the potentials of a sentence, and return its tokens."""
         tokens = len(values)
         pointer = array_in(values, np.float64, (tokens, *self._shape), "potentials")
         place = lib.fc_first_invalid(values.size, pointer)
@@ -229,7 +244,7 @@ class SentenceMachine:
         if tokens > self._room:
             self._make_room(tokens)
         self._factor.value, self._offsets[1] = pointer, tokens
-        return self._expanded(tokens) if self._arena is None else self._searched(tokens, budget)
+        return tokens
 
     def _make_room(self, tokens: int) -> None:
         self._room = 1 << max(4, (tokens - 1).bit_length())

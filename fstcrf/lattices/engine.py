@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         ProbableSpans,
         SegmentCounts,
     )
-    from fstcrf.lattices.paths import Path
+    from fstcrf.lattices.paths import Labels, Path, Places
     from fstcrf.machines.grammar import Grammar
     from fstcrf.machines.openfst import FstArrays
     from fstcrf.machines.plans import Plan, Search
@@ -50,6 +50,10 @@ Said: TypeAlias = Sequence[str] | Sequence[Sequence[str]] | Sequence[tuple[int, 
 
 Segment: TypeAlias = tuple[int, int, str]
 """Start, end (exclusive) and label, or type."""
+
+
+Spelled: TypeAlias = "tuple[Labels, tuple[Places | None, ...]]"
+"""The labels of a path, and where they lie, as a `Path` has them."""
 
 
 class Tape(NamedTuple):
@@ -75,6 +79,7 @@ class Runs(NamedTuple):
     proven : int64 [B]; the first so many paths of each row are the best ones; None: all.
     bound : float64 [B]; no path that is not among these scores more.
     popped : int64 [B]; states that a search took from its queue; None: nothing was searched.
+    spelled : labels of the only path, and where they lie, as a `Path` has them; None: ask `told`.
     """
 
     found: Longs
@@ -84,6 +89,7 @@ class Runs(NamedTuple):
     proven: Longs | None = None
     bound: Floats | None = None
     popped: Longs | None = None
+    spelled: Spelled | None = None
 
     @property
     def elements(self) -> Ints:

@@ -19,9 +19,10 @@ from fstcrf.lattices import Lattice, Lattices
 from fstcrf.lattices import transduced as transduced_
 from fstcrf.lattices.arcrow import ArcRow
 from fstcrf.lattices.lattice import AnyLattice
-from fstcrf.lattices.transduced import compiled, composed
+from fstcrf.lattices.transduced import composed
 from fstcrf.machines import openfst
 from fstcrf.machines.grammar import Grammar
+from fstcrf.machines.moves import compiled
 from fstcrf.machines.transducer import Transducer
 from tests.support.fsts import pynini_or_skip
 from tests.support.oracles import log_sum
@@ -520,7 +521,7 @@ def test_labels_and_sizes_that_go_with_nothing_are_refused(monkeypatch: pytest.M
     base = Lattice.from_arrays(INPUT, np.zeros((4000, 3)))
     monkeypatch.setattr(kernel.transduced, "__defaults__", (10_000,))
     with pytest.raises(TooLargeError, match=r"more than 10,000 arcs .* states"):
-        composed(base.row, transducer(rng, INPUT, OUTPUT, 8))
+        Lattice(composed(base.row, transducer(rng, INPUT, OUTPUT, 8))).nbest(2)
 
 
 def test_a_grammar_of_tokens_does_not_read_what_is_written_at_boundaries() -> None:
